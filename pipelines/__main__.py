@@ -13,6 +13,7 @@ import typer
 from multiview import environment, tracking
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
+from multiview.cli.folders import check_folder
 from multiview.cli.options import (
     Debug,
     DryRun,
@@ -25,9 +26,10 @@ from multiview.cli.options import (
 )
 from multiview.config import Export
 from multiview.config.overrides import Overrides, gather, merge, parse_setting, validate
-from multiview.errors import InputError
+from multiview.errors import counted
 from multiview.estimates.rates import default_rates
 from multiview.evaluation.tables import baseline_of
+from multiview.model.systems import resolve
 from multiview.plans import PIPELINES
 from multiview.plans.description import describe
 from multiview.plans.request import Request
@@ -68,6 +70,10 @@ def run(
         for line in forecasts.estimate_lines(request, opened, forecasts.this_machine(default_rates())):
             console.print(line, markup=False)
         return
+    if pipeline == "refresh":
+        from multiview.refresh.champion import check_champion
+
+        check_champion(opened, resolve(request.overrides))
     _run(request, opened, tracking_uri, debug)
 
 
@@ -108,11 +114,11 @@ def compile_(
                 "--store": store,
             }
         )
+        check_folder("--out", out)
         print(*write_components(out), sep="\n")
         return
     store = store and check_store(store)
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out}: it is a file; name a folder")
+    check_folder("--out", out)
     for name in [pipeline] if pipeline else PIPELINES:
         request, target = Request.from_settings(name, preset, settings), out / f"{name}.yaml"
         if manifests:
@@ -280,7 +286,9 @@ def _run(request: Request, store: Store, uri: str | None, debug: bool, show: boo
     started = time.time()
     states = run_here(request.plan, run, store, uri, debug)
     done = sum(state.status != "found" for state in states)
-    console.print(f"{run.id}: {done} steps done, {len(states) - done} found, {time.time() - started:.0f} s\n")
+    console.print(
+        f"{run.id}: {counted(done, 'step')} done, {len(states) - done} found, {time.time() - started:.0f} s\n"
+    )
     if show:
         results.show_results(console, states, uri)
     return states

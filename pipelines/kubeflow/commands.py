@@ -12,6 +12,7 @@ import typer
 from multiview import environment
 from multiview.artifacts.store import open_store
 from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
+from multiview.errors import counted
 from multiview.estimates.rates import default_rates
 from multiview.plans import PIPELINES
 from multiview.plans.request import Request
@@ -110,7 +111,7 @@ def _follow(
     tracking_uri = tracking_uri or os.environ.get(environment.MLFLOW_TRACKING_URI)
     states = follow(connection, kfp_run, submission, tracking_uri)
     done = sum(state.status != "found" for state in states)
-    counts = f"{done} steps done, {len(states) - done} found, " if states else ""
+    counts = f"{counted(done, 'step')} done, {len(states) - done} found, " if states else ""
     console.print(f"{run.id}: {counts}{time.time() - begun:.0f} s\n", markup=False)
     if states:
         results.show_results(console, states, tracking_uri or submission.config.kubeflow.mlflow_uri)

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, field_validator
 from multiview.config import Section
 from multiview.config.documents import read_document
 from multiview.config.overrides import Overrides
+from multiview.errors import counted
 
 MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
@@ -39,7 +40,7 @@ def check_cron(cron: str) -> str:
         )
     if len(fields) != len(FIELDS):
         raise ValueError(
-            f"{cron!r} has {len(fields)} fields; there are six: {', '.join(f[0] for f in FIELDS)}"
+            f"{cron!r} has {counted(len(fields), 'field')}; there are six: {', '.join(f[0] for f in FIELDS)}"
         )
     for field, (name, least, greatest, words) in zip(fields, FIELDS, strict=True):
         for part in field.split(","):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from multiview.config import JsonObject
 from multiview.config.documents import read_compiled
+from multiview.errors import counted
 from pipelines.kubeflow.client import ApiObject
 
 DRIVER = "-driver"
@@ -75,7 +76,7 @@ class Tasks:
             if node.state in STATES and node.task_id not in reported:
                 reported.add(node.task_id)
                 task = self.tasks[key]
-                number = f" ({len(reported)} of {task.count} shards)" if task.count else ""
+                number = f" ({len(reported)} of {counted(task.count, 'shard')})" if task.count else ""
                 yield f"{task.path} {node.state.lower()}{number}"
 
     def failure(self, run: ApiObject) -> Failure | None:

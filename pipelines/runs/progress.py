@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from multiview.artifacts.store import LocalStore, Store
+from multiview.errors import counted
 from multiview.steps.events import WarningEvent, progress_path, read_events
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, read_states
@@ -114,7 +115,7 @@ class Screen:
             table.add_row(Text(prefix, "bold"), Text("   ").join(self._cell(*step) for step in steps))
         states = self.progress.states.values()
         ended, total = sum(state.ended is not None for state in states), len(self.progress.paths)
-        elapsed = f"{ended}/{total} steps  {_clock(time.time() - self.progress.started)}"
+        elapsed = f"{ended}/{counted(total, 'step')}  {_clock(time.time() - self.progress.started)}"
         last = Table.grid(padding=(0, 2))
         last.add_row(ProgressBar(total, ended, width=40), Text(elapsed))
         return Group(table, Text(), last)

@@ -6,12 +6,13 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import cast
 
 import pyarrow.parquet as pq
 from rich.box import SIMPLE_HEAD
+from rich.columns import Columns
 from rich.table import Table
 from rich.text import Text
 
@@ -127,22 +128,26 @@ def show_table(
     significance: Significance | None,
     paper: Mapping[str, PaperFigures] | None = None,
 ) -> None:
-    """Prints the table and the meaning of its marks and columns; on a terminal with lines, elsewhere as Markdown."""
+    """Prints the table and the meaning of its marks and columns; on a terminal with lines, elsewhere as Markdown. Where
+    the terminal is too narrow for the table, each system has its figures below its name."""
     marked = marked_of(significance) if significance else ()
     table = as_table(metrics, marked, paper)
     # Rich would leave out the figures where the columns do not fit.
     width = console.measure(table, options=console.options.update_width(WIDEST)).maximum
-    if console.is_terminal and width <= console.width:
-        console.print(table)
-        console.print(
-            "per cent; acc: an answer among the top k passages, gold: the gold passage", style="dim"
-        )
-    else:
+    if not console.is_terminal:
         console.print(markdown_table(metrics, marked, paper), markup=False)
+    else:
+        if width <= console.width:
+            console.print(table)
+        else:
+            for part in _below_names(metrics, marked, paper):
+                console.print(part)
+        meaning = "per cent; acc: an answer among the top k passages, gold: the gold passage"
+        console.print(meaning, style="dim", soft_wrap=False)
     if significance and (marks := legend(significance)):
-        console.print(marks, style="dim", markup=False)
+        console.print(marks, style="dim", markup=False, soft_wrap=not console.is_terminal)
     if paper:
-        console.print(paper_legend(paper), style="dim", markup=False)
+        console.print(paper_legend(paper), style="dim", markup=False, soft_wrap=not console.is_terminal)
     if console.is_terminal or significance:
         console.print()
 
@@ -175,6 +180,32 @@ def as_table(
             cells.append(Text.assemble(pad, (text, style), end, justify="left"))
         table.add_row(Text(system), *cells, *papers[system])
     return table
+
+
+def _below_names(
+    metrics: Mapping[str, Mapping[str, float]],
+    marked: Collection[tuple[str, str]],
+    paper: Mapping[str, PaperFigures] | None,
+) -> Iterator[Text | Columns]:
+    """Yields each system's name, and below it `acc@5 75.0†` and so on, as many side by side as a terminal is wide."""
+    columns, best = metric_columns(metrics), best_values(metrics)
+    heads, papers = paper_columns(metrics, paper or {})
+    for system, values in metrics.items():
+        figures = [
+            Text.assemble(
+                f"{metric_names.short(name)} ",
+                (f"{100 * value:.1f}", "bold green" if value == best[name] else ""),
+                MARK if (system, name) in marked else "",
+            )
+            for name in columns
+            if (value := values.get(name)) is not None
+        ]
+        figures += [
+            Text(f"{head} {cell}", "dim") for head, cell in zip(heads, papers[system], strict=True) if cell
+        ]
+        yield Text(system, "bold")
+        yield Columns(figures, padding=(0, 2), equal=True)
+        yield Text()
 
 
 def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:

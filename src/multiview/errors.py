@@ -1,4 +1,4 @@
-"""Exceptions with a message for the user, and the wording of error lines."""
+"""Exceptions with a message for the user, and the wording of lines."""
 
 import difflib
 import errno
@@ -60,6 +60,15 @@ class Undeclared(Exception):
 
     The step's key would not cover it, so that a change would go unnoticed.
     """
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Returns a number with its noun, in the plural but for 1; `plural` is needed where it is not the noun with an `s`.
+
+    >>> counted(1, "passage"), counted(20_000, "query", "queries")
+    ('1 passage', '20,000 queries')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 FAULTS = {

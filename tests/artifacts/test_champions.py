@@ -101,7 +101,10 @@ def test_a_rollback_to_nothing_else(store: LocalStore, to: int, said: str) -> No
         rollback(store, to)
 
 
-def test_a_rollback_without_a_champion(store: LocalStore) -> None:
+def test_a_rollback_without_a_champion_or_a_store(store: LocalStore) -> None:
+    with pytest.raises(InputError, match=f"^store {store.url}: there is nothing; is it the right one"):
+        rollback(store)
+    (store.root / "runs").mkdir(parents=True)
     with pytest.raises(InputError, match="has no champion: run the pipeline refresh first"):
         rollback(store)
 

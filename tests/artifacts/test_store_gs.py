@@ -76,4 +76,4 @@ def test_the_whole_small_dag_runs_on_a_bucket_and_is_found_again(bucket, tmp_pat
     assert re.search(r"^\| camvr +\|", output, re.MULTILINE)
     (name,) = re.findall(r"^(training-\w+):", output, re.MULTILINE)
     output = project("rerun", "camvr/round-2/evaluate", "--from", name, "--set", "evaluation.depth=15")
-    assert "1 steps done, 0 found" in output
+    assert "1 step done, 0 found" in output

@@ -10,6 +10,7 @@ SQUAD = (
 )
 RUN = "pipelines run training --set questions.source=s.json"
 PODS = "--set kubeflow"
+NOTHING = "there is nothing; is it the right one?"
 
 
 def line(text: str, *says: str, **files: str | bytes | None) -> Command:
@@ -64,6 +65,7 @@ CASES = {
     "no question": line("multiview search", "give one question", "--questions FILE"),
     "a question twice": line("multiview search a --questions q.txt", "give one question", q_txt="a\n"),
     "an empty question": line("multiview search ' '", "the question is empty"),
+    "a question that nobody sees": line("multiview search '\u200b'", "the question is empty"),
     "a file of questions that is not there": line(
         "multiview search --questions none.txt --index s/index/k", "none.txt", "no such file"
     ),
@@ -71,12 +73,10 @@ CASES = {
         "multiview search --questions q.txt --index s/index/k", "q.txt", "no such file", q_txt=None
     ),
     "an index that is not there": line("multiview search a --index s/index/k", "no artifact at s/index/k"),
-    "an index in no store": line("multiview search a --store nowhere", "nowhere", "run a pipeline"),
-    "a champion of no store": line(
-        "multiview search a --index champion --store nowhere", "nowhere", "champion"
-    ),
+    "an index in no store": line("multiview search a --store nowhere", "nowhere", NOTHING),
+    "a champion of no store": line("multiview search a --index champion --store nowhere", "nowhere", NOTHING),
     "a challenger of no store": line(
-        "multiview search a --index challenger --store nowhere", "nowhere", "champion"
+        "multiview search a --index challenger --store nowhere", "nowhere", NOTHING
     ),
     "a registered model of no form": line(
         "multiview search a --index models:/name", "models:/name", "models:/NAME@ALIAS"
@@ -93,7 +93,7 @@ CASES = {
     ),
     "an address of slashes": line("multiview search a --index ///", "///"),
     "an address with a NUL": line("multiview search a --index 's/index/\0k'", "s/index"),
-    "a server without a champion": line("multiview serve --store nowhere", "nowhere", "champion"),
+    "a server without a champion": line("multiview serve --store nowhere", "nowhere", NOTHING),
     "a server of no index": line("multiview serve --index s/index/k", "no artifact at s/index/k"),
     "keys that are not there": line(
         "multiview serve --api-keys none.txt",
@@ -113,6 +113,9 @@ CASES = {
     "a log that is not there": line("multiview question-log none.log", "none.log", "no such file"),
     "a log that is none": line("multiview question-log q.log", "q.log", "line 1", q_log="much\n"),
     "a log of other objects": line("multiview question-log q.log", "q.log", "line 1", q_log='{"time": 1}\n'),
+    "candidates where nothing can be written": line(
+        "multiview question-log q.log --candidates /proc/x", "--candidates /proc/x", "in /proc", q_log=""
+    ),
     # --- lineage, register, sync, gc
     "a lineage of nothing": line("multiview lineage s/index/k", "no artifact at s/index/k"),
     "a lineage of a damaged record": Command(
@@ -126,19 +129,33 @@ CASES = {
     ),
     "a logged model of no database": line(f"multiview lineage m-{'0' * 32}", "MLflow", "--tracking-uri"),
     "a registration of nothing": line("multiview register s/index/k", "no artifact at s/index/k"),
-    "a sync of no store": line("multiview sync --store nowhere", "nowhere"),
+    "a sync of no store": line("multiview sync --store nowhere", "nowhere", NOTHING),
     "a gc of no store": line("multiview gc --store nowhere", "nowhere", "is it the right one"),
     "a gc of another folder": line("multiview gc --delete --store /usr", "/usr", "no run was made in it"),
     "a store that is a file": line("multiview gc --store f", "store f: it is a file", "name a folder", f="x"),
     "a store of an unknown protocol": line("multiview gc --store s4://b/s", "s4://b/s"),
     "a store of the web": line("multiview gc --store https://example.invalid/s", "https://example.invalid/s"),
     "a bucket without a name": line("multiview gc --store s3://", "s3://"),
+    "a sync to a file that is no database": Command(
+        "multiview sync --store s --tracking-uri sqlite:///m.db",
+        ("MLflow's database m.db is no SQLite file", "move it away"),
+        {"m.db": "much", "s/runs/r/run.json": '{"id": "r", "pipeline": "training", "config": {}}'},
+    ),
+    "a registered model of no database file": line(
+        "multiview search a --index models:/name@champion --tracking-uri sqlite:///m.db",
+        "MLflow's database m.db is no SQLite file",
+        m_db="much",
+    ),
     "an MLflow of no protocol": line(
         "multiview gc --store s --tracking-uri ftp://host", "ftp://host", **{"s/runs/r/x": "x"}
     ),
     # --- config, plan
     "an unknown section": line("multiview config trian", "trian", "train"),
     "an unknown setting": line("multiview config train.epoch", "train.epoch", "epochs"),
+    "a preset of JSON": Command(
+        "multiview config --preset nested.json", ("preset nested.json", "no YAML file"), {"nested.json": "{}"}
+    ),
+    "a preset in no folder": line("multiview config --preset no/such", "preset no/such", "is not there"),
     "an unknown preset": line("multiview config --preset deno", "deno", "did you mean demo"),
     "a setting without a value": line(
         "multiview config --set train.epochs", "train.epochs", "SECTION.NAME=VALUE"
@@ -246,6 +263,22 @@ CASES = {
     "a model of no address": run(
         "--set train.model=nothing", "train.model", "'nothing' is no artifact address", "STORE/KIND/KEY"
     ),
+    "a refresh with a model of no address": line(
+        "pipelines run refresh --set refresh.model=nosuch --set questions.source=s.json",
+        "refresh.model: 'nosuch' is no artifact address",
+        s_json=SQUAD,
+    ),
+    "a refresh with a model that is not there": line(
+        "pipelines run refresh --set refresh.model=s/model/none --set questions.source=s.json",
+        "refresh.model: there is no artifact at s/model/none",
+        s_json=SQUAD,
+    ),
+    "a refresh without champion and model": line(
+        "pipelines run refresh --set questions.source=s.json",
+        "has no champion yet",
+        "--set refresh.model=ADDRESS",
+        s_json=SQUAD,
+    ),
     "an unknown metric of the gate": line(
         "pipelines run refresh --set 'gate.drops={acc: 0.1}' --set questions.source=s.json",
         "gate.drops",
@@ -270,6 +303,16 @@ CASES = {
     ),
     # --- compile, rerun, compare, rollback, study
     "a compilation into a file": line("pipelines compile --out f", "--out f", "it is a file", f="x"),
+    "a compilation where nothing can be written": line(
+        "pipelines compile --out /proc/x", "--out /proc/x", "nothing can be written in /proc", "name another"
+    ),
+    "components where nothing can be written": line(
+        "pipelines compile --components --out /proc/x/y", "--out /proc/x/y", "nothing can be written in /proc"
+    ),
+    "components into a file": line("pipelines compile --components --out f", "--out f", "is a file", f="x"),
+    "an export where nothing can be written": line(
+        "multiview export views --out /proc/x --index s/index/k", "--out /proc/x", "nothing can be written"
+    ),
     "a compilation of an unknown pipeline": line("pipelines compile trainin", "did you mean training"),
     "a compilation with a local store": line(
         "pipelines compile training --store s", "store s is a folder of this machine", "gs://BUCKET/PREFIX"
@@ -283,8 +326,8 @@ CASES = {
     ),
     "a comparison of nothing": line("pipelines compare run-1", "MLflow", "--tracking-uri"),
     "a comparison without runs": line("pipelines compare", "RUN"),
-    "a rollback without a champion": line("pipelines rollback --store s", "s", "champion", s=None),
-    "a rollback to no champion": line("pipelines rollback --to -1 --store s", "s", "champion", s=None),
+    "a rollback without a champion": line("pipelines rollback --store s", "/s", NOTHING, s=None),
+    "a rollback to no champion": line("pipelines rollback --to -1 --store s", "/s", NOTHING, s=None),
     "an unknown study": line("pipelines study seds", "seds", "did you mean seeds"),
     "a study that is no YAML": study("rows: [", "not YAML"),
     "a study of nothing": study("", "missing"),

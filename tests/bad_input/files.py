@@ -102,6 +102,36 @@ CASES = {
     "a number of 5,000 digits": passages(
         '{"id": ' + "9" * 5000 + ', "text": "b"}\n', "line 1", "4300 digits"
     ),
+    "a key twice": passages(
+        '{"id": "a", "text": "b"}\n{"id": "c", "text": "d", "text": "e"}\n', "line 2", "'text' is given twice"
+    ),
+    "a key twice within a column": passages(
+        '{"id": "a", "text": "b", "more": [{"x" : 1, "\\u0078": 2}]}\n', "line 1", "'x' is given twice"
+    ),
+    "a question's key twice": questions(
+        '{"qid": "q1", "qid": "q2", "question": "Where?", "positive_ids": ["p1"]}\n',
+        "line 1",
+        "'qid'",
+        "once",
+    ),
+    "an id of 23 digits": passages(
+        '{"id": 12345678901234567890123, "text": "b"}\n', "column 'id'", "64 bits", "as text"
+    ),
+    "an id of 23 digits beside a fraction": passages(
+        '{"id": 1e9, "text": "b"}\n{"id": 12345678901234567890123, "text": "b"}\n',
+        "column 'id'",
+        "too large",
+        "write them as text",
+    ),
+    "an id beyond all numbers": passages(
+        '{"id": 1e400, "text": "b"}\n', "column 'id' holds infinite numbers, not text"
+    ),
+    "a qid beyond all numbers": questions(
+        '{"qid": 1e400, "question": "Where?", "positive_ids": ["p1"]}\n', "row 1", "qid is a text, not inf"
+    ),
+    "a gold passage beyond all numbers": questions(
+        '{"qid": "q1", "question": "Where?", "positive_ids": [1e400]}\n', "row 1", "positive_ids are texts"
+    ),
     "an integer beyond 64 bits": passages(
         '{"id": "a", "text": "b", "n": ' + "9" * 30 + "}\n", "column 'n'", "64 bits", "as text"
     ),
@@ -124,14 +154,22 @@ CASES = {
     "an empty id": passages('{"id": "", "text": "b"}\n{"id": "a", "text": "b"}\n', "row 1"),
     "a null text": passages('{"id": "b", "text": "b"}\n{"id": "a", "text": null}\n', "row 2"),
     "a text of white space": passages('{"id": "b", "text": "b"}\n{"id": "a", "text": " \\n"}\n', "row 2"),
+    "a text that nobody sees": passages(
+        '{"id": "b", "text": "b"}\n{"id": "a", "text": "\u200b \ufeff"}\n', "row 2", "has no text"
+    ),
+    "a title that nobody sees for a text": Command(
+        f"multiview inspect p.jsonl {SHARD} --set corpus.empty_text=title",
+        ("p.jsonl row 2", "has no text"),
+        {"p.jsonl": '{"id": "b", "text": "b"}\n{"id": "a", "title": "\u200b", "text": ""}\n'},
+    ),
     "one passage for two shards": Command(
         "multiview inspect p.jsonl",
-        ("corpus.shards=2", "only 1 passages", "fewer"),
+        ("corpus.shards=2", "only 1 passage;", "fewer"),
         {"p.jsonl": '{"id": "a", "text": "b"}\n'},
     ),
     # --- CSV and TSV
     "a CSV without a row": passages("id,text\n", "no passages in it", name="p.csv"),
-    "a row too short": passages("id,text\na,b\nc\n", "line 3", "1 cells under 2 columns", name="p.csv"),
+    "a row too short": passages("id,text\na,b\nc\n", "line 3", "1 cell under 2 columns", name="p.csv"),
     "a quote that does not end": passages(
         'id,text\na,"b\nc,d\n', "line 3", "must end with one", name="p.csv"
     ),
@@ -146,6 +184,7 @@ CASES = {
     # --- questions
     "a question without an id": questions(row(qid=None), "row 1", "no qid or no question"),
     "a question of white space": questions(row(question=" \t"), "row 1", "no qid or no question"),
+    "a question that nobody sees": questions(row(question="\u200b\u2060"), "row 1", "no qid or no question"),
     "a question that is a list": questions(row(question=["Where?"]), "row 1", "question is a text"),
     "a qid that is an object": questions(row(qid={"a": 1}), "row 1", "qid is a text"),
     "positives that are objects": questions(row(positive_ids=[{"id": "p1"}]), "row 1", "positive_ids"),
@@ -162,6 +201,7 @@ CASES = {
     "a negative relevance": questions(row(relevance=[-1]), "row 1", "whole numbers above 0"),
     "a relevance of words": questions(row(relevance=["much"]), "row 1", "whole numbers above 0"),
     "answers that are empty": answered(row(answers=["", " "]), "row 1", "no answer"),
+    "answers that nobody sees": answered(row(answers=["\u200b"]), "row 1", "no answer"),
     "answers that are objects": answered(row(answers=[{"text": "Rome"}]), "row 1", "answers"),
     "offsets that are words": answered(
         row(answers=["Rome"], answer_starts=["there"]), "row 1", "answer_starts"

@@ -100,7 +100,7 @@ CASES = {
     # --- conditions
     "a condition of nothing": where(""),
     "a condition cut short": where("day >="),
-    "a condition of SQL": where("day = '2020'; drop table passages"),
+    "a condition of SQL": where("day = '2020'; drop table passages", "write == instead of ="),
     "a call": where("__import__('os').system('true')"),
     "an attribute": where("url.__class__ == 'a'"),
     "a lambda": where("(lambda: true)()"),

@@ -194,7 +194,7 @@ def test_the_champion_is_an_index_and_an_artifact(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     lookup = Lookup(store.url, None)
     for find in (lookup.index, lookup.artifacts):
-        with pytest.raises(InputError, match=f"^store {store.url} has no champion: run the pipeline refresh"):
+        with pytest.raises(InputError, match=f"^store {store.url}: there is nothing; is it the right one"):
             find("champion")
     index = crown(store, champion(store, 1)).index
     assert lookup.artifacts("champion") == [index]

@@ -128,8 +128,8 @@ def test_printed_hits_mark_what_matched(system_indexes, multiview_search):
             "there is no MLflow",
         ),
         (["Why?", "--index", "m-" + 32 * "0"], "is a logged model, not an index"),
-        (["Why?", "--index", "champion"], "has no champion"),
-        (["Why?", "--store", "nowhere"], "has no finished run with an index"),
+        (["Why?", "--index", "champion"], "there is nothing; is it the right one?"),
+        (["Why?", "--store", "nowhere"], "nowhere: there is nothing; is it the right one?"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(
@@ -183,6 +183,9 @@ def add_run(
 
 def test_the_newest_index_is_that_of_the_run_that_finished_last(tmp_path):
     store = LocalStore(tmp_path)
+    with pytest.raises(InputError, match="there is nothing; is it the right one"):
+        newest_index(store)
+    add_run(store, "a-failed", 1.0, {})
     with pytest.raises(InputError, match="no finished run with an index"):
         newest_index(store)
     add_run(store, "b-old", 1.0, {"mvr/round-1/index": "s/index/0"})
@@ -324,3 +327,22 @@ def test_a_condition_on_the_corpus_s_columns_is_answered_exactly(system_indexes,
     status, _, err = multiview_search(*words[:3], "--where", "ulr is null")
     assert (status, err.count("\n")) == (2, 1)
     assert "where, character 1: there is no column 'ulr'; did you mean url?" in err
+
+
+def test_on_a_narrow_terminal_no_piece_of_a_heading_is_split():
+    view = ScoredView(number=1, score=12.3456, span=(0, 21), snippet="The tower is in Rome.")
+    hit = Hit(
+        id="a-long-identifier-0001",
+        title="The tower of Rome",
+        text="The tower is in Rome. It is old.",
+        score=12.3456,
+        best=view,
+        columns={"url": "https://example.org/a/long/path/to/the/page", "date": "2020"},
+    )
+    file = io.StringIO()
+    print_hits(Console(file=file, force_terminal=True, color_system=None, width=40), "Where is it?", [hit])
+    lines = [line.rstrip() for line in file.getvalue().splitlines()]
+    assert lines[2:5] == ["1   The tower of Rome", "    [a-long-identifier-0001]", "    12.346  view 1"]
+    assert lines[-2].startswith("    url: https://example.org") and lines[-2].endswith("…")
+    assert lines[-1] == "    date: 2020", "a long column hides no other"
+    assert max(map(len, lines)) <= 40

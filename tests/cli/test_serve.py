@@ -135,7 +135,7 @@ def test_the_commands_and_the_code_of_its_page_do_what_they_say(
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--store", "{empty}"], "error: store {empty} has no champion: run the pipeline refresh first"),
+        (["--store", "{empty}"], "error: store {empty}: there is nothing; is it the right one?"),
         (["--index", "{empty}/index/none"], "error: there is no artifact at {empty}/index/none: "),
         (
             ["--store", "{empty}", "--api-keys", "{empty}/keys"],

@@ -13,6 +13,7 @@ from multiview.config import Config
 from multiview.config.overrides import gather, validate
 from multiview.data.inspection import Lengths, inspect, sort_by_use
 from tests.fixtures.format_files import beir, biencoder, marco, put
+from tests.fixtures.inprocess import multiview_command
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
 
 
@@ -65,12 +66,12 @@ def test_problems_are_counted_with_the_first_of_each(tmp_path, capsys, monkeypat
     questions = write(tmp_path / "q.jsonl", [*asked, asked[0]])
     output = inspected(passages, questions, capsys=capsys, monkeypatch=monkeypatch, status=2)
     for problem in (
-        "2 passages whose id was used before, the first:\n    p.jsonl row 11: passage id 'p3' was used before, in p.jsonl row 4",
-        "1 passages without text, the first:\n    p.jsonl row 13",
-        "1 answers are not at their offset, and a run takes the nearest occurrence; the first: question t2",
-        "1 questions that cannot be used, the first:\n    q.jsonl row 6 (question t5): no answer",
-        "1 questions whose id was used before, the first:\n    q.jsonl row 13",
-        "1 sources whose gold passages are not in the corpus, the first:\n    questions.source: the gold passages of 2 of 11",
+        "passages whose id was used before: 2, the first:\n    p.jsonl row 11: passage id 'p3' was used before, in p.jsonl row 4",
+        "passages without text: 1\n    p.jsonl row 13",
+        "1 answer not at the offset, where a run takes the nearest occurrence; the first: question t2",
+        "questions that cannot be used: 1\n    q.jsonl row 6 (question t5): no answer",
+        "questions whose id was used before: 1\n    q.jsonl row 13",
+        "sources whose gold passages are not in the corpus: 1\n    questions.source: the gold passages of 2 of 11",
     ):
         assert problem in output, output
     assert value(output, "gold passages") == "1.0 per question, not in the corpus for 2 questions"
@@ -135,7 +136,7 @@ def test_what_a_run_would_refuse_is_a_problem(tmp_path, capsys, monkeypatch):
     words = [passages, asked, "--set", "corpus.shards=4"]
     output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch, status=2)
     assert (
-        "2 settings that do not suit the data, the first:\n    corpus.shards=4: there are only 3 passages"
+        "settings that do not suit the data: 2, the first:\n    corpus.shards=4: the corpus has only 3 passages"
         in output
     )
     output = inspected(passages, asked, capsys=capsys, monkeypatch=monkeypatch, status=2)
@@ -172,10 +173,8 @@ def test_what_is_left_out_is_said_and_no_problem(tmp_path, capsys, monkeypatch):
     put(folder / "qrels/test.tsv", "query-id\tcorpus-id\tscore\n1\t4983\t1\n1\tgone\t2\n77\t4983\t1\n")
     output = inspected(str(folder), capsys=capsys, monkeypatch=monkeypatch)
     assert "Problems\n  none\n\nLeft out\n" in output
-    assert (
-        "1 judged questions that are in no file of questions, the first:\n    test.tsv: question 77" in output
-    )
-    assert "1 gold passages that are not in the corpus, of questions that have others, the first:" in output
+    assert "judged questions that are in no file of questions: 1\n    test.tsv: question 77" in output
+    assert "gold passages that are not in the corpus, of questions that have others: 1" in output
 
 
 def test_what_cannot_be_read_is_a_line(tmp_path, capsys, monkeypatch):
@@ -257,3 +256,16 @@ def test_columns_that_are_not_read_are_named_and_one_that_may_hold_gold_passages
     output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch)
     assert value(output, "not read") == "source" and "Warnings" not in output
     assert value(output, "AVQ").startswith("1.00"), "training questions now"
+
+
+def test_on_a_narrow_terminal_no_figure_is_cut(tmp_path, monkeypatch, capsys):
+    (tmp_path / "p.jsonl").write_text(
+        '{"id": "a-very-long-identifier-0001", "text": "One two. Three four."}\n{"id": "b", "text": "Five."}\n'
+    )
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.chdir(tmp_path)
+    shown = multiview_command(monkeypatch, capsys, "inspect", "p.jsonl", "--set", "corpus.shards=1")
+    rows = " ".join(shown.split())
+    assert "mean 2.5, median 1, longest 4" in rows and "have more than 8" in rows
+    assert "a-very-long… One" in rows, "an id leaves room for its text"
+    assert "1 passages" not in rows

@@ -135,8 +135,8 @@ def test_judgements_of_what_is_not_there_are_counted_and_reported(tmp_path, file
     assert [q.grades for q in done.dev] == [{"p2": 2, "p1": 1}, {"p3": 1}]
     assert done.events.facts["unknown_positives"] == 1 and done.events.facts["unknown_judged_questions"] == 1
     assert done.events.warnings == [
-        "1 gold passages of questions that have others are not in the corpus: left out",
-        "1 judged questions that are in no file of questions, the first: "
+        "1 gold passage not in the corpus, of questions that have others: left out",
+        "judged questions that are in no file of questions: 1, the first: "
         "qrels.tsv: question q3 is judged and in no file of questions",
     ]
     config = Config.model_validate({"corpus": corpus.model_dump(), "questions": asked.model_dump()})
@@ -173,7 +173,7 @@ def test_questions_that_name_no_gold_passage_are_left_out_whatever_their_share(t
     done = Done(tmp_path / "out", *settings(files))
     assert len(done.train) == 10 and done.events.facts["questions_without_gold"] == 10
     assert done.events.facts["dropped_questions"] == 0
-    assert "10 training questions name no gold passage: left out" in done.events.warnings
+    assert "10 training questions without a gold passage: left out" in done.events.warnings
 
 
 def test_passages_without_text_are_left_out_or_have_their_title(tmp_path, files):
@@ -206,9 +206,7 @@ def test_an_answer_that_moved_is_found_again_at_its_nearest_place(tmp_path, file
     assert done.train == usual.train and done.train[2].answer_starts == (start,)
     assert done.events.facts["moved_answers"] == 1
     (warning,) = done.events.warnings
-    assert warning.startswith(
-        "1 answers are not at their offset and were found again in their passage, the first: "
-    )
+    assert warning.startswith("1 answer not at the offset, found again in the passage, the first: ")
     assert f"question t2: answer 'word2' should stand at {start + shift} of passage p2" in warning
 
 
@@ -243,9 +241,9 @@ def test_questions_whose_answers_were_edited_away_are_left_out_counted_and_said(
     assert done.events.facts["moved_answers"] == 3
     lost, moved = done.events.warnings
     assert lost.startswith(
-        "3 questions were left out: their gold passages hold their answers no more, the first: question t3"
+        "3 questions left out: the gold passage holds the answer no more, the first: question t3"
     )
-    assert moved.startswith("3 answers are not at their offset")
+    assert moved.startswith("3 answers not at the offset")
     texts = {passage.id: passage.text for passage in done.passages}
     for question in (*done.train, *done.dev):
         for answer, start in zip(question.answers, question.answer_starts or (), strict=True):
@@ -365,7 +363,7 @@ def test_given_negatives_are_kept_where_they_are_wanted(tmp_path, files):
         done[wanted] = Done(tmp_path / wanted, corpus, section)
     for wanted in ("given", "both"):
         assert [q.negative_ids for q in done[wanted].train][:2] == [("p7", "p24"), ()]
-        assert "2 given negatives are not in the corpus: left out" in done[wanted].events.warnings
+        assert "2 given negatives not in the corpus: left out" in done[wanted].events.warnings
     assert not any(q.negative_ids for q in done["bm25"].train) and not done["bm25"].events.warnings
     without = Done(tmp_path / "without", corpus, asked)
     assert done["bm25"].bytes() == without.bytes(), "a file without them is as it was"

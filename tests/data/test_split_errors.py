@@ -71,7 +71,7 @@ def test_answers_that_their_passages_do_not_hold_say_what_stands_there(tmp_path,
 
 
 def test_fewer_passages_than_shards(tmp_path, files):
-    fails(tmp_path, r"corpus\.shards=26: there are only 25", *settings(files, shards=26))
+    fails(tmp_path, r"corpus\.shards=26: the corpus has only 25", *settings(files, shards=26))
 
 
 def test_no_source_of_passages_or_questions(tmp_path, files):

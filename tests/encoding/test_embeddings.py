@@ -92,7 +92,7 @@ def test_a_matrix_of_another_size_is_named_with_the_way_out(tmp_path: Path) -> N
     with pytest.raises(InputError) as error:
         map_views(tmp_path / "views.f16", 3, 2, "make it again")
     assert str(error.value) == (
-        f"{tmp_path / 'views.f16'}: 8 bytes, but 3 views of 2 float16 values are 12; make it again"
+        f"{tmp_path / 'views.f16'}: 8 bytes, but 3 views of 2 float16 values, 12 bytes; make it again"
     )
     with pytest.raises(InputError, match="views: missing; make it again"):
         map_views(tmp_path / "views", 3, 2, "make it again")

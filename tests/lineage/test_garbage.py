@@ -13,7 +13,7 @@ from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import crown, rollback
 from multiview.artifacts.record import Reference, read_record, split_address
 from multiview.artifacts.store import LocalStore, Store
-from multiview.cli.garbage import summary
+from multiview.cli.garbage import collect, summary
 from multiview.lineage import garbage
 from multiview.steps.runs import Run, StepState, write_run, write_state
 from tests.fixtures.champions import artifact, champion
@@ -137,7 +137,39 @@ def test_a_damaged_record_is_left_for_a_person(store: LocalStore) -> None:
     artifact(store, names.INDEX, "old")
     store.replace(f"index/old/{names.RECORD_FILE}", b"{}")
     aged(store)
-    assert collected(store) == set()
+    kept: list[str] = []
+    assert list(garbage.collectable(store, set(), DAYS, kept.append)) == []
+    (line,) = kept
+    assert line.startswith(f"{store.url}/index/old/artifact.json is damaged: ")
+
+
+def test_a_run_with_a_damaged_description_keeps_what_it_used_however_old(store: LocalStore) -> None:
+    read, other = artifact(store, names.EMBEDDINGS, "read"), artifact(store, names.INDEX, "other")
+    used(store, "run", 30, [read], [])
+    used(store, "whole", 30, [], [other])
+    aged(store)
+    assert collected(store) == {"embeddings/read", "index/other"}
+    store.replace("runs/run/run.json", b'{"id": 3')
+    kept: list[str] = []
+    keep = garbage.referenced(store, DAYS, 3, (), kept.append)
+    assert {piece.path for piece in garbage.collectable(store, keep, DAYS)} == {"index/other"}
+    (line,) = kept
+    assert line.startswith(f"{store.url}/runs/run/run.json is damaged: remove it")
+    assert line.endswith("all that its steps used is kept")
+
+
+def test_the_command_names_what_is_damaged(store: LocalStore, capsys: pytest.CaptureFixture[str]) -> None:
+    artifact(store, names.INDEX, "damaged")
+    artifact(store, names.INDEX, "old")
+    store.replace(f"index/damaged/{names.RECORD_FILE}", b"{}")
+    store.replace("runs/run/run.json", b"{")
+    aged(store)
+    for delete in (False, True):
+        collect(store, lambda keep: garbage.referenced(store, DAYS, 3, (), keep), DAYS, delete)
+        lines = capsys.readouterr().out.splitlines()
+        kept = [line for line in lines if line.startswith("kept: ")]
+        assert len(kept) == 2 and "index/damaged/artifact.json" in kept[1] and "runs/run/run.json" in kept[0]
+    assert store.files("index/damaged") and read_record(store, names.INDEX, "old") is None
 
 
 def test_the_summary_counts_and_adds_up(store: LocalStore) -> None:

@@ -43,7 +43,7 @@ def test_given_negatives_keep_their_order_and_leave_out_positives(tmp_path):
         {"qid": "q1", "source": "given", "negative_ids": [], "scores": []},
     ]
     assert events.facts == {"questions_without_given_negatives": 1}
-    assert events.warnings == ["1 of 2 questions have no given negative"]
+    assert events.warnings == ["no given negative for 1 of 2 questions"]
 
 
 def test_both_are_bm25_s_and_then_the_given_ones(retrieval, tmp_path):

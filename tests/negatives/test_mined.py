@@ -129,7 +129,7 @@ def test_too_few_survivors_stay_too_few_and_padding_is_nobody(tmp_path):
     events = RecordedEvents()
     report_counts(mined, Mining(number=30), events)
     assert events.facts["questions_with_fewer"] == 1 and events.facts["hits"] == 4
-    assert "1 of 1 questions have fewer than mining.number=30" in events.warnings[0]
+    assert "fewer than mining.number=30 mined negatives for 1 of 1 question" in events.warnings[0]
 
 
 # -- hits that hold an answer ------------------------------------------------------------------

@@ -111,6 +111,7 @@ def test_a_damaged_champion_file_is_told(crowned):
 
 
 def test_a_store_without_a_champion_is_refused(tmp_path):
+    (tmp_path / "runs").mkdir()
     with pytest.raises(InputError, match="has no champion: run the pipeline refresh first"):
         Follower(LocalStore(tmp_path))
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from multiview.cli.app import app, run_app
 from multiview.config import Gate
 from multiview.config.overrides import gather
 from multiview.serving.logged import FEWEST, asked_most, question_drift, write_candidates
@@ -90,3 +91,21 @@ def test_indexes_are_told_apart_and_few_questions_give_no_figure():
 def test_figures_need_questions_on_both_sides(count):
     (found,) = question_drift([logged("a?", ("p", 1.0))] * count)
     assert (found.below is None) == (count < 2 * FEWEST)
+
+
+def test_a_log_without_questions_says_so(tmp_path, monkeypatch, capsys):
+    log, out = tmp_path / "questions.log", tmp_path / "out"
+    log.write_text("")
+    shown = multiview_command(monkeypatch, capsys, "question-log", str(log))
+    assert shown == f"{log}: no question was logged yet\n"
+    log.write_text(logged("Who?", ("p1", 1.0), where="url is null").model_dump_json() + "\n")
+    shown = multiview_command(monkeypatch, capsys, "question-log", str(log))
+    assert shown == f"{log}: every question has a condition (where)\n"
+    monkeypatch.setattr("sys.argv", ["multiview", "question-log", str(log), "--candidates", str(out)])
+    with pytest.raises(SystemExit) as ended:
+        run_app(app)
+    assert ended.value.code == 2 and not out.exists()
+    assert f"--candidates: no question of {log} has a hit and no condition" in capsys.readouterr().err
+    log.write_text(logged("Who?", ("p1", 1.0)).model_dump_json() + "\n")
+    shown = multiview_command(monkeypatch, capsys, "question-log", str(log), "--candidates", str(out))
+    assert "1 question, 1 distinct, 0 unanswered" in shown and "1 candidate: check" in shown

@@ -163,7 +163,7 @@ def test_after_a_run_without_mlflow_the_command_that_it_names_ships_it(
 
     from multiview.cli.app import app
 
-    for shipped in ("1 runs", "0 runs"):
+    for shipped in ("1 run", "0 runs"):
         done = CliRunner().invoke(app, words[1:])
         assert done.exit_code == 0 and f"{shipped} brought up to date" in done.output, done.output
         assert server.holds(reported) == server.expected

@@ -121,8 +121,11 @@ def test_sync_goes_on_after_a_broken_run(tmp_path, uri):
     shipped, failed = tracking.sync(reported.store, uri)
     assert shipped == ["zz-fine"]
     assert list(failed) == ["aa-broken"]
-    with pytest.raises(InputError, match="has no runs"):
+    with pytest.raises(InputError, match="typo: there is nothing; is it the right one"):
         tracking.sync(LocalStore(tmp_path / "typo"), uri)
+    (tmp_path / "other" / "folder").mkdir(parents=True)
+    with pytest.raises(InputError, match="has no runs"):
+        tracking.sync(LocalStore(tmp_path / "other"), uri)
 
 
 def test_a_database_made_anew_is_filled_again(tmp_path):
@@ -143,7 +146,9 @@ def test_a_database_made_anew_is_filled_again(tmp_path):
 def test_a_server_that_is_down_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     reported = ReportedRun(tmp_path, "http://127.0.0.1:9")
-    with pytest.raises(InputError, match=r"^MLflow at http://127.0.0.1:9: .+$"):
+    with pytest.raises(
+        InputError, match=r"^MLflow at http://127.0.0.1:9 does not answer: start it .*--tracking-uri"
+    ):
         tracking.ship(reported.store, reported.run.id, reported.uri)
 
 

@@ -83,6 +83,11 @@ class Store(ABC):
         """Whether anything is in the store."""
         return bool(self.folders(""))
 
+    def check_exists(self) -> None:
+        """Raises InputError unless anything is in the store: it was named wrongly, or nothing was made in it yet."""
+        if not self.exists():
+            raise InputError(f"store {self.url}: there is nothing; is it the right one?")
+
     def check_writable(self) -> None:
         """Raises InputError unless the store can create files exclusively."""
         probe = f"probe-{uuid.uuid4().hex}"

@@ -97,9 +97,10 @@ def current(store: Store) -> Champion | None:
 
 
 def champion_of(store: Store) -> Champion:
-    """Returns the champion of a store. Raises InputError if it has none."""
+    """Returns the champion of a store. Raises InputError if it has none, or there is no store."""
     champion = current(store)
     if champion is None:
+        store.check_exists()
         raise InputError(f"store {store.url} has no champion: run the pipeline refresh first")
     return champion
 

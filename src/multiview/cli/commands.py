@@ -135,14 +135,14 @@ def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None, debug: Deb
     """Send everything to MLflow that the store's runs have not sent yet."""
     from multiview import tracking
     from multiview.artifacts.store import open_store
-    from multiview.errors import StepFailed, without_password
+    from multiview.errors import StepFailed, counted, without_password
 
     opened = open_store(store)
     uri = tracking_uri or tracking.tracking_uri(opened)
     shipped, failed = tracking.sync(opened, uri)
-    print(
-        f"{without_password(uri)}: {len(shipped)} runs brought up to date{': ' if shipped else ''}{', '.join(shipped)}"
-    )
+    if shipped or not failed:
+        listed = f": {', '.join(shipped)}" if shipped else ""
+        print(f"{without_password(uri)}: {counted(len(shipped), 'run')} brought up to date{listed}")
     if failed:
         raise StepFailed("; ".join(f"{run}: {why}" for run, why in failed.items()), bad_input=False)
 
@@ -167,11 +167,16 @@ def gc(
     from multiview.lineage.garbage import referenced
 
     opened = open_store(store)
+    opened.check_exists()
     if names.RUNS not in opened.folders(""):
-        reason = "no run was made in it" if opened.exists() else "there is nothing"
-        raise InputError(f"store {opened.url}: {reason}; is it the right one?")
+        raise InputError(f"store {opened.url}: no run was made in it; is it the right one?")
     uri = tracking_uri or tracking.tracking_uri(opened)
-    collect(opened, lambda: referenced(opened, days, champions, tracking.aliased_indexes(uri)), days, delete)
+    collect(
+        opened,
+        lambda keep: referenced(opened, days, champions, tracking.aliased_indexes(uri), keep),
+        days,
+        delete,
+    )
 
 
 def inspect(

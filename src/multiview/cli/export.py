@@ -9,7 +9,9 @@ import typer
 
 from multiview import environment
 from multiview.cli.export_qdrant import qdrant
+from multiview.cli.folders import check_folder
 from multiview.cli.options import Debug, StoreUrl, TrackingUri
+from multiview.errors import counted
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,6 +34,14 @@ Model = Annotated[
 ]
 
 
+def check_out(out: Path) -> None:
+    """Raises InputError for a folder that is not empty, or cannot be made."""
+    from multiview.export.files import refuse_filled
+
+    refuse_filled(out)
+    check_folder("--out", out)
+
+
 @app.command()
 def views(
     out: Out,
@@ -42,14 +52,13 @@ def views(
 ) -> None:
     """Write the views of an index, with their snippets and the corpus's own columns, as Parquet (docs/export.md)."""
     from multiview.cli.lookup import Lookup
-    from multiview.export.files import refuse_filled
     from multiview.export.parquet import write_views
     from multiview.export.views import IndexViews
 
-    refuse_filled(out)
+    check_out(out)
     opened = IndexViews.open(Lookup(store, tracking_uri).index(index))
     manifest = write_views(opened, out)
-    print(f"{out}: {manifest['views']} views of {opened.name.index}")
+    print(f"{out}: {counted(manifest['views'], 'view')} of {opened.name.index}")
 
 
 @app.command()
@@ -71,10 +80,9 @@ def delta(
     """Write what changed from one index to another: added, changed and removed passages (docs/export.md)."""
     from multiview.cli.lookup import Lookup
     from multiview.export.delta import write_delta
-    from multiview.export.files import refuse_filled
     from multiview.export.views import IndexViews
 
-    refuse_filled(out)
+    check_out(out)
     lookup = Lookup(store, tracking_uri)
     new = lookup.index(index)
     before, now = IndexViews.open(lookup.index(old) if old else lookup.predecessor(new)), IndexViews.open(new)
@@ -95,10 +103,9 @@ def model(
     """Write a model as a folder that sentence-transformers loads, with a model card (docs/export.md)."""
     from multiview.cli.lookup import Lookup
     from multiview.export.description import describe, read_subject
-    from multiview.export.files import refuse_filled
     from multiview.export.sentence_transformers import write_sentence_transformers
 
-    refuse_filled(out)
+    check_out(out)
     subject, searched = read_subject(model or Lookup(store, tracking_uri).index(index))
     alone = write_sentence_transformers(subject.folder(), out, describe(subject, searched))
     needs = "" if alone else ", with trust_remote_code=True and multiview-retrieval installed"
@@ -117,10 +124,9 @@ def onnx(
     """Write the encoder of questions in ONNX, with its tokenizer (docs/export.md)."""
     from multiview.cli.lookup import Lookup
     from multiview.export.description import read_subject
-    from multiview.export.files import refuse_filled
     from multiview.export.onnx import check_installed, write_onnx
 
-    refuse_filled(out)
+    check_out(out)
     check_installed()
     subject, _ = read_subject(model or Lookup(store, tracking_uri).index(index))
     write_onnx(subject.folder(), out)

@@ -10,6 +10,7 @@ import typer
 from multiview import environment, names
 from multiview.cli.options import Debug, StoreUrl, TrackingUri
 from multiview.config import Export
+from multiview.errors import counted
 
 
 def qdrant(
@@ -58,5 +59,7 @@ def qdrant(
         else:
             loaded = load_index(client, lookup.index(index), alias)
             refers = "no alias was changed"
-    points = f"{loaded.content.points} points, {loaded.uploaded} uploaded, {loaded.deleted} deleted"
+    points = (
+        f"{counted(loaded.content.points, 'point')}, {loaded.uploaded} uploaded, {loaded.deleted} deleted"
+    )
     print(f"collection {loaded.name}: {points}; {refers}")

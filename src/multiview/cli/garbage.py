@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterable
 
 from multiview.artifacts.store import Store
 from multiview.lineage import garbage
-from multiview.lineage.garbage import ArtifactId, Garbage
+from multiview.lineage.garbage import ArtifactId, Garbage, ReportKept
 from multiview.terminal import safe
 
 
-def collect(store: Store, referenced: Callable[[], set[ArtifactId]], days: float, delete: bool) -> None:
+def collect(
+    store: Store, referenced: Callable[[ReportKept], set[ArtifactId]], days: float, delete: bool
+) -> None:
     """Prints one line per piece that can go from a store, and their sum; with `delete`, deletes each piece that
-    `referenced` still does not return then."""
-    found = garbage.collectable(store, referenced(), days)
+    `referenced` still does not return then. Damaged files come last, each with what is kept because of it."""
+    kept: dict[str, None] = {}
+    found = garbage.collectable(store, referenced(kept.setdefault), days, kept.setdefault)
     pieces = []
-    for piece in garbage.remove_all(store, found, referenced) if delete else found:
+    for piece in garbage.remove_all(store, found, lambda: referenced(kept.setdefault)) if delete else found:
         pieces.append(piece)
         print(f"{piece.bytes / 1e6:12,.3f} MB  {piece.kind:<11} {safe(piece.path)}")
     if not pieces:
@@ -25,6 +28,8 @@ def collect(store: Store, referenced: Callable[[], set[ArtifactId]], days: float
         print(f"removed {summary(pieces)}")
     else:
         print(f"would remove {summary(pieces)}: --delete does it")
+    for line in kept:
+        print(f"kept: {safe(line)}")
 
 
 def summary(pieces: Iterable[Garbage]) -> str:

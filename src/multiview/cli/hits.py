@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
@@ -29,29 +29,47 @@ def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
     console.print(Text(_clean(question).strip(), style="bold underline"))
     for rank, hit in enumerate(hits, 1):
         console.print()
-        console.print(_heading(console, rank, hit))
+        for line in _packed(console, f"{rank:<{len(INDENT)}}", _heading(console, hit)):
+            console.print(line)
         for line in _passage(console, hit).wrap(console, console.width - len(INDENT)):
             _print_line(console, line)
-        if columns := _columns(hit):
-            _print_line(console, Text(columns, style="dim"))
+        for line in _packed(console, INDENT, _columns(console, hit)):
+            _print_line(console, line[len(INDENT) :])
         for view in hit.views:
             _print_line(console, _view(view, view.number == hit.best.number))
     if not hits:
         console.print("nothing found: the index has no such passage")
 
 
-def _heading(console: Console, rank: int, hit: Hit) -> Text:
-    """`1  Title  [id]  12.34`; the title is marked if it matched."""
-    line = Text(f"{rank:<4}")
+def _heading(console: Console, hit: Hit) -> Iterator[Text]:
+    """`Title`, `[id]`, `12.34  view 1` and the view's query, each in one piece; the title is marked if it matched."""
     if title := _clean(hit.title).strip():
         title_matched = hit.best.span is None and bool(hit.snippet)
-        line.append_text(_matched(console, title) if title_matched else Text(title, style="bold"))
-        line.append("  ")
-    line.append(f"[{_clean(hit.id)}]", style="cyan")
-    line.append(f"  {hit.score:.3f}  view {hit.best.number}", style="dim")
+        yield _matched(console, title) if title_matched else Text(title, style="bold")
+    yield Text(f"[{_clean(hit.id)}]", style="cyan")
+    yield Text(f"{hit.score:.3f}  view {hit.best.number}", style="dim")
     if hit.best.query is not None:
-        line.append(f"  {hit.best.query}", style="italic")
-    return line
+        yield Text(_clean(hit.best.query), style="italic")
+
+
+def _packed(console: Console, begin: str, pieces: Iterable[Text]) -> Iterator[Text]:
+    """Yields lines of as many pieces as fit side by side, the first after `begin`, the others indented; a piece too long
+    for a line is wrapped between words."""
+    line, room = Text(begin), console.width - len(INDENT)
+    for piece in pieces:
+        first, *more = piece.wrap(console, room) or [Text()]
+        if line.cell_len > len(INDENT):
+            if line.cell_len + 2 + piece.cell_len <= console.width:
+                line.append("  ").append_text(piece)
+                continue
+            yield line
+            line = Text(INDENT)
+        line.append_text(first)
+        for part in more:
+            yield line
+            line = Text(INDENT).append_text(part)
+    if line.cell_len > len(INDENT):
+        yield line
 
 
 def _print_line(console: Console, line: Text) -> None:
@@ -100,10 +118,13 @@ def _cut(text: str, length: int) -> str:
     return (head[: head.rindex(" ")] if " " in head[1:] else head) + " …"
 
 
-def _columns(hit: Hit) -> str:
-    """`url: https://…  date: 2020`: those of the corpus's further columns that have a value."""
-    filled = ((name, value) for name, value in hit.columns.items() if value not in (None, ""))
-    return "  ".join(f"{name}: {_clean(str(value))}" for name, value in filled)
+def _columns(console: Console, hit: Hit) -> Iterator[Text]:
+    """`url: https://…`, `date: 2020`: those of the corpus's further columns that have a value, on a line at most."""
+    for name, value in hit.columns.items():
+        if value not in (None, ""):
+            piece = Text(f"{name}: {_clean(str(value))}", style="dim")
+            piece.truncate(console.width - len(INDENT), overflow="ellipsis")
+            yield piece
 
 
 def _view(view: ScoredView, best: bool) -> Text:

@@ -16,11 +16,14 @@ from multiview.data.questions import Question
 from multiview.data.reading.formats import COMPANIONS, FORMATS
 from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
+from multiview.errors import counted
 from multiview.terminal import Console
 
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
-ID_WIDTH = 24
-"""Characters of an id that are shown."""
+ID_SHARE = 0.3
+"""The share of a line that an id takes at most, so that there is room for the text after it."""
+READ = 5000
+"""Characters of a text of which the first are shown: rich takes minutes for a text of 50 MB."""
 FILES = 3
 """Most files to name; the others are counted."""
 
@@ -33,7 +36,8 @@ def show_inspection(sources: Sequence[str], preset: str | None, settings: Sequen
     settings = [*settings, *source_settings(sources, preset, settings)]
     with Console(stderr=True).status("reading") as status:
         inspection = data.inspect(
-            validate(gather(preset, settings)), lambda number: status.update(f"{number:,} passages read")
+            validate(gather(preset, settings)),
+            lambda number: status.update(f"{counted(number, 'passage')} read"),
         )
     options = ["--preset", preset] if preset else []
     options += [word for setting in settings for word in ("--set", setting)]
@@ -55,11 +59,12 @@ def print_inspection(console: Console, inspection: Inspection, options: Sequence
     """Print all of an inspection, ending with the run that would use these data; `options` are that command's."""
     if inspection.formats.get("corpus"):
         _print_heading(console, inspection, "corpus")
-        _print_rows(console, _passages(inspection))
+        _print_rows(console, _passages(inspection), _first_passages(inspection, console.width))
     for use, questions in inspection.questions.items():
         if inspection.formats[use]:
             _print_heading(console, inspection, use)
-            _print_rows(console, _questions(inspection, use, questions))
+            first = _first_questions(questions, console.width)
+            _print_rows(console, _questions(inspection, use, questions), first)
     console.print(Text("Problems", "bold"))
     if not inspection.problems.counts:
         console.print("  none")
@@ -83,7 +88,7 @@ def print_inspection(console: Console, inspection: Inspection, options: Sequence
 
 def _print_counts(console: Console, problems: Problems) -> None:
     for kind, number in problems.counts.items():
-        console.print(f"  {number:,} {kind}, the first:", markup=False)
+        console.print(f"  {kind}: {number:,}{', the first:' if number > 1 else ''}", markup=False)
         console.print(f"    {problems.first[kind]}", markup=False, soft_wrap=True)
 
 
@@ -94,13 +99,16 @@ def _print_heading(console: Console, inspection: Inspection, use: Use) -> None:
         about = COMPANIONS.get(name) or FORMATS[name].about
         console.print(f"  {file}: {about}", markup=False, soft_wrap=True)
     if len(files) > FILES:
-        console.print(f"  and {len(files) - FILES:,} more files")
+        console.print(f"  and {counted(len(files) - FILES, 'more file')}")
 
 
-def _print_rows(console: Console, rows: list[tuple[str, str]]) -> None:
+def _print_rows(console: Console, rows: list[tuple[str, str]], first: list[str]) -> None:
+    """Print rows of a name and a value, and the first texts, of which each takes a line."""
     grid = Table.grid(padding=(0, 2))
     for name, value in rows:
-        grid.add_row(Text(f"  {name}", "dim"), Text(value, overflow="ellipsis", no_wrap=True))
+        grid.add_row(Text(f"  {name}", "dim"), Text(value))
+    for number, value in enumerate(first):
+        grid.add_row(Text("" if number else "  first", "dim"), Text(value, overflow="ellipsis", no_wrap=True))
     console.print(grid)
     console.print()
 
@@ -120,11 +128,16 @@ def _passages(inspection: Inspection) -> list[tuple[str, str]]:
     ]
     if inspection.columns:
         rows.append(("more columns", ", ".join(inspection.columns)))
-    first = []
+    return rows
+
+
+def _first_passages(inspection: Inspection, width: int) -> list[str]:
+    """The ids and texts of the first passages."""
+    lines = []
     for passage in inspection.first_passages:
         title = f"{passage['title']}: " if passage["title"] else ""
-        first.append(f"{_short(passage['id'])}  {title}{' '.join(passage['text'].split())}")
-    return rows + _under_one_name("first", first)
+        lines.append(f"{_short(passage['id'], width)}  {title}{' '.join(passage['text'][:READ].split())}")
+    return lines
 
 
 def _questions(inspection: Inspection, use: Use, questions: list[Question]) -> list[tuple[str, str]]:
@@ -138,11 +151,16 @@ def _questions(inspection: Inspection, use: Use, questions: list[Question]) -> l
         rows.append(("AVQ", f"{inspection.avq:.2f} questions per passage that has one"))
     if unread := inspection.unread.get(use):
         rows.append(("not read", ", ".join(unread)))
-    first = []
+    return rows
+
+
+def _first_questions(questions: list[Question], width: int) -> list[str]:
+    """The ids, texts and answers of the first questions of a use."""
+    lines = []
     for question in questions[:FIRST]:
         answers = f"  → {'; '.join(question.answers)}" if question.answers else ""
-        first.append(f"{_short(question.qid)}  {question.question}{answers}")
-    return rows + _under_one_name("first", first)
+        lines.append(f"{_short(question.qid, width)}  {question.question}{answers}")
+    return lines
 
 
 def _answers(questions: list[Question]) -> str:
@@ -162,14 +180,10 @@ def _gold(questions: list[Question], missing: int) -> str:
     if not counts:
         return "none: ranked by answers alone"
     text = f"{sum(counts) / len(counts):.1f} per question"
-    return text + (f", not in the corpus for {missing:,} questions" if missing else "")
+    return text + (f", not in the corpus for {counted(missing, 'question')}" if missing else "")
 
 
-def _under_one_name(name: str, values: list[str]) -> list[tuple[str, str]]:
-    """Returns one row per value, of which only the first row has the name."""
-    return [("" if number else name, value) for number, value in enumerate(values)]
-
-
-def _short(id_: str) -> str:
-    """The beginning of an id, so that there is room for the text after it."""
-    return id_ if len(id_) <= ID_WIDTH else f"{id_[: ID_WIDTH - 1]}…"
+def _short(id_: str, width: int) -> str:
+    """The beginning of an id on a line of a width."""
+    most = max(2, int(ID_SHARE * min(width, 80)))
+    return id_ if len(id_) <= most else f"{id_[: most - 1]}…"

@@ -13,7 +13,7 @@ from rich.tree import Tree
 from multiview.artifacts.record import Record
 from multiview.cli.settings import flattened
 from multiview.config import JsonObject
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.lineage.trace import Input, Lineage, LineageNode, flaws
 from multiview.terminal import Console
 
@@ -68,7 +68,7 @@ def print_lineage(console: Console, lineage: Lineage) -> None:
             ]
             pending += reversed(inputs)
         console.print(top.children[0])
-    console.print(Text(f"{len(lineage.nodes)} artifacts, {decimal(lineage.bytes)}", "dim"))
+    console.print(Text(f"{counted(len(lineage.nodes), 'artifact')}, {decimal(lineage.bytes)}", "dim"))
 
 
 def _line(name: str, artifact: Input, again: bool) -> Text:
@@ -84,7 +84,7 @@ def _line(name: str, artifact: Input, again: bool) -> Text:
         return text.append("  (above)", "dim")
     if node.collected:
         return text.append(f"  collected  {record.digest[:SHORT]}", "dim")
-    rows = f"{node.rows:,} rows, " if node.rows is not None else ""
+    rows = f"{counted(node.rows, 'row')}, " if node.rows is not None else ""
     return text.append(f"  {rows}{decimal(node.bytes)}  {record.digest[:SHORT]}", "dim")
 
 
@@ -191,4 +191,6 @@ def verified(lineage: Lineage) -> str:
     """Returns the line that says how many artifacts were read, and how many could not be, being collected."""
     collected = sum(node.collected for node in lineage.nodes)
     more = f"; the files of {collected} more were collected" if collected else ""
-    return f"verified: {len(lineage.nodes) - collected} artifacts, every byte as it was written{more}"
+    return (
+        f"verified: {counted(len(lineage.nodes) - collected, 'artifact')}, every byte as it was written{more}"
+    )

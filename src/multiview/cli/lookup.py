@@ -235,6 +235,7 @@ def newest_index(store: Store) -> str:
         if indexes and finished.issuperset(read_run(store, run).steps):
             candidates.append((max(state.ended or 0.0 for state in states), run, indexes))
     if not candidates:
+        store.check_exists()
         raise InputError(
             f"store {store.url} has no finished run with an index: run a pipeline, or give --index or --store"
         )

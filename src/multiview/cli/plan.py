@@ -7,6 +7,7 @@ from pathlib import Path
 
 from multiview.artifacts.store import open_store
 from multiview.config.overrides import Overrides, merge
+from multiview.errors import counted
 from multiview.estimates.calibration import calibrate
 from multiview.estimates.estimate import base_config, estimate, shards_for
 from multiview.estimates.model_shape import shape_of
@@ -50,6 +51,6 @@ def plan_lines(
     yield from tables(estimate(request, setting, factors), setting, base_config(overrides))
     yield ""
     shards = base_config(overrides).corpus.shards
-    yield f"{shards} shards: corpus.shards={shards}"
+    yield f"{counted(shards, 'shard')}: corpus.shards={shards}"
     if measured:
         yield measured

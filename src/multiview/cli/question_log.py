@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from multiview.cli.folders import check_folder
 from multiview.cli.options import Debug
+from multiview.errors import InputError, counted
 
 
 def question_log(
@@ -28,18 +30,29 @@ def question_log(
     from multiview.serving.logged import QUANTILE, asked_most, question_drift, write_candidates
     from multiview.serving.question_log import read_question_log
 
-    for found in question_drift(read_question_log(log)):
+    if candidates is not None:
+        check_folder("--candidates", candidates)
+    drift = question_drift(read_question_log(log))
+    for found in drift:
         print(
-            f"{found.index}: {found.questions} questions, {found.distinct} distinct, {found.unanswered} unanswered"
+            f"{found.index}: {counted(found.questions, 'question')}, {found.distinct} distinct, "
+            f"{found.unanswered} unanswered"
         )
         if found.below is not None:
             print(
                 f"  median top score {found.earlier:.3f}, then {found.later:.3f}; below the earlier {QUANTILE:.0%} "
                 f"quantile: {found.below:.1%}"
             )
+    if not drift:
+        empty = next(read_question_log(log), None) is None
+        print(f"{log}: {'no question was logged yet' if empty else 'every question has a condition (where)'}")
     if candidates is not None:
         chosen = asked_most(read_question_log(log), most)
+        if not chosen:
+            raise InputError(
+                f"--candidates: no question of {log} has a hit and no condition; none can be made"
+            )
         dev, gate = write_candidates(candidates, chosen, rank)
         print(
-            f"{len(chosen)} candidates: check that each passage answers its question in {dev}; then --preset {gate}"
+            f"{counted(len(chosen), 'candidate')}: check that each passage answers its question in {dev}; then --preset {gate}"
         )

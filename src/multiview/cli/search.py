@@ -11,8 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from multiview.data.blank import is_blank
 from multiview.data.reading.surrogates import has_half
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.terminal import Console
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def read_questions(question: str | None, file: Path | None) -> Iterator[list[str
     if (question is None) == (file is None):
         raise InputError('give one question, as in multiview search "who built it?", or --questions FILE')
     if file is None:
-        if not (question or "").strip():
+        if is_blank(question or ""):
             raise InputError("the question is empty")
         if has_half(question or ""):
             raise InputError(
@@ -125,4 +126,4 @@ def _print_answer(
 def _summary(retriever: Retriever) -> str:
     """`camvr, approximate index (compact), 310 passages`."""
     kind = "" if retriever.exact else f"approximate index ({retriever.index.header['kind']}), "
-    return f"{retriever.architecture}, {kind}{len(retriever):,} passages"
+    return f"{retriever.architecture}, {kind}{counted(len(retriever), 'passage')}"

@@ -20,7 +20,7 @@ from multiview.data.reading.judged import Use
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.readers import PASSAGE_COLUMNS, questions_of
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 
 VisitPassages = Callable[[pa.Table], None]
 
@@ -236,7 +236,7 @@ def check_gold(
         reason = f"(first: {seen.lost[missing[0]]}); mend the answers"
     report_problem(
         "sources whose gold passages are not in the corpus",
-        f"{setting}: the gold passages of {len(missing)} of {len(with_gold)} questions {gone} {reason}, "
+        f"{setting}: the gold passages of {len(missing):,} of {counted(len(with_gold), 'question')} {gone} {reason}, "
         "or allow more with questions.max_missing_gold",
     )
 

@@ -24,7 +24,7 @@ from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, ma
 from multiview.data.reading.tables import Row
 from multiview.data.scripts import Scripts
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 
 SETTING: dict[Use, str] = {
     "corpus": "corpus.source",
@@ -208,7 +208,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         inspection.remarks("questions whose gold passages do not hold their answers", line)
     if seen.moved_answers:
         inspection.warnings.append(
-            f"{len(seen.moved_answers)} answers are not at their offset, and a run takes the nearest occurrence; "
+            f"{counted(len(seen.moved_answers), 'answer')} not at the offset, where a run takes the nearest occurrence; "
             f"the first: {seen.moved_answers[0]}"
         )
     for use, questions in inspection.questions.items():
@@ -239,7 +239,7 @@ def _check_settings(inspection: Inspection, config: Config) -> None:
     """Adds the settings that a run would reject although every row is valid to the problems."""
     shards = config.corpus.shards
     if inspection.passages < shards:
-        line = f"corpus.shards={shards}: there are only {inspection.passages} passages; set fewer shards"
+        line = f"corpus.shards={shards}: the corpus has only {counted(inspection.passages, 'passage')}; set fewer shards"
         inspection.problems("settings that do not suit the data", line)
     gold = {question.positive_ids[0] for question in inspection.questions["train"] if question.positive_ids}
     if not config.questions.dev_source and len(gold) == 1:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from multiview.data.arrow import int64_array
 from multiview.data.reading.tables import Row
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.steps.path import shard_file
 
 SCHEMA = pa.schema(
@@ -205,7 +205,7 @@ class PassageLookup:
         if len(rows) < len(unique_ids):
             missing = unique_ids.filter(pc.invert(pc.is_in(unique_ids, value_set=self._ids)))
             raise InputError(
-                f"{self.folder}: {len(missing)} of {len(unique_ids)} passages asked for are not in this corpus "
+                f"{self.folder}: {len(missing):,} of {counted(len(unique_ids), 'passage')} asked for, not in this corpus "
                 f"(first: {missing[0].as_py()!r}); it was cut from other files than what names them"
             )
         for _, table in self._rows.tables(rows, columns):

@@ -25,7 +25,7 @@ from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
 from multiview.data.scripts import SAMPLE, Scripts
 from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
@@ -78,7 +78,7 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
     shard_count = context.settings.corpus.shards
     if len(wanted) < shard_count:
         raise InputError(
-            f"corpus.shards={shard_count}: there are only {len(wanted)} passages; set fewer shards"
+            f"corpus.shards={shard_count}: the corpus has only {counted(len(wanted), 'passage')}; set fewer shards"
         )
 
     count = len(wanted)
@@ -236,34 +236,46 @@ def _report(
 ) -> None:
     """Reports what was left out as warnings, and the counts of the step as facts and metrics."""
     if chosen.shared:
-        events.warning(f"{chosen.shared} dev questions are training questions too")
+        events.warning(
+            counted(
+                chosen.shared,
+                "dev question is a training question too",
+                "dev questions are training questions too",
+            )
+        )
     if chosen.dropped:
-        events.warning(f"{chosen.dropped} questions were dropped: their gold passages are not in the corpus")
+        events.warning(
+            counted(
+                chosen.dropped,
+                "question was dropped: its gold passages are not in the corpus",
+                "questions were dropped: their gold passages are not in the corpus",
+            )
+        )
     if chosen.lost:
         events.warning(
-            f"{chosen.lost} questions were left out: their gold passages hold their answers no more, the first: "
+            f"{counted(chosen.lost, 'question')} left out: the gold passage holds the answer no more, the first: "
             f"{next(iter(seen.lost.values()))}"
         )
     if seen.moved_answers:
         events.warning(
-            f"{len(seen.moved_answers)} answers are not at their offset and were found again in their passage, the "
-            f"first: {seen.moved_answers[0]}"
+            f"{counted(len(seen.moved_answers), 'answer')} not at the offset, found again in the passage, the first: "
+            f"{seen.moved_answers[0]}"
         )
     if chosen.nameless:
-        events.warning(f"{chosen.nameless} training questions name no gold passage: left out")
+        events.warning(f"{counted(chosen.nameless, 'training question')} without a gold passage: left out")
     if seen.left_out:
-        events.warning(f"{seen.left_out} passages have no text: left out")
+        events.warning(f"{counted(seen.left_out, 'passage')} without text: left out")
     if chosen.unknown:
         events.warning(
-            f"{chosen.unknown} gold passages of questions that have others are not in the corpus: left out"
+            f"{counted(chosen.unknown, 'gold passage')} not in the corpus, of questions that have others: left out"
         )
     if chosen.unknown_negatives:
-        events.warning(f"{chosen.unknown_negatives} given negatives are not in the corpus: left out")
+        events.warning(f"{counted(chosen.unknown_negatives, 'given negative')} not in the corpus: left out")
     for kind, times in remarks.counts.items():
-        events.warning(f"{times} {kind}, the first: {remarks.first[kind]}")
+        events.warning(f"{kind}: {times:,}, the first: {remarks.first[kind]}")
     if unanswered := sum(not q.answers for q in chosen.train):
         events.warning(
-            f"{unanswered} training questions have no answers: train.positive=answer takes their best view"
+            f"{counted(unanswered, 'training question')} without answers: train.positive=answer takes the best view"
         )
     facts = {
         "passages": passage_count,

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.config import JsonObject
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 
 VIEWS_FILE = "views.f16"
 ROWS_FILE = "rows.parquet"
@@ -135,7 +135,7 @@ class Embeddings:
         """All views [rows, dim] float16, memory-mapped and *not* checked."""
         if self.blocks != -(-self.rows // self.rows_per_block):
             raise InputError(
-                f"{folder / HEADER_FILE}: {self.blocks} block digests for {self.rows} views; {REBUILD}"
+                f"{folder / HEADER_FILE}: {counted(self.blocks, 'block digest')} for {counted(self.rows, 'view')}; {REBUILD}"
             )
 
     @property
@@ -157,7 +157,7 @@ class Embeddings:
             or not np.array_equal(table["offset"].to_numpy(), offsets[:-1])
         ):
             raise InputError(
-                f"{path}: its passages do not add up to {self.rows} views of {self.passages} passages; {REBUILD}"
+                f"{path}: its passages do not add up to {counted(self.rows, 'view')} of {counted(self.passages, 'passage')}; {REBUILD}"
             )
         return table
 
@@ -208,7 +208,7 @@ def map_views(file: Path, rows: int, dim: int, way_out: str) -> np.ndarray:
     size, expected = _existing(file, way_out).stat().st_size, rows * dim * VIEW_DTYPE.itemsize
     if size != expected:
         raise InputError(
-            f"{file}: {size} bytes, but {rows} views of {dim} float16 values are {expected}; {way_out}"
+            f"{file}: {size} bytes, but {counted(rows, 'view')} of {dim} float16 values, {expected} bytes; {way_out}"
         )
     if not rows:
         return np.empty((0, dim), VIEW_DTYPE)  # an empty file cannot be mapped

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from multiview.config import Config
 from multiview.config.overrides import merge, validate
+from multiview.errors import counted
 from multiview.estimates.estimate import Estimate
 from multiview.estimates.index_bytes import KINDS, index_bytes
 from multiview.estimates.step_costs import Cost, cost_of
@@ -36,12 +37,14 @@ def tables(estimated: Estimate, setting: Setting, config: Config) -> Iterator[st
 def about(setting: Setting) -> Iterator[str]:
     """Yields two lines: the data and the model, and the machines."""
     load, shape, hardware = setting.workload, setting.shape, setting.hardware
+    each = "1 view" if load.views == 1 else f"{load.views:g} views"
     yield (
-        f"{load.passages:,.0f} passages, {load.views:g} views each: {load.all_views:,.0f} views of {shape.width}; "
-        f"{load.questions:,.0f} training questions, {load.dev_questions:,.0f} dev questions; an encoder of "
-        f"{shape.parameters / 1e6:,.0f} million parameters."
+        f"{counted(round(load.passages), 'passage')}, {each} each: {counted(round(load.all_views), 'view')} of "
+        f"{shape.width}; {counted(round(load.questions), 'training question')}, "
+        f"{counted(round(load.dev_questions), 'dev question')}; an encoder of {shape.parameters / 1e6:,.0f} million "
+        "parameters."
     )
-    pods = f"pods of {hardware.cores} cores and {size(hardware.memory)}"
+    pods = f"pods of {counted(hardware.cores, 'core')} and {size(hardware.memory)}"
     if hardware.gpus:
         device = setting.rates.device(hardware.gpu)
         yield f"{hardware.gpus} × {device.name}, {pods}; times of GPUs are computed from published figures, not measured."

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from multiview import names
 from multiview.artifacts.record import load_record
 from multiview.data.questions import GENERATED
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.evaluation.files import QUESTIONS_FILE
 from multiview.lineage.ancestry import Ancestor
 
@@ -32,7 +32,7 @@ def asked_legend(generated: int, questions: int) -> str:
     share = (
         "generated questions"
         if generated == questions
-        else f"{generated:,} generated questions of {questions:,}"
+        else f"{counted(generated, 'generated question')} of {questions:,}"
     )
     return (
         f"measured on {share}: each was made from a snippet of the corpus, which counts as its answer; figures on "

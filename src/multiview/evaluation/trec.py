@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 
 TAG = "multiview"
 
@@ -88,5 +88,7 @@ def _lines(path: Path, fields: int) -> Iterable[list[str]]:
             if not (words := line.split()):
                 continue
             if len(words) != fields:
-                raise InputError(f"{path}: line {number} has {len(words)} fields, a TREC line has {fields}")
+                raise InputError(
+                    f"{path}: line {number} has {counted(len(words), 'field')}, a TREC line has {fields}"
+                )
             yield words

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from multiview import names
 from multiview.artifacts.record import Record, load_record, read_record
 from multiview.config import JsonObject
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.evaluation.figures import metrics_of
 from multiview.evaluation.tables import metric_columns
 from multiview.lineage.ancestry import Ancestor
@@ -130,8 +130,8 @@ def _stage(model: Ancestor) -> Stage:
         told.append(f"hard negatives by step {negatives.record.step}")
     questions = model.remembered_input("questions")
     facts = record.facts
-    count = f"{facts['questions']:,} questions" if "questions" in facts else "questions"
-    steps = f", {facts['steps']:,} steps" if "steps" in facts else ""
+    count = counted(facts["questions"], "question") if "questions" in facts else "questions"
+    steps = f", {counted(facts['steps'], 'step')}" if "steps" in facts else ""
     return Stage(f"{count}{_origin(questions, 'questions')}{steps}", "; ".join(told))
 
 
@@ -166,9 +166,9 @@ def _evaluations(model: Ancestor, index: Ancestor | None) -> list[Evaluation]:
 def _evaluation(evaluation: Ancestor) -> Evaluation:
     questions, passages = (evaluation.remembered_input(name) for name in ("questions", "passages"))
     count = evaluation.record.facts.get("questions")
-    asked = f"{count:,} questions" if count is not None else "Questions"
+    asked = counted(count, "question") if count is not None else "Questions"
     among = passages.record.facts.get("passages") if passages else None
-    over = f"{among:,} passages" if among is not None else "Passages"
+    over = counted(among, "passage") if among is not None else "Passages"
     metrics = metrics_of(evaluation.store, evaluation.record)
     return Evaluation(
         f"{asked}{_origin(questions, 'dev_questions', 'questions')}",

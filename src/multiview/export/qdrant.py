@@ -22,7 +22,7 @@ from multiview import environment, names
 from multiview.artifacts.champions import Champion, address_of, champion_numbers, champion_of, read_champion
 from multiview.artifacts.store import Store
 from multiview.config import Export
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.export.points import Content, point_digest, points_of
 from multiview.export.views import IndexViews
 from multiview.serving.retriever import check_index
@@ -121,7 +121,7 @@ def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Loade
         found = content_of(client, name)
     if found != upload.content:
         raise InputError(
-            f"collection {name}: it has {found.points} points of digest {found.digest[:12]}, but index {address} has "
+            f"collection {name}: it has {counted(found.points, 'point')} of digest {found.digest[:12]}, but index {address} has "
             f"{upload.content.points} of digest {upload.content.digest[:12]}: does somebody else write to it? load it again"
         )
     return Loaded(name, address, found, upload.uploaded, len(unknown))

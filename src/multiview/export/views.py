@@ -13,7 +13,7 @@ import pyarrow as pa
 from multiview.artifacts.record import load_reference
 from multiview.artifacts.staging import stage
 from multiview.data.passages import SCHEMA, Passage, PassageRows, passages_of, shard_files
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.index.indexed_passages import IndexedPassage, IndexedView
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import Layout
@@ -56,7 +56,7 @@ class IndexViews:
         """
         if len(corpus) != len(index):
             raise InputError(
-                f"{name.index}: it has {len(index)} passages, but its corpus {len(corpus)}: build the index again"
+                f"{name.index}: it has {counted(len(index), 'passage')}, but its corpus {len(corpus)}: build the index again"
             )
         self.name = name
         self.index = index

@@ -14,6 +14,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from multiview.config import Generation
 from multiview.data.passages import COLUMNS, ROW_GROUP, Passage, count_passages, passages_of, read_tables
 from multiview.data.queries import FILE, iterate_queries, join, write_queries
+from multiview.errors import counted
 from multiview.generation.generators import check_lengths, input_text, load
 from multiview.generation.sampling import SeededSampler, uniforms
 from multiview.model.devices import device
@@ -150,5 +151,5 @@ def _report_counts(folder: Path, per_passage: int, events: Events) -> None:
         events.fact(name, value)
     if without:
         events.warning(
-            f"{without} of {len(counts)} passages got no query, so they keep the view of their own text alone"
+            f"{without:,} of {counted(len(counts), 'passage')} got no query, with the view of the own text alone"
         )

@@ -16,7 +16,7 @@ from multiview.data.questions import (
     seeded_hash,
     write_questions,
 )
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.negatives.bm25 import Bm25Index
 from multiview.negatives.filtering import positive_hits
 from multiview.steps.context import StepContext
@@ -38,7 +38,7 @@ def make_questions(context: StepContext) -> None:
     drafts = [q for part in context.list_input("drafts") for q in iterate_questions(part.path)]
     if len({q.positive_ids for q in drafts}) < 2:
         raise InputError(
-            f"make_questions: there are {len(drafts)} questions about fewer than two passages, so none can be held out: "
+            f"make_questions: {counted(len(drafts), 'question')} about fewer than two passages, so none can be held out: "
             "set a larger make_questions.share, or make_questions.shortest to fewer words"
         )
     train, dev = held_out(drafts, asked.dev_share, asked.seed)
@@ -47,7 +47,7 @@ def make_questions(context: StepContext) -> None:
     kept, searched = _round_trip(context, train)
     if not kept:
         raise InputError(
-            f"make_questions.found_within={made.found_within}: BM25 finds the passage of none of {searched} questions; "
+            f"make_questions.found_within={made.found_within}: BM25 finds the passage of none of {counted(searched, 'question')}; "
             "set a larger number, or null to keep all"
         )
     dev = limited(dev, asked.dev_limit, asked.seed)

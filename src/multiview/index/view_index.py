@@ -17,7 +17,7 @@ from multiview.config import JsonObject
 from multiview.data.arrow import numbers
 from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import VIEWS_FILE
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ViewRange, top_passages_by
 from multiview.index.faiss_index import FaissIndex
@@ -108,12 +108,12 @@ class ViewIndex:
         view_counts = numbers(table["views"]).astype(np.int64)
         if faiss_index and (faiss_index.ntotal != view_counts.sum() or faiss_index.d != header["dim"]):
             raise InputError(
-                f"{folder / INDEX_FILE}: {faiss_index.ntotal} views of width {faiss_index.d}, but {PASSAGES_FILE} counts "
+                f"{folder / INDEX_FILE}: {counted(faiss_index.ntotal, 'view')} of width {faiss_index.d}, but {PASSAGES_FILE} counts "
                 f"{view_counts.sum()} and {HEADER_FILE} says {header['dim']}; {REBUILD}"
             )
         if header["views"] != view_counts.sum():
             raise InputError(
-                f"{folder / PASSAGES_FILE}: counts {view_counts.sum()} views, but {HEADER_FILE} says {header['views']}; "
+                f"{folder / PASSAGES_FILE}: counts {counted(view_counts.sum(), 'view')}, but {HEADER_FILE} says {header['views']}; "
                 f"{REBUILD}"
             )
         stored = StoredViews.open(folder / VIEWS_FILE, header["views"], header["dim"])

@@ -21,7 +21,7 @@ from multiview.artifacts.record import Reference, parse_record, read_record, spl
 from multiview.artifacts.store import Entry, Store
 from multiview.artifacts.verified import verified_file
 from multiview.errors import InputError
-from multiview.steps.runs import StepState, read_run, read_states
+from multiview.steps.runs import StepState, has_description, read_run, read_states
 
 COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX, names.EXPORT)
 """Kinds of artifacts that can be made again from the artifacts that are kept."""
@@ -40,6 +40,8 @@ START_SECONDS = 60.0
 
 ArtifactId = tuple[str, str]
 """Kind and key of an artifact."""
+ReportKept = Callable[[str], object]
+"""Callback for each damaged file: one line that names it, with the way out. What it may describe is kept."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,18 @@ class Garbage:
         return self.kind != ATTEMPT
 
 
-def referenced(store: Store, days: float, champions: int, indexes: Iterable[str] = ()) -> set[ArtifactId]:
+def referenced(
+    store: Store,
+    days: float,
+    champions: int,
+    indexes: Iterable[str] = (),
+    report_kept: ReportKept = lambda line: None,
+) -> set[ArtifactId]:
     """Returns the artifacts that something refers to.
 
     References come from the champions with the newest `champions` indexes, from the addresses `indexes` (of aliases
-    in MLflow), and from runs that had a step at work in the last `days` or may still be running.
+    in MLflow), and from runs that had a step at work in the last `days` or may still be running. Runs whose
+    description is damaged may, however old; `report_kept` receives a line for each.
     """
     addresses = [reference.address for reference in _champion_references(store, champions)]
     addresses += indexes
@@ -71,7 +80,7 @@ def referenced(store: Store, days: float, champions: int, indexes: Iterable[str]
     for run in store.folders(names.RUNS):
         states = list(read_states(store, run))
         recent = any((state.ended or state.started) >= since for state in states)
-        if recent or _may_be_running(store, run, states):
+        if recent or _may_be_running(store, run, states, report_kept):
             addresses += [reference.address for state in states for reference in _step_references(state)]
             # Published, perhaps, by a step that has yet to write so.
             made |= {(kind, state.key) for state in states for kind in COLLECTED}
@@ -95,12 +104,15 @@ def _step_references(state: StepState) -> Iterator[Reference]:
         yield from references
 
 
-def _may_be_running(store: Store, run: str, states: list[StepState]) -> bool:
-    """Whether a run has unfinished steps, and one of its steps was at work recently."""
+def _may_be_running(store: Store, run: str, states: list[StepState], report_kept: ReportKept) -> bool:
+    """Whether a run has unfinished steps, and one of its steps was at work recently; True where nobody can say."""
+    if not has_description(store, run):
+        return False
     try:
         steps = read_run(store, run).steps
-    except InputError:  # the run has no description
-        return False
+    except InputError as error:
+        report_kept(f"{error}; all that its steps used is kept")
+        return True
     # A repeated command overwrites the states of its run: older states belong to an earlier start.
     first = next((state.started for path in steps for state in states if state.path == path), 0.0)
     current = [state for state in states if state.started >= first - START_SECONDS]
@@ -111,23 +123,31 @@ def _may_be_running(store: Store, run: str, states: list[StepState]) -> bool:
     return unfinished and last >= time.time() - LIVE_DAYS * DAY
 
 
-def collectable(store: Store, keep: set[ArtifactId], days: float) -> Iterator[Garbage]:
-    """Yields the artifacts that are not in `keep` and the unfinished attempts, if unmodified for `days`."""
+def collectable(
+    store: Store, keep: set[ArtifactId], days: float, report_kept: ReportKept = lambda line: None
+) -> Iterator[Garbage]:
+    """Yields the artifacts that are not in `keep` and the unfinished attempts, if unmodified for `days`.
+
+    What lies beside a damaged record is kept; `report_kept` receives a line for each.
+    """
     since = time.time() - days * DAY
     for kind in store.folders(""):
         if kind in OTHERS:
             continue
         for key in store.folders(kind):
-            yield from _collectable(store, kind, key, keep, since)
+            yield from _collectable(store, kind, key, keep, since, report_kept)
 
 
-def _collectable(store: Store, kind: str, key: str, keep: set[ArtifactId], since: float) -> Iterator[Garbage]:
+def _collectable(
+    store: Store, kind: str, key: str, keep: set[ArtifactId], since: float, report_kept: ReportKept
+) -> Iterator[Garbage]:
     """Yields the whole artifact, or its attempts that do not hold its data."""
     folder = f"{kind}/{key}"
     entries = store.entries(folder)
     try:
         record = read_record(store, kind, key)
-    except InputError:  # damaged: left for a person to inspect
+    except InputError as error:  # left for a person to inspect
+        report_kept(str(error))
         return
     if record and kind in COLLECTED and (kind, key) not in keep and not _young(entries, since):
         yield Garbage(kind, folder, sum(entry.bytes for entry in entries))

@@ -23,6 +23,7 @@ from multiview.data import cjk
 from multiview.data.answers import matching_mode
 from multiview.data.passages import Passage, read_passages
 from multiview.data.questions import Question, read_questions
+from multiview.errors import counted
 from multiview.index.ranking import TopPassages, best_first, tie_order
 from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
 from multiview.negatives.given import given_table
@@ -183,5 +184,5 @@ def bm25_negatives(context: StepContext) -> None:
     context.events.metric("negatives_per_question", float(counts.mean()) if len(questions) else 0.0)
     if empty := int((counts == 0).sum()):
         context.events.warning(
-            f"{empty} of {len(questions)} questions have no BM25 negative: no hit survives the filter"
+            f"no BM25 negative for {empty:,} of {counted(len(questions), 'question')}: no hit survives the filter"
         )

@@ -38,7 +38,7 @@ def hits_by_passage(
             yield passage, questions[hits].tolist(), columns[hits].tolist()
     if pending:
         raise InputError(
-            f"passage {next(iter(pending))!r} was retrieved but is not in the passages (nor are {len(pending) - 1} others): "
+            f"passage {next(iter(pending))!r} was retrieved but is not in the passages ({len(pending):,} in all): "
             "give the passages that the index was built from"
         )
 

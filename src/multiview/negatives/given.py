@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from multiview.data.questions import Question, read_questions
+from multiview.errors import counted
 from multiview.negatives.pool import GIVEN, SCHEMA, write_negatives
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
@@ -31,7 +32,7 @@ def given_table(questions: Sequence[Question], events: Events) -> pa.Table:
     if questions:
         events.metric("given_negatives_per_question", sum(map(len, negatives)) / len(questions))
     if without:
-        events.warning(f"{without} of {len(questions)} questions have no given negative")
+        events.warning(f"no given negative for {without:,} of {counted(len(questions), 'question')}")
     columns = {
         "qid": [question.qid for question in questions],
         "source": [GIVEN] * len(questions),

@@ -18,6 +18,7 @@ from multiview.config import Config, JsonObject, Mining
 from multiview.data.answers import matching_mode
 from multiview.data.passages import read_passages
 from multiview.data.questions import Question, read_questions
+from multiview.errors import counted
 from multiview.index.ranking import TopPassages
 from multiview.model.bases import base_fingerprint
 from multiview.negatives.filtering import (
@@ -213,10 +214,10 @@ def report_counts(mined: Mined, mining: Mining, events: Events) -> None:
     events.metric("negatives_per_question", float(counts.mean()) if questions else 0.0)
     if short:
         events.warning(
-            f"{short} of {questions} questions have fewer than mining.number={mining.number} mined negatives; "
-            "they keep what survives the filters: raise mining.depth for more"
+            f"fewer than mining.number={mining.number} mined negatives for {short:,} of {counted(questions, 'question')}, which "
+            "keep what survives the filters: raise mining.depth for more"
         )
     if without := totals.get("questions_without_margin"):
         events.warning(
-            f"{without} of {questions} questions have no positive in the index, so no margin applies to them"
+            f"no positive in the index for {without:,} of {counted(questions, 'question')}, so no margin applies there"
         )

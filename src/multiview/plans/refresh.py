@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from multiview import metric_names, names
+from multiview.artifacts.record import split_address
 from multiview.config import Config
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
@@ -29,6 +30,8 @@ def refresh(overrides: Overrides) -> Plan:
     check_names(config)
     _check_gate(config)
     _check_questions(config)
+    if config.refresh.model:
+        split_address(config.refresh.model, "refresh.model: ")
     plan = Plan("refresh", architectures=_architectures(config))
     champion = plan.add(StepPath("champion"), "champion", config)
     old_passages = champion.output(names.PASSAGES)

@@ -10,7 +10,7 @@ from multiview.artifacts.champions import Champion, current
 from multiview.artifacts.record import Record, Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
-from multiview.config import Model
+from multiview.config import Config, Model
 from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE
 from multiview.refresh.empty_index import empty_corpus, empty_index
@@ -28,18 +28,7 @@ def champion(context: StepContext) -> None:
     of the champion is gone, there is no model, or its architecture is not the one that the pipeline was made for.
     """
     now = current(context.store)
-    address = context.settings.refresh.model
-    if now is None and not address:
-        raise InputError(
-            f"store {context.store.url} has no champion yet: name the model whose index is to be the first, "
-            f"with --set refresh.model=ADDRESS{_known_models(context.store)}"
-        )
-    forwarded = now.load(context.store) if now else {}
-    if now:
-        forwarded[names.CHAMPION_MODEL] = forwarded[names.MODEL]
-    if address:
-        forwarded[names.MODEL] = _model(address)
-    _check_architecture(forwarded[names.MODEL], context.settings.model.architecture, address)
+    forwarded = _forwarded(context.store, now, context.settings)
     if now is None:
         forwarded |= empty_artifacts(context.store, forwarded[names.MODEL])
     folder = context.output(names.CHAMPION)
@@ -49,6 +38,28 @@ def champion(context: StepContext) -> None:
     }
     (folder / FORWARDED_FILE).write_text(json.dumps(references, indent=1) + "\n")
     context.events.fact("champion", now.number if now else 0)
+
+
+def check_champion(store: Store, settings: Config) -> None:
+    """Raises InputError, before a run begins, where the step `champion` would refuse the store or the settings."""
+    _forwarded(store, current(store), settings)
+
+
+def _forwarded(store: Store, now: Champion | None, settings: Config) -> dict[str, tuple[Store, Record]]:
+    """Returns the champion's artifacts and the model to encode with, by kind; the model alone without a champion."""
+    address = settings.refresh.model
+    if now is None and not address:
+        raise InputError(
+            f"store {store.url} has no champion yet: name the model whose index is to be the first, "
+            f"with --set refresh.model=ADDRESS{_known_models(store)}"
+        )
+    forwarded = now.load(store) if now else {}
+    if now:
+        forwarded[names.CHAMPION_MODEL] = forwarded[names.MODEL]
+    if address:
+        forwarded[names.MODEL] = _model(address)
+    _check_architecture(forwarded[names.MODEL], settings.model.architecture, address)
+    return forwarded
 
 
 def read_champion_found(folder: Path) -> Champion | None:

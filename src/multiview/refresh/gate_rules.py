@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from multiview.config import Gate
+from multiview.errors import counted
 from multiview.evaluation.significance import CONFIDENCE, bootstrap_intervals
 
 Decision = Literal["promote", "refuse", "keep"]
@@ -127,14 +128,16 @@ def differences(
 def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements) -> Iterator[Check]:
     passages, smallest = challenger.passages, policy.smallest_corpus
     yield Check(
-        "smallest_corpus", passages >= smallest, f"{passages:,} passages, at least {smallest:,} asked for"
+        "smallest_corpus",
+        passages >= smallest,
+        f"{counted(passages, 'passage')}, at least {smallest:,} asked for",
     )
     if champion is not None and champion.passages:
         lost = 1 - passages / champion.passages
         yield Check(
             "largest_shrinkage",
             lost <= policy.largest_shrinkage + NEARLY,
-            f"{champion.passages:,} passages became {passages:,} ({passages / champion.passages - 1:+.1%}), "
+            f"{counted(champion.passages, 'passage')} became {passages:,} ({passages / champion.passages - 1:+.1%}), "
             f"down to {-policy.largest_shrinkage:.1%} is allowed",
         )
     if policy.seconds_per_question is not None:

@@ -15,7 +15,7 @@ from multiview.artifacts.record import load_record
 from multiview.config import Index, JsonObject
 from multiview.data.passages import shard_files
 from multiview.encoding.embeddings import Embeddings
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT
 from multiview.index.approximate.building import build, description
 from multiview.index.approximate.editing import Editing, editable
@@ -145,7 +145,7 @@ def _check_order(shards: Sequence[Embeddings], changes: Path) -> None:
     way_out = "give the embeddings of all shards of these changes, in order"
     if found.num_rows != expected.num_rows:
         raise InputError(
-            f"the embeddings hold {found.num_rows} passages, but {changes} has {expected.num_rows} to encode: {way_out}"
+            f"the embeddings hold {counted(found.num_rows, 'passage')}, but {changes} has {expected.num_rows} to encode: {way_out}"
         )
     for name in KNOWN_BY:
         differ = pc.call_function("not_equal", [found[name], expected[name]]).to_numpy()

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from multiview import metric_names
+from multiview.errors import counted
 from multiview.report.contents import Contents, System
 from multiview.report.drawing import INK, MUTED, PAPER, WIDTH, Chart, Look, draw
 
@@ -194,7 +195,7 @@ def views_per_passage(contents: Contents, system: System) -> Chart | None:
     return draw(
         f"views-{system.position}",
         f"Views per passage, {system.name}",
-        f"One bar per number of views, in per cent of {total:,} passages; {mean:.1f} on average.",
+        f"One bar per number of views, in per cent of {counted(total, 'passage')}; {mean:.1f} on average.",
         paint,
         ["views", "passages", "share"],
         [[str(views), f"{count:,}", percent(count / total)] for views, count in counts.items()],

@@ -13,6 +13,7 @@ import jinja2
 from markupsafe import Markup
 
 from multiview import metric_names, names
+from multiview.errors import counted
 from multiview.evaluation.tables import (
     LEVEL,
     MARK,
@@ -30,7 +31,7 @@ from multiview.report.contents import Contents, System
 from multiview.report.drawing import Chart, Look
 from multiview.report.gather import COSTS, gather
 from multiview.report.passages import MOST_BARS, bars, figure, pieces, shortened
-from multiview.report.summary import counted, duration, size, summary
+from multiview.report.summary import duration, size, summary
 from multiview.report.trainings import CURVES
 from multiview.steps.context import StepContext
 
@@ -111,7 +112,7 @@ def title(contents: Contents) -> str:
     rows = [system.name for system in contents.systems]
     if len(rows) == 1:
         return rows[0]
-    return f"{rows[0]} against {rows[1]}" if len(rows) == 2 else f"{len(rows)} systems compared"
+    return f"{rows[0]} against {rows[1]}" if len(rows) == 2 else f"{counted(len(rows), 'system')} compared"
 
 
 def metric_charts(contents: Contents) -> list[Chart]:

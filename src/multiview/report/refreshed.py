@@ -9,6 +9,7 @@ from markupsafe import Markup
 from multiview import metric_names, names
 from multiview.artifacts.record import Record, load_record
 from multiview.config import JsonObject
+from multiview.errors import counted
 from multiview.evaluation.significance import CONFIDENCE
 from multiview.evaluation.tables import metric_columns
 from multiview.refresh.gate import TITLES, read_verdict
@@ -62,7 +63,7 @@ def render(promotion: JsonObject, verdict: Verdict, changes: Record, index: Reco
                 for name in (metric_names.DRIFT_ADDED, metric_names.DRIFT_ERROR)
                 if name in index.facts
             },
-            index=f"{index.facts['passages']:,} passages, {index.facts['views']:,} views, "
+            index=f"{counted(index.facts['passages'], 'passage')}, {counted(index.facts['views'], 'view')}, "
             f"{size(sum(file.bytes for file in index.files))}",
         )
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from multiview import metric_names
+from multiview.errors import counted
 from multiview.evaluation.generated import asked_legend
 from multiview.evaluation.tables import LEVEL, metric_columns
 from multiview.report.contents import Contents, System
@@ -64,13 +65,9 @@ def size(number: float) -> str:
     return f"{number:,.1f} TB"
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def _asked(contents: Contents) -> Iterator[str]:
     single = len(contents.systems) == 1
-    systems = contents.systems[0].name if single else f"{len(contents.systems)} systems"
+    systems = contents.systems[0].name if single else counted(len(contents.systems), "system")
     same = "" if single or contents.questions == 1 else "the same "
     over = f" over {counted(contents.passages, 'passage')}" if contents.passages else ""
     yield f"{systems} answered {same}{counted(contents.questions, 'question')}{over}."

@@ -14,6 +14,7 @@ from fastapi import FastAPI, HTTPException, Query, Response
 from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
+from multiview.errors import counted
 from multiview.serving import answers, schemas
 from multiview.serving.batching import Search
 from multiview.serving.follow import Generation, Generations
@@ -107,7 +108,7 @@ def add_explorer(app: FastAPI, exploring: Exploring, asked: dict[str, Any]) -> N
             if len(retriever) > limits.bm25_passages:
                 raise HTTPException(
                     422,
-                    f"the corpus has {len(retriever)} passages; this server ranks at most {limits.bm25_passages} by BM25",
+                    f"the corpus has {counted(len(retriever), 'passage')}; this server ranks at most {limits.bm25_passages} by BM25",
                 )
             (hits,) = await exploring.found(generation, [body.question], Search(body.depth, where=body.where))
             async with asyncio.timeout(limits.seconds):

@@ -22,7 +22,7 @@ from multiview.config import Corpus, Encode
 from multiview.data.answers import Span
 from multiview.data.passages import COLUMNS, Passage, PassageRows, passages_of, shard_files
 from multiview.data.reading.tables import Row
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, IndexedView, TextsInOrder
 from multiview.serving.where import Where, satisfying
 
@@ -322,7 +322,7 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
         rows = PassageRows(shard_files(staged(*corpus)))
     if len(rows) != len(index):
         raise InputError(
-            f"{reader}: it has {len(index)} passages, but its corpus {len(rows)}: build the index again"
+            f"{reader}: it has {counted(len(index), 'passage')}, but its corpus {len(rows)}: build the index again"
         )
     return Retriever(address, index, encoder, rows, [corpus], copies)
 

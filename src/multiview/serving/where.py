@@ -19,7 +19,9 @@ Python's parser reads the text into a syntax tree; nothing of it is executed.
 from __future__ import annotations
 
 import ast
+import io
 import operator
+import tokenize
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
@@ -53,6 +55,8 @@ OPERATORS: dict[type[ast.cmpop], str] = {
     ast.In: "in",
     ast.NotIn: "not in",
 }
+SLIPS = {"=": "==", ":=": "==", "&": "and", "|": "or", "!": "not"}
+"""Operators of other languages, and ours."""
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The operator that says the same with its sides exchanged."""
 
@@ -94,6 +98,8 @@ class Where:
                 # An indented expression is none; blanks are taken for the line ends, which need no parentheses here.
                 return ast.parse(" ".join(self._flat.split("\n")), mode="eval").body
         except SyntaxError as error:
+            if slip := _slip(self._flat):
+                raise self._error_at(*slip) from None
             if not error.offset:
                 raise self._error_at(len(self._flat), "it ends where more is expected") from None
             raise self._error_at(error.offset - 1, error.msg) from None
@@ -231,6 +237,17 @@ class Where:
     def _error_at(self, offset: int, why: str) -> ConditionError:
         position = len(self._text) - len(self._flat) + offset + 1
         return ConditionError(f"where, character {position}: {why}")
+
+
+def _slip(text: str) -> tuple[int, str] | None:
+    """The position of the first operator of another language, and what to write; None where there is none."""
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(" ".join(text.split("\n"))).readline):
+            if token.type in (tokenize.OP, tokenize.ERRORTOKEN) and token.string in SLIPS:
+                return token.start[1], f"write {SLIPS[token.string]} instead of {token.string}"
+    except (tokenize.TokenError, SyntaxError):
+        pass
+    return None
 
 
 def satisfying(corpus: PassageRows, text: str) -> np.ndarray:

@@ -118,6 +118,11 @@ def write_run(store: Store, run: Run) -> None:
     store.create(f"{names.RUNS}/{run.id}/run.json", run.model_dump_json(indent=1).encode())
 
 
+def has_description(store: Store, run: str) -> bool:
+    """Whether a run has a description, damaged or not."""
+    return store.read(f"{names.RUNS}/{run}/run.json") is not None
+
+
 def read_run(store: Store, run: str) -> Run:
     """Returns the description of a run. Raises InputError if the store has no such run."""
     data = store.read(f"{names.RUNS}/{run}/run.json")

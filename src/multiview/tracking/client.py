@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from multiview import environment, names
 from multiview.artifacts.store import LocalStore, Store
@@ -29,12 +29,36 @@ RUN_FILE = "run.json"
 
 _SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?P<file>(?!:memory:)[^?]+)(\?.*)?")
 
+_REFUSED_AGAIN = re.compile(r"too many (\d+) error responses")
+_STATUS = re.compile(r"failed with error code (\d+)")
+_ERROR_CODE = re.compile(r"^[A-Z_]+: ")
+
+SQLITE = b"SQLite format 3\0"
+"""The beginning of an SQLite file."""
+
+OTHER = f"name another with --tracking-uri ({environment.MLFLOW_TRACKING_URI})"
+"""The way out where an MLflow cannot be used."""
+
+DATABASE = {
+    "readonly database": f"cannot be written to: {OTHER}",
+    "unable to open": f"cannot be opened: {OTHER}",
+    "not a database": "is no SQLite file: move it away, and multiview sync writes it anew",
+    "malformed": "is damaged: move it away, and multiview sync writes it anew",
+    "locked": "is being written to by another process: wait, and try again",
+    "disk is full": "is on a full disk: make room, then multiview sync",
+}
+"""What databases say, and what it means."""
+
 # A server that is down must not block a driver for minutes; `multiview sync` ships later.
 PATIENCE = {
     environment.MLFLOW_RETRIES: "2",
     environment.MLFLOW_TIMEOUT: "20",
     environment.MLFLOW_PROGRESS_BAR: "false",
 }
+
+
+class Away(InputError):
+    """MLflow does not answer, or its database cannot be used: the next request would fail too."""
 
 
 def tracking_uri(store: Store) -> str:
@@ -46,34 +70,86 @@ def tracking_uri(store: Store) -> str:
 
 
 def connect(uri: str) -> MlflowClient:
-    """Returns an MLflow client that logs errors only."""
+    """Returns an MLflow client that writes. Raises InputError for an SQLite file that cannot be written to."""
+    _check_file(uri, "r+b")
+    return _client(uri)
+
+
+def connect_to_read(uri: str) -> MlflowClient:
+    """Returns an MLflow client that reads. Raises InputError for an SQLite file that is missing, which MLflow
+    would create, or cannot be read."""
+    if database(uri) == "absent":
+        raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
+    _check_file(uri, "rb")
+    return _client(uri)
+
+
+def _client(uri: str) -> MlflowClient:
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
     from mlflow import MlflowClient
 
-    for chatty in ("alembic", "mlflow"):
-        logging.getLogger(chatty).setLevel(logging.ERROR)
+    for chatty in ("alembic", "mlflow", "urllib3"):  # what they log as errors, they raise too
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)
     return MlflowClient(uri)
 
 
-def connect_to_read(uri: str) -> MlflowClient:
-    """Returns an MLflow client as `connect` does. Raises InputError for an SQLite file that is missing, which MLflow
-    would create."""
-    if database(uri) == "absent":
-        raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
-    return connect(uri)
+def _check_file(uri: str, mode: Literal["rb", "r+b"]) -> None:
+    """Raises Away for an SQLite file that cannot be opened in a mode, or is no database: MLflow would try for minutes."""
+    if not (match := _SQLITE_FILE.fullmatch(uri)):
+        return
+    file = Path(match["file"])
+    try:
+        with file.open(mode) as opened:
+            beginning = opened.read(len(SQLITE))
+    except FileNotFoundError:  # MLflow makes it
+        return
+    except OSError as error:
+        how = "read" if mode == "rb" else "written to"
+        raise Away(f"MLflow's database {file} cannot be {how} ({error.strerror}): {OTHER}") from error
+    if beginning and beginning != SQLITE:
+        raise Away(_about_database(uri, "file is not a database"))
 
 
 @contextlib.contextmanager
 def explained(uri: str) -> Iterator[None]:
-    """Raises the errors of MLflow and its libraries within the block as InputErrors of one line."""
+    """Raises the errors of MLflow and its libraries within the block as InputErrors of one line: Away where no request
+    can succeed."""
     try:
         yield
     except Exception as error:
         if not type(error).__module__.startswith(("mlflow", "sqlalchemy", "requests", "urllib3")):
             raise
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"MLflow at {uri}: {line}") from error
+        raise _in_plain_words(uri, error) from error
+
+
+def _in_plain_words(uri: str, error: BaseException) -> InputError:
+    """Returns an error of MLflow or of a library below it without class names."""
+    below: BaseException | None = error
+    while below is not None:  # MLflow's own error holds the text of the one below it
+        room = type(below).__module__.partition(".")[0]
+        if room == "sqlalchemy" and type(below).__name__ in ("DatabaseError", "OperationalError"):
+            return Away(_about_database(uri, str(getattr(below, "orig", None) or below)))
+        if room in ("requests", "urllib3"):
+            refused = _REFUSED_AGAIN.search(str(below))
+            said = f"answers with error {refused[1]} alone" if refused else "does not answer"
+            return Away(f"MLflow at {uri} {said}: start it or wait for it, or {OTHER}")
+        below = below.__cause__ or below.__context__
+    line = (str(error).strip().splitlines() or ["an error without a text"])[0]
+    if status := _STATUS.search(line):
+        return InputError(
+            f"MLflow at {uri} answers with error {status[1]}: is it MLflow, and are you let in?"
+        )
+    return InputError(f"MLflow at {uri}: {_ERROR_CODE.sub('', line)}")
+
+
+def _about_database(uri: str, reason: str) -> str:
+    """Returns the line for what a database says of itself."""
+    match = _SQLITE_FILE.fullmatch(uri)
+    database = f"MLflow's database {match['file']}" if match else f"MLflow at {uri}"
+    said = next((plain for part, plain in DATABASE.items() if part in reason), None)
+    first = (reason.strip().splitlines() or ["no reason given"])[0]
+    return f"{database} {said}" if said else f"{database} cannot be used ({first}): {OTHER}"
 
 
 def database(uri: str) -> str:

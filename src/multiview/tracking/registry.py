@@ -16,7 +16,7 @@ from multiview import names
 from multiview.artifacts.champions import champion_numbers, current, read_champion
 from multiview.artifacts.record import Record, Reference, load_reference, read_record, split_address
 from multiview.artifacts.store import Store
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.lineage.trace import corpus_name, corpus_of, trace
 from multiview.refresh.challenger import challenger_of
 from multiview.tracking.client import connect, connect_to_read, database, explained
@@ -125,7 +125,7 @@ def aliased_indexes(uri: str) -> list[str]:
     if database(uri) == "absent":
         return []
     with explained(uri):
-        client, found, token = connect(uri), [], None
+        client, found, token = connect_to_read(uri), [], None
         while True:
             models = client.search_registered_models(page_token=token)
             for model in models:
@@ -205,7 +205,7 @@ def _new_version(client: MlflowClient, name: str, address: str, record: Record) 
         f"runs:/{run}/{names.INDEX}" if run else address,
         run_id=run,
         tags={names.TAG_INDEX: address, names.TAG_SHA256: record.digest},
-        description=f"{facts['passages']:,} passages, {facts['views']:,} views of width {facts['dim']}",
+        description=f"{counted(facts['passages'], 'passage')}, {counted(facts['views'], 'view')} of width {facts['dim']}",
     )
     return _version(client, name, record) or made
 

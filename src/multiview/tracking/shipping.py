@@ -22,6 +22,7 @@ from multiview.tracking.claims import Claims
 from multiview.tracking.client import (
     PARENT_RUN,
     RUN_FILE,
+    Away,
     connect,
     database,
     explained,
@@ -94,15 +95,21 @@ def link(uri: str, plugin_run: str, run_id: str, path: str) -> None:
 
 
 def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:
-    """Ships every run of a store; returns the ids of runs with something new, and the error of each run that failed."""
+    """Ships every run of a store; returns the ids of runs with something new, and the error of each run that failed.
+
+    Raises InputError, without trying the other runs, if MLflow cannot be reached.
+    """
     shipped, failed = [], {}
     runs = store.folders(names.RUNS)
     if not runs:
+        store.check_exists()
         raise InputError(f"store {store.url} has no runs: is it the right one?")
     for run in runs:
         try:
             if ship(store, run, uri):
                 shipped.append(run)
+        except Away:
+            raise
         except InputError as error:
             failed[run] = str(error)
     mirror(store, uri)

@@ -28,7 +28,7 @@ from torch.distributed.run import config_from_args, parse_args
 from multiview import environment
 from multiview.artifacts.scratch import remove_scratch
 from multiview.config import Train
-from multiview.errors import InputError, ProcessFailed, one_line
+from multiview.errors import InputError, ProcessFailed, counted, one_line
 from multiview.steps.context import StepContext
 from multiview.steps.events import NoEvents
 from multiview.training.remote import RemoteCheckpoints, RemoteEvents, answering, declared_calls
@@ -86,7 +86,7 @@ def processes_here(settings: Train) -> int:
         return max(gpus, 1)
     if gpus and settings.processes > gpus:
         raise InputError(
-            f"train.processes: {settings.processes}, but torch sees {gpus} GPUs here; each process needs one"
+            f"train.processes: {settings.processes}, but torch sees {counted(gpus, 'GPU')} here; each process needs one"
         )
     return settings.processes
 

@@ -13,7 +13,7 @@ from multiview.config import Train
 from multiview.data.answers import Mode, matching_mode
 from multiview.data.passages import Passage, PassageLookup, read_tables
 from multiview.data.questions import Question, read_questions
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder, load_settings
 from multiview.model.layouts import check
@@ -134,13 +134,13 @@ def training_data(settings: Train, context: StepContext) -> TrainingData:
     stream = QuestionStream(questions, positives, pool, settings)
     if stream.batch_size < settings.batch_size:
         context.events.warning(
-            f"train.batch_size {settings.batch_size}: there are only {len(questions)} questions, so batches have {len(questions)}"
+            f"train.batch_size {settings.batch_size}: there is no more than {counted(len(questions), 'question')}, so batches have {len(questions):,}"
         )
     hard = [{id_ for ids in pool.get(question.qid, {}).values() for id_ in ids} for question in questions]
     short_of_negatives = sum(len(ids) < settings.negatives for ids in hard)
     if settings.negatives and short_of_negatives:
         context.events.warning(
-            f"{short_of_negatives} of {len(questions)} questions have fewer than {settings.negatives} hard negatives"
+            f"fewer than {counted(settings.negatives, 'hard negative')} for {short_of_negatives:,} of {counted(len(questions), 'question')}"
         )
     for name, value in (
         ("questions", len(questions)),
@@ -169,8 +169,8 @@ def _held_out(
     training, held = hold_out(known, gold, settings.validation_questions, settings.seed)
     if len(held) < settings.validation_questions:
         context.events.warning(
-            f"train.validation_questions {settings.validation_questions}: only {len(held)} of {len(known)} questions "
-            "are held out, so that most are left to train on"
+            f"train.validation_questions {settings.validation_questions}: only {len(held):,} of {counted(len(known), 'question')} "
+            "held out, so that most are left to train on"
         )
     ids = (name for batch in read_tables(corpus, ["id"]) for name in batch.column("id").to_pylist())
     pool = pool_of(held, gold, _pool(negatives, held), ids, settings)

@@ -12,7 +12,7 @@ from transformers.trainer_callback import PrinterCallback, ProgressCallback
 from multiview import metric_names
 from multiview.config import Train
 from multiview.data.questions import seeded_hash
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.model.devices import workers
 from multiview.model.encoder import BiEncoder
 from multiview.model.loss import contrastive_loss
@@ -206,7 +206,7 @@ def check_processes(processes: int, questions: int) -> None:
     """Raises InputError for more processes than a batch has questions: some would have nothing to do."""
     if processes > questions:
         raise InputError(
-            f"train.processes: {processes} processes in all for batches of {questions} questions; set fewer"
+            f"train.processes: {counted(processes, 'process', 'processes')} in all for batches of {counted(questions, 'question')}; set fewer"
         )
 
 
@@ -220,7 +220,7 @@ def warmup_steps(settings: Train, steps: int, events: Events) -> int:
         return by_ratio
     if 2 * settings.warmup_steps > steps:
         events.warning(
-            f"train.warmup_steps {settings.warmup_steps} is more than half of {steps} steps; warming up for {by_ratio}"
+            f"train.warmup_steps {settings.warmup_steps} is more than half of {counted(steps, 'step')}; warming up for {by_ratio}"
         )
         return by_ratio
     return settings.warmup_steps

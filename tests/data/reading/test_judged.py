@@ -110,7 +110,7 @@ def test_judged_questions_that_are_not_there_are_remarked_and_refused_where_none
     assert remarks.counts == {UNKNOWN_JUDGED: 2}
     assert "qrels.tsv: question gone is judged" in remarks.first[UNKNOWN_JUDGED]
     put(tmp_path / "qrels.tsv", "gone 0 a 1\naway 0 a 1\n")
-    with pytest.raises(InputError, match=r"qrels\.tsv: none of the 2 judged questions \(first: gone\)"):
+    with pytest.raises(InputError, match=r"qrels\.tsv: none of 2 judged questions \(first: gone\)"):
         questions(queries, qrels)
 
 

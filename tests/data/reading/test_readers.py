@@ -234,7 +234,7 @@ def test_rows_of_passages_that_cannot_be(tmp_path):
         ({"positive_ids": []}, "no positive passage"),
         ({"question": " "}, "no qid or no question"),
         ({"qid": None}, "no qid"),
-        ({"answer_starts": [1, 2]}, "2 answer_starts for 1 answers"),
+        ({"answer_starts": [1, 2]}, "2 answer_starts for 1 answer;"),
         ({"answer_starts": ["1"]}, "whole numbers"),
         ({"relevance": [1, 2]}, "2 relevance for 1 positive_ids"),
         ({"relevance": [0]}, "relevance are whole numbers above 0"),

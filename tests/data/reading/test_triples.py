@@ -37,7 +37,7 @@ def test_the_first_negatives_are_kept_and_the_others_counted(tmp_path):
     first, second = (q for _, q in questions_of([queries, file], report_remark=remarks))
     assert first.negative_ids == tuple(map(str, range(MOST))) and second.negative_ids == ("1",)
     assert remarks.counts == {MORE_NEGATIVES: 1}
-    assert remarks.first == {MORE_NEGATIVES: "question 1 is in 5 triples more"}
+    assert remarks.first == {MORE_NEGATIVES: "question 1 is in 5 more triples"}
 
 
 def test_triples_of_texts_and_other_lines_are_refused(tmp_path):

@@ -159,7 +159,7 @@ def test_what_was_cut_short_is_mended_by_the_next_apply(kubeflow, apply):
     [
         ({"cron": "0 3 * * 1"}, "Kubeflow's first is the second: write '0 0 3 * * 1'"),
         ({"cron": "0 0 24 * * *"}, "'24' is no hour: from 0 to 23"),
-        ({"cron": "@daily"}, "has 1 fields; there are six"),
+        ({"cron": "@daily"}, "has 1 field; there are six"),
         ({"time_zone": "Europe/Berlni"}, "there is no time zone 'Europe/Berlni'"),
         ({"time_zone": "Europe/Berlin"}, "this Kubeflow reads every cron in UTC"),
         (

@@ -85,6 +85,18 @@ def test_on_a_narrow_terminal_the_figures_are_there_too():
         assert all(f"{50 + k / 10:.1f}" in written for k in (1, 5, 20, 50, 100)), width
 
 
+def test_on_a_narrow_terminal_figures_stand_below_names_and_no_word_is_split():
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, color_system=None, width=24, soft_wrap=True)
+    show_table(console, METRICS, SIGNIFICANCE)
+    lines = [line.rstrip() for line in file.getvalue().splitlines()]
+    assert max(map(len, lines)) <= 24
+    words = " ".join(lines).split()
+    assert {"mvr", "camvr", "acc@5", "75.0†", "50.0", "randomisation", "questions,"} <= set(words)
+    assert lines.index("mvr") < lines.index("camvr"), "each with its figures below"
+    assert words[words.index("camvr") + 1 :][:4] == ["acc@5", "75.0†", "nDCG@10", "25.0"]
+
+
 @pytest.mark.parametrize(
     ("champion", "options"), [(True, "--store /a/store"), (False, "--index /a/store/index/k")]
 )

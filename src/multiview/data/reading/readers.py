@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import isnan
-from typing import TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multiview.data.questions import Question, relevance
+from multiview.data.blank import without_blank
+from multiview.data.questions import Question
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import COMPANIONS, FORMATS, QRELS, TRIPLES, detect
 from multiview.data.reading.judged import judgements
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
-from multiview.data.reading.tables import Row, parse_list
+from multiview.data.reading.question_rows import checked_question
+from multiview.data.reading.tables import Row
 from multiview.data.reading.triples import MOST, Triples, read_triples
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 
 PASSAGE_COLUMNS = {"id": ("_id",), "title": (), "text": ()}
 """Our column names, each with its other names in BEIR's files."""
@@ -37,8 +37,6 @@ QUESTION_COLUMNS = {
     "negative_ids": (),
 }
 DERIVED_COLUMNS = ("sentence_ends", "content_hash")
-NO_TEXT = (bool, list, dict)
-"""Types of values that are no text of a question."""
 
 UNKNOWN_JUDGED = "judged questions that are in no file of questions"
 """Kind of a remark."""
@@ -99,7 +97,7 @@ def questions_of(
             continue
         for number, row in enumerate(_question_rows(file, formats[file], columns, kept), 1):
             try:
-                question = _question(row, judged, f"{shown[file]} row {number}", formats[file])
+                question = checked_question(row, judged, f"{shown[file]} row {number}", formats[file])
             except InputError as error:
                 report_problem("questions that cannot be used", str(error))
                 continue
@@ -112,7 +110,7 @@ def questions_of(
 def _with_negatives(question: Question, triples: Triples, report_remark: ReportProblem) -> Question:
     """Returns `question` with the negatives of the triples after its own."""
     if more := triples.more[question.qid]:
-        report_remark(MORE_NEGATIVES, f"question {question.qid} is in {more} triples more")
+        report_remark(MORE_NEGATIVES, f"question {question.qid} is in {counted(more, 'more triple')}")
     negatives = triples.negatives.get(question.qid)
     if not negatives:
         return question
@@ -130,7 +128,7 @@ def _report_unknown(
     if unknown and len(unknown) == judged:
         report_problem(
             "judgements of other questions",
-            f"{qrels_names}: none of the {judged} judged questions (first: {unknown[0]}) is in the files of questions; "
+            f"{qrels_names}: none of {counted(judged, 'judged question')} (first: {unknown[0]}) is in the files of questions; "
             "name the files with the judged questions",
         )
         return
@@ -195,6 +193,8 @@ def _as_strings(column: pa.ChunkedArray, allow_numbers: bool) -> pa.ChunkedArray
         # pandas writes a column of missing values as NaN.
         return pa.chunked_array([pa.nulls(len(column), pa.string())]) if _is_all_nan(column) else None
     if pa.types.is_floating(column.type):
+        if pc.call_function("any", [pc.call_function("is_inf", [column])]).as_py():
+            return None  # 1e400 and all that is larger than a number of 64 bits would be the text "inf"
         missing = pc.call_function("is_nan", [column])
         column = pc.call_function("if_else", [missing, pa.scalar(None, column.type), column])
     try:
@@ -224,10 +224,15 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
         column = table.column(matched[name])
         strings = _as_strings(column, allow_numbers=name != "text")
         if strings is None:
-            raise InputError(
-                f"{base_name(file)}: column {matched[name]!r} is {column.type}, not text; see corpus.columns"
+            kind = (
+                "holds infinite numbers"
+                if name != "text" and pa.types.is_floating(column.type)
+                else f"is {column.type}"
             )
-        strings_by_name[name] = strings.fill_null("")
+            raise InputError(
+                f"{base_name(file)}: column {matched[name]!r} {kind}, not text; see corpus.columns"
+            )
+        strings_by_name[name] = without_blank(strings.fill_null(""))
     if len(set(present)) < len(present):
         raise InputError(f"{base_name(file)}: two columns with the same name among {', '.join(present)}")
     taken = {*matched.values(), *PASSAGE_COLUMNS, *DERIVED_COLUMNS}
@@ -271,109 +276,3 @@ def unread_columns(file: str, form: str, columns: Mapping[str, str]) -> list[str
     row = next(iter(read(file)), {}) if read else {}
     taken = {*match_columns(columns, QUESTION_COLUMNS, row).values()}
     return [column for column in row if column not in taken]
-
-
-def _question(row: Row, judged: Mapping[str, dict[str, int]], location: str, form: str) -> Question | None:
-    """Returns the checked question of a row with our column names; None when only other questions are judged."""
-    if float in map(type, row.values()):  # pandas and json.dumps write NaN for what is missing
-        row = {
-            name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()
-        }
-    if row["qid"] is None or not str(row["question"] or "").strip():
-        raise InputError(f"{location}: no qid or no question; every row needs both")
-    for name in ("qid", "question"):
-        if isinstance(row[name], NO_TEXT):
-            raise InputError(f"{location}: {name} is a text, not {row[name]!r:.80}")
-    qid = str(row["qid"])
-    location = f"{location} (question {qid})"
-    answers: tuple[str, ...] = ()
-    if "answers" in row:
-        answers = _strings(parse_list(row["answers"]), "answers", location)
-        if not any(map(str.strip, answers)):
-            raise InputError(
-                f"{location}: no answer; a question of a file with answers needs one: "
-                "leave the row out (also SQuAD 2.0's unanswerable questions)"
-            )
-    if "positive_ids" in row:
-        positives = _strings(parse_list(row["positive_ids"]), "positive_ids", location)
-        grades = _grades(parse_list(row.get("relevance")), positives, location)
-        if not positives and form not in ("dpr", "tevatron"):  # their training files have such questions
-            raise InputError(
-                f"{location}: no positive passage; leave the row out or name one in positive_ids"
-            )
-    elif judged.get(qid) or answers:
-        grades = judged.get(qid, {})
-    elif judged:
-        return None
-    else:
-        raise InputError(
-            f"{location}: neither an answer nor a gold passage; name their columns, as in "
-            "questions.columns={positive_ids: yours}, or the judgements (qrels) beside the questions"
-        )
-    starts = _starts(parse_list(row.get("answer_starts")), answers, location)
-    text = str(row["question"]).strip()
-    negatives = dict.fromkeys(_strings(parse_list(row.get("negative_ids")), "negative_ids", location))
-    return Question(qid, text, answers, starts, tuple(grades), relevance(grades), tuple(negatives))
-
-
-def _grades(value: object, positives: Sequence[str], location: str) -> dict[str, int]:
-    """Returns each positive once, with its grade: 1 where there are no grades. Grades may be strings of digits."""
-    if value is None:
-        return dict.fromkeys(positives, 1)
-    values = [int(grade) if _is_digits(grade) else grade for grade in _as_list(value)]
-    numbers = [
-        value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0
-    ]
-    if len(numbers) != len(values):
-        raise InputError(
-            f"{location}: relevance are whole numbers above 0, not {values!r:.80}; leave out irrelevant passages"
-        )
-    if len(values) != len(positives):
-        raise InputError(
-            f"{location}: {len(values)} relevance for {len(positives)} positive_ids; give one for each, or null"
-        )
-    grades: dict[str, int] = {}
-    for id_, grade in zip(positives, numbers, strict=True):
-        if grades.setdefault(id_, grade) != grade:
-            raise InputError(f"{location}: passage {id_} has relevance {grades[id_]} and {grade}; give one")
-    return grades
-
-
-def _starts(value: object, answers: Sequence[str], location: str) -> tuple[int, ...] | None:
-    """Returns one offset per answer; offsets may be strings of digits, as in CSV."""
-    if value is None:
-        return None
-    values = [int(value)] if _is_digits(value) else _as_list(value)
-    if set(map(type, values)) != {int}:
-        # Tools that have no integer column with nulls write 30.0.
-        values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
-    starts = tuple(value for value in values if isinstance(value, int))
-    if len(starts) != len(values):
-        raise InputError(f"{location}: answer_starts are whole numbers, not {list(values)!r}")
-    if len(values) != len(answers):
-        raise InputError(
-            f"{location}: {len(values)} answer_starts for {len(answers)} answers; "
-            "give one for each answer, or null"
-        )
-    return starts
-
-
-def _is_digits(value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and value.isdigit() and value.isascii() and len(value) <= 15
-
-
-def _as_list(value: object) -> list[object]:
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
-    """Returns the strings of a list or of a single value; null gives no string."""
-    if isinstance(value, str):
-        return (value,)
-    values = value if isinstance(value, list) else [] if value is None else [value]
-    if set(map(type, values)) == {str}:
-        return tuple(map(str, values))
-    values = [None if isinstance(item, float) and isnan(item) else item for item in values]
-    if not all(isinstance(item, str | int | float | None) and not isinstance(item, bool) for item in values):
-        raise InputError(f"{location}: {name} are texts, not {value!r:.80}")
-    return tuple(str(item) for item in values if item is not None)

@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from multiview.data.reading.files import base_name, lines, open_seekable, open_stream
 from multiview.data.reading.surrogates import has_half
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 
 Row: TypeAlias = dict[str, Any]
 """A row of a table or a file: column to value. The columns are the user's, and so are the types of the values."""
@@ -27,8 +27,28 @@ BATCH = 1000
 BUFFER = 1 << 20
 """Bytes per read of a column of a Parquet file."""
 
+EXACT = 1 << 53
+"""The largest whole number below which a fraction's type, float64, has every one."""
+
 # The default limit of the csv module, 128 KiB, is less than the size of some articles.
 csv.field_size_limit(1 << 30)
+
+
+class _GivenTwice(Exception):
+    """A key is twice in an object of JSON; Python's own reader keeps the last value."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Row:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        raise _GivenTwice(
+            repr(next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1))
+        )
+    return row
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_once)
+"""One for all lines: `json.loads` with a hook makes a decoder for each, which takes as long as the line."""
 
 
 def json_lines(file: str) -> Iterator[Row]:
@@ -37,7 +57,9 @@ def json_lines(file: str) -> Iterator[Row]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
+            row = DECODER.decode(line)
+        except _GivenTwice as error:
+            raise InputError(f"{file} line {number}: {error} is given twice; give it once") from None
         except RecursionError:
             raise InputError(
                 f"{file} line {number}: objects or lists are nested too deeply; is it data?"
@@ -64,7 +86,7 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
     for line, row in rows:
         if len(row) != len(header):
             raise InputError(
-                f"{file} line {line}: {len(row)} cells under {len(header)} columns ({', '.join(header)}); "
+                f"{file} line {line}: {counted(len(row), 'cell')} under {counted(len(header), 'column')} ({', '.join(header)}); "
                 "quote every cell that holds the delimiter, a quote or a line end"
             )
         yield dict(zip(header, (cell or None for cell in row), strict=True))
@@ -128,6 +150,11 @@ def _column(values: list[object], name: str, location: str) -> pa.Array:
             f"{location}: column {name!r} holds a whole number of more than 64 bits; write it as text"
         ) from None
     except (pa.ArrowException, TypeError, RecursionError) as error:
+        if any(isinstance(value, int) and abs(value) > EXACT for value in values):
+            raise InputError(
+                f"{location}: column {name!r} holds a whole number too large beside fractions, which are exact to 53 "
+                "bits; write them as text"
+            ) from None
         raise InputError(
             f"{location}: values of column {name!r} differ in type ({error}); give them one type"
         ) from None

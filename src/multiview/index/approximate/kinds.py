@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from multiview.config import Index, JsonObject
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FACTORY
 from multiview.index.faiss_index import FaissIndex, FaissObject
 from multiview.index.faiss_library import faiss
@@ -79,7 +79,7 @@ def train_index(index: FaissIndex, sample: np.ndarray, settings: Index, view_cou
             else f"take another kind{smaller}, or index.kind=exact, which needs no training"
         )
         raise InputError(
-            f"index.kind={settings.kind}: {len(sample)} views are too few to train it, it needs {too_few[1]}: {way_out}"
+            f"index.kind={settings.kind}: {counted(len(sample), 'view')} to train it, and it needs {too_few[1]}: {way_out}"
         ) from None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from multiview.config import Model
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 
 if TYPE_CHECKING:
     from multiview.data.answers import Span
@@ -74,7 +74,7 @@ def row_numbers(views: Sequence[View | Part], rows: int) -> list[int]:
         if len(numbers) == rows:
             return numbers
     raise InputError(
-        f"the embeddings hold {rows} views where the layout makes {len(numbers)}: encode and index the corpus again"
+        f"the embeddings hold {counted(rows, 'view')} where the layout makes {len(numbers)}: encode and index the corpus again"
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from multiview.config import Model
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.model.layouts.base import Layout, Part, TokenSequence, View
 from multiview.model.layouts.snippets import Snippet, covered, snippet_parts, split_snippets
 
@@ -39,8 +39,8 @@ class Camvr(Layout):
         super().check(settings, max_positions)
         if 2 * settings.views + 1 > settings.passage_length:
             raise InputError(
-                f"model.views: {settings.views} snippets with their viewer tokens do not fit into model.passage_length "
-                f"{settings.passage_length}; use at most {(settings.passage_length - 1) // 2} views"
+                f"model.views: no room for {counted(settings.views, 'snippet')} with viewer tokens in model.passage_length "
+                f"{settings.passage_length}; use at most {counted((settings.passage_length - 1) // 2, 'view')}"
             )
 
     @classmethod

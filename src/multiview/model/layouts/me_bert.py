@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from multiview.config import Model
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.model.layouts.base import Layout, TokenSequence, View
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ class MeBert(Layout):
         cls._check_viewer_pooling(settings, "are tokens")
         if settings.views > settings.passage_length:
             raise InputError(
-                f"model.views: {settings.views} tokens, but model.passage_length is {settings.passage_length}; "
-                f"use at most {settings.passage_length} views"
+                f"model.views: {counted(settings.views, 'token')}, but model.passage_length is {settings.passage_length}; "
+                f"use at most {counted(settings.passage_length, 'view')}"
             )
 
     @property

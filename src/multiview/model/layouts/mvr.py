@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from multiview.config import Model
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.model.layouts.base import Layout, Part, TokenSequence, View
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class Mvr(Layout):
         cls._check_viewer_pooling(settings, "have no snippet")
         if settings.views + 8 > settings.passage_length:
             raise InputError(
-                f"model.views: {settings.views} viewer tokens leave no room for text in model.passage_length "
-                f"{settings.passage_length}; use at most {settings.passage_length - 8} views"
+                f"model.views: no room for text beside {counted(settings.views, 'viewer token')} in model.passage_length "
+                f"{settings.passage_length}; use at most {counted(settings.passage_length - 8, 'view')}"
             )
 
     @classmethod

@@ -1,0 +1,49 @@
+"""Texts that show nothing count as empty."""
+
+import unicodedata
+
+import pyarrow as pa
+import pytest
+
+from multiview.data.blank import is_blank, without_blank
+from multiview.data.reading.readers import passage_tables
+
+CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]
+
+
+def test_python_and_arrow_agree_on_every_character():
+    shown = without_blank(pa.chunked_array([CHARACTERS])).to_pylist()
+    assert [text == "" for text in shown] == list(map(is_blank, CHARACTERS))
+
+
+def test_white_space_and_controls_show_nothing_and_letters_do():
+    for character in CHARACTERS:
+        if character.isspace() or unicodedata.category(character) in ("Cc", "Zs", "Zl", "Zp"):
+            assert is_blank(character), hex(ord(character))
+        elif unicodedata.category(character)[0] in "NP" or unicodedata.category(character) in (
+            "Lu",
+            "Ll",
+            "Lm",
+        ):
+            assert not is_blank(character), hex(ord(character))
+
+
+@pytest.mark.parametrize("text", ["", " ", "\u200b", "\ufeff\u2060\n", "\u3164", "\u00ad", "\U000e0020"])
+def test_invisible_texts_are_blank_and_with_a_letter_they_are_not(text):
+    assert is_blank(text) and not is_blank(text + "a")
+    assert without_blank(pa.chunked_array([[text, text + "a"]])).to_pylist() == ["", text + "a"]
+
+
+def test_texts_that_show_something_are_left_as_they_are():
+    texts = pa.chunked_array([["a\u200b"], [" b", "東"]])
+    assert without_blank(texts) is texts
+    assert len(without_blank(pa.chunked_array([[]], pa.string()))) == 0
+
+
+def test_a_title_that_nobody_sees_is_no_title(tmp_path):
+    file = tmp_path / "p.jsonl"
+    file.write_text(
+        '{"id": "a", "title": "\u200b", "text": "One."}\n{"id": "b", "title": "T", "text": "Two."}\n'
+    )
+    (table,) = passage_tables(str(file))
+    assert table.column("title").to_pylist() == ["", "T"]
