@@ -61,7 +61,7 @@ def mine(
     bm25_negatives: Input[Dataset],
     negatives: Output[Dataset],
 ) -> str:
-    """Hard negatives mined with the index of round one."""
+    """Hard negatives mined with the index of the round before."""
     from multiview.kubeflow.component import execute
 
     return execute(
@@ -74,6 +74,31 @@ def mine(
         passages=passages,
         questions=questions,
         bm25_negatives=bm25_negatives,
+        negatives=negatives,
+    )
+
+
+@component
+def teach(
+    run: str,
+    path: str,
+    config: str,
+    passages: Input[Dataset],
+    questions: Input[Dataset],
+    hard_negatives: Input[Dataset],
+    negatives: Output[Dataset],
+) -> str:
+    """Scores of a cross-encoder for what each training question learns from."""
+    from multiview.kubeflow.component import execute
+
+    return execute(
+        "teach",
+        run,
+        path,
+        config,
+        passages=passages,
+        questions=questions,
+        hard_negatives=hard_negatives,
         negatives=negatives,
     )
 

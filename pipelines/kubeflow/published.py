@@ -47,6 +47,7 @@ DESCRIPTIONS = {
     "export": "The champion's index as files for other systems.",
     "followed": "What became of the alias of Qdrant.",
     "generator": "The model that writes queries for passages, and questions about snippets.",
+    "hard_negatives": "Hard negatives of the training questions, before a teacher scores them.",
     "index": "The search index over the views of all passages.",
     "known": "An earlier corpus, whose sentences need not be split again.",
     "metrics": "The figures that Kubeflow's pages show.",

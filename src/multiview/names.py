@@ -65,6 +65,8 @@ VERDICT_TEXT_FILE = "verdict.md"
 
 # Files of a store that are not artifacts' data.
 RECORD_FILE = "artifact.json"
+ASIDE_FILE = "aside.json"
+"""The record of an artifact while `multiview gc` finds out whether something refers to it; its files are all there."""
 COLLECTED_FILE = "collected.json"
 """The record of an artifact that was collected: it describes the artifact and marks its files as gone."""
 RUNS = "runs"

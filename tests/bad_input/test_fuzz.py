@@ -22,6 +22,7 @@ from multiview.config import Config, Corpus, Questions
 from multiview.config.overrides import gather, parse_settings, validate
 from multiview.data.answers import Mode, find_answers, has_answer
 from multiview.data.reading.articles import by_sentences, by_words
+from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
 from multiview.data.sentences import sentence_ends
 from multiview.errors import InputError
 from multiview.serving.where import Where
@@ -77,6 +78,13 @@ def mutated(draw: st.DrawFn, seed: bytes) -> bytes:
         )
         content = content[:start] + piece + content[stop:]
     return content
+
+
+def test_there_is_a_file_of_every_format(tmp_path):
+    for name, content in SEEDS.items():
+        (tmp_path / name).write_bytes(content)
+    found = {detect(str(tmp_path / name), "auto", "corpus.format") for name in SEEDS}
+    assert found == FORMATS.keys() | COMPANIONS.keys()
 
 
 @pytest.mark.parametrize("name", SEEDS)

@@ -26,7 +26,7 @@ def test_no_path_through_a_reader_ends_elsewhere(name, tmp_path, tally):
     command += [f"-artifact_prefix={tmp_path}/", "-print_final_stats=0"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     found = re.search(r"Done (\d+) runs", done.stderr)
     assert found, done.stderr[-3000:]
     tally.add(FUZZED, int(found[1]), "readers, guided by coverage")

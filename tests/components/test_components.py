@@ -81,10 +81,12 @@ def plans() -> list[Plan]:
         for origin in ("crop", "generator")
     ]
     given = training({"questions": {"hard_negatives": "given"}})
+    taught = training({"mining": {"cross_encoder": "some/judge"}, "train": {"distill_weight": 1}})
     return [
         training(tuned),
         training(queries),
         given,
+        taught,
         *made,
         comparison(fused),
         comparison(doc2query),

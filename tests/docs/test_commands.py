@@ -24,6 +24,7 @@ from multiview.data import inspection
 from multiview.data.reading.formats import FORMATS
 from multiview.plans import PIPELINES
 from multiview.plans.training import training
+from multiview.refresh import champion
 from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter
 from multiview.steps.table import STEPS
@@ -168,6 +169,7 @@ def test_runs_read_the_files_that_they_name(documented, files, monkeypatch):
         run_step(node.step, StepReporter(store, "run", "split", "split"), node.config, {})
 
     monkeypatch.setattr(pipelines, "_run", split)
+    monkeypatch.setattr(champion, "check_champion", lambda store, settings: None)  # no store here has a champion
     call(pipelines.app, documented, monkeypatch)
     assert list(Path("store").glob("passages/*/artifact.json"))
 

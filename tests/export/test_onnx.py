@@ -27,6 +27,7 @@ MODELS = {
         "scale": 50.0,
     },
     "both": {"architecture": "dpr", "pooling": "both"},
+    "snippet-mean": {"architecture": "camvr", "init": "snippet-mean"},
 }
 TOLERANCE = 1e-4
 

@@ -35,6 +35,7 @@ OWN = {
         "scale": 50.0,
     },
     "camvr-both": {"architecture": "camvr", "pooling": "both"},
+    "camvr-snippet-mean": {"architecture": "camvr", "init": "snippet-mean"},
     "dual-cross-both": {"architecture": "dual-cross", "pooling": "both"},
 }
 """Models that need a module of ours."""

@@ -11,7 +11,7 @@ import pytest
 from multiview import names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import crown, rollback
-from multiview.artifacts.record import Reference, read_record, split_address
+from multiview.artifacts.record import Reference, load_reference, read_record, read_whole, split_address
 from multiview.artifacts.store import LocalStore, Store
 from multiview.cli.garbage import collect, summary
 from multiview.lineage import garbage
@@ -198,7 +198,15 @@ def test_what_a_run_that_is_going_uses_stays_whatever_the_days(store: LocalStore
         before = {"path": "index", "status": status, "started": now - 86_400, "ended": now - 86_300}
         write_state(store, "going", done.model_copy(update=before))
         assert list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0)) == []
+    # The step of a start that failed a moment ago, and was repeated at once.
+    before = {"path": "index", "status": "failed", "started": now - 5, "ended": now - 1}
+    write_state(store, "going", done.model_copy(update=before))
+    assert list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0)) == []
     write_state(store, "going", done.model_copy(update={"path": "index", "status": "failed"}))
+    working = {"path": "beside", "status": "running", "ended": None, "outputs": {}}
+    write_state(store, "going", done.model_copy(update=working))
+    assert list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0)) == []
+    write_state(store, "going", done.model_copy(update={"path": "beside", "status": "done", "outputs": {}}))
     keep = garbage.referenced(store, 0, 3)
     assert [piece.path for piece in garbage.collectable(store, keep, 0)] == ["index/found"]
 
@@ -215,24 +223,25 @@ def test_another_attempt_outlives_the_artifact(store: LocalStore) -> None:
 
 def test_what_a_run_refers_to_once_all_is_put_aside_stays(store: LocalStore) -> None:
     """A step of it found the artifact before, and looks for it again after that."""
-    for key in ("found", "lost"):
-        artifact(store, names.INDEX, key)
+    references = {key: artifact(store, names.INDEX, key) for key in ("found", "lost")}
     aged(store)
     pieces = list(garbage.collectable(store, set(), DAYS))
     before = read_record(store, names.INDEX, "found")
 
     def referenced() -> set[garbage.ArtifactId]:
         assert read_record(store, names.INDEX, "found") is None, "who looks now makes it again"
+        assert load_reference(references["found"], "a step")[1] == before, "who reads it goes on"
         return {(names.INDEX, "found")}
 
     assert [piece.path for piece in garbage.remove_all(store, pieces, referenced)] == ["index/lost"]
     assert before is not None and read_record(store, names.INDEX, "found") == before
     assert store.read(f"{before.data}/file") == b"index found"
     assert store.read(f"index/found/{names.COLLECTED_FILE}") is None
-    assert read_record(store, names.INDEX, "lost") is None
+    assert read_whole(store, names.INDEX, "lost") is None
 
 
-def test_of_two_the_artifact_made_again_meanwhile_stays(store: LocalStore) -> None:
+def test_what_is_made_again_meanwhile_stays_and_the_first_goes_a_day_later(store: LocalStore) -> None:
+    """A step may still be reading the first."""
     artifact(store, names.INDEX, "found")
     aged(store)
     before = read_record(store, names.INDEX, "found")
@@ -244,7 +253,28 @@ def test_of_two_the_artifact_made_again_meanwhile_stays(store: LocalStore) -> No
     list(garbage.remove_all(store, pieces, referenced))
     now = read_record(store, names.INDEX, "found")
     assert before is not None and now is not None and now.attempt != before.attempt
-    assert f"{now.data}/file" in store.files("index/found") and not store.files(before.data)
+    assert {f"{now.data}/file", f"{before.data}/file"} <= set(store.files("index/found"))
+    aged(store)
+    (piece,) = garbage.collectable(store, {(names.INDEX, "found")}, DAYS)
+    assert piece.path == before.data
+
+
+def test_a_collection_that_was_killed_is_finished_by_one_of_another_day(store: LocalStore) -> None:
+    reference = artifact(store, names.INDEX, "old")
+    aged(store)
+    pieces = list(garbage.collectable(store, set(), DAYS))
+
+    def killed() -> set[garbage.ArtifactId]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(garbage.remove_all(store, pieces, killed))
+    assert load_reference(reference, "a step")[1].digest == reference.digest
+    assert list(garbage.collectable(store, set(), 0)) == [], "the other collection may be alive"
+    aged(store)
+    assert list(garbage.collectable(store, {(names.INDEX, "old")}, DAYS)) == []
+    assert list(garbage.remove_all(store, garbage.collectable(store, set(), DAYS), set)) == pieces
+    assert store.files(names.INDEX) == [f"index/old/{names.COLLECTED_FILE}"]
 
 
 def test_what_a_step_has_published_but_not_written_into_its_run_stays(store: LocalStore) -> None:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from multiview.artifacts.record import Record, read_record
+from multiview.artifacts.record import Record, read_whole
 from multiview.artifacts.staging import verify
 from multiview.errors import InputError
 from multiview.lineage.repair import repair
+from multiview.names import ASIDE_FILE, RECORD_FILE
 from tests.fixtures.documented import words
 from tests.fixtures.evaluated_run import RUN, EvaluatedRun
 from tests.fixtures.inprocess import multiview_command
@@ -66,13 +67,15 @@ def test_a_damaged_artifact_leaves_and_its_siblings_stay(
 ) -> None:
     records = copied_run.records["split"]
     record = records["passages"]
+    aside = copied_run.store.root / record.folder / ASIDE_FILE
+    aside.write_bytes((copied_run.store.root / record.folder / RECORD_FILE).read_bytes())
     damage(copied_run, record)
     flaw, outcome = repair(address(copied_run, record))
     assert says in flaw
     assert outcome.startswith(
         f"removed {address(copied_run, record)}: the command of run {RUN} makes it again"
     )
-    assert read_record(copied_run.store, record.kind, record.key) is None
+    assert read_whole(copied_run.store, record.kind, record.key) is None
     for kind in records.keys() - {"passages"}:
         verify(copied_run.store, records[kind])
     with pytest.raises(InputError, match="there is no artifact at"):

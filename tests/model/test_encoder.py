@@ -15,25 +15,25 @@ from multiview.errors import InputError
 from multiview.model.bases import model_fingerprint
 from multiview.model.batch import make_batch, make_groups
 from multiview.model.encoder import BiEncoder, embedding_matrix, initial_model
-from multiview.model.layouts import LAYOUTS, TokenSequence, View
+from multiview.model.layouts import TokenSequence, View
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
-from tests.fixtures.encoded import encode, settings
+from tests.fixtures.encoded import MODELS, encode, settings
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.tiny import tiny_bert
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("tied", [False, True])
 def test_saved_and_loaded_a_model_encodes_the_same(base: Path, tmp_path: Path, name: str, tied: bool) -> None:
-    model = BiEncoder.create(settings(base, architecture=name, tied=tied))
+    model = BiEncoder.create(settings(base, **MODELS[name], tied=tied))
     model.save(tmp_path / "m")
     again = BiEncoder.load(tmp_path / "m")
     assert all(torch.equal(a, b) for a, b in zip(encode(model), encode(again), strict=True))
     assert (tmp_path / "m" / "question").exists() is not tied
     # Equal models are equal bytes: the place that the base came from is not in them.
     shutil.copytree(base, tmp_path / "elsewhere")
-    BiEncoder.create(settings(tmp_path / "elsewhere", architecture=name, tied=tied)).save(tmp_path / "n")
+    BiEncoder.create(settings(tmp_path / "elsewhere", **MODELS[name], tied=tied)).save(tmp_path / "n")
     for file in (tmp_path / "m").rglob("*.*"):
         assert file.read_bytes() == (tmp_path / "n" / file.relative_to(tmp_path / "m")).read_bytes()
     assert json.loads((tmp_path / "m" / "multiview.json").read_text())["scale"] == 1.0

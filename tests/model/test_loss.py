@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiview.config import Temperature
 from multiview.model.batch import pool
-from multiview.model.loss import PositiveMode, contrastive_loss
+from multiview.model.loss import PositiveMode, contrastive_loss, distillation_loss
 from multiview.model.temperature import temperature
 
 
@@ -131,6 +131,56 @@ def test_its_gradient_is_that_of_the_formula(
             expected[place] += sign * plain_loss(case, tau, mode, choice, weight) / (2 * step)
         case["scores"][place] = stood
     np.testing.assert_allclose(scores.grad.numpy(), expected, atol=1e-4)
+
+
+def plain_divergence(case: dict[str, Any], teacher: np.ndarray, tau: float, teacher_tau: float) -> float:
+    """The definition of the divergence, one question and one passage at a time."""
+    total = 0.0
+    for b, logits in enumerate(teacher):
+        listed = [p for p in range(case["P"]) if math.isfinite(logits[p])]
+        f = {p: max(case["scores"][b][p][v] for v in range(case["V"]) if case["mask"][p][v]) for p in listed}
+        shares = {p: 1 / sum(math.exp((logits[d] - logits[p]) / teacher_tau) for d in listed) for p in listed}
+        ours = {p: 1 / sum(math.exp((f[d] - f[p]) / tau) for d in listed) for p in listed}
+        total += sum(shares[p] * math.log(shares[p] / ours[p]) for p in listed)
+    return total / len(teacher)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.3, 1.0]), st.sampled_from([0.5, 1.0, 4.0]))
+@settings(max_examples=60, deadline=None)
+def test_distillation_and_its_gradient_are_those_of_its_definition(
+    seed: int, tau: float, teacher_tau: float
+) -> None:
+    """Lists of any length, also of one passage and of none; central differences in float64."""
+    case, draw = random_case(seed), np.random.default_rng(seed)
+    teacher = draw.normal(0, 3, case["scores"].shape[:2])
+    teacher[draw.random(teacher.shape) < draw.choice([0.1, 0.5, 1.0])] = -np.inf
+    scores = torch.tensor(case["scores"], dtype=torch.float32, requires_grad=True)
+    logits = torch.tensor(teacher, dtype=torch.float32)
+    case["scores"], teacher = scores.detach().double().numpy(), logits.double().numpy()
+    loss = distillation_loss(scores, torch.tensor(case["mask"]), logits, tau, teacher_tau)
+    expected = plain_divergence(case, teacher, tau, teacher_tau)
+    assert loss.item() == pytest.approx(expected, rel=1e-4, abs=1e-4)
+    loss.backward()
+    step, gradient = 1e-6, np.zeros_like(case["scores"])
+    for place in np.ndindex(gradient.shape):
+        stood = case["scores"][place]
+        for sign in (1, -1):
+            case["scores"][place] = stood + sign * step
+            gradient[place] += sign * plain_divergence(case, teacher, tau, teacher_tau) / (2 * step)
+        case["scores"][place] = stood
+    assert scores.grad is not None
+    np.testing.assert_allclose(scores.grad.numpy(), gradient, atol=1e-4)
+
+
+def test_a_model_that_agrees_with_its_teacher_learns_nothing() -> None:
+    scores = torch.tensor([[[1.0, 3.0], [2.0, 0.0], [9.0, 9.0]]], requires_grad=True)
+    teacher = torch.tensor([[7.0, 5.0, -torch.inf]])
+    mask = torch.ones(3, 2, dtype=torch.bool)
+    loss = distillation_loss(scores, mask, teacher, 0.5, 1.0)
+    loss.backward()
+    assert loss.item() == pytest.approx(0, abs=1e-6)
+    assert scores.grad is not None and scores.grad.abs().max() < 1e-6
+    assert distillation_loss(scores, mask, teacher, 1.0, 1.0).item() > 0.05
 
 
 def case_of(scores: list[list[list[float]]], **changes: Any) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from transformers import AutoConfig, AutoModel
 from multiview.config import Model
 from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder
-from multiview.model.layouts import LAYOUTS, TokenSequence, View
+from multiview.model.layouts import TokenSequence, View
 from multiview.model.packed import make_packed, prepare_packing
 from tests.fixtures import training_material
+from tests.fixtures.encoded import MODELS
 
 SMALL = {
     "hidden_size": 32,
@@ -32,13 +33,12 @@ def sequences_of(model: BiEncoder) -> list[TokenSequence]:
 
 
 @pytest.mark.parametrize("plain", [False, True])
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", MODELS)
 def test_packed_vectors_are_those_of_padded_batches(
     base: Path, tmp_path: Path, name: str, plain: bool
 ) -> None:
-    settings = Model(
-        base=str(base), architecture=name, views=4, passage_length=96, question_length=32, scale=3
-    )
+    chosen = {"views": 4, "passage_length": 96, "question_length": 32, "scale": 3, **MODELS[name]}
+    settings = Model(base=str(base), **chosen)
     BiEncoder.create(settings).save(tmp_path)
     model = BiEncoder.load(tmp_path, plain=plain)
     sequences = sequences_of(model)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from multiview.config import Model
 from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder
-from multiview.model.layouts import LAYOUTS
 from multiview.model.plain import PlainBert, PlainTokenizer, is_plain
+from tests.fixtures.encoded import MODELS
 
 TEXTS = [
     "Who built it?",
@@ -26,9 +26,10 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module", params=LAYOUTS)
+@pytest.fixture(scope="module", params=MODELS)
 def folder(request: pytest.FixtureRequest, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    settings = Model(base=str(base), architecture=request.param, views=4, passage_length=96, normalise=True)
+    chosen = {"views": 4, "passage_length": 96, "normalise": True, **MODELS[request.param]}
+    settings = Model(base=str(base), **chosen)
     folder = tmp_path_factory.mktemp("model")
     BiEncoder.create(settings).save(folder)
     return folder

@@ -38,12 +38,24 @@ def test_a_validation_is_of_the_rounds_and_of_passages_that_are_read_alone():
     assert stage_settings(config, "round_two").train.validate_steps == 5
     plain = validate({"train": {"warm_up": {"epochs": 3}}})
     assert stage_settings(plain, "warm_up").train.key_settings() == warm_up.key_settings()
-    with pytest.raises(InputError, match=r"^train.warm_up: generated queries are not validated on"):
+    with pytest.raises(
+        InputError, match=r"^train.warm_up: generated queries .*; set train.validate_steps for"
+    ):
         stage_settings(validate({"train": {"warm_up": {"validate_steps": 5}}}), "warm_up")
     with pytest.raises(InputError, match=r"^train.validate_steps: .*dual-cross"):
         resolve({"model": {"architecture": "dual-cross"}, "train": {"validate_steps": 5}})
     with pytest.raises(InputError, match=r"^train.patience counts validations"):
         resolve({"train": {"patience": 5}})
+
+
+def test_only_rounds_have_a_teacher():
+    config = validate({"train": {"distill_weight": 0.5, "warm_up": {"epochs": 3}}})
+    assert stage_settings(config, "warm_up").train.distill_weight == 0
+    assert stage_settings(config, None).train.distill_weight == 0.5
+    plain = stage_settings(validate({"train": {"warm_up": {"epochs": 3}}}), "warm_up").train
+    assert stage_settings(config, "warm_up").train.key_settings() == plain.key_settings()
+    with pytest.raises(InputError, match=r"^train.warm_up: .*; set train.distill_weight for the rounds"):
+        stage_settings(validate({"train": {"warm_up": {"distill_weight": 1}}}), "warm_up")
 
 
 def test_architectures_bring_their_own_rows_of_loss_settings():
@@ -72,7 +84,7 @@ def test_architectures_bring_their_own_rows_of_loss_settings():
             "encode.compute=float33",
             "encode.compute: input should be 'float32', 'autocast', 'bfloat16' or 'float16', not 'float33'",
         ),
-        ("train.rounds=3", "train.rounds: input should be less than or equal to 2, not 3"),
+        ("train.rounds=-1", "train.rounds: input should be greater than or equal to 0, not -1"),
         ("views", "expected SECTION.NAME=VALUE"),
         ("a.b=[", "is not YAML"),
     ],

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from tokenizers.processors import TemplateProcessing
-from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Corpus, Encode, Mining, Questions
@@ -17,6 +14,7 @@ from multiview.negatives.cross_encoder import CrossEncoder
 from multiview.negatives.mined import cross_encoder_fingerprint, mine_hits
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import passage, question
+from tests.fixtures.cross_encoders import classifier, plain_logits
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.mined_vectors import ONE, MinedVectors, mined_vectors
 from tests.fixtures.tiny import tiny_bert
@@ -35,24 +33,6 @@ WORDS = [
     "gold",
     "animal",
 ]
-LONG = 70
-"""Positions of the tiny classifier: longer pairs are cut."""
-
-
-def classifier(folder: Path, labels: int = 1, seed: int = 0) -> Path:
-    """A tiny BERT classifier of pairs, with weights wide enough for probabilities of all sizes."""
-    reads = ["input_ids", "token_type_ids", "attention_mask"]
-    tokenizer = AutoTokenizer.from_pretrained(tiny_bert(folder), model_input_names=reads)
-    special = [(token, tokenizer.convert_tokens_to_ids(token)) for token in ("[CLS]", "[SEP]")]
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=special
-    )
-    config = BertConfig.from_pretrained(folder, num_labels=labels, max_position_embeddings=LONG)
-    config.initializer_range = 0.3
-    torch.manual_seed(seed)
-    BertForSequenceClassification(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -72,34 +52,21 @@ def corpus(tmp_path_factory) -> MinedVectors:
     return mined_vectors(tmp_path_factory.mktemp("corpus"), passages, [[[20.0 - i, 0.0]] for i in range(12)])
 
 
-def plainly(folder: Path, pairs: list[tuple[str, str]]) -> np.ndarray:
-    """Sigmoid of the logit of each pair by itself, unpadded, in float64."""
-    model = BertForSequenceClassification.from_pretrained(folder, dtype=torch.float64).eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    found = []
-    for question_, text in pairs:
-        tokens = tokenizer(question_, text, truncation="longest_first", max_length=LONG, return_tensors="pt")
-        assert tokens["token_type_ids"].sum() > 0, "the passage is the second segment"
-        with torch.no_grad():
-            found.append(torch.sigmoid(model(**tokens).logits[0, 0]).item())
-    return np.array(found)
-
-
-def test_probabilities_are_the_model_s_own_of_question_and_titled_passage(judge, corpus):
+def test_logits_are_the_model_s_own_of_question_and_titled_passage(judge, corpus):
     asked = ["king of the river", "music?"]
     pairs = [(q, p, (i, j)) for i, q in enumerate(asked) for j, p in enumerate(corpus.passages)]
-    found = dict(CrossEncoder(judge, Encode(batch_tokens=256), "judge").probabilities(pairs))
-    expected = plainly(judge, [(q, f"{p.title} {p.text}") for q, p, _ in pairs])
-    np.testing.assert_allclose([found[place] for *_, place in pairs], expected, atol=2e-5)
-    assert np.ptp(expected) > 0.3, "not all alike, or nothing was compared"
+    found = dict(CrossEncoder(judge, Encode(batch_tokens=256), "judge").logits(pairs))
+    expected = plain_logits(judge, [(q, f"{p.title} {p.text}") for q, p, _ in pairs])
+    np.testing.assert_allclose([found[place] for *_, place in pairs], expected, atol=1e-4)
+    assert np.ptp(expected) > 1, "not all alike, or nothing was compared"
 
 
-def test_a_pair_s_probability_is_the_same_to_the_bit_whatever_stands_beside_it(judge, corpus):
+def test_a_pair_s_logit_is_the_same_to_the_bit_whatever_stands_beside_it(judge, corpus):
     model = CrossEncoder(judge, Encode(batch_tokens=256), "judge")
     pairs = [("king", p, (0, j)) for j, p in enumerate(corpus.passages)]
-    together = dict(model.probabilities(pairs))
-    assert together == dict(model.probabilities(pairs[::-1]))
-    assert together[0, 3] == dict(model.probabilities(pairs[3:4]))[0, 3]
+    together = dict(model.logits(pairs))
+    assert together == dict(model.logits(pairs[::-1]))
+    assert together[0, 3] == dict(model.logits(pairs[3:4]))[0, 3]
 
 
 def mined_with(judge: Path | None, corpus: MinedVectors, above: float = 0.1, **mining):
@@ -133,13 +100,21 @@ def test_only_hits_that_the_cheaper_filters_left_are_judged_and_dropped(judge, c
     cheaper = corpus.names(without, without.filtered.kept)
     assert cheaper == [f"p{i}" for i in range(7, 12)], "p6 holds the answer, p0 to p5 are too near to p2"
     texts = {p.id: f"{p.title} {p.text}" for p in corpus.passages}
-    plain = plainly(judge, [("king of the river", texts[name]) for name in cheaper])
+    plain = 1 / (1 + np.exp(-plain_logits(judge, [("king of the river", texts[name]) for name in cheaper])))
     above = float(np.median(plain)) + 1e-4
     mined = mined_with(judge, corpus, above, range_start=1, margin=4.0)
     assert sorted(judged) == sorted(cheaper)
     expected = [name for name, score in zip(cheaper, plain, strict=True) if score <= above]
     assert corpus.names(mined, mined.filtered.kept) == expected
     assert mined.filtered.totals()["cross_encoder"] == len(cheaper) - len(expected) == 2
+
+
+def test_a_filter_that_leaves_every_hit_reads_none(judge, corpus, monkeypatch):
+    kept = mined_with(None, corpus).filtered.kept
+    monkeypatch.setattr(CrossEncoder, "_tokens", None)
+    mined = mined_with(judge, corpus, above=1.0)
+    assert (mined.filtered.kept == kept).all() and kept.any()
+    assert mined.filtered.totals()["cross_encoder"] == 0
 
 
 def test_memory_is_bounded_by_open_batches(judge, corpus):
@@ -152,7 +127,7 @@ def test_memory_is_bounded_by_open_batches(judge, corpus):
         for taken in range(1, 1001):
             yield "king", corpus.passages[0], (0, taken)
 
-    next(model.probabilities(many()))
+    next(model.logits(many()))
     assert taken == 8
 
 

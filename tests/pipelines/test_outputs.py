@@ -146,6 +146,7 @@ def test_a_second_run_in_the_same_store_finds_every_record(made):
         "make-questions",
         "changes-with-queries",  # tests/refresh/test_generated_queries.py
         "given-negatives",  # tests/negatives/test_given.py
+        "teach",  # tests/negatives/test_teacher.py
         "champion-now",  # tests/export/test_step.py
         "export",
         "follow-champion",  # tests/export/test_following.py

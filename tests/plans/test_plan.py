@@ -120,7 +120,7 @@ def test_an_output_that_a_step_does_not_have_is_refused():
         split.output("model")
 
 
-@pytest.mark.parametrize(("rounds", "steps"), [(0, 6), (1, 7), (2, 11)])
+@pytest.mark.parametrize(("rounds", "steps"), [(0, 6), (1, 7), (2, 11), (3, 15)])
 def test_rounds_shape_the_dag(rounds, steps):
     plan = training({"train": {"rounds": rounds}})
     assert len(plan.nodes) == steps
@@ -145,6 +145,52 @@ def test_round_two_may_have_settings_of_its_own():
     assert round_two["positive"] == "answer", "the architecture's defaults hold in both rounds"
     with pytest.raises(InputError, match=r"train\.round_two: .*train\.epoch.*epochs"):
         training({"train": {"round_two": {"epoch": 20}}})
+
+
+@pytest.mark.parametrize(
+    ("start_from", "started"), [("pretrained", "initial-model"), ("round_one", "round-2/train")]
+)
+def test_a_third_round_mines_with_the_model_of_the_second(start_from, started):
+    settings = {"rounds": 3, "start_from": start_from, "epochs": 40, "round_two": {"epochs": 20}}
+    plan = training({"train": settings})
+    second, third = (plan.node(f"camvr/round-{number}/train") for number in (2, 3))
+    assert third.config == second.config and json.loads(third.config)["train"]["epochs"] == 20
+    mined = plan.node("camvr/round-3/mine")
+    assert third.inputs["negatives"] == mined.output()
+    assert mined.inputs["model"] == second.output()
+    assert mined.inputs["index"] == plan.node("camvr/round-2/index").output()
+    assert mined.inputs["bm25_negatives"] == plan.node("bm25-negatives").output()
+    assert third.inputs["start"] == plan.node(f"camvr/{started}").output()
+
+
+def test_a_teacher_scores_what_each_round_trains_on():
+    settings = {"mining": {"cross_encoder": "some/judge"}, "train": {"distill_weight": 0.5}}
+    plan = training(settings)
+    for number, negatives in ((1, "bm25-negatives"), (2, "camvr/round-2/mine")):
+        taught, train = (plan.node(f"camvr/round-{number}/{step}") for step in ("teach", "train"))
+        assert taught.inputs["hard_negatives"] == plan.node(negatives).output()
+        assert train.inputs["negatives"] == taught.output()
+    plain = training({})
+    assert [path for path in plan.nodes if path.step != "teach"] == list(plain.nodes), "nothing else changes"
+    later = training(
+        {**settings, "train": {"negatives": 0, "round_two": {"negatives": 4, "distill_weight": 1}}}
+    )
+    assert [str(path) for path in later.nodes if path.step == "teach"] == ["camvr/round-2/teach"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"train": {"distill_weight": 0.5}}, "needs a teacher; set mining.cross_encoder"),
+        (
+            {"train": {"distill_weight": 0.5, "negatives": 0}, "mining": {"cross_encoder": "some/judge"}},
+            r"without hard negatives in round 1 \(train.negatives=0\)",
+        ),
+    ],
+)
+def test_a_distillation_without_a_teacher_or_negatives_is_refused_before_any_work(settings, message):
+    with pytest.raises(InputError, match=f"^train.distill_weight: .*{message}"):
+        training(settings)
 
 
 def test_a_comparison_shares_split_negatives_and_questions():

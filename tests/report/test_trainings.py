@@ -15,7 +15,8 @@ def test_trainings_are_found_through_the_negatives_and_after_the_warm_up(tmp_pat
         "model", "train", "one", fill, {"start": ["warm"], "negatives": ["easy"]}, curves={"loss": [3, 2, 1]}
     )
     compared.publish("negatives", "mine", "hard", lambda path: None, {"model": ["one"]})
-    inputs = {"start": ["warm"], "negatives": ["hard"]}
+    compared.publish("negatives", "teach", "taught", lambda path: None, {"hard_negatives": ["hard"]})
+    inputs = {"start": ["warm"], "negatives": ["taught"]}
     compared.publish(
         "model", "train", "two", fill, inputs, curves={"loss": [2, 1, 0.5], "view_1_wins": [1, 1, 1]}
     )

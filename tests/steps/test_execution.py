@@ -17,10 +17,11 @@ from multiview.lineage import garbage
 from multiview.lineage.garbage import Garbage
 from multiview.steps.context import StepContext
 from multiview.steps.events import read_metrics
-from multiview.steps.execution import run_step
+from multiview.steps.execution import find_outputs, run_step
 from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import Status, read_state
 from multiview.steps.step import FORWARDED_FILE
+from multiview.steps.work import Work
 from tests.fixtures.counting_step import CALLS, COUNT, count, passages, read, run, settings
 
 ORPHAN = """
@@ -117,9 +118,23 @@ def test_forwarded_artifacts_are_outputs_of_the_step(store: LocalStore) -> None:
     (passages,) = made["counts"].inputs["passages"]
     assert reporter.state.outputs["corpus"] == passages
     assert run(forwarding, store, "one two")[1].state.outputs["corpus"] == passages
-    store.remove(f"{made['counts'].data}/{FORWARDED_FILE}")
+    file = Path(store.root) / made["counts"].data / FORWARDED_FILE
+    file.write_text(file.read_text() + " ")
+    with pytest.raises(InputError, match=rf"{FORWARDED_FILE} was altered .*: remove the folder .*/counts/"):
+        run(forwarding, store, "one two")
+    file.unlink()
     with pytest.raises(InputError, match=rf"{FORWARDED_FILE} is missing: remove the folder .*/counts/"):
         run(forwarding, store, "one two")
+
+
+def test_a_step_whose_forwarded_artifact_was_collected_is_done_again(store: LocalStore) -> None:
+    forwarding = replace(COUNT, run="tests.fixtures.counting_step:forward", forwards=("corpus",))
+    first, _ = run(forwarding, store, "one two")
+    (read,) = first["counts"].inputs["passages"]
+    work = Work.resolve(forwarding, settings(), {"passages": read}, store)
+    assert find_outputs(work, store) == first
+    garbage.remove(store, Garbage("passages", read.address.removeprefix(f"{store.url}/"), 0))
+    assert find_outputs(work, store) == {}
 
 
 def test_outputs_of_altered_inputs_are_never_published(store: LocalStore) -> None:

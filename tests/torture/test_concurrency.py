@@ -26,7 +26,6 @@ from multiview.artifacts.record import read_record
 from multiview.artifacts.staging import verify
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
-from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.plans.plan import Plan
 from multiview.plans.training import training
@@ -127,12 +126,7 @@ def test_runs_at_once_make_what_each_makes_alone(
 
 
 def _refresh(plan: Plan, store: LocalStore) -> dict[str, str]:
-    """The same command again where a step met an artifact that was put aside before it was put back."""
-    try:
-        return _run(plan, store, threading.Barrier(1))
-    except InputError as error:
-        assert "there is no artifact" in str(error)
-        return _run(plan, store, threading.Barrier(1))
+    return _run(plan, store, threading.Barrier(1))
 
 
 def _collect_until(begun: threading.Event, over: threading.Event, store: LocalStore) -> int:

@@ -1,5 +1,5 @@
-"""Every file of every artifact of a training, damaged in every way: found before it is used, named, and repaired by the
-command that the line names."""
+"""Every file of every artifact of a training, and of a refresh with its exports, damaged in every way: found before it is
+used, named, and repaired by the command that the line names."""
 
 from __future__ import annotations
 
@@ -7,52 +7,69 @@ import random
 import re
 import shlex
 import time
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
 
 from multiview import names
-from multiview.artifacts.record import Record
+from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore
 from multiview.cli.app import app
 from multiview.errors import InputError
-from multiview.lineage.trace import flaws, reference_of, trace
+from multiview.lineage.trace import flaws, trace
 from multiview.steps.table import STEPS
 from tests.fixtures import injection
 from tests.fixtures.damages import Damage, damages
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
-from tests.fixtures.tortured import SEED, Share, Tortured, tiny_training
+from tests.fixtures.tortured import (
+    SEED,
+    Share,
+    Tortured,
+    each_share,
+    needs_seccomp,
+    refused_refresh,
+    tiny_training,
+)
 
-pytestmark = pytest.mark.skipif(not injection.possible, reason="needs Linux's seccomp on x86-64")
-SECONDS = 420
+pytestmark = needs_seccomp
+SECONDS = {"training": 420, "refresh": 80}
+"""Seconds for the damages of a pipeline."""
+MAKE = {"training": partial(tiny_training, by_step=False), "refresh": refused_refresh}
+SAMPLE = {"training": 99, "refresh": 3}
+"""Ways to damage of which `make test` tries one each."""
 COMMAND = re.compile(r"multiview repair \S+(?=\))")
 
 
-@pytest.fixture(scope="module")
-def tortured(tmp_path_factory: pytest.TempPathFactory) -> Tortured:
-    return tiny_training(tmp_path_factory.mktemp("corruption"))
+@pytest.fixture(scope="module", params=MAKE)
+def tortured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tortured:
+    return MAKE[request.param](tmp_path_factory.mktemp("corruption"))
 
 
-@pytest.mark.parametrize("share", ["sample", pytest.param("all", marks=pytest.mark.torture)])
+@each_share
 def test_damage_is_found_before_use_named_and_repaired(
     tortured: Tortured, share: Share, tally: Tally
 ) -> None:
     tortured.reset(len(tortured.parts))
-    possible = list(damages(tortured.store, [*tortured.expected[-1].values()]))
+    name = tortured.plan.name
+    possible = list(damages(tortured.store, tortured.made_all(), [*tortured.expected[-1].values()]))
     random.Random(SEED).shuffle(possible)
-    chosen = possible if share == "all" else list({damage.how: damage for damage in possible}.values())
-    ends, wrong = time.monotonic() + SECONDS, []
+    kinds = {(damage.record.kind, damage.how): damage for damage in possible}
+    possible = [*kinds.values(), *(damage for damage in possible if damage not in kinds.values())]
+    sample = [*{damage.how: damage for damage in possible}.values()][: SAMPLE[name]]
+    chosen = possible if share == "all" else sample
+    ends, wrong = time.monotonic() + SECONDS[name], []
     for damage in chosen:
         if share == "all" and time.monotonic() > ends:
             break
         found = _flaw(tortured, damage)
         wrong += [f"{damage}: {found}"] if found else []
-        tally.add(TRIED, of=f"training, {damage.how}")
-        tally.add(SURVIVED, 0 if found else 1, of=f"training, {damage.how}")
+        tally.add(TRIED, of=f"{name}, {damage.how}")
+        tally.add(SURVIVED, 0 if found else 1, of=f"{name}, {damage.how}")
     if share == "all":
-        tally.add(POINTS, len(possible), of="damages of a finished training")
+        tally.add(POINTS, len(possible), of=f"damages of a finished {name}")
     assert not wrong, f"{len(wrong)} of {len(chosen)}:\n" + "\n".join(wrong[:10])
 
 
@@ -62,15 +79,8 @@ def _flaw(tortured: Tortured, damage: Damage) -> str | None:
     store = tortured.store
     file = store.root / damage.file
     damage.harm(file)
-    (evaluation,) = tortured.made(names.EVALUATION)
-    verified = (
-        list(flaws(trace([reference_of(f"{store.url}/{evaluation.folder}")])))
-        if evaluation is not damage.record
-        else []
-    )
-    if evaluation is not damage.record and not any(
-        str(file) in line and COMMAND.search(line) for line in verified
-    ):
+    verified = list(flaws(trace([Reference.to(store, record) for record in tortured.made_all()])))
+    if not any(str(file) in line and COMMAND.search(line) for line in verified):
         return f"lineage --verify says {verified}"
     said = _use(tortured, damage)
     command = COMMAND.search(said)
@@ -91,7 +101,7 @@ def _flaw(tortured: Tortured, damage: Damage) -> str | None:
 def _use(tortured: Tortured, damage: Damage) -> str:
     """Makes the steps that read the damaged file run again; returns what the run says."""
     store = tortured.store
-    readers = [record for record in tortured.expected[-1].values() if _reads(store, record, damage)]
+    readers = [record for record in tortured.made_all() if _reads(store, record, damage)]
     for reader in readers:
         store.remove(f"{reader.folder}/{names.RECORD_FILE}")
     if not readers and damage.file.endswith(names.RECORD_FILE) is False:  # only people look at figures

@@ -1,15 +1,12 @@
 """A refresh whose process dies, or whose disk is full, at any change of a file; then the same command again."""
 
-from typing import get_args
-
 import pytest
 
-from tests.fixtures import injection
 from tests.fixtures.injection import Fault
 from tests.fixtures.tally import Tally
-from tests.fixtures.tortured import Share, Tortured, tiny_refresh
+from tests.fixtures.tortured import Share, Tortured, each_fault, each_share, needs_seccomp, tiny_refresh
 
-pytestmark = pytest.mark.skipif(not injection.possible, reason="needs Linux's seccomp on x86-64")
+pytestmark = needs_seccomp
 
 
 @pytest.fixture(scope="module")
@@ -17,8 +14,8 @@ def tortured(tmp_path_factory: pytest.TempPathFactory) -> Tortured:
     return tiny_refresh(tmp_path_factory.mktemp("refresh"))
 
 
-@pytest.mark.parametrize("fault", [fault for fault in get_args(Fault) if fault != "none"])
-@pytest.mark.parametrize("share", ["sample", pytest.param("all", marks=pytest.mark.torture)])
+@each_fault
+@each_share
 def test_the_same_command_again_ends_with_the_very_same_artifacts(
     tortured: Tortured, fault: Fault, share: Share, tally: Tally
 ) -> None:

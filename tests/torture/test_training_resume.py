@@ -7,11 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from multiview.artifacts.staged import Staged
 from multiview.config import Config, Corpus, Questions, Train
+from multiview.negatives.teacher import write_teacher
 from multiview.steps.context import StepContext
 from multiview.training.batches import Collator
 from multiview.training.train import train
@@ -39,6 +41,11 @@ SETTINGS: dict[str, Any] = {
     "validation_passages": 16,
 }
 """Epochs of 5 or 6 steps: most checkpoints are in the middle of one."""
+KINDS: dict[str, dict[str, Any]] = {
+    "labels": {},
+    "teacher": {"distill_weight": 0.7, "distill_temperature": 2.0, "negatives": 2, "chunk": 3},
+}
+"""What a training learns from."""
 
 
 class Killed(BaseException):
@@ -61,10 +68,13 @@ class Ending(RecordedEvents):
 class Trained:
     """A training, whole or ended after a step: its batches, its figures, its checkpoints and its model."""
 
-    def __init__(self, data: dict[str, Staged], folder: Path, kept: Path, after: int | None = None) -> None:
+    def __init__(
+        self, kind: str, data: dict[str, Staged], folder: Path, kept: Path, after: int | None = None
+    ) -> None:
         self.events, self.checkpoints, self.batches = Ending(after), KeptCheckpoints(kept), []
         kept.mkdir(exist_ok=True)
-        settings = {"train": Train(**SETTINGS), "questions": Questions(), "corpus": Corpus()}
+        self.kind = kind
+        settings = {"train": Train(**SETTINGS, **KINDS[kind]), "questions": Questions(), "corpus": Corpus()}
         context = StepContext(
             Config.partial(settings), data, {"model": folder}, self.events, self.checkpoints
         )
@@ -115,17 +125,23 @@ def data(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stag
     passages = [training_material.passage(i, sentences=2 + i % 6) for i in range(24)]
     questions = [training_material.question(i, passages[i % 12]) for i in range(30)]
     pool = {q.qid: [passages[(i * 5 + j) % 24].id for j in range(1, 5)] for i, q in enumerate(questions)}
+    written = training_material.write_training_data(folder, questions, pool)
+    lists = [[*question.positive_ids, *pool[question.qid]] for question in questions]
+    logits = np.random.default_rng(0).normal(0, 3, (len(lists), 5))
+    write_teacher(written["negatives"].path, [question.qid for question in questions], lists, logits)
     return {
         "start": training_material.saved_model(folder / "start", base),
         "passages": training_material.write_shard(folder / "passages", passages),
-        **training_material.write_training_data(folder, questions, pool),
+        **written,
     }
 
 
-@pytest.fixture(scope="module")
-def whole(data: dict[str, Staged], tmp_path_factory: pytest.TempPathFactory) -> tuple[Trained, Path]:
+@pytest.fixture(scope="module", params=KINDS)
+def whole(
+    request: pytest.FixtureRequest, data: dict[str, Staged], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Trained, Path]:
     folder = tmp_path_factory.mktemp("whole")
-    return Trained(data, folder / "model", folder / "kept"), folder
+    return Trained(request.param, data, folder / "model", folder / "kept"), folder
 
 
 AFTER = [
@@ -141,9 +157,9 @@ def test_every_step_after_the_end_of_a_training_is_as_without_it(
     expected, folder = whole
     assert len(expected.events.steps) == STEPS and expected.events.metrics
     with pytest.raises(Killed):
-        Trained(data, tmp_path / "killed", tmp_path / "kept", after)
+        Trained(expected.kind, data, tmp_path / "killed", tmp_path / "kept", after)
     tally.add(TRIED, of="training, ended after a step")
-    resumed = Trained(data, tmp_path / "resumed", tmp_path / "kept")
+    resumed = Trained(expected.kind, data, tmp_path / "resumed", tmp_path / "kept")
 
     # The checkpoint of a step is written after its progress is reported.
     last = (after - 1) // EVERY * EVERY
@@ -154,6 +170,7 @@ def test_every_step_after_the_end_of_a_training_is_as_without_it(
         "temperature",
         "learning_rate",
         "grad_norm",
+        *(["distill_loss"] if expected.kind == "teacher" else []),
     }
     for step in range(EVERY, STEPS, EVERY):
         held, found = states(folder / "kept" / str(step)), states(tmp_path / "kept" / str(step))

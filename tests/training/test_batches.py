@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +14,7 @@ from multiview.config import Train
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import LAYOUTS
-from multiview.training.batches import Collator, TrainingBatch
+from multiview.training.batches import Collator, TrainingBatch, passage_ids
 from multiview.training.stream import Example
 from multiview.training.trainer import BiEncoderTrainer
 from tests.fixtures import training_material
@@ -26,9 +27,22 @@ EXAMPLES = [
 RELATIVE = 1e-5
 
 
-def collated(model: BiEncoder, settings: Train, group_cost: float) -> TrainingBatch:
+TAUGHT = [
+    replace(example, teacher=tuple(float(i - 2 * j) for j in range(1 + len(example.negatives))))
+    for i, example in enumerate(EXAMPLES)
+]
+"""The same with a teacher's logits."""
+
+
+def collated(
+    model: BiEncoder, settings: Train, group_cost: float, examples: list[Example] = EXAMPLES
+) -> TrainingBatch:
+    return collator(model, settings, group_cost)(examples)
+
+
+def collator(model: BiEncoder, settings: Train, group_cost: float = 64) -> Collator:
     by_id = {passage.id: passage for passage in PASSAGES}
-    return Collator(model.layout, 0, by_id, settings, group_cost=group_cost)(EXAMPLES)
+    return Collator(model.layout, 0, by_id, settings, group_cost=group_cost)
 
 
 def loss_and_gradients(
@@ -94,6 +108,33 @@ def test_chunks_have_the_loss_and_the_gradients_of_the_whole_batch(
     expected = loss_and_gradients(model, settings, whole)
     model.encode_again = True
     assert_equal(loss_and_gradients(model, settings, chunked), expected)
+
+
+def test_chunks_have_the_distillation_of_the_whole_batch(base: Path, tmp_path: Path) -> None:
+    model, settings = trained(base, tmp_path, "camvr")
+    settings = settings.model_copy(update={"distill_weight": 0.5, "chunk": 3})
+    plain = loss_and_gradients(model, settings, collated(model, settings, 64))[0]
+    whole = collated(model, settings.model_copy(update={"chunk": None}), math.inf, TAUGHT)
+    expected = loss_and_gradients(model, settings, whole)
+    assert abs(expected[0] - plain) > 0.1, "the divergence is part of the loss"
+    model.encode_again = True
+    assert_equal(loss_and_gradients(model, settings, collated(model, settings, 64, TAUGHT)), expected)
+
+
+def test_a_teacher_scores_each_questions_own_list(base: Path, tmp_path: Path) -> None:
+    lay_out = collator(*trained(base, tmp_path, "camvr"))
+    teacher = lay_out(TAUGHT)["teacher"]  # type: ignore[typeddict-item]
+    ids = passage_ids(TAUGHT)
+    assert teacher.shape == (8, len(ids))
+    first = len(TAUGHT)
+    for row, example in enumerate(TAUGHT):
+        own = [row, *range(first, first := first + len(example.negatives))]
+        assert [ids[column] for column in own] == [example.positive, *example.negatives]
+        assert teacher[row, own].tolist() == list(example.teacher)
+        assert torch.isfinite(teacher[row]).sum() == len(own)
+    for rank in range(3):
+        assert torch.equal(lay_out.share(TAUGHT, rank, 3)["teacher"], teacher)  # type: ignore[typeddict-item]
+    assert "teacher" not in lay_out(EXAMPLES)
 
 
 def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,7 @@ from multiview.data.queries import write_queries
 from multiview.errors import InputError
 from multiview.generation.gather import gather_queries
 from multiview.model.encoder import BiEncoder
+from multiview.negatives.teacher import write_teacher
 from multiview.steps.context import StepContext
 from multiview.training.batches import Collator, passage_ids, passage_order, shares
 from multiview.training.processes import on_processes
@@ -44,6 +46,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "tied": ({"architecture": "camvr", "tied": True}, {"positive": "answer"}),
     "dual-cross": ({"architecture": "dual-cross", "tied": True}, {"negative_group": 2}),
     "chunks": ({"architecture": "camvr"}, {"positive": "answer", "chunk": 2}),
+    "teacher": ({"architecture": "camvr"}, {"positive": "answer", "distill_weight": 0.5}),
     # As many views as sentences: processes differ in their numbers of sequences and views.
     "sentence": ({"architecture": "sentence"}, {"positive": "each"}),
 }
@@ -78,10 +81,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
     pool = {
         q.qid: [passages[(i * 5 + j) % 24].id for j in range(1, 1 + i % 5)] for i, q in enumerate(questions)
     }
-    return {
-        "passages": training_material.write_shard(folder / "passages", passages),
-        **training_material.write_training_data(folder, questions, pool),
-    }
+    written = training_material.write_training_data(folder, questions, pool)
+    lists = [[*question.positive_ids, *pool[question.qid]] for question in questions]
+    logits = np.random.default_rng(0).normal(0, 3, (len(lists), 5))
+    write_teacher(written["negatives"].path, [question.qid for question in questions], lists, logits)
+    return {"passages": training_material.write_shard(folder / "passages", passages), **written}
 
 
 @pytest.fixture(scope="module")

@@ -246,7 +246,7 @@ def test_most_questions_are_left_to_train_on(data: dict[str, Staged]) -> None:
     settings, events = Train.model_validate({**SETTINGS, "validation_questions": 30}), RecordedEvents()
     found = training_data(settings, StepContext(Config(), data, {}, events))
     assert found.held_out is not None and len(found.held_out.questions) == 6
-    assert "train.validation_questions 30: only 6 of 30 questions are held out" in events.warnings[0]
+    assert "train.validation_questions 30: only 6 of 30 questions held out" in events.warnings[0]
 
 
 def test_too_few_questions_are_refused(tmp_path: Path) -> None:

@@ -31,6 +31,10 @@ class DamagedRecord(InputError):
     """A record was altered, or is none."""
 
 
+class ArtifactGone(InputError):
+    """An artifact that something refers to is not in its store any more."""
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -136,6 +140,15 @@ def read_record(store: Store, kind: str, key: str, file: str = names.RECORD_FILE
     return None if data is None else parse_record(data, f"{store.url}/{kind}/{key}")
 
 
+def read_whole(store: Store, kind: str, key: str) -> Record | None:
+    """Returns the record of an artifact whose files are there; None if there is none.
+
+    `multiview gc` may have put the record aside. Then its files stay if a run refers to the artifact, so that a step can
+    read what an earlier step of its run made or found.
+    """
+    return read_record(store, kind, key) or read_record(store, kind, key, names.ASIDE_FILE)
+
+
 def read_collected(reference: Reference, near: Store | None) -> tuple[Store, Record] | None:
     """Returns store and record of an artifact that was collected, trying the store `near` first; None if there is none."""
     url, kind, key = split_address(reference.address)
@@ -193,7 +206,7 @@ def load_record(address: str, setting: str = "") -> tuple[Store, Record]:
     where = f"{setting}: " if setting else ""
     url, kind, key = split_address(address, where)
     store = open_store(url)
-    record = read_record(store, kind, key)
+    record = read_whole(store, kind, key)
     if record is None:
         raise InputError(f"{where}there is no artifact at {address}: run the step that makes it again")
     return store, record
@@ -211,23 +224,32 @@ def in_store(reference: Reference, store: Store) -> Reference:
 def _same(reference: Reference, store: Store) -> Record | None:
     """The record of the artifact with the reference's key and digest in `store`; None if there is none."""
     _, kind, key = split_address(reference.address)
-    record = read_record(store, kind, key)
+    record = read_whole(store, kind, key)
     return record if record is not None and record.digest == reference.digest else None
+
+
+def is_in_place(reference: Reference, near: Store) -> bool:
+    """Whether a reference's artifact is in `near`, or else at its address, and not put aside by `multiview gc`."""
+    url, kind, key = split_address(reference.address)
+    stores = (near, open_store(url)) if url != near.url else (near,)
+    found = (read_record(store, kind, key) for store in stores)
+    return any(record is not None and record.digest == reference.digest for record in found)
 
 
 def load_reference(reference: Reference, reader: str, near: Store | None = None) -> tuple[Store, Record]:
     """Returns store and record of an artifact that `reader` refers to.
 
     The store `near` is tried first, because equal digests are equal content: the references of a store that was
-    moved or copied stay valid. Raises InputError if the artifact is gone, or was rebuilt with other bytes.
+    moved or copied stay valid. Raises ArtifactGone if the artifact is gone, and InputError if it was rebuilt with other
+    bytes.
     """
     if near is not None and (record := _same(reference, near)):
         return near, record
     url, kind, key = split_address(reference.address)
     store = open_store(url)
-    record = read_record(store, kind, key)
+    record = read_whole(store, kind, key)
     if record is None:
-        raise InputError(
+        raise ArtifactGone(
             f"{reader}: there is no artifact at {reference.address}: run the step that makes it again"
         )
     if record.digest != reference.digest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from multiview.cli.export_qdrant import qdrant
 from multiview.cli.folders import check_folder
 from multiview.cli.options import Debug, StoreUrl, TrackingUri
 from multiview.errors import counted
+
+if TYPE_CHECKING:
+    from multiview.lineage.ancestry import Ancestor
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -101,12 +104,11 @@ def model(
     debug: Debug = False,
 ) -> None:
     """Write a model as a folder that sentence-transformers loads, with a model card (docs/export.md)."""
-    from multiview.cli.lookup import Lookup
-    from multiview.export.description import describe, read_subject
+    from multiview.export.description import describe
     from multiview.export.sentence_transformers import write_sentence_transformers
 
     check_out(out)
-    subject, searched = read_subject(model or Lookup(store, tracking_uri).index(index))
+    subject, searched = _subject(model, index, store, tracking_uri)
     alone = write_sentence_transformers(subject.folder(), out, describe(subject, searched))
     needs = "" if alone else ", with trust_remote_code=True and multiview-retrieval installed"
     print(f"{out}: {subject.record.folder}, for sentence-transformers 6.2 or later{needs}")
@@ -122,12 +124,20 @@ def onnx(
     debug: Debug = False,
 ) -> None:
     """Write the encoder of questions in ONNX, with its tokenizer (docs/export.md)."""
-    from multiview.cli.lookup import Lookup
-    from multiview.export.description import read_subject
     from multiview.export.onnx import check_installed, write_onnx
 
     check_out(out)
     check_installed()
-    subject, _ = read_subject(model or Lookup(store, tracking_uri).index(index))
+    subject, _ = _subject(model, index, store, tracking_uri)
     write_onnx(subject.folder(), out)
     print(f"{out}: the question encoder of {subject.record.folder}")
+
+
+def _subject(
+    model: str | None, index: str | None, store: str, tracking_uri: str | None
+) -> tuple[Ancestor, Ancestor | None]:
+    """Returns the model to write, and the index whose model it is, unless the model was named. Raises InputError."""
+    from multiview.cli.lookup import Lookup
+    from multiview.export.description import read_subject
+
+    return read_subject(model or Lookup(store, tracking_uri).index(index))

@@ -28,8 +28,8 @@ class Model(Section):
     """Factor of the inner products that are the scores; none: 20 when normalised, else 1. *Ours.*"""
     tied: bool = False
     """One encoder for questions and passages (Dual Cross Encoder) or two (DPR)."""
-    init: Literal["random", "cls"] = "random"
-    """Initial embeddings of new viewer tokens: N(0, 0.02) (MVR 3.2), or the embedding of [CLS] plus that noise. *Ours.*"""
+    init: Literal["random", "cls", "snippet-mean"] = "random"
+    """Input embeddings of viewer tokens before training: N(0, 0.02) (MVR 3.2), the embedding of [CLS] plus that noise (*ours*), or the mean word embedding of the viewer's own snippet, computed for each text, plus a learned embedding that starts at zero (camvr; *ours*)."""
     merge_title: bool = True
     """Let Algorithm 1 merge the title like any sentence; false keeps it separate while n > 1. *Ours.*"""
     question_length: Annotated[int, Field(ge=8)] = 128
@@ -58,14 +58,14 @@ class Temperature(Section):
 class Train(Section):
     """Training and its rounds."""
 
-    rounds: Annotated[int, Field(ge=0, le=2, json_schema_extra={"how": True})] = 2
-    """Number of rounds. 0: the untrained model; 1: training on BM25 or given negatives; 2: a second training with mined negatives (CAMVR Appendix C). Shapes the DAG."""
+    rounds: Annotated[int, Field(ge=0, json_schema_extra={"how": True})] = 2
+    """Number of rounds. 0: the untrained model; 1: training on BM25 or given negatives; 2: a second training with mined negatives (CAMVR Appendix C); 3 or more: each mines with the model of the round before (*ours*). Shapes the DAG."""
     model: Annotated[str | None, HOW] = None
     """Address of a model to start from instead of `model.base`. Shapes the DAG."""
     start_from: Annotated[Literal["pretrained", "round_one"], HOW] = "pretrained"
-    """Model that round two starts from (DPR, tevatron: the pretrained checkpoint). Shapes the DAG."""
+    """Model that round two starts from (DPR, tevatron: the pretrained checkpoint); with `round_one`, a later round starts from the round before. Shapes the DAG."""
     round_two: Annotated[JsonObject, HOW] = {}
-    """Settings of this section that differ in round two, as in {epochs: 20}."""
+    """Settings of this section that differ in round two and later rounds, as in {epochs: 20}."""
     warm_up: Annotated[JsonObject, HOW] = {}
     """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.5). Shapes the DAG."""
     warmup_passage: Literal["plain", "with_query"] = "plain"
@@ -78,6 +78,10 @@ class Train(Section):
     """The passage that a question trains on: its first positive (DPR), or a positive drawn by seed, epoch and question from all, including those found by mining. *Ours.*"""
     local_weight: Annotated[float, Field(ge=0)] = 0.0
     """λ, the weight of the local uniformity loss (MVR Eq. 5, 7)."""
+    distill_weight: Annotated[float, Field(ge=0)] = 0.0
+    """Weight of distillation from `mining.cross_encoder`, which scores each question's own positive and hard negatives once (docs/training.md). Above 0 shapes the DAG. *Ours.*"""
+    distill_temperature: Annotated[float, Field(gt=0)] = 1.0
+    """Temperature of the cross-encoder's logits in distillation; the model's scores have that of the loss. *Ours.*"""
     temperature: Temperature = Temperature()
     batch_size: Annotated[int, Field(ge=1)] = 128
     """Questions per step, over all processes."""
@@ -151,11 +155,11 @@ class Mining(Section):
     relative_margin: Annotated[float, Field(ge=0)] | None = None
     """Keep hits with a score of at most s+ - relative_margin * |s+|: 0.05 is NV-Retriever's 95 %, and also correct for negative scores."""
     cross_encoder: Annotated[str | None, HOW] = None
-    """One-logit sequence classifier, named as in `model.base`; hits that it classifies as positives are left out too. It reads every hit that passes the other filters."""
+    """One-logit sequence classifier, named as in `model.base`; hits that it classifies as positives are left out too. It reads every hit that passes the other filters. It is also the teacher of `train.distill_weight`."""
     cross_encoder_above: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Leave out hits whose logit after a sigmoid is above this value: only hits that the classifier confidently rejects are negatives (RocketQA's 0.1)."""
+    """Leave out hits whose logit after a sigmoid is above this value: only hits that the classifier confidently rejects are negatives (RocketQA's 0.1). 1: it filters none, and is not asked."""
     with_bm25: bool = True
-    """Train round two on round one's negatives and mined ones in turn (CAMVR Appendix C); false: on mined negatives only."""
+    """Train later rounds on round one's negatives and mined ones in turn (CAMVR Appendix C); false: on mined negatives only."""
     seed: int = 0
     """Seed of the draw, per question: order and sharding do not matter."""
 

@@ -157,6 +157,16 @@ class PassageRows:
         }
 
 
+def ids_in(folder: Path, ids: set[str]) -> set[str]:
+    """Returns those of `ids` that the corpus in `folder` has; no other ids are held in memory."""
+    return {
+        name
+        for batch in read_tables(folder, ["id"])
+        for name in batch.column("id").to_pylist()
+        if name in ids
+    }
+
+
 class PassageLookup:
     """Passages by id, read from the shards on demand.
 

@@ -321,6 +321,22 @@ def _mine(config: Config, setting: Setting, shards: int) -> Cost:
     )
 
 
+def _teach(config: Config, setting: Setting, shards: int) -> Cost:
+    """Forward passes of a cross-encoder, which is taken to be as large as the base model, over every pair."""
+    load, shape, rates = setting.workload, setting.shape, setting.rates
+    pairs = load.questions * (1 + max(config.bm25.depth, config.mining.number))
+    tokens = load.passage_tokens(config, rates) + QUESTION_TOKENS
+    half = config.encode.compute != "float32"
+    rate = _matrix_rate(setting, "encode_flops", half, "gpu_encode_share")
+    return Cost(
+        {"forward passes": shape.forward_flops(pairs * tokens, tokens) / rate},
+        gpus=_gpus(setting),
+        memory=4.0 * shape.parameters,
+        gpu_memory=4.0 * shape.parameters if setting.hardware.gpus else 0.0,
+        disk=pairs * rates["hit_bytes"],
+    )
+
+
 def _evaluate(config: Config, setting: Setting, shards: int) -> Cost:
     questions, depth, rates = setting.workload.dev_questions, config.evaluation.depth, setting.rates
     passes = 1 + any(each in config.evaluation.analyses for each in ANOTHER_PASS)
@@ -364,6 +380,7 @@ COSTS: dict[str, StepCost] = {
     "encode-with-queries": _encode,
     "index": _index,
     "mine": _mine,
+    "teach": _teach,
     "evaluate": _evaluate,
     "refresh-index": _refresh_index,
 }

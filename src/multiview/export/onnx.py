@@ -18,6 +18,7 @@ from multiview.export.files import new_folder
 from multiview.export.tokenizer_files import TOKENIZER_FILE, question_tokenizer, special_tokens, write_json
 from multiview.model.encoder import PASSAGE, QUESTION, BiEncoder, quiet
 from multiview.model.layouts import architecture
+from multiview.model.layouts.base import SNIPPET_MEAN
 
 if TYPE_CHECKING:
     import onnx_ir
@@ -47,6 +48,11 @@ class QuestionEncoder(nn.Module):
         first[:, 0] = 1
         weights = {"viewer": first, "snippet": mean, "both": first + mean}[self.model.settings.pooling]
         batch = {"input_ids": input_ids, "attention_mask": attention_mask, "weights": weights[:, None]}
+        if self.model.settings.init == SNIPPET_MEAN:
+            # The question's tokens: all but the first and the last.
+            snippet = torch.cat([mask[:, 1:], torch.zeros_like(mask[:, :1])], dim=1) * (1 - first)
+            batch["snippets"] = (snippet / snippet.sum(1, keepdim=True).clamp(min=1))[:, None]
+            batch["viewers"] = torch.zeros_like(input_ids[:, :1])
         return self.model.encode_questions(batch)  # pyright: ignore[reportArgumentType]
 
 

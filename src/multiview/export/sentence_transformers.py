@@ -35,6 +35,7 @@ from multiview.export.tokenizer_files import (
 from multiview.model.bases import SETTINGS_FILE
 from multiview.model.encoder import PASSAGE, QUESTION, load_settings, score_scale
 from multiview.model.layouts import architecture
+from multiview.model.layouts.base import SNIPPET_MEAN
 from multiview.model.packed import PACKING
 from multiview.model.plain import CONFIG_FILE, WEIGHTS_FILE
 
@@ -101,11 +102,11 @@ def is_expressible(settings: Model) -> bool:
     """Returns whether modules of sentence-transformers compute the views of a model with `settings`.
 
     They select tokens by their ids and average all tokens of a text. Neither gives the first tokens of a text (me-bert), the
-    mean of a part of it (camvr's snippets), nor the sum of both.
+    mean of a part of it (camvr's snippets, also where viewer tokens start from it), nor the sum of both.
     """
     kind = settings.architecture
     poolings = ("viewer",) if kind == "camvr" else ("viewer", "snippet")
-    return kind != "me-bert" and settings.pooling in poolings
+    return kind != "me-bert" and settings.pooling in poolings and settings.init != SNIPPET_MEAN
 
 
 def _example(folder: Path, settings: Model) -> list[PassageInput]:

@@ -61,7 +61,7 @@ class ViewEncoder(InputModule):
 
     def forward(self, features: dict[str, Any], **_: object) -> dict[str, Any]:
         """Adds `token_embeddings` [B, V, D], and as `attention_mask` [B, V] which of these vectors there are."""
-        names = ("input_ids", "tokens", "weights", "position_ids")
+        names = ("input_ids", "tokens", "weights", "position_ids", "viewers", "snippets")
         given = {name: features[name] for name in names if name in features}
         batch = Batch(attention_mask=given.pop("tokens"), **given)
         encode = (

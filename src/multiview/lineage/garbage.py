@@ -1,12 +1,14 @@
 """Garbage of a store: unfinished attempts, and checkpoints, embeddings, changes, indexes and exports without references.
 
 An artifact is kept while it is young, or while a champion, an alias in MLflow or a recent run refers to it. Models,
-passages, questions, evaluations and all other kinds are never collected. The records are moved to other files first:
-a half-removed artifact does not exist, and the same command later removes the rest.
+passages, questions, evaluations and all other kinds are never collected. The records go first: a half-removed artifact
+does not exist, and the same command later removes the rest.
 
 Runs may go on meanwhile. A step that finds an artifact writes that into its run and then looks for the artifact once
-more; we move the records away and then look at the runs once more, and put back what is referred to by now. So one of
-the two sees the other: an artifact that a step found stays, or the step makes it again.
+more; we put all records aside and then look at the runs once more, and put back what is referred to by now. So one of
+the two sees the other: an artifact that a step found stays, or the step makes it again. A step reads what an earlier
+step of its run found or made, which stays; while its record is aside, the step reads it there. A record that was put
+back stays aside as well, so that whoever did not find it in its place finds it aside, however often it moves meanwhile.
 """
 
 from __future__ import annotations
@@ -117,9 +119,10 @@ def _may_be_running(store: Store, run: str, states: list[StepState], report_kept
     first = next((state.started for path in steps for state in states if state.path == path), 0.0)
     current = [state for state in states if state.started >= first - START_SECONDS]
     finished = {state.path for state in current if state.finished}
-    failed = any(state.status == "failed" for state in current)
+    failed = any(state.status == "failed" and (state.ended or state.started) >= first for state in current)
+    working = any(state.status == "running" for state in current)  # beside a step that failed
     last = max((state.ended or state.started for state in states), default=0.0)
-    unfinished = not failed and not finished.issuperset(steps)
+    unfinished = (working or not failed) and not finished.issuperset(steps)
     return unfinished and last >= time.time() - LIVE_DAYS * DAY
 
 
@@ -146,9 +149,12 @@ def _collectable(
     entries = store.entries(folder)
     try:
         record = read_record(store, kind, key)
+        aside = None if record else read_record(store, kind, key, names.ASIDE_FILE)
     except InputError as error:  # left for a person to inspect
         report_kept(str(error))
         return
+    if aside:  # by another collection, which may be alive
+        record, since = aside, min(since, time.time() - DAY)
     if record and kind in COLLECTED and (kind, key) not in keep and not _young(entries, since):
         yield Garbage(kind, folder, sum(entry.bytes for entry in entries))
         return
@@ -174,8 +180,11 @@ def remove_all(
     for piece in pieces:
         _put_aside(store, piece)
     keep = referenced_now() if any(piece.is_artifact for piece in pieces) else set()
+    kept = [piece for piece in pieces if piece.is_artifact and tuple(piece.path.split("/")) in keep]
+    for piece in kept:
+        _put_back(store, piece)
     for piece in pieces:
-        if not (piece.is_artifact and tuple(piece.path.split("/")) in keep and _put_back(store, piece)):
+        if piece not in kept:
             _drop(store, piece)
             yield piece
 
@@ -193,8 +202,11 @@ def _drop(store: Store, garbage: Garbage) -> None:
     """Removes the files of an artifact that was put aside, or of an attempt."""
     data = garbage.path
     if garbage.is_artifact:
-        if not (record := store.read(f"{garbage.path}/{names.COLLECTED_FILE}")):
+        aside = f"{garbage.path}/{names.ASIDE_FILE}"
+        if not (record := store.read(aside)):
             return
+        store.replace(f"{garbage.path}/{names.COLLECTED_FILE}", record)
+        store.remove(aside)  # from now on nobody begins to read it
         data = parse_record(record, garbage.path).data  # other attempts, which may be alive, are left alone
     else:
         store.remove(f"{data}.events.jsonl")
@@ -206,18 +218,14 @@ def _put_aside(store: Store, garbage: Garbage) -> None:
     """Moves the record of an artifact to another file: from now on there is no such artifact."""
     record = f"{garbage.path}/{names.RECORD_FILE}"
     if garbage.is_artifact and (data := store.read(record)):
-        store.replace(f"{garbage.path}/{names.COLLECTED_FILE}", data)
+        store.replace(f"{garbage.path}/{names.ASIDE_FILE}", data)
         store.remove(record)
 
 
-def _put_back(store: Store, garbage: Garbage) -> bool:
-    """Undoes `_put_aside`; returns False if another attempt has made the artifact since."""
-    collected = f"{garbage.path}/{names.COLLECTED_FILE}"
-    data = store.read(collected)
-    if not data or not store.create(f"{garbage.path}/{names.RECORD_FILE}", data):
-        return False
-    store.remove(collected)
-    return True
+def _put_back(store: Store, garbage: Garbage) -> None:
+    """Undoes `_put_aside`. If another attempt has made the artifact since, both stay: a step may be reading the first."""
+    if data := store.read(f"{garbage.path}/{names.ASIDE_FILE}"):
+        store.create(f"{garbage.path}/{names.RECORD_FILE}", data)
 
 
 def _artifact_id(address: str) -> ArtifactId:

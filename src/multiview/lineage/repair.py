@@ -29,14 +29,14 @@ def repair(address: str) -> Iterator[str]:
     except DamagedRecord:
         yield f"{url}/{folder}/{names.RECORD_FILE} is damaged"
         # Which attempt was the artifact's is not known any more: `multiview gc` collects them.
-        store.remove(f"{folder}/{names.RECORD_FILE}")
+        _remove_record(store, folder)
         yield _removed(store, kind, key)
         return
     if record is None:
         raise InputError(f"there is no artifact at {address}: run the step that makes it")
     if (record.kind, record.key) != (kind, key):
         yield f"{url}/{folder} holds the record of {record.folder}"
-        store.remove(f"{folder}/{names.RECORD_FILE}")
+        _remove_record(store, folder)
         yield _removed(store, kind, key)
         return
     superfluous = list(superfluous_files(store, record))
@@ -45,12 +45,17 @@ def repair(address: str) -> Iterator[str]:
         store.remove(path)
     if flaws := _flaws(store, record):
         yield from (flaw.partition(": remove ")[0] for flaw in flaws)
-        store.remove(f"{folder}/{names.RECORD_FILE}")
+        _remove_record(store, folder)
         store.remove(verified_file(record.data))
         store.remove(record.data)
         yield _removed(store, kind, key)
     else:
         yield f"{address} is whole" + (" again" if superfluous else ": nothing to repair")
+
+
+def _remove_record(store: Store, folder: str) -> None:
+    for file in (names.ASIDE_FILE, names.RECORD_FILE):
+        store.remove(f"{folder}/{file}")
 
 
 def _flaws(store: Store, record: Record) -> list[str]:

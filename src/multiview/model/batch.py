@@ -23,6 +23,11 @@ class Batch(TypedDict):
     """float32 [S, V, L]: a view's vector is its weights times the last hidden states; all 0 for a missing view."""
     position_ids: NotRequired[Tensor]
     """int64 [S, L], counted from 0; absent: the base model's default positions."""
+    viewers: NotRequired[Tensor]
+    """int64 [S, V]: the viewer token of each view, 0 for a missing view; present with `snippets`."""
+    snippets: NotRequired[Tensor]
+    """float32 [S, V, L]: weights of the mean over a view's snippet, with which its viewer token starts
+    (`add_snippet_means`); all 0 for an empty snippet and a missing view."""
 
 
 class Groups(TypedDict):
@@ -63,6 +68,11 @@ def make_batch(
     batch = Batch(input_ids=input_ids, attention_mask=attention_mask, weights=weights)
     if positioned:
         batch["position_ids"] = position_ids
+    if any(sequence.snippets for sequence in filled):
+        batch["viewers"] = torch.zeros(len(filled), max_views, dtype=torch.int64)
+        batch["snippets"] = torch.zeros_like(weights)
+        for row, sequence in enumerate(filled):
+            set_snippets(batch["viewers"][row], batch["snippets"][row], sequence)
     return batch
 
 
@@ -71,6 +81,14 @@ def add_view_weights(weights: Tensor, views: Sequence[View]) -> None:
     for row, view in enumerate(views):
         for start, stop in view.runs:
             weights[row, start:stop] += 1 / (stop - start)
+
+
+def set_snippets(viewers: Tensor, snippets: Tensor, sequence: TokenSequence) -> None:
+    """Sets the viewer tokens [V] of a sequence's views, and the weights [V, L] of their snippets."""
+    for row, (view, (start, stop)) in enumerate(zip(sequence.views, sequence.snippets, strict=True)):
+        viewers[row] = view.runs[0][0]
+        if start < stop:
+            snippets[row, start:stop] = 1 / (stop - start)
 
 
 def make_groups(
@@ -131,6 +149,19 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
         name: (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=pinned)  # pyright: ignore[reportAttributeAccessIssue]
         for name, tensor in batch.items()
     }
+
+
+def add_snippet_means(embedded: Tensor, viewers: Tensor, snippets: Tensor) -> Tensor:
+    """Returns input embeddings [S, L, D] in which viewer tokens start from their snippets (`model.init=snippet-mean`; ours).
+
+        x(VIE_i) = e(VIE_i) + 1/|s_i| Σ_{t in s_i} e(t)
+
+    e are the word embeddings `embedded` [S, L, D], and e(VIE_i) is zero before training. The embeddings of all other tokens,
+    and of the viewer token of an empty snippet, stay as they are. Positions are added later, by the base model. `viewers`
+    [S, V] and `snippets` [S, V, L] are those of `Batch`. Gradients reach e(VIE_i) and the word embeddings of the snippet.
+    """
+    means = pool(embedded, snippets).to(embedded.dtype)
+    return embedded.scatter_add(1, viewers[..., None].expand_as(means), means)
 
 
 def pool(hidden: Tensor, weights: Tensor) -> Tensor:

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from multiview.config import Model, canonical_json
 from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE, staged_base
-from multiview.model.batch import Batch, Groups, encode_groups, pool
+from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, pool
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
-from multiview.model.packed import Packed, prepare_packing
+from multiview.model.layouts.base import SNIPPET_MEAN
+from multiview.model.packed import Packed, add_packed_means, prepare_packing
 from multiview.model.plain import PlainBert, PlainTokenizer, is_plain
 from multiview.steps.context import StepContext
 
@@ -102,7 +103,7 @@ class BiEncoder(nn.Module):
         fast = encoder.config._attn_implementation or "sdpa"
         encoder.set_attn_implementation("eager")
         try:
-            attentions = encoder(**_tokens(encoder, batch), output_attentions=True).attentions
+            attentions = encoder(**_inputs(encoder, batch), output_attentions=True).attentions
         finally:
             encoder.set_attn_implementation(fast)
         if not attentions:
@@ -114,14 +115,16 @@ class BiEncoder(nn.Module):
 
     def _encode(self, part: str, batch: Batch) -> Tensor:
         encoder = self._encoder(part)
-        return self._vectors(encoder(**_tokens(encoder, batch)).last_hidden_state, batch["weights"])
+        return self._vectors(encoder(**_inputs(encoder, batch)).last_hidden_state, batch["weights"])
 
     def _encode_packed(self, part: str, packed: Packed) -> list[Tensor]:
         encoder = self._encoder(part)
+        inputs = {"input_ids": packed.input_ids}
+        if packed.starts:
+            words = encoder.get_input_embeddings()(packed.input_ids)
+            inputs = {"inputs_embeds": add_packed_means(words, packed)}
         positions = packed.position_ids + _first_position(encoder)
-        (hidden,) = encoder(
-            input_ids=packed.input_ids, position_ids=positions, lengths=packed.lengths
-        ).last_hidden_state
+        (hidden,) = encoder(position_ids=positions, lengths=packed.lengths, **inputs).last_hidden_state
         # Sequence by sequence, because the number of tokens that a product sums over changes its last bits.
         each = hidden[: sum(packed.lengths)].split(packed.lengths)
         return [self._vectors(h[None], w[None])[0] for h, w in zip(each, packed.weights, strict=True)]
@@ -190,9 +193,14 @@ class BiEncoder(nn.Module):
         return cls(settings, tokenizer, encoder, question).eval()
 
 
-def _tokens(encoder: LoadedModel, batch: Batch) -> dict[str, Tensor]:
-    """Returns the encoder's inputs from a batch."""
-    inputs = {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+def _inputs(encoder: LoadedModel, batch: Batch) -> dict[str, Tensor]:
+    """Returns the encoder's inputs from a batch: tokens, or embeddings where viewer tokens start from their snippets."""
+    inputs = {"attention_mask": batch["attention_mask"]}
+    if "viewers" in batch and "snippets" in batch:
+        words = encoder.get_input_embeddings()(batch["input_ids"])
+        inputs["inputs_embeds"] = add_snippet_means(words, batch["viewers"], batch["snippets"])
+    else:
+        inputs["input_ids"] = batch["input_ids"]
     if "position_ids" in batch:
         inputs["position_ids"] = batch["position_ids"] + _first_position(encoder)
     return inputs
@@ -238,7 +246,8 @@ def add_viewers(
 ) -> None:
     """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`.
 
-    The embeddings are drawn here, because transformers' mean initialisation on resizing makes them almost equal.
+    The embeddings are drawn here, because transformers' mean initialisation on resizing makes them almost equal. They are
+    zero where the tokens start from their snippets (`add_snippet_means`).
     """
     new = [token for token in tokens if token not in tokenizer.get_vocab()]
     tokenizer.add_tokens(new, special_tokens=True)
@@ -251,6 +260,8 @@ def add_viewers(
             embedding = torch.randn(weight.shape[1], generator=generator) * VIEWER_STD
             if settings.init == "cls":
                 embedding += weight[tokenizer.cls_token_id]
+            elif settings.init == SNIPPET_MEAN:
+                embedding.zero_()
             weight[tokenizer.convert_tokens_to_ids(token)] = embedding
 
 

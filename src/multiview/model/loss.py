@@ -1,4 +1,4 @@
-"""Contrastive loss over multi-view passages, with MVR's local term.
+"""Contrastive loss over multi-view passages, with MVR's local term, and distillation from a cross-encoder.
 
     L = -log( exp(s+/τ) / ( exp(s+/τ) + Σ exp(f(q,d-)/τ) ) )  -  λ · log( exp(f(q,d+)/τ) / Σ_i exp(f_i(q,d+)/τ) )
 
@@ -105,6 +105,31 @@ def contrastive_loss(
         wins=torch.bincount(view_scores.argmax(dim=-1), minlength=view_scores.shape[1]) / len(view_scores),
     )
     return loss, parts
+
+
+def distillation_loss(
+    scores: Tensor, view_mask: Tensor, teacher: Tensor, temperature: float, teacher_temperature: float
+) -> Tensor:
+    """Returns the mean over B questions of the model's divergence from a teacher, over each question's own list (ours).
+
+        KL( p ‖ s ) = Σ_d p(d) · log( p(d) / s(d) ),   p = softmax( t(q,·)/τ_t ),   s = softmax( f(q,·)/τ )
+
+    The list are the passages d with a finite logit t in `teacher` [B, P], of which the positive and the question's own hard
+    negatives have one; f is the max over views of `scores` [B, P, V] where `view_mask` [P, V] has one. A list of fewer than
+    two passages adds 0. τ_t is `teacher_temperature`, τ the `temperature` of the contrastive loss.
+
+    All values are computed in float32.
+    """
+    with torch.autocast(scores.device.type, enabled=False):
+        listed = torch.isfinite(teacher)
+        compared = listed.sum(dim=-1) > 1
+        listed, teacher = listed[compared], teacher[compared] / teacher_temperature
+        passages = (scores.float() / temperature).masked_fill(~view_mask, -torch.inf).amax(dim=-1)[compared]
+        log_p, log_s = (
+            torch.log_softmax(logits.masked_fill(~listed, -torch.inf), dim=-1).masked_fill(~listed, 0)
+            for logits in (teacher, passages)
+        )
+        return (log_p.exp() * listed * (log_p - log_s)).sum() / len(scores)
 
 
 def _answer_scores(

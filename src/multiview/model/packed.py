@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from multiview.model.batch import add_view_weights
+from multiview.model.batch import add_snippet_means, add_view_weights, set_snippets
 from multiview.model.layouts import TokenSequence
 from multiview.model.plain import PlainBert, attend_within
 
@@ -33,6 +33,8 @@ class Packed(NamedTuple):
     """Tokens of each sequence [S]."""
     weights: list[Tensor]
     """float32 [V, L] of each sequence with its V views and L tokens, as those of `Batch`."""
+    starts: Sequence[tuple[Tensor, Tensor]] = ()
+    """`viewers` [V] and `snippets` [V, L] of each sequence, as those of `Batch`; empty where viewers start without snippets."""
 
 
 def make_packed(sequences: Sequence[TokenSequence], pad_id: int, tokens: int) -> Packed:
@@ -48,9 +50,33 @@ def make_packed(sequences: Sequence[TokenSequence], pad_id: int, tokens: int) ->
     weights = [torch.zeros(len(s.views), length) for s, length in zip(sequences, lengths, strict=True)]
     for sequence, each in zip(sequences, weights, strict=True):
         add_view_weights(each, sequence.views)
+    starts = []
+    for sequence, each in zip(sequences, weights, strict=True):
+        if sequence.snippets:
+            viewers, snippets = torch.zeros(len(each), dtype=torch.int64), torch.zeros_like(each)
+            set_snippets(viewers, snippets, sequence)
+            starts.append((viewers, snippets))
     return Packed(
-        torch.tensor([ids + [pad_id] * filler]), torch.tensor([positions + [0] * filler]), lengths, weights
+        torch.tensor([ids + [pad_id] * filler]),
+        torch.tensor([positions + [0] * filler]),
+        lengths,
+        weights,
+        starts,
     )
+
+
+def add_packed_means(embedded: Tensor, packed: Packed) -> Tensor:
+    """Returns the input embeddings [1, T, D] of `packed` from its word embeddings `embedded`, as `add_snippet_means` does.
+
+    Sequence by sequence, because the number of tokens that a product sums over changes its last bits.
+    """
+    filler = embedded.shape[1] - sum(packed.lengths)
+    *each, rest = embedded.split([*packed.lengths, filler], dim=1)
+    started = [
+        add_snippet_means(sequence, viewers[None], snippets[None])
+        for sequence, (viewers, snippets) in zip(each, packed.starts, strict=True)
+    ]
+    return torch.cat([*started, rest], dim=1)
 
 
 def prepare_packing(encoder: nn.Module) -> bool:

@@ -71,19 +71,23 @@ class PlainBert(nn.Module):
 
     def forward(
         self,
-        input_ids: Tensor,
+        input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
         lengths: Sequence[int] | None = None,
+        inputs_embeds: Tensor | None = None,
     ) -> Output:
         """Returns the last hidden states of `input_ids` [S, L] where `attention_mask` [S, L] is 1.
 
-        With `lengths` the tokens are one row of packed sequences (`multiview.model.packed`).
+        `inputs_embeds` [S, L, D] may take the place of the word embeddings of `input_ids`. With `lengths` the tokens are one
+        row of packed sequences (`multiview.model.packed`).
         """
-        if position_ids is None:
-            position_ids = torch.arange(input_ids.shape[1], device=input_ids.device)[None]
         of = self.embeddings
-        words = of["word_embeddings"](input_ids) + of["token_type_embeddings"](torch.zeros_like(input_ids))
+        words = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
+        if position_ids is None:
+            position_ids = torch.arange(words.shape[1], device=words.device)[None]
+        types = torch.zeros(words.shape[:2], dtype=torch.int64, device=words.device)
+        words = words + of["token_type_embeddings"](types)
         hidden = of["LayerNorm"](words + of["position_embeddings"](position_ids))
         # Without padding there is no mask, as in transformers: the attention's kernel depends on it.
         mask = None
@@ -92,6 +96,10 @@ class PlainBert(nn.Module):
         for layer in self._layers:
             hidden = layer(hidden, mask, lengths)
         return Output(hidden)
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The word embeddings."""
+        return self.embeddings["word_embeddings"]
 
     @classmethod
     def load(cls, folder: Path, dtype: torch.dtype) -> PlainBert:

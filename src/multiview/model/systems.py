@@ -22,8 +22,9 @@ WITHOUT_MODEL = ("bm25", "doct5query")
 STAGES = ("warm_up", "round_two")
 """Settings of section train that hold the differences of one stage of training."""
 
-VALIDATION = {"validate_steps", "patience"}
-"""Settings of section train that the warm-up does without: a validation asks real questions."""
+NOT_IN_WARM_UP = {"validate_steps": None, "patience": None, "distill_weight": 0.0}
+"""Settings of section train by which the warm-up does without a validation, which asks real questions, and without a
+teacher, which scores hard negatives."""
 
 SHAPE = {"rounds", "model", "start_from", *STAGES}
 """Settings of section train that are equal for all stages."""
@@ -69,7 +70,8 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
 def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None) -> Config:
     """Returns the config of one stage of training, with its differences (`train.warm_up`, `train.round_two`) applied.
 
-    Stage None is round one, which has no differences. Raises InputError with the name of a wrong setting.
+    Stage None is round one, which has no differences; the rounds after round two have those of round two. Raises
+    InputError with the name of a wrong setting.
     """
     overrides = config.model_dump(exclude_unset=True)
     for name in STAGES:
@@ -80,11 +82,13 @@ def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None
             f"train.{stage}: {', '.join(sorted(fixed))} cannot differ in a stage; set train.{min(fixed)}"
         )
     if stage == "warm_up":
-        if VALIDATION & set(changes):
+        if wrong := NOT_IN_WARM_UP.keys() & set(changes):
             raise InputError(
-                "train.warm_up: generated queries are not validated on; set train.validate_steps for the rounds"
+                f"train.warm_up: generated queries are neither validated on nor distilled; set train.{min(wrong)} for the "
+                "rounds"
             )
-        changes = {**dict.fromkeys(VALIDATION & set(overrides.get("train", {}))), **changes}
+        given = overrides.get("train", {})
+        changes = {**{name: value for name, value in NOT_IN_WARM_UP.items() if name in given}, **changes}
     try:
         config = validate(merge(overrides, {"train": changes}))
         check(config.model, config.train)

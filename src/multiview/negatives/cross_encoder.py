@@ -1,4 +1,5 @@
-"""Judgement of hits by a cross-encoder, so that unlabelled positives are not trained on as negatives (RocketQA 3.3)."""
+"""Judgement of pairs by a cross-encoder: of hits, so that unlabelled positives are not trained on as negatives (RocketQA
+3.3), and of what a question trains on, for distillation."""
 
 from __future__ import annotations
 
@@ -55,15 +56,15 @@ class CrossEncoder:
         positions = getattr(model.config, "max_position_embeddings", PAIR_LENGTH)
         self.length = min(PAIR_LENGTH, positions, self.tokenizer.model_max_length)
 
-    def probabilities(
+    def logits(
         self, pairs: Iterable[tuple[str, Passage, HitPosition]]
     ) -> Iterator[tuple[HitPosition, float]]:
-        """Yields each pair's position and the sigmoid of its logit, batch by batch, so in another order."""
+        """Yields each pair's position and logit, batch by batch, so in another order."""
         buckets: Buckets[tuple[HitPosition, list[int] | None]] = Buckets(self.settings, self.length)
         for length, members in buckets.batches(map(self._tokens, pairs)):
-            logits = self._logits(members, length, buckets.rows(length))
-            for (_, (position, _)), logit in zip(members, logits, strict=False):
-                yield position, float(1 / (1 + np.exp(-np.float64(logit))))
+            found = self._logits(members, length, buckets.rows(length))
+            for (_, (position, _)), logit in zip(members, found, strict=False):
+                yield position, float(logit)
 
     def _tokens(
         self, pair: tuple[str, Passage, HitPosition]
@@ -104,11 +105,31 @@ def probabilities(
 ) -> np.ndarray:
     """Returns the probability [q, k] float64 that each wanted hit is a positive, by `mining.cross_encoder`; 0 elsewhere.
 
-    `passage_rows` [q, k] and `ids` are as in `hits_by_passage`. The passages are read once, and only the texts that
-    fill a batch of each length are in memory.
+    The arguments are those of `logits`.
     """
-    result = np.zeros(passage_rows.shape)
-    name, total = settings.mining.cross_encoder or "", int(wanted.sum())
+    found = logits(passage_rows, wanted, ids, passages, questions, settings, events)
+    return np.where(wanted, 1 / (1 + np.exp(-found)), 0)
+
+
+def logits(
+    passage_rows: np.ndarray,
+    wanted: np.ndarray,
+    ids: pa.Array,
+    passages: Path,
+    questions: Sequence[Question],
+    settings: Config,
+    events: Events,
+) -> np.ndarray:
+    """Returns the logit [q, k] float64 that `mining.cross_encoder` gives each wanted hit; 0 elsewhere.
+
+    `passage_rows` [q, k] and `ids` are as in `hits_by_passage`. The passages are read once, and only the texts that
+    fill a batch of each length are in memory. Reads settings.mining and .encode. Raises InputError for a model that is no
+    cross-encoder, or whose logits are not finite.
+    """
+    result, total = np.zeros(passage_rows.shape), int(wanted.sum())
+    if not total:
+        return result
+    name = settings.mining.cross_encoder or ""
     with staged_base(name, SETTING) as folder:
         cross_encoder = CrossEncoder(Path(folder), settings.encode, name)
     pairs = (
@@ -116,10 +137,10 @@ def probabilities(
         for passage, asking, columns in hits_by_passage(passage_rows, wanted, ids, read_passages(passages))
         for question, column in zip(asking, columns, strict=True)
     )
-    for done, (position, probability) in enumerate(cross_encoder.probabilities(pairs), 1):
-        if not np.isfinite(probability):
+    for done, (position, logit) in enumerate(cross_encoder.logits(pairs), 1):
+        if not np.isfinite(logit):
             raise InputError(f"{SETTING}: {name} gives scores that are not numbers; give another model")
-        result[position] = probability
+        result[position] = logit
         events.progress(done, total, "pairs")
     return result
 

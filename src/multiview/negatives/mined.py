@@ -134,6 +134,8 @@ def mine_hits(
         from multiview.negatives.cross_encoder import probabilities
 
         remaining = filter_hits(top.passages, reasons).kept
+        if mining.cross_encoder_above == 1:
+            remaining = np.zeros_like(remaining)
         judged = probabilities(top.passages, remaining, index.ids, passages, questions, settings, events)
         reasons["cross_encoder"] = judged > mining.cross_encoder_above
     filtered = filter_hits(top.passages, reasons)

@@ -77,11 +77,34 @@ class SystemSteps:
             bm25_negatives=self.data.negatives,
         ).output()
 
+    def _teach(self, number: int, config: Config, negatives: Source) -> Output:
+        """Adds the scores of a cross-encoder. Raises InputError where none is named, or there is nothing to score."""
+        if not config.mining.cross_encoder:
+            raise InputError(
+                "train.distill_weight: distillation needs a teacher; set mining.cross_encoder, or the weight to 0"
+            )
+        if not config.train.negatives:
+            raise InputError(
+                f"train.distill_weight: without hard negatives in round {number} (train.negatives=0) there is nothing to "
+                "distil; set the weight to 0 there, or in train.round_two alone"
+            )
+        return self.plan.add(
+            self._path(number, "teach"),
+            "teach",
+            config,
+            passages=self.data.passages,
+            questions=self.data.train_questions,
+            hard_negatives=negatives,
+        ).output()
+
     def _train(self, number: int, start: Source, negatives: Source) -> Output:
+        config = stage_settings(self.config, "round_two" if number > 1 else None)
+        if config.train.distill_weight:
+            negatives = self._teach(number, config, negatives)
         return self.plan.add(
             self._path(number, "train"),
             "train",
-            stage_settings(self.config, "round_two" if number == 2 else None),
+            config,
             start=start,
             passages=self.data.passages,
             questions=self.data.train_questions,

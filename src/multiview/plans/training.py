@@ -1,4 +1,4 @@
-"""The training pipeline: split, BM25 negatives, up to two rounds, evaluation."""
+"""The training pipeline: split, BM25 negatives, rounds, evaluation."""
 
 from __future__ import annotations
 

@@ -33,6 +33,8 @@ def trainings(model: Ancestor) -> list[Training]:
     while ancestor is not None and ancestor.record.step == "train":
         rounds.insert(0, ancestor)
         negatives = ancestor.input("negatives")
+        if negatives is not None and negatives.record.step == "teach":
+            negatives = negatives.input("hard_negatives")
         ancestor = (
             negatives.input("model") if negatives is not None and negatives.record.step == "mine" else None
         )

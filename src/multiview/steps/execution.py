@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from multiview import environment
-from multiview.artifacts.record import Record, Reference, load_reference
+from multiview.artifacts.record import ArtifactGone, Record, Reference, is_in_place, load_reference
 from multiview.artifacts.scratch import remove_scratch, scratch
 from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import Store
@@ -17,15 +18,21 @@ from multiview.errors import InputError
 from multiview.steps.backends.choice import backend_for
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.reporter import StepReporter
+from multiview.steps.runs import Status
 from multiview.steps.step import FORWARDED_FILE, Step, load_function
 from multiview.steps.work import Inputs, Work
 
+ATTEMPTS = 3
+"""Times that a step is done before it fails because what it forwards is collected each time."""
+
 
 def _read(store: Store, record: Record, file: str) -> bytes:
-    """Returns the bytes of an output's file. Raises InputError if it is gone."""
+    """Returns the bytes of an output's file. Raises InputError if it is gone, or was altered."""
     data = store.read(f"{record.data}/{file}")
     if data is None:
         raise InputError(broken_file(store, record, file, "is missing"))
+    if hashlib.sha256(data).hexdigest() != record.file(file).sha256:
+        raise InputError(broken_file(store, record, file, "was altered (its sha256 differs)"))
     return data
 
 
@@ -35,12 +42,18 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
     work = Work.resolve(step, config, inputs, store)
     reporter.describe(work)
     found = find_outputs(work, store)
-    found = claim_outputs(work, found, reporter) if found else {}
-    outputs = found or backend_for(step).make(work, reporter)
-    if step.checkpoints:
-        StoredCheckpoints(store, work.key, scratch()).clear()
-    if not found:
-        reporter.finish("done", outputs[step.outputs[0]].data, references_of(step, store, outputs))
+    outputs = claim_outputs(work, found, reporter) if found else {}
+    for _ in range(ATTEMPTS):
+        if outputs:
+            break
+        made = backend_for(step).make(work, reporter)
+        if step.checkpoints:
+            StoredCheckpoints(store, work.key, scratch()).clear()
+        outputs = claim_outputs(work, made, reporter, "done")
+    if not outputs:
+        raise InputError(
+            f"step {step.name}: multiview gc took again and again what it needs: run it again after that"
+        )
     return outputs
 
 
@@ -51,17 +64,24 @@ def find_outputs(work: Work, store: Store) -> dict[str, Record]:
     return outputs if complete else {}
 
 
-def claim_outputs(work: Work, found: Mapping[str, Record], reporter: StepReporter) -> dict[str, Record]:
-    """Writes that the outputs `found` are those of a step; returns them if all are still there after that, else none.
+def claim_outputs(
+    work: Work, outputs: Mapping[str, Record], reporter: StepReporter, status: Status = "found"
+) -> dict[str, Record]:
+    """Writes that `outputs` are those of a step, and what it forwards; returns them if all is still there after that, else
+    none.
 
     A `multiview gc` at work meanwhile has taken them before, or sees that they are referred to, and leaves them.
     Raises InputError if the step's file of forwarded references is gone.
     """
-    store, step = reporter.store, work.step
+    store, step, first = reporter.store, work.step, outputs[work.step.outputs[0]]
     reporter.describe(work)
-    reporter.finish("found", found[step.outputs[0]].data, references_of(step, store, found))
-    if work.find(store) == found:
-        return {**found}
+    try:
+        reporter.finish(status, first.data, references_of(step, store, outputs))
+    except ArtifactGone:
+        return {}
+    # What a step has just made was referred to before it was there.
+    if (status == "done" or work.find(store) == outputs) and _forwards_hold(store, step, first):
+        return {**outputs}
     reporter.begin_again()
     return {}
 
@@ -76,17 +96,32 @@ def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> di
 
 
 def _still_holds(store: Store, step: Step, outputs: Mapping[str, Record]) -> bool:
-    return not step.still_holds or load_function(step.still_holds)(store, outputs[step.outputs[0]])
+    """Whether the step's effect is still there, and the artifacts that it forwards."""
+    first = outputs[step.outputs[0]]
+    return _forwards_hold(store, step, first) and (
+        not step.still_holds or load_function(step.still_holds)(store, first)
+    )
+
+
+def _forwards_hold(store: Store, step: Step, record: Record) -> bool:
+    """Whether no artifact that a step forwards was collected."""
+    references = _forwards(store, step, record).values() if step.forwards else ()
+    return all(is_in_place(reference, store) for reference in references)
 
 
 def _forwarded(store: Store, step: Step, record: Record) -> dict[str, Reference]:
-    """Returns the artifacts that a step forwards, by output. Raises InputError if its file of references is gone."""
-    references = json.loads(_read(store, record, FORWARDED_FILE))
+    """Returns the artifacts that a step forwards, by output, where they are now. Raises InputError if one is gone."""
     artifacts = {
-        output: load_reference(Reference.model_validate(references[output]), f"{step.name} {output}", store)
-        for output in step.forwards
+        output: load_reference(reference, f"{step.name} {output}", store)
+        for output, reference in _forwards(store, step, record).items()
     }
     return {output: Reference.to(*pair) for output, pair in artifacts.items()}
+
+
+def _forwards(store: Store, step: Step, record: Record) -> dict[str, Reference]:
+    """Returns a step's file of forwarded references, by output. Raises InputError if it is gone."""
+    references = json.loads(_read(store, record, FORWARDED_FILE))
+    return {output: Reference.model_validate(references[output]) for output in step.forwards}
 
 
 def watch_driver() -> None:

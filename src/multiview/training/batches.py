@@ -44,9 +44,12 @@ class TrainingBatch(TypedDict):
     """bool [B, P]: passages, apart from the positive, that are not negatives of the question (`no_negatives`)."""
     answer_views: Tensor
     """bool [B, V]: the positive's views that hold the answer; all false where `train.positive` is max."""
+    teacher: NotRequired[Tensor]
+    """float32 [B, P], present with distillation: a cross-encoder's logits of each question's own list, its positive and its
+    own hard negatives; -inf elsewhere."""
     order: NotRequired[Tensor]
     """int64 [P], present in one process's share of a batch: the position of each passage of the whole batch when the
-    passages of all shares are concatenated. `positive` and `excluded` then describe the whole batch, and all other
+    passages of all shares are concatenated. `positive`, `excluded` and `teacher` then describe the whole batch, and all other
     entries describe the share."""
 
 
@@ -84,7 +87,7 @@ class Collator:
         flat = [sequence for group in sequences for sequence in group]
         index, views = locate_views(sequences, self.layout.max_views)
         width = max(map(len, index))
-        return TrainingBatch(
+        batch = TrainingBatch(
             questions=self._groups([self.layout.question(e.question.question) for e in examples], 1),
             passages=self._groups(flat, self.layout.max_views),
             view_index=torch.tensor([row + [0] * (width - len(row)) for row in index]),
@@ -94,6 +97,8 @@ class Collator:
             excluded=torch.tensor(no_negatives(examples, ids, self.settings.negative_group)),
             answer_views=_mask([self._answers(e, v) for e, v in zip(examples, views, strict=False)], width),
         )
+        _add_teacher(batch, examples)
+        return batch
 
     def share(self, examples: Sequence[Example], rank: int, processes: int) -> TrainingBatch:
         """The share of a step's `examples` that process `rank` encodes; its masks of negatives cover all passages of the step."""
@@ -103,6 +108,7 @@ class Collator:
         batch["positive"] = torch.arange(len(examples))
         batch["excluded"] = torch.tensor(no_negatives(examples, ids, self.settings.negative_group))
         batch["order"] = torch.tensor(passage_order([examples[part] for part in parts]))
+        _add_teacher(batch, examples)
         return batch
 
     def _groups(self, sequences: Sequence[TokenSequence], max_views: int) -> Groups:
@@ -183,6 +189,19 @@ def no_negatives(examples: Sequence[Example], ids: Sequence[str], group: int | N
             ]
         )
     return masks
+
+
+def _add_teacher(batch: TrainingBatch, examples: Sequence[Example]) -> None:
+    """Adds the teacher's logits of a step's `examples`, if they have any, to their batch."""
+    if not any(example.teacher for example in examples):
+        return
+    logits = torch.full(batch["excluded"].shape, -torch.inf)
+    first = len(examples)
+    for row, example in enumerate(examples):
+        own = [row, *range(first, first + len(example.negatives))]
+        logits[row, own] = torch.tensor(example.teacher)
+        first += len(example.negatives)
+    batch["teacher"] = logits
 
 
 def _mask(rows: Sequence[Sequence[bool]], width: int) -> Tensor:

@@ -51,6 +51,8 @@ def whole_batch(
         excluded=batch["excluded"],
         answer_views=answers.bool(),
     )
+    if "teacher" in batch:
+        gathered["teacher"] = batch["teacher"]
     return _apply(questions.float(), question_counts), _apply(rows.float(), row_counts), gathered
 
 

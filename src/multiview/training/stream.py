@@ -3,9 +3,10 @@
 A stream keeps no state, so a resumed run sees exactly the examples that an uninterrupted run would have seen.
 """
 
+import math
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,6 +25,9 @@ class Example:
     question: Question
     positive: str
     negatives: tuple[str, ...]
+    teacher: tuple[float, ...] = ()
+    """A cross-encoder's logits of the positive and of the negatives, -inf for a passage without one; empty without
+    distillation."""
 
 
 class Stream(ABC):
@@ -89,19 +93,30 @@ class QuestionStream(Stream):
         positives: Sequence[Sequence[str]],
         pool: Pool,
         settings: Train,
+        teacher: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
-        """`positives` are one list of ids per question; `pool` has the question's hard negatives by source."""
+        """`positives` are one list of ids per question; `pool` has the question's hard negatives by source.
+
+        `teacher` has a cross-encoder's logits by question and passage; None without distillation.
+        """
         super().__init__(len(questions), settings)
         self.questions = questions
         self.positives = positives
         self.pool = pool
+        self.teacher = teacher
 
     def names(self) -> Iterable[str]:
         return (question.qid for question in self.questions)
 
     def example(self, index: int, epoch: int) -> Example:
         question = self.questions[index]
-        return Example(question, self._positive(index, epoch), self._negatives(question.qid, epoch))
+        positive, negatives = self._positive(index, epoch), self._negatives(question.qid, epoch)
+        if self.teacher is None:
+            return Example(question, positive, negatives)
+        logits = self.teacher.get(question.qid, {})
+        return Example(
+            question, positive, negatives, tuple(logits.get(id_, -math.inf) for id_ in (positive, *negatives))
+        )
 
     def _positive(self, index: int, epoch: int) -> str:
         draws = random.Random(f"{self.settings.seed}:{epoch}:{self.questions[index].qid}:positive")

@@ -11,13 +11,14 @@ from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staged import Staged
 from multiview.config import Train
 from multiview.data.answers import Mode, matching_mode
-from multiview.data.passages import Passage, PassageLookup, read_tables
+from multiview.data.passages import Passage, PassageLookup, ids_in, read_tables
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError, counted
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder, load_settings
 from multiview.model.layouts import check
 from multiview.negatives.pool import Pool, read_negatives, read_positives
+from multiview.negatives.teacher import read_teacher
 from multiview.steps.context import StepContext
 from multiview.training.batches import GROUP_COST, Collator
 from multiview.training.gathering import check_same_start
@@ -117,7 +118,7 @@ def training_data(settings: Train, context: StepContext) -> TrainingData:
     all_questions, held_out = _held_out(settings, all_questions, negatives, corpus, context)
     if negatives is not None:
         all_questions = with_found_positives(all_questions, read_positives(negatives.path))
-    in_corpus = _ids_in_corpus(corpus, {name for question in all_questions for name in question.positive_ids})
+    in_corpus = ids_in(corpus, {name for question in all_questions for name in question.positive_ids})
     questions: list[Question] = []
     positives: list[list[str]] = []
     dropped = 0
@@ -131,7 +132,7 @@ def training_data(settings: Train, context: StepContext) -> TrainingData:
     if not questions:
         raise InputError(f"{source}: no question has its positive passage in the corpus")
     pool = _pool(negatives, questions) if settings.negatives else {}
-    stream = QuestionStream(questions, positives, pool, settings)
+    stream = QuestionStream(questions, positives, pool, settings, _teacher(settings, negatives))
     if stream.batch_size < settings.batch_size:
         context.events.warning(
             f"train.batch_size {settings.batch_size}: there is no more than {counted(len(questions), 'question')}, so batches have {len(questions):,}"
@@ -162,7 +163,7 @@ def _held_out(
     """The questions to train on, those without a positive in the corpus among them, and the ones held out of them."""
     if settings.validate_steps is None:
         return questions, None
-    in_corpus = _ids_in_corpus(corpus, {name for question in questions for name in question.positive_ids})
+    in_corpus = ids_in(corpus, {name for question in questions for name in question.positive_ids})
     gold = {q.qid: [name for name in q.positive_ids if name in in_corpus] for q in questions}
     without = [question for question in questions if not gold[question.qid]]
     known = [question for question in questions if gold[question.qid]]
@@ -198,14 +199,13 @@ def with_found_positives(questions: Iterable[Question], found: Mapping[str, list
     return extended
 
 
-def _ids_in_corpus(folder: Path, ids: set[str]) -> set[str]:
-    """Returns those of `ids` that are in the corpus; no other ids are held in memory."""
-    return {
-        name
-        for batch in read_tables(folder, ["id"])
-        for name in batch.column("id").to_pylist()
-        if name in ids
-    }
+def _teacher(settings: Train, negatives: Staged | None) -> Mapping[str, Mapping[str, float]] | None:
+    """A cross-encoder's logits by question and passage, if the model is to learn from them."""
+    if not settings.distill_weight:
+        return None
+    if negatives is None:
+        raise InputError("train.distill_weight: without negatives there is nothing to distil; set it to 0")
+    return read_teacher(negatives.path)
 
 
 def _pool(negatives: Staged | None, questions: list[Question]) -> Pool:

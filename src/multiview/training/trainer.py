@@ -15,7 +15,7 @@ from multiview.data.questions import seeded_hash
 from multiview.errors import InputError, counted
 from multiview.model.devices import workers
 from multiview.model.encoder import BiEncoder
-from multiview.model.loss import contrastive_loss
+from multiview.model.loss import contrastive_loss, distillation_loss
 from multiview.model.temperature import temperature
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Events
@@ -86,6 +86,16 @@ class BiEncoderTrainer(Trainer):
             answer_view=self.settings.answer_view,
             local_weight=self.settings.local_weight,
         )
+        if "teacher" in batch:
+            divergence = distillation_loss(
+                scores,
+                batch["view_mask"],
+                batch["teacher"],
+                self._temperature,
+                self.settings.distill_temperature,
+            )
+            loss = loss + self.settings.distill_weight * divergence
+            self._parts["distill_loss"].append(divergence.detach())
         self._parts["contrastive_loss"].append(parts.contrastive)
         self._parts["local_loss"].append(parts.local)
         self._parts["in_batch_accuracy"].append(parts.correct)

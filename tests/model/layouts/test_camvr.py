@@ -54,6 +54,17 @@ def test_camvr_pools_snippets(base: Path) -> None:
     assert both.views[-1].padding
 
 
+def test_viewers_know_the_snippets_that_they_start_from(base: Path) -> None:
+    for pooling in ("viewer", "both"):
+        made = make(base, "camvr", views=5, pooling=pooling, init="snippet-mean")
+        (sequence,) = made.passage(PASSAGE)
+        assert sequence.snippets == ((1, 8), (9, 13), (14, 19), (20, 22), (23, 23))
+        asked = made.question("Who won?")
+        assert tokens(made, asked.input_ids) == "[VIE] who won ? [SEP]"
+        assert asked.snippets == ((1, 4),)
+    assert make(base, "camvr", views=5, init="cls").passage(PASSAGE)[0].snippets == ()
+
+
 def loop_cut(lengths: list[int], room: int) -> list[int]:
     """One token at a time from the longest snippet, the later of equals."""
     lengths = list(lengths)

@@ -28,8 +28,12 @@ def dpr_question(file: str, numbered: tuple[int, JsonObject]) -> Iterator[Row]:
         "qid": f"{plain_name(file).removesuffix('.json')}-{number}",
         "question": entry["question"],
         "answers": entry["answers"],
-        "positive_ids": [_id(context, file, number) for context in entry.get("positive_ctxs") or ()],
-        "negative_ids": [_id(context, file, number) for context in entry.get("hard_negative_ctxs") or ()],
+        "positive_ids": [
+            _id(context, file, number) for context in _contexts(entry, "positive_ctxs", file, number)
+        ],
+        "negative_ids": [
+            _id(context, file, number) for context in _contexts(entry, "hard_negative_ctxs", file, number)
+        ],
     }
 
 
@@ -37,7 +41,7 @@ def dpr_contexts(file: str, numbered: tuple[int, JsonObject]) -> Iterator[Row]:
     """Yields every passage that an entry names, negatives included; repeated ones are yielded again."""
     number, entry = numbered
     for kind in CONTEXTS:
-        for context in entry.get(kind) or ():
+        for context in _contexts(entry, kind, file, number):
             yield {
                 "id": _id(context, file, number),
                 "title": context.get("title"),
@@ -66,6 +70,14 @@ def dpr_entries(file: str) -> Iterator[tuple[int, JsonObject]]:
                 "for other objects use the suffix .jsonl and one object per line"
             )
         yield number, entry
+
+
+def _contexts(entry: JsonObject, kind: str, file: str, number: int) -> list[JsonObject]:
+    """Returns the passages of one kind that an entry names. Raises InputError for anything but a list or null."""
+    contexts = entry.get(kind) or []
+    if not isinstance(contexts, list):
+        raise InputError(f"{base_name(file)} row {number}: {kind} is no list of passages")
+    return contexts
 
 
 def _id(context: JsonObject, file: str, number: int) -> str:

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 PreTrainedTokenizer: TypeAlias = Any
 """A transformers tokenizer. Its class takes seconds to import, and types the id of a token as int, str, list or None."""
+SNIPPET_MEAN = "snippet-mean"
+"""The value of `model.init` with which viewer tokens start from their snippets."""
 TokenRange: TypeAlias = tuple[int, int]
-"""Tokens [start, stop) of a sequence, never empty."""
+"""Tokens [start, stop) of a sequence."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One vector of a passage: the sum over `runs` of the mean of the run's last hidden states.
+    """One vector of a passage: the sum over `runs`, which are never empty, of the mean of the run's last hidden states.
 
     `span` is the part of the passage's text that the view represents (code points). A real view without a span
     represents the title, or no part of the passage in a layout without spans. `padding` marks the view of an empty
@@ -50,6 +52,9 @@ class TokenSequence:
     input_ids: list[int]
     views: tuple[View, ...]
     position_ids: list[int] | None = None
+    snippets: tuple[TokenRange, ...] = ()
+    """Where viewer tokens start from their snippets (`model.init=snippet-mean`): the tokens of each view's snippet, without
+    its viewer token, which is the first of the view's tokens; (start, start) for an empty snippet."""
 
 
 def kept_views(views: Sequence[View | Part], padding: bool) -> list[int]:
@@ -102,6 +107,8 @@ class Layout(ABC):
     """Whether views represent parts of the text, so that one of them can hold the answer."""
     reads_queries: ClassVar[bool] = False
     """Whether a passage is read together with queries: the question in training, otherwise generated queries."""
+    marks_snippets: ClassVar[bool] = False
+    """Whether each viewer token, if there are any, is followed by the snippet that it represents."""
 
     def __init__(self, settings: Model, tokenizer: PreTrainedTokenizer) -> None:
         self.check(settings)
@@ -121,6 +128,11 @@ class Layout(ABC):
                     f"model.{key}: {length} tokens, but the base model has {max_positions} positions; "
                     f"set it to {max_positions} or less"
                 )
+        if settings.init == SNIPPET_MEAN and not (cls.marks_snippets and cls.viewers(settings)):
+            raise InputError(
+                f"model.init: {SNIPPET_MEAN} needs viewer tokens before snippets, which architecture {cls.name} with "
+                f"model.pooling={settings.pooling} does not have; use random or cls"
+            )
 
     @classmethod
     def _check_viewer_pooling(cls, settings: Model, views: str) -> None:
@@ -155,12 +167,12 @@ class Layout(ABC):
     def question(self, text: str) -> TokenSequence:
         """Returns `[VIE] question [SEP]`, or `[CLS] question [SEP]` without viewer tokens, with one view.
 
-        ’ becomes ', as in DPR.
+        ’ becomes ', as in DPR. The snippet of `[VIE]` is the whole question.
         """
         first = self._viewers[0] if self._viewers else self._cls
         (tokens,) = self._tokens([plain_apostrophes(text)])
         ids = [first, *tokens[: self.settings.question_length - 2], self._sep]
-        return TokenSequence(ids, (self._whole(len(ids)),))
+        return TokenSequence(ids, (self._whole(len(ids)),), snippets=self._starts([(1, len(ids) - 1)]))
 
     def lengthen_questions(self, tokens: int, positions: int | None) -> None:
         """Allows questions of up to `tokens` tokens. Raises InputError if the base model has fewer `positions`."""
@@ -185,6 +197,10 @@ class Layout(ABC):
         first, whole = (0, 1), (0, length)
         runs = {"viewer": (first,), "snippet": (whole,), "both": (first, whole)}
         return View(runs[self.settings.pooling], span)
+
+    def _starts(self, snippets: Sequence[TokenRange]) -> tuple[TokenRange, ...]:
+        """Returns the snippets that viewer tokens start from: the given ones, or none unless `model.init` is snippet-mean."""
+        return tuple(snippets) if self.settings.init == SNIPPET_MEAN else ()
 
     def _title_and_text(self, passage: "Passage", room: int) -> list[int]:
         """Returns `title [SEP] text [SEP]` in at most `room` tokens: the end of the text is cut, the last `[SEP]` is kept.

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from multiview.config import Model
 from multiview.errors import InputError, counted
-from multiview.model.layouts.base import Layout, Part, TokenSequence, View
+from multiview.model.layouts.base import Layout, Part, TokenRange, TokenSequence, View
 from multiview.model.layouts.snippets import Snippet, covered, snippet_parts, split_snippets
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Camvr(Layout):
     name = "camvr"
     defaults = {"train": {"positive": "answer", "temperature": {"schedule": "annealed"}}}
     has_spans = True
+    marks_snippets = True
 
     @classmethod
     def check(cls, settings: Model, max_positions: int | None = None) -> None:
@@ -62,15 +63,18 @@ class Camvr(Layout):
         room = self.settings.passage_length - len(ids) - sum(map(len, marks)) - 1
         kept = cut_longest([len(pieces) for pieces in tokens], room)
         views: list[View] = []
+        ranges: list[TokenRange] = []
         for mark, pieces, length, snippet in zip(marks, tokens, kept, snippets, strict=True):
             start, text = len(ids), len(ids) + len(mark)
             ids += [*mark, *pieces[:length]]
-            runs = [(start, text)] if self.settings.pooling == "viewer" else [(start, text), (text, len(ids))]
+            ranges.append((text, len(ids)))
+            runs = [(start, text)] if self.settings.pooling == "viewer" else [(start, text), ranges[-1]]
             if runs := tuple((start, stop) for start, stop in runs if start < stop):
                 views.append(View(runs, snippet.span, snippet.padding))
         ids.append(self._sep)
         # A text without any word piece has no snippet to pool, so its only view is the whole sequence.
-        return [TokenSequence(ids, tuple(views) or (self._whole(len(ids), (0, len(passage.text))),))]
+        whole = self._whole(len(ids), (0, len(passage.text)))
+        return [TokenSequence(ids, tuple(views) or (whole,), snippets=self._starts(ranges))]
 
     def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
         if not self._viewers:

@@ -45,6 +45,17 @@ STEPS = (
         gpu=True,
     ),
     Step(
+        name="teach",
+        version=1,
+        run="multiview.negatives.teacher:teach",
+        settings=("mining.cross_encoder", "encode"),
+        inputs=("passages", "questions", "hard_negatives"),
+        outputs=(names.NEGATIVES,),
+        source_fingerprint="multiview.negatives.teacher:teacher_fingerprint",
+        torch=True,
+        gpu=True,
+    ),
+    Step(
         name="warm-up",
         version=3,
         run="multiview.training.warm_up:warm_up",

@@ -1,0 +1,169 @@
+"""A cross-encoder's scores of what each question trains on, beside transformers' plain call, and the training on them."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.artifacts.staged import Staged
+from multiview.config import Config, Corpus, Encode, Mining, Questions, Train
+from multiview.errors import InputError
+from multiview.negatives.pool import SCHEMA, with_positives
+from multiview.negatives.teacher import read_teacher, teach, teacher_accuracy, teacher_fingerprint
+from multiview.steps.context import StepContext
+from multiview.training.train import train, training_data
+from tests.fixtures import training_material
+from tests.fixtures.artifacts import question
+from tests.fixtures.base_model import base, one_thread
+from tests.fixtures.cross_encoders import classifier, plain_logits
+from tests.fixtures.events import RecordedEvents
+
+__all__ = ["base", "one_thread"]
+
+PASSAGES = [training_material.passage(i, sentences=1 + i % 4) for i in range(12)]
+QUESTIONS = [training_material.question(i, PASSAGES[i]) for i in range(6)]
+POOL = {q.qid: [PASSAGES[(3 * i + j) % 12].id for j in range(1, 5)] for i, q in enumerate(QUESTIONS)}
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory) -> Path:
+    return classifier(tmp_path_factory.mktemp("judge"))
+
+
+@pytest.fixture
+def data(tmp_path) -> dict[str, Staged]:
+    return {
+        "passages": training_material.write_shard(tmp_path / "passages", PASSAGES),
+        **training_material.write_training_data(tmp_path, QUESTIONS, POOL),
+    }
+
+
+def taught(judge: Path, data: dict[str, Staged], folder: Path) -> tuple[Staged, RecordedEvents]:
+    """The negatives with the judge's scores."""
+    folder.mkdir()
+    settings = {"mining": Mining(cross_encoder=str(judge)), "encode": Encode(batch_tokens=256)}
+    inputs = {**data, "hard_negatives": data["negatives"]}
+    events = RecordedEvents()
+    teach(StepContext(Config.partial(settings), inputs, {"negatives": folder}, events))
+    return Staged(folder, "taught"), events
+
+
+def test_logits_are_the_model_s_own_and_the_negatives_stay_as_they_are(judge, data, tmp_path):
+    found, events = taught(judge, data, tmp_path / "out")
+    of_question = read_teacher(found.path)
+    texts = {passage.id: f"{passage.title} {passage.text}".strip() for passage in PASSAGES}
+    for asked in QUESTIONS:
+        ids = list(dict.fromkeys([*asked.positive_ids, *POOL[asked.qid]]))
+        assert list(of_question[asked.qid]) == ids
+        expected = plain_logits(judge, [(asked.question, texts[id_]) for id_ in ids])
+        np.testing.assert_allclose(list(of_question[asked.qid].values()), expected, atol=1e-4)
+    before = data["negatives"].path / "negatives.parquet"
+    assert (found.path / "negatives.parquet").read_bytes() == before.read_bytes()
+    assert events.facts == {"questions": 6, "pairs": sum(map(len, of_question.values()))}
+    assert [name for name, *_ in events.metrics] == ["teacher_accuracy"]
+    again, _ = taught(judge, data, tmp_path / "again")
+    assert (again.path / "teacher.parquet").read_bytes() == (found.path / "teacher.parquet").read_bytes()
+
+
+def test_found_positives_are_scored_and_passages_that_the_corpus_lacks_are_not(judge, data, tmp_path):
+    rows = [
+        {"qid": q.qid, "source": "mined", "negative_ids": ["p011", "gone"], "scores": [2.0, 1.0]}
+        for q in QUESTIONS
+    ]
+    table, found = pa.Table.from_pylist(rows, schema=SCHEMA), np.zeros((len(rows), 1), bool)
+    found[2] = True
+    table = with_positives(table, np.full(found.shape, 8), found, pa.array([p.id for p in PASSAGES]))
+    pq.write_table(table, data["negatives"].path / "negatives.parquet")
+    of_question = read_teacher(taught(judge, data, tmp_path / "out")[0].path)
+    assert list(of_question["q001"]) == ["p001", "p011"]
+    assert list(of_question["q002"]) == ["p002", "p008", "p011"]
+
+
+def test_the_accuracy_of_a_teacher():
+    asked = [
+        question(f"q{i}", "?", ["a"], positives)
+        for i, positives in enumerate([["p"], ["p", "r"], ["p"], ["p"]])
+    ]
+    lists = [["p", "n"], ["p", "r", "n"], ["n", "m"], ["p"]]
+    logits = np.array([[1, 2, 0], [1, 9, 0], [5, 4, 0], [1, 0, 0]])
+    assert teacher_accuracy(asked, lists, logits) == 0.5, "of two: one has no positive, and one nothing else"
+    assert teacher_accuracy(asked[2:], lists[2:], logits[2:]) is None
+
+
+def test_examples_have_the_logits_of_their_own_lists(judge, data, tmp_path):
+    negatives, _ = taught(judge, data, tmp_path / "taught")
+    context = StepContext(Config.partial({}), {**data, "negatives": negatives}, {}, RecordedEvents())
+    settings = Train(batch_size=3, epochs=4, negatives=2, distill_weight=1.0)
+    stream = training_data(settings, context).stream
+    logits = read_teacher(negatives.path)
+    for item in range(len(stream)):
+        example = stream[item]
+        ids = [example.positive, *example.negatives]
+        assert example.teacher == tuple(logits[example.question.qid][id_] for id_ in ids)
+        assert len(ids) == 3 and all(map(math.isfinite, example.teacher))
+    plain = training_data(Train(batch_size=3, epochs=4, negatives=2), context).stream
+    drawn = [
+        [(e.positive, e.negatives) for e in map(each.__getitem__, range(24))] for each in (stream, plain)
+    ]
+    assert drawn[0] == drawn[1], "a teacher changes nothing of what is drawn"
+    assert not plain[0].teacher
+
+
+def test_a_model_comes_nearer_to_its_teacher_without_the_teacher_being_there(
+    judge, data, base, tmp_path, monkeypatch
+):
+    negatives, _ = taught(judge, data, tmp_path / "taught")
+    start = training_material.saved_model(tmp_path / "start", base)
+
+    def never(*_, **__):
+        raise AssertionError("training loads no second model")
+
+    monkeypatch.setattr("multiview.negatives.cross_encoder.CrossEncoder.__init__", never)
+    last = {}
+    for weight in (1e-9, 10.0):
+        settings = Train(
+            batch_size=6,
+            epochs=30,
+            negatives=2,
+            distill_weight=weight,
+            log_steps=1,
+            dropout=0.0,
+            learning_rate=1e-3,
+            warmup_steps=0,
+        )
+        chosen = Config.partial({"train": settings, "questions": Questions(), "corpus": Corpus()})
+        events, output = RecordedEvents(), tmp_path / f"model-{weight}"
+        output.mkdir()
+        train(
+            StepContext(chosen, {"start": start, **data, "negatives": negatives}, {"model": output}, events)
+        )
+        found = {
+            name: [value for each, value, _ in events.metrics if each == name]
+            for name in ("loss", "contrastive_loss", "distill_loss")
+        }
+        for loss, contrastive, divergence in zip(*found.values(), strict=True):
+            assert loss == pytest.approx(contrastive + weight * divergence, rel=1e-3, abs=1e-4)
+        last[weight] = np.mean(found["distill_loss"][-6:])
+    assert last[10.0] < 0.3 * last[1e-9]
+
+
+def test_negatives_that_no_teacher_scored_are_refused(data, tmp_path):
+    context = StepContext(Config.partial({}), data, {}, RecordedEvents())
+    with pytest.raises(InputError, match=r"^train\.distill_weight: .* holds no logits of a cross-encoder"):
+        training_data(Train(distill_weight=1.0), context)
+    without = StepContext(
+        Config.partial({}), {k: v for k, v in data.items() if k != "negatives"}, {}, RecordedEvents()
+    )
+    with pytest.raises(InputError, match=r"^train\.distill_weight: without negatives"):
+        training_data(Train(distill_weight=1.0), without)
+
+
+def test_the_key_holds_the_teacher(judge, tmp_path):
+    config = Config.partial({"mining": Mining(cross_encoder=str(judge))})
+    other = Config.partial({"mining": Mining(cross_encoder=str(classifier(tmp_path / "other", seed=1)))})
+    assert teacher_fingerprint(config) != teacher_fingerprint(other)
+    with pytest.raises(InputError, match=r"^mining\.cross_encoder: distillation needs"):
+        teacher_fingerprint(Config.partial({"mining": Mining()}))
