@@ -24,6 +24,7 @@ from benchmarks.table import Contestant, Row, Size, lines, markdown, prepare, ro
 BENCHMARKS = (
     "encoding",
     "training",
+    "training_run",
     "search",
     "index_kinds",
     "mining",

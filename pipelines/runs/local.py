@@ -51,12 +51,13 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         _code_of(run),
         Progress(store, run.id, run.steps, started=time.time()) as progress,
         _interruptible(progress.console),
-        # What cannot be shipped now is shipped below, where errors are reported.
-        tracking.ship_live(store, run.id, tracking_uri),
     ):
         # Found steps are left out: each would start a process to find itself. Without others not even KFP is started.
-        rest = find_steps(plan, store, run.id)
-        error = _execute(rest, Context(store=store.url, run=run.id), log, debug) if rest.nodes else None
+        rest, error = find_steps(plan, store, run.id), None
+        if rest.nodes:
+            # What cannot be shipped now is shipped below, where errors are reported.
+            with tracking.ship_live(store, run.id, tracking_uri, soon=True):
+                error = _execute(rest, Context(store=store.url, run=run.id), log, debug)
         states = {state.path: state for state in progress.finish()}
     if unshipped := ship_or_say(store, run, tracking_uri):
         progress.console.print(unshipped, style="yellow", markup=False)

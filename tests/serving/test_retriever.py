@@ -143,7 +143,7 @@ def test_only_an_approximate_index_needs_faiss(indexes, monkeypatch):
 IMPORTED = """
 import sys, multiview
 assert multiview.load(sys.argv[1]).search(["Tesla?"])[0]
-print(sorted({"transformers", "faiss", "mlflow", "accelerate", "pyarrow.dataset", "torch._dynamo"} & set(sys.modules)))
+print(sorted({"transformers", "faiss", "mlflow", "accelerate", "pandas", "pyarrow.dataset", "torch._dynamo"} & set(sys.modules)))
 """
 
 

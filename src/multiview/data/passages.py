@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from multiview.data.arrow import int64_array
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError, counted
 from multiview.steps.path import shard_file
@@ -156,7 +157,7 @@ class PassageRows:
                     group_rows = passage_rows[bounds[index] : bounds[index + 1]]
                     group = self._groups[index][1]
                     table = parquet.read_row_group(group, columns=list(columns) if columns else None)
-                    yield group_rows, table.take(pa.array(group_rows - self._firsts[index]))
+                    yield group_rows, table.take(int64_array(group_rows - self._firsts[index]))
 
     def records(self, passage_rows: Iterable[int]) -> dict[int, Row]:
         """Returns row to all columns of its passage, the user's further columns included."""

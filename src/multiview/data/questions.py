@@ -50,6 +50,9 @@ class Question:
     relevance: tuple[int, ...] | None = None
     negative_ids: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        return hash(self.qid)
+
     @property
     def grades(self) -> dict[str, int]:
         """Positive passage to grade, in order."""

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview.data.answers import Span
+from multiview.data.arrow import int64_array
 from multiview.data.passages import SCHEMA, Passage, PassageLookup, PassageRows, passages_of
 from multiview.data.queries import distinct
 from multiview.data.reading.tables import Row
@@ -105,7 +106,7 @@ class TextsById:
 
     def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, Row]]:
         """See `Texts`. Raises InputError for a passage that the corpus lacks."""
-        for position, passage in self._corpus.stream(self._ids.take(pa.array(rows))):
+        for position, passage in self._corpus.stream(self._ids.take(int64_array(rows))):
             yield int(rows[position]), passage, {}
 
 

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from multiview.data.arrow import numbers
+
 
 @dataclass(frozen=True)
 class TopPassages:
@@ -42,7 +44,7 @@ class TopPassages:
 
 def tie_order(ids: pa.Array) -> np.ndarray:
     """Returns the position of each id in string order, by code point [p] int64, which breaks ties between passages."""
-    sorted_rows = pc.call_function("array_sort_indices", [ids]).to_numpy()
+    sorted_rows = numbers(pc.call_function("array_sort_indices", [ids]))
     positions = np.empty(len(ids), np.int64)
     positions[sorted_rows] = np.arange(len(ids))
     return positions

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.config import JsonObject
+from multiview.data.arrow import numbers
 from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError, counted
@@ -104,7 +105,7 @@ class ViewIndex:
         Raises InputError where these parts do not fit together.
         """
         table = passages.combine_chunks()
-        view_counts = table["views"].to_numpy().astype(np.int64)
+        view_counts = numbers(table["views"]).astype(np.int64)
         if faiss_index and (faiss_index.ntotal != view_counts.sum() or faiss_index.d != header["dim"]):
             raise InputError(
                 f"{folder / INDEX_FILE}: {counted(faiss_index.ntotal, 'view')} of width {faiss_index.d}, but {PASSAGES_FILE} counts "
@@ -120,7 +121,7 @@ class ViewIndex:
         queries = folder / QUERIES_FILE
         query_rows = PassageRows([queries]) if queries.is_file() else None
         return cls(
-            stored, ids, table["offset"].to_numpy(), view_counts, header, faiss_index, query_rows, device
+            stored, ids, numbers(table["offset"]), view_counts, header, faiss_index, query_rows, device
         )
 
     def __len__(self) -> int:

@@ -12,22 +12,30 @@ from multiview.tracking.shipping import link, ship
 SHIP_SECONDS = 20.0
 """Seconds between two shipments of a run in progress."""
 
+SOON_SECONDS = 3.0
+"""Seconds before the first shipment of a run that starts at once: its first step is then at work, in another process."""
+
 END_SECONDS = 60.0
 """Seconds that the end of a run, or of a step in its pod, waits for a shipment that is under way."""
 
 
 @contextlib.contextmanager
-def ship_live(store: Store, run_id: str, uri: str, only: Collection[str] | None = None) -> Iterator[None]:
+def ship_live(
+    store: Store, run_id: str, uri: str, only: Collection[str] | None = None, soon: bool = False
+) -> Iterator[None]:
     """Ships a run, or `only` the steps of some paths, now and then while the block runs.
 
-    Results never wait for MLflow: a shipment that fails is left to a later one.
+    With `soon` the first time is after `SOON_SECONDS`: to import MLflow and to start its store takes seconds, which a
+    short run would spend at its end. Results never wait for MLflow: a shipment that fails is left to a later one.
     """
     ended = threading.Event()
 
     def ship_now_and_then() -> None:
-        while not ended.wait(SHIP_SECONDS):
+        pause = min(SOON_SECONDS, SHIP_SECONDS) if soon else SHIP_SECONDS
+        while not ended.wait(pause):
             with contextlib.suppress(Exception):
                 ship(store, run_id, uri, only)
+            pause = SHIP_SECONDS
 
     thread = threading.Thread(target=ship_now_and_then, daemon=True, name="shipping")
     thread.start()

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from multiview.config import Corpus, Questions
-from multiview.data.reading import dpr, squad
+from multiview.data.reading import json_items
 from multiview.data.reading.formats import FORMATS
 from multiview.data.reading.kept import KeptPassages
 from multiview.errors import InputError
@@ -56,16 +56,16 @@ def test_kept_tables_are_those_of_the_formats_reader(tmp_path, form, write):
         assert tables == expected
 
 
-@pytest.mark.parametrize(("module", "write"), [(squad, squad_file), (dpr, dpr_file)])
-def test_split_parses_a_file_once(tmp_path, monkeypatch, module, write):
+@pytest.mark.parametrize("write", [squad_file, dpr_file])
+def test_split_parses_a_file_once(tmp_path, monkeypatch, write):
     opened = []
 
     def counted(file):
         opened.append(file)
         return open_stream(file)
 
-    open_stream = module.open_stream
-    monkeypatch.setattr(module, "open_stream", counted)
+    open_stream = json_items.open_stream
+    monkeypatch.setattr(json_items, "open_stream", counted)
     file = write(tmp_path)
     done = Done(tmp_path / "out", Corpus(shards=2), Questions(source=(file,), dev_share=0.5))
     assert opened == [file] and len(done.passages) == len(done.train) + len(done.dev)

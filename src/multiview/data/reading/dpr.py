@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import ijson
-
 from multiview.config import JsonObject
-from multiview.data.reading.files import base_name, open_stream, plain_name
-from multiview.data.reading.nesting import ShallowJson
+from multiview.data.reading.files import base_name, plain_name
+from multiview.data.reading.json_items import json_items
 from multiview.data.reading.tables import Row, cells, parse_list
 from multiview.errors import InputError
 
@@ -65,14 +63,13 @@ def qa_questions(file: str) -> Iterator[Row]:
 
 def dpr_entries(file: str) -> Iterator[tuple[int, JsonObject]]:
     """Yields the objects of the list, numbered from 1, one at a time: the file of Natural Questions has 8 GB."""
-    with open_stream(file) as stream:
-        for number, entry in enumerate(ijson.items(ShallowJson(stream, file), "item", use_float=True), 1):
-            if not isinstance(entry, dict) or not {"question", "answers"} <= entry.keys():
-                raise InputError(
-                    f"{base_name(file)} row {number}: not DPR's (question, answers, positive_ctxs); "
-                    "for other objects use the suffix .jsonl and one object per line"
-                )
-            yield number, entry
+    for number, entry in enumerate(json_items(file), 1):
+        if not isinstance(entry, dict) or not {"question", "answers"} <= entry.keys():
+            raise InputError(
+                f"{base_name(file)} row {number}: not DPR's (question, answers, positive_ctxs); "
+                "for other objects use the suffix .jsonl and one object per line"
+            )
+        yield number, entry
 
 
 def _contexts(entry: JsonObject, kind: str, file: str, number: int) -> list[JsonObject]:

@@ -11,6 +11,9 @@ from multiview.data.questions import Question, relevance
 from multiview.data.reading.tables import Row, parse_list
 from multiview.errors import InputError, counted
 
+NO_TEXT = (bool, list, dict)
+"""Types of values that are no text of a question."""
+
 
 def checked_question(
     row: Row, judged: Mapping[str, dict[str, int]], location: str, form: str
@@ -27,7 +30,7 @@ def checked_question(
     if row["qid"] is None or is_blank(str(row["question"] or "")):
         raise InputError(f"{location}: no qid or no question; every row needs both")
     for name in ("qid", "question"):
-        if isinstance(row[name], bool | list | dict) or row[name] in (inf, -inf):
+        if isinstance(row[name], NO_TEXT) or row[name] in (inf, -inf):
             raise InputError(f"{location}: {name} is a text, not {row[name]!r:.80}")
     qid = str(row["qid"])
     location = f"{location} (question {qid})"
@@ -113,6 +116,8 @@ def _as_list(value: object) -> list[object]:
 
 def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
     """Returns the strings of a list or of a single value; null gives no string."""
+    if isinstance(value, str):
+        return (value,)
     values = value if isinstance(value, list) else [] if value is None else [value]
     if set(map(type, values)) == {str}:
         return tuple(map(str, values))

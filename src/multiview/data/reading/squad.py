@@ -9,8 +9,8 @@ import ijson
 
 from multiview.config import JsonObject
 from multiview.data.reading.files import open_stream
+from multiview.data.reading.json_items import json_items
 from multiview.data.reading.nesting import ShallowJson
-from multiview.data.reading.surrogates import WholeCharacters
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 
@@ -23,12 +23,9 @@ def squad_id(context: str) -> str:
 def squad_paragraphs(file: str) -> Iterator[tuple[str, JsonObject]]:
     """Yields (title, paragraph), with one article in memory. Underscores in titles become spaces."""
     found = False
-    with open_stream(file) as stream:
-        for article in ijson.items(
-            ShallowJson(WholeCharacters(stream, file), file), "data.item", use_float=True
-        ):
-            found = True
-            yield from _paragraphs(article, file)
+    for article in json_items(file, "data"):
+        found = True
+        yield from _paragraphs(article, file)
     if not found and not _has_articles(file):
         raise _not_squad(file)
 

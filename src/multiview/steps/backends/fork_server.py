@@ -3,8 +3,8 @@
 Importing them takes about ten seconds, which each step would spend again in a process of its own.
 
 The driver offers a socket (`offer`). A step that imports torch sends its state there (`ForkServer`) and waits; the
-process at the other end imports its libraries when it is first asked, and forks for each step. A fork ends with
-the step that asked for it, and the process with its driver. Linux alone, and torch without CUDA, which does not
+process at the other end imports its libraries, while the first step's process starts, and forks for each step. A fork
+ends with the step that asked for it, and the process with its driver. Linux alone, and torch without CUDA, which does not
 survive a fork: elsewhere each step works in its own process, as it does in a pod.
 """
 
@@ -108,9 +108,10 @@ def address() -> str | None:
 
 @contextlib.contextmanager
 def offer(log: Path, steps: Iterable[Step]) -> Iterator[None]:
-    """Offers forks to the `steps` that are started in the block, where forks are possible and not offered yet;
-    `log` gets a line before the first fork. Other steps may ask too, but import their modules in their forks."""
-    if address() or sys.platform != "linux" or not metadata.version("torch").endswith("+cpu"):
+    """Offers forks to those of the `steps` started in the block that import torch, where forks are possible and not offered
+    yet; `log` gets what the process at the socket says. Other steps may ask too, but import their modules in their forks."""
+    possible = sys.platform == "linux" and metadata.version("torch").endswith("+cpu")
+    if address() or not possible or not (modules := preloaded(steps)):
         yield
         return
     with tempfile.TemporaryDirectory(prefix="multiview-forks-") as folder:
@@ -121,7 +122,7 @@ def offer(log: Path, steps: Iterable[Step]) -> Iterator[None]:
                     "-m",
                     "multiview.steps.backends.fork_server",
                     str(listener.fileno()),
-                    *preloaded(steps),
+                    *modules,
                 ],
                 stdin=subprocess.PIPE,  # closed when the driver is gone, which ends the server
                 stdout=said,
@@ -155,17 +156,14 @@ def listen(folder: str) -> socket.socket:
 
 
 def serve(listener: socket.socket, driver: int, modules: Iterable[str]) -> None:
-    """Imports `modules` at the first connection and forks for every connection, until the file descriptor `driver` ends."""
+    """Imports `modules` and forks for every connection, until the file descriptor `driver` ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # steps and driver get the signal too, and end this process
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for forks: their connections tell
-    imported = False
+    for module in modules:
+        import_module(module)
+    gc.freeze()  # else each fork copies all that its first collection looks at: a third of a second
     while driver not in select.select([listener, driver], [], [])[0]:
         connection, _ = listener.accept()
-        if not imported:
-            for module in modules:
-                import_module(module)
-            gc.freeze()  # else each fork copies all that its first collection looks at: a third of a second
-            imported = True
         if os.fork() == 0:
             listener.close()
             _work(connection)
@@ -173,8 +171,10 @@ def serve(listener: socket.socket, driver: int, modules: Iterable[str]) -> None:
 
 
 def preloaded(steps: Iterable[Step]) -> list[str]:
-    """Returns the modules that are imported before the first fork: those of the `steps` that import torch, and of their work."""
-    forked = [step for step in steps if step.torch]
+    """Returns the modules that are imported before the first fork: those of the `steps` that import torch, and of their work;
+    none where no step does."""
+    if not (forked := [step for step in steps if step.torch]):
+        return []
     whole = any(step.name not in QUESTIONS_ALONE for step in forked)
     modules = sorted({step.run.partition(":")[0] for step in forked})
     return [*modules, *LAZY, *(WHOLE_MODELS if whole else ())]
