@@ -1,6 +1,7 @@
 """The Dual Cross Encoder from queries to hits: a view a distinct query, the queries shown, the warm-up."""
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from multiview.encoding.encode import Encoder, encode
 from multiview.errors import InputError
 from multiview.generation.gather import gather_queries
 from multiview.index.view_index import ViewIndex
-from multiview.model.batch import make_batch
+from multiview.model.batch import Batch, make_batch
 from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
 from multiview.training.batches import Collator
@@ -132,7 +133,7 @@ def test_in_training_every_passage_of_a_question_is_read_with_that_question(mode
         passages = collate(examples)["passages"]
         rows = [
             row[mask.bool()].tolist()
-            for batch in passages["batches"]
+            for batch in cast(list[Batch], passages["batches"])
             for row, mask in zip(batch["input_ids"], batch["attention_mask"], strict=True)
         ]
         return [rows[position] for position in passages["order"]]

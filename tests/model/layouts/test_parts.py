@@ -10,6 +10,7 @@ from multiview.config import Model, Train
 from multiview.data.passages import Passage
 from multiview.data.sentences import sentence_ends
 from multiview.model.layouts import architecture, check
+from multiview.model.layouts.parts import EqualSplits
 from tests.fixtures.laid_out import PASSAGE, make, tokens, view
 
 
@@ -31,10 +32,9 @@ def test_a_sentence_is_a_sequence_after_the_title(base: Path) -> None:
 @given(st.text(alphabet=st.sampled_from("ab. \n"), max_size=60), st.integers(1, 9))
 @settings(max_examples=200, deadline=None)
 def test_equal_splits_partition_the_text_into_runs_that_differ_by_a_word(text: str, number: int) -> None:
-    kind = architecture("equal-splits")
-    made = kind.__new__(kind)
+    made = EqualSplits.__new__(EqualSplits)
     made.settings = Model(architecture="equal-splits", views=number)
-    spans = made.spans(Passage("p", "", text, sentence_ends(text)))  # type: ignore[attr-defined]
+    spans = made.spans(Passage("p", "", text, sentence_ends(text)))
     assert "".join(text[start:stop] for start, stop in spans) == text
     words = [text[start:stop].split() for start, stop in spans]
     expected = np.array_split(text.split(), max(1, min(number, len(text.split()))))
