@@ -12,7 +12,7 @@ def test_every_rate_says_where_it_comes_from() -> None:
     table = default_rates()
     for name, rate in table.rates.items():
         assert rate.value > 0 and rate.unit, name
-        assert rate.source.startswith(("measured", "assumed")), name
+        assert rate.source.startswith(("measured", "assumed", "computed")), name
         assert not name.startswith("gpu_") or "not measured" in rate.source, name
     assert all("data sheet" in device.source for device in table.devices.values())
 

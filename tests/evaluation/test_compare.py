@@ -84,7 +84,7 @@ def test_figures_on_generated_questions_are_marked_below_the_table(tmp_path: Pat
     assert "generated" not in (labelled / "table.md").read_text()
     for qids, words in (
         (["generated:p0:0", "generated:p1:7"], "measured on generated questions: "),
-        (["q0", "generated:p1:7"], "measured on 1 generated questions of 2: "),
+        (["q0", "generated:p1:7"], "measured on 1 generated question of 2: "),
     ):
         folder = tmp_path / qids[0].replace(":", "-")
         output = compared(folder, {"mvr": [0.5, 1.0], "camvr": [0.5, 0.0]}, qids)

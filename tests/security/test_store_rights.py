@@ -8,7 +8,7 @@ from tests.fixtures.watched_store import OPERATIONS, Call, Watched
 
 HEADER = "| step | reads | writes | lists | deletes |"
 WITH_QUERIES = {step for step in STEPS if "quer" in step or "question" in step or "generator" in step}
-OTHERS = {"evaluate-fusion", "given-negatives", "warm-up"}
+OTHERS = {"evaluate-fusion", "given-negatives", "teach", "warm-up"}
 """Steps that neither the comparison nor the refreshes have."""
 
 

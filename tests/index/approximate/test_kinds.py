@@ -241,12 +241,12 @@ def test_lists_follow_the_root_of_the_views():
         ({"kind": "IVF4,Flut"}, "could not parse code description Flut in IVF4,Flut"),
         (
             {"kind": "compact", "lists": 5000},
-            "index.kind=compact: {views} views are too few to train it, it needs 5000: take another kind, fewer lists "
+            "index.kind=compact: {views:,} views to train it with, and it needs 5000: take another kind, fewer lists "
             "(index.lists, now 5000), or index.kind=exact, which needs no training",
         ),
         (
             {"kind": "IVF4,PQ8np", "sample": 100},
-            "index.kind=IVF4,PQ8np: 100 views are too few to train it, it needs 256: set index.sample=256 or more",
+            "index.kind=IVF4,PQ8np: 100 views to train it with, and it needs 256: set index.sample=256 or more",
         ),
         ({"kind": "compact", "device": "cuda"}, "index.device=cuda: faiss sees no GPU; install faiss-gpu"),
         ({"kind": "compact", "device": "gpu"}, "index.device=gpu: it is cpu, cuda or auto"),
@@ -269,7 +269,7 @@ def test_views_that_are_gone_or_short_are_named(clustered, built, tmp_path):
     shutil.copytree(built[0], folder := tmp_path / "index")
     file = folder / "views.f16"
     file.write_bytes(file.read_bytes()[:-2])
-    with pytest.raises(InputError, match=r"views\.f16: \d+ bytes, but \d+ views of 32 .* run `index` again"):
+    with pytest.raises(InputError, match=r"views\.f16: \d+ bytes, but [\d,]+ views of 32 .* run `index` again"):
         ViewIndex.load(folder)
     file.unlink()
     with pytest.raises(InputError, match=r"views\.f16: missing; .* run `index` again"):

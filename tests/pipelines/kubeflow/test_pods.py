@@ -20,7 +20,7 @@ from tests.fixtures.compiled import GOLDEN, all_tasks, documents, tasks_of
 from tests.fixtures.pod_security import driver_s_pod, violations
 from tests.fixtures.project import ROOT
 
-ON_GPU = {"train", "encode", "mine", "evaluate"}
+ON_GPU = {"train", "encode", "teach", "mine", "evaluate"}
 ON_GPU |= {"train-generator", "generate-queries", "generate-questions", "encode-with-queries", "warm-up"}
 
 

@@ -79,7 +79,8 @@ def train_index(index: FaissIndex, sample: np.ndarray, settings: Index, view_cou
             else f"take another kind{smaller}, or index.kind=exact, which needs no training"
         )
         raise InputError(
-            f"index.kind={settings.kind}: {counted(len(sample), 'view')} to train it, and it needs {too_few[1]}: {way_out}"
+            f"index.kind={settings.kind}: {counted(len(sample), 'view')} to train it with, and it needs {too_few[1]}: "
+            f"{way_out}"
         ) from None
 
 
