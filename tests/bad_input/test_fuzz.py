@@ -21,6 +21,7 @@ from multiview.cli.settings import flattened, written
 from multiview.config import Config, Corpus, Questions
 from multiview.config.overrides import gather, parse_settings, validate
 from multiview.data.answers import Mode, find_answers, has_answer
+from multiview.data.blank import is_blank
 from multiview.data.reading.articles import by_sentences, by_words
 from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
 from multiview.data.sentences import sentence_ends
@@ -152,7 +153,8 @@ def test_any_corpus_is_split_or_refused(tmp_path, tally):
         except InputError as error:
             check_line(error)
             return
-        assert [(each.id, each.title, each.text) for each in done.passages] == rows
+        shown = [(id_, *("" if is_blank(each) else each for each in texts)) for id_, *texts in rows]
+        assert [(each.id, each.title, each.text) for each in done.passages] == shown
         assert len(set(done.ids)) == len(rows)
         assert all((each.sentence_ends[-1:] or (0,))[0] == len(each.text) for each in done.passages)
         assert [question.positive_ids for question in done.train] == [(id_,) for id_ in done.ids]

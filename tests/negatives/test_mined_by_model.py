@@ -49,7 +49,7 @@ def test_mined_alone_in_another_order_and_too_few(retrieval):
     assert check_negatives(retrieval, rows) == left > 0 and min(facts.values()) >= 0
     short = sum(len(row["negative_ids"]) < 20 for row in rows)
     assert facts["questions_with_fewer"] == short > 0
-    assert f"{short} of {len(rows)} questions for" in events.warnings[0]
+    assert f"for {short} of {len(rows)} questions" in events.warnings[0]
     reordered = Staged(questions_folder(retrieval.folder / "reversed", retrieval.questions[::-1]), "reversed")
     back, _ = retrieval.run("negatives", mine, few, questions=reordered)
     # A product of matrices may round a question's scores differently in another row.

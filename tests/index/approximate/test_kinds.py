@@ -269,7 +269,9 @@ def test_views_that_are_gone_or_short_are_named(clustered, built, tmp_path):
     shutil.copytree(built[0], folder := tmp_path / "index")
     file = folder / "views.f16"
     file.write_bytes(file.read_bytes()[:-2])
-    with pytest.raises(InputError, match=r"views\.f16: \d+ bytes, but [\d,]+ views of 32 .* run `index` again"):
+    with pytest.raises(
+        InputError, match=r"views\.f16: \d+ bytes, but [\d,]+ views of 32 .* run `index` again"
+    ):
         ViewIndex.load(folder)
     file.unlink()
     with pytest.raises(InputError, match=r"views\.f16: missing; .* run `index` again"):
