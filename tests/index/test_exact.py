@@ -228,7 +228,7 @@ def test_ties_at_the_last_place_go_to_the_smaller_id_however_many_tie():
 
 def test_equal_passages_with_short_views_take_little_memory():
     """Every product of a block may be among the best, and a block holds many short views."""
-    dim, passages, rng = 16, 40_000, np.random.default_rng(0)
+    dim, passages, rng = 16, 10_000, np.random.default_rng(0)
     view = rng.normal(size=dim)
     queries = (view + 0.1 * rng.normal(size=(512, dim))).astype(np.float32)
     tracemalloc.start()
