@@ -42,9 +42,7 @@ def expand_source(source: str, use: Use) -> list[str]:
     address = _address(source)
     try:
         fs, path = url_to_fs(address)
-    except (
-        Exception
-    ) as error:  # of whatever library reads the protocol, which may be unknown or not installed
+    except Exception as error:  # the protocol's library may not know the address, or not be installed
         raise InputError(f"{source}: {' '.join(str(error).split())}") from None
     check_reachable(fs, address)
     try:
