@@ -107,6 +107,8 @@ class Layout(ABC):
     """Whether views represent parts of the text, so that one of them can hold the answer."""
     reads_queries: ClassVar[bool] = False
     """Whether a passage is read together with queries: the question in training, otherwise generated queries."""
+    whole_sentences: bool = False
+    """Whether each sentence of a passage lies in the span of a view."""
     marks_snippets: ClassVar[bool] = False
     """Whether each viewer token, if there are any, is followed by the snippet that it represents."""
 

@@ -59,6 +59,7 @@ class Sentence(Parts):
     """
 
     name = "sentence"
+    whole_sentences = True
 
     def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "list[Span]":
         return list(pairwise((0, *passage.sentence_ends))) or [(0, 0)]
