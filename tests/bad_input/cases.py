@@ -31,6 +31,11 @@ class Command:
     """Files of the current folder; None: a folder."""
 
 
+def line(text: str, *says: str, **files: str | bytes | None) -> Command:
+    """A command line beside small files, whose names are written with _ for the dot."""
+    return Command(text, says, {name.replace("_", "."): content for name, content in files.items()})
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a command ended."""

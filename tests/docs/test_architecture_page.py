@@ -58,6 +58,14 @@ def test_every_path_of_the_page_is_there():
         assert path in examples or (ROOT / path).exists(), path
 
 
+def test_every_folder_is_named():
+    """Those of manifests/ are in its README."""
+    named = {Path(path).name for path in re.findall(r"`([\w/.-]+)/`", PAGE)}
+    for root in ("src/multiview", "components", "pipelines", "images", "docs", "tests", "benchmarks"):
+        found = {path.name for path in (ROOT / root).iterdir() if path.is_dir() and path.name[0] not in "._"}
+        assert found <= named, root
+
+
 @dataclass(frozen=True)
 class Block:
     """A block of code with the place that its first line names."""

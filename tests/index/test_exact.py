@@ -1,5 +1,7 @@
 """Top passages over views equal the plain formula: max over a passage's views, ties to the smaller id."""
 
+import tracemalloc
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -222,6 +224,22 @@ def test_ties_at_the_last_place_go_to_the_smaller_id_however_many_tie():
     views = np.ones((1000, 2), np.float32)
     top = top_passages(views, np.arange(1000), tie_order(pa.array(ids)), np.ones((2, 2), np.float32), 3)
     assert [[row[0] for row in ranking] for ranking in as_rows(top, ids)] == [["0", "1", "10"]] * 2
+
+
+def test_equal_passages_with_short_views_take_little_memory():
+    """Every product of a block may be among the best, and a block holds many short views."""
+    dim, passages, rng = 16, 10_000, np.random.default_rng(0)
+    view = rng.normal(size=dim)
+    queries = (view + 0.1 * rng.normal(size=(512, dim))).astype(np.float32)
+    tracemalloc.start()
+    try:
+        views = np.tile(view.astype(np.float16), (passages, 1))
+        top = top_passages(views, np.arange(passages), np.arange(passages), queries, 10)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (top.passages == np.arange(10)).all()
+    assert peak < 500e6
 
 
 def test_fewer_passages_than_asked_are_padded_and_never_wrap_round():

@@ -4,7 +4,7 @@ import jsonschema
 import pytest
 
 from multiview.config import Pod
-from tests.fixtures.cluster import SCHEMA
+from tests.fixtures.cluster_api import SCHEMA
 from tests.fixtures.manifest_schemas import SCHEMAS, validate
 from tests.manifests.apis import POD, altered, objects
 

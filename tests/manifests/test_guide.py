@@ -42,9 +42,12 @@ def test_what_is_applied_is_there():
     assert set(applied) <= set(BUILT)
     for profile in re.findall(r"MULTIVIEW_PROFILES=(\S+)", GUIDE):
         assert (ROOT / profile).is_file()
-    for row in re.findall(r"^\| `([^|]+)` \|", README, re.M):
-        for folder in row.split("`, `"):
-            assert (MANIFESTS / folder).is_dir(), folder
+    rows = re.findall(r"^\| `([^|]+)` \|", README, re.M)
+    folders = {folder for row in rows for folder in row.split("`, `")}
+    for folder in folders:
+        assert (MANIFESTS / folder).is_dir(), folder
+    there = {path.name for path in MANIFESTS.iterdir() if path.is_dir()}
+    assert there == {folder.partition("/")[0] for folder in folders}
 
 
 def test_what_is_waited_for_and_forwarded_is_there():

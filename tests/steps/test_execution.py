@@ -203,3 +203,43 @@ def test_outputs_that_garbage_collection_takes_as_they_are_found_are_made_again(
     )
     assert read_state(store, "run", "again") == reporter.state
     assert reporter.state.status == "done" and reporter.state.attempt == after["counts"].data
+
+
+FORWARDS_OWN = replace(
+    COUNT, run="tests.fixtures.counting_step:forward_own", forwards=("corpus",), reads_store=True
+)
+
+
+def collect_forwarded(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Lets what `FORWARDS_OWN` forwards be collected when it has written so, the first `times` times."""
+    finish, left = StepReporter.finish, iter(range(times))
+
+    def collected(
+        reporter: StepReporter, status: Status, attempt: str, outputs: Mapping[str, Reference]
+    ) -> None:
+        finish(reporter, status, attempt, outputs)
+        if next(left, None) is not None:
+            garbage.remove(reporter.store, Garbage("passages", "passages/own", 0))
+
+    monkeypatch.setattr(StepReporter, "finish", collected)
+
+
+def test_a_step_whose_forwarded_artifact_is_collected_while_it_works_is_done_once_more(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect_forwarded(monkeypatch, times=1)
+    _, reporter = run(FORWARDS_OWN, store, "one two")
+    own = read_record(store, "passages", "own")
+    assert own is not None and reporter.state.outputs["corpus"] == Reference.to(store, own)
+    assert (reporter.state.status, CALLS) == ("done", 2 * ["one two"])
+
+
+def test_a_step_whose_forwarded_artifact_is_collected_every_time_names_gc(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collect_forwarded(monkeypatch, times=2)
+    with pytest.raises(
+        InputError, match="^step count: multiview gc collected what it forwards: run it again"
+    ):
+        run(FORWARDS_OWN, store, "one two")
+    assert CALLS == 2 * ["one two"]

@@ -21,10 +21,10 @@ BLOCK_BYTES = 4 << 20
 """Size of the block of views in float32 that is multiplied at once. Only speed depends on it."""
 
 SCORES_BYTES = 4 << 20
-"""Size of the products that are ranked at once, of few questions. Only speed depends on it."""
+"""Size of the products that are ranked at once. Speed depends on it, and memory: each of them may be proposed."""
 
 GPU_BLOCK_BYTES = 64 << 20
-"""Both sizes on a GPU."""
+"""Both sizes on a GPU, where products of a whole block are ranked at once however many they are."""
 
 
 def with_numpy(device: device) -> bool:
@@ -109,7 +109,8 @@ def blocks(
         (BLOCK_BYTES, SCORES_BYTES) if with_numpy(device) else (GPU_BLOCK_BYTES, GPU_BLOCK_BYTES)
     )
     rows_at_once = max(1, block_bytes // (4 * dim))
-    bounds = _bounds(offsets, len(views), max(rows_at_once, scores_bytes // (4 * questions)))
+    ranked_at_once = max(1 if with_numpy(device) else rows_at_once, scores_bytes // (4 * questions))
+    bounds = _bounds(offsets, len(views), ranked_at_once)
     at_once = min(max(stop - first for first, stop in pairwise(bounds)), rows_at_once)
     multiply = kernel.multiplier(at_once)
     for first, stop in pairwise(bounds):

@@ -94,23 +94,6 @@ class CrossEncoder:
             return self.model(**batch.to(self.device)).logits.float().cpu().numpy()[:, 0]
 
 
-def probabilities(
-    passage_rows: np.ndarray,
-    wanted: np.ndarray,
-    ids: pa.Array,
-    passages: Path,
-    questions: Sequence[Question],
-    settings: Config,
-    events: Events,
-) -> np.ndarray:
-    """Returns the probability [q, k] float64 that each wanted hit is a positive, by `mining.cross_encoder`; 0 elsewhere.
-
-    The arguments are those of `logits`.
-    """
-    found = logits(passage_rows, wanted, ids, passages, questions, settings, events)
-    return np.where(wanted, 1 / (1 + np.exp(-found)), 0)
-
-
 def logits(
     passage_rows: np.ndarray,
     wanted: np.ndarray,
@@ -144,6 +127,11 @@ def logits(
         result[position] = logit
         events.progress(done, total, "pairs")
     return result
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """Returns the probabilities that pairs with these logits are positives: 1 / (1 + exp(-logit))."""
+    return 1 / (1 + np.exp(-logits))
 
 
 def _load(folder: Path, dtype: torch.dtype, name: str) -> tuple[LoadedModel, JsonObject, PreTrainedTokenizer]:

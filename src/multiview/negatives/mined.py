@@ -131,13 +131,13 @@ def mine_hits(
         scores = index.passage_scores(queries, top.passages)
         reasons["margin"] = above_margin(scores, positive_scores, mining.margin, mining.relative_margin)
     if mining.cross_encoder:
-        from multiview.negatives.cross_encoder import probabilities
+        from multiview.negatives.cross_encoder import logits, probabilities
 
         remaining = filter_hits(top.passages, reasons).kept
         if mining.cross_encoder_above == 1:
             remaining = np.zeros_like(remaining)
-        judged = probabilities(top.passages, remaining, index.ids, passages, questions, settings, events)
-        reasons["cross_encoder"] = judged > mining.cross_encoder_above
+        judged = logits(top.passages, remaining, index.ids, passages, questions, settings, events)
+        reasons["cross_encoder"] = remaining & (probabilities(judged) > mining.cross_encoder_above)
     filtered = filter_hits(top.passages, reasons)
     qids = [question.qid for question in questions]
     sampled = sample_negatives(filtered.kept, qids, mining.number, mining.seed)

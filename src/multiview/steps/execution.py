@@ -22,9 +22,6 @@ from multiview.steps.runs import Status
 from multiview.steps.step import FORWARDED_FILE, Step, load_function
 from multiview.steps.work import Inputs, Work
 
-ATTEMPTS = 3
-"""Times that a step is done before it fails because what it forwards is collected each time."""
-
 
 def _read(store: Store, record: Record, file: str) -> bytes:
     """Returns the bytes of an output's file. Raises InputError if it is gone, or was altered."""
@@ -43,16 +40,11 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
     reporter.describe(work)
     found = find_outputs(work, store)
     outputs = claim_outputs(work, found, reporter) if found else {}
-    for _ in range(ATTEMPTS):
-        if outputs:
-            break
-        made = backend_for(step).make(work, reporter)
-        if step.checkpoints:
-            StoredCheckpoints(store, work.key, scratch()).clear()
-        outputs = claim_outputs(work, made, reporter, "done")
+    # Done once more, it makes what it forwards if `multiview gc` has collected that meanwhile.
+    outputs = outputs or _make_outputs(work, reporter) or _make_outputs(work, reporter)
     if not outputs:
         raise InputError(
-            f"step {step.name}: multiview gc took again and again what it needs: run it again after that"
+            f"step {step.name}: multiview gc collected what it forwards: run it again when gc is done"
         )
     return outputs
 
@@ -93,6 +85,14 @@ def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> di
     """
     references = {kind: Reference.to(store, record) for kind, record in outputs.items()}
     return references | (_forwarded(store, step, outputs[step.outputs[0]]) if step.forwards else {})
+
+
+def _make_outputs(work: Work, reporter: StepReporter) -> dict[str, Record]:
+    """Does the work; returns the records of its outputs by kind, or none if what it forwards was collected meanwhile."""
+    made = backend_for(work.step).make(work, reporter)
+    if work.step.checkpoints:
+        StoredCheckpoints(reporter.store, work.key, scratch()).clear()
+    return claim_outputs(work, made, reporter, "done")
 
 
 def _still_holds(store: Store, step: Step, outputs: Mapping[str, Record]) -> bool:

@@ -1,79 +1,18 @@
 """The user's files: what is read, and what the message says when it cannot be."""
 
 import gzip
-import hashlib
 import json
 import os
 import tracemalloc
-from pathlib import Path
 
-import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from multiview.data.questions import Question
-from multiview.data.reading.readers import passage_tables, questions_of
-from multiview.data.reading.sources import expand_source, expand_sources, fingerprints
+from multiview.data.reading.readers import passage_tables
 from multiview.errors import InputError
-
-CONTEXT = "Élan is a word. So is Zürich."
-SQUAD = {
-    "version": "1.1",
-    "data": [
-        {
-            "title": "Some_Words",
-            "paragraphs": [
-                {
-                    "context": CONTEXT,
-                    "qas": [
-                        {
-                            "id": "q1",
-                            "question": "What is a word? ",
-                            "answers": [
-                                {"text": "Élan", "answer_start": 0},
-                                {"text": "Zürich", "answer_start": 22},
-                            ],
-                        }
-                    ],
-                }
-            ],
-        }
-    ],
-}
-SQUAD_ID = "sq-" + hashlib.sha1(CONTEXT.encode()).hexdigest()[:14]
-
-
-def jsonl(path: Path, *rows: dict) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
-def parquet(path: Path, **columns) -> str:
-    pq.write_table(pa.table(columns), path)
-    return str(path)
-
-
-def passages(file: str, **more) -> list[dict]:
-    return [row for table in passage_tables(file, **more) for row in table.to_pylist()]
-
-
-def questions(file: str, **more) -> list[Question]:
-    return [question for _, question in questions_of([file], **more)]
-
-
-# --- formats ---
-
-
-@pytest.mark.parametrize("compressed", [False, True])
-def test_squad(tmp_path, compressed):
-    text = json.dumps(SQUAD)
-    file = tmp_path / ("train.json.gz" if compressed else "train.json")
-    file.write_bytes(gzip.compress(text.encode()) if compressed else text.encode())
-    assert passages(str(file)) == [{"id": SQUAD_ID, "title": "Some Words", "text": CONTEXT}]
-    assert questions(str(file)) == [
-        Question("q1", "What is a word?", ("Élan", "Zürich"), (0, 22), (SQUAD_ID,))
-    ]
+from tests.fixtures.format_files import SQUAD, jsonl, parquet, passages, questions
 
 
 def test_parquet_columns_by_our_names_others_carried_through(tmp_path):
@@ -115,55 +54,6 @@ def test_tables_hold_a_thousand_rows_at_most(tmp_path):
     assert [t.num_rows for t in passage_tables(jsonl(tmp_path / "p.jsonl", *rows))] == sizes
     file = parquet(tmp_path / "p.parquet", id=[str(i) for i in range(2500)], text=["x"] * 2500)
     assert [t.num_rows for t in passage_tables(file)] == sizes
-
-
-def test_any_fsspec_url_is_read():
-    with fsspec.open("memory://corpus/p.jsonl", "w") as file:
-        file.write('{"id": "a", "text": "x"}\n')  # type: ignore[attr-defined]
-    assert expand_source("memory://corpus", "corpus") == ["memory:///corpus/p.jsonl"]
-    assert passages("memory:///corpus/p.jsonl") == [{"id": "a", "title": "", "text": "x"}]
-    (before,) = fingerprints(expand_source("memory://corpus", "corpus"))
-    with fsspec.open("memory://corpus/p.jsonl", "w") as file:
-        file.write('{"id": "a", "text": "other"}\n')  # type: ignore[attr-defined]
-    assert fingerprints(expand_source("memory://corpus", "corpus")) != [before]
-
-
-# --- sources ---
-
-
-def test_a_source_is_a_file_a_folder_or_a_pattern_with_variables(tmp_path, monkeypatch):
-    for name in ("b.jsonl", "a.parquet", "README.md", ".hidden.jsonl"):
-        (tmp_path / name).touch()
-    (tmp_path / "deeper.jsonl").mkdir()
-    monkeypatch.setenv("SOME_DATA", str(tmp_path))
-    a, b = str(tmp_path / "a.parquet"), str(tmp_path / "b.jsonl")
-    assert expand_source("${SOME_DATA}", "corpus") == [a, b]
-    assert expand_source("${SOME_DATA}/b.jsonl", "corpus") == [b]
-    assert expand_source(str(tmp_path / "*.jsonl"), "corpus") == [b]
-    assert expand_sources([b, str(tmp_path)], "corpus") == [b, a]
-
-
-def test_sources_that_are_not_there(tmp_path, monkeypatch):
-    monkeypatch.delenv("SOME_DATA", raising=False)
-    with pytest.raises(InputError, match="SOME_DATA is not set"):
-        expand_source("${SOME_DATA}/x.json", "corpus")
-    with pytest.raises(InputError, match="nowhere://x"):
-        expand_source("nowhere://x", "corpus")
-    with pytest.raises(InputError, match=r"x\.json: no such file"):
-        expand_source(str(tmp_path / "x.json"), "corpus")
-    with pytest.raises(InputError, match="no files there"):
-        expand_source(str(tmp_path), "corpus")
-    with pytest.raises(InputError, match="no files there"):
-        expand_source(str(tmp_path / "*.json"), "corpus")
-
-
-def test_a_fingerprint_is_of_content_and_name(tmp_path):
-    (tmp_path / "a.json").write_bytes(b"content")
-    digest = hashlib.sha256(b"content").hexdigest()
-    assert fingerprints(expand_source(str(tmp_path), "corpus")) == [{"name": "a.json", "sha256": digest}]
-
-
-# --- what is wrong with a file ---
 
 
 def test_what_is_no_file_of_its_format(tmp_path):
@@ -222,41 +112,6 @@ def test_rows_of_passages_that_cannot_be(tmp_path):
     file = parquet(tmp_path / "l.parquet", id=["a"], text=[["x"]])
     with pytest.raises(InputError, match=r"column 'text' is list"):
         passages(file)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"answers": []}, r"row 2 \(question 2\): no answer"),
-        ({"answers": None}, "no answer"),
-        ({"answers": [" "]}, "no answer"),
-        ({"answers": {"text": ["x"]}}, "answers are texts"),
-        ({"positive_ids": []}, "no positive passage"),
-        ({"question": " "}, "no qid or no question"),
-        ({"qid": None}, "no qid"),
-        ({"answer_starts": [1, 2]}, "2 answer_starts for 1 answer;"),
-        ({"answer_starts": ["1"]}, "whole numbers"),
-        ({"relevance": [1, 2]}, "2 relevance for 1 positive_ids"),
-        ({"relevance": [0]}, "relevance are whole numbers above 0"),
-        ({"relevance": [1.5]}, "relevance are whole numbers above 0"),
-        ({"relevance": [True]}, "relevance are whole numbers above 0"),
-        ({"positive_ids": ["a", "a"], "relevance": [1, 2]}, "passage a has relevance 1 and 2"),
-    ],
-)
-def test_rows_of_questions_that_cannot_be(tmp_path, change, message):
-    row = {"qid": "2", "question": "Who?", "answers": ["I"], "positive_ids": ["a"], "answer_starts": [0]}
-    file = jsonl(tmp_path / "q.jsonl", {**row, "qid": "1"}, {**row, **change})
-    with pytest.raises(InputError, match=message) as error:
-        questions(file)
-    assert "q.jsonl row 2" in str(error.value)
-
-
-def test_squads_unanswerable_questions_are_refused(tmp_path):
-    squad = json.loads(json.dumps(SQUAD))
-    squad["data"][0]["paragraphs"][0]["qas"][0]["answers"] = []
-    (tmp_path / "v2.json").write_text(json.dumps(squad))
-    with pytest.raises(InputError, match=r"v2\.json row 1 \(question q1\).*SQuAD 2\.0"):
-        questions(str(tmp_path / "v2.json"))
 
 
 @pytest.mark.parametrize("group", [1000, 20_000])
@@ -322,14 +177,6 @@ def test_nan_is_missing_and_never_the_text_nan(tmp_path):
     assert [row["title"] for row in passages(numbers)] == ["", "2"]
 
 
-def test_nan_in_questions_is_missing_too(tmp_path):
-    row = {"qid": "q", "question": "x?", "answers": ["a", NAN], "positive_ids": "p", "answer_starts": NAN}
-    assert questions(jsonl(tmp_path / "q.jsonl", row)) == [Question("q", "x?", ("a",), None, ("p",))]
-    for name in ("qid", "question"):
-        with pytest.raises(InputError, match="no qid or no question"):
-            questions(jsonl(tmp_path / "n.jsonl", {**row, name: NAN}))
-
-
 @pytest.mark.parametrize("others", [[], ["a title"]])
 @pytest.mark.parametrize("value", [True, False])
 def test_a_truth_value_is_no_title_and_no_id(tmp_path, value, others):
@@ -340,24 +187,3 @@ def test_a_truth_value_is_no_title_and_no_id(tmp_path, value, others):
         ]
         with pytest.raises(InputError, match=rf"p\.jsonl.*{column}'.*(is bool, not text|differ in type)"):
             passages(jsonl(tmp_path / "p.jsonl", *rows))
-
-
-@pytest.mark.parametrize(
-    "change", [{"qid": True}, {"question": True}, {"answers": [True]}, {"positive_ids": False}]
-)
-def test_a_truth_value_is_no_text_of_a_question(tmp_path, change):
-    row = {"qid": "q", "question": "x?", "answers": ["a"], "positive_ids": "p"} | change
-    with pytest.raises(InputError, match=rf"q\.jsonl row 1.*{next(iter(change))} (is a text|are texts), not"):
-        questions(jsonl(tmp_path / "q.jsonl", row))
-
-
-@pytest.mark.parametrize(("title", "read"), [(None, ""), ("A_b", "A b")])
-def test_the_title_of_a_squad_article_may_be_missing(tmp_path, title, read):
-    (tmp_path / "s.json").write_text(json.dumps({"data": [{**SQUAD["data"][0], "title": title}]}))
-    assert passages(str(tmp_path / "s.json"))[0]["title"] == read
-
-
-def test_the_title_of_a_squad_article_is_a_text(tmp_path):
-    (tmp_path / "s.json").write_text(json.dumps({"data": [{**SQUAD["data"][0], "title": True}]}))
-    with pytest.raises(InputError, match="not SQuAD's JSON"):
-        passages(str(tmp_path / "s.json"))

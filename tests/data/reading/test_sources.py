@@ -1,23 +1,26 @@
-"""Sources over HTTP, compressed in every way, and in buckets."""
+"""Sources: files, folders and patterns, over HTTP, compressed in every way, and in buckets."""
 
 import bz2
 import gzip
+import hashlib
 import lzma
 import sys
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from multiview.data.reading.readers import passage_tables
+from multiview.data.reading.sources import expand_source, expand_sources, fingerprints
+from multiview.errors import InputError
+from tests.fixtures.format_files import passages
+from tests.fixtures.website import Quiet
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
-
-from multiview.data.reading.readers import passage_tables
-from multiview.data.reading.sources import expand_source, fingerprints
-from multiview.errors import InputError
-from tests.fixtures.website import Quiet
 
 LINES = b'{"id": "a", "text": "x"}\n' * 3
 
@@ -74,3 +77,46 @@ def test_text_files_count_where_a_folder_has_nothing_else(tmp_path):
     assert expand_source(str(tmp_path), "corpus") == [str(tmp_path / "README.txt")]
     (tmp_path / "p.jsonl").write_bytes(LINES)
     assert expand_source(str(tmp_path), "corpus") == [str(tmp_path / "p.jsonl")]
+
+
+def test_any_fsspec_url_is_read():
+    with fsspec.open("memory://corpus/p.jsonl", "w") as file:
+        file.write('{"id": "a", "text": "x"}\n')  # type: ignore[attr-defined]
+    assert expand_source("memory://corpus", "corpus") == ["memory:///corpus/p.jsonl"]
+    assert passages("memory:///corpus/p.jsonl") == [{"id": "a", "title": "", "text": "x"}]
+    (before,) = fingerprints(expand_source("memory://corpus", "corpus"))
+    with fsspec.open("memory://corpus/p.jsonl", "w") as file:
+        file.write('{"id": "a", "text": "other"}\n')  # type: ignore[attr-defined]
+    assert fingerprints(expand_source("memory://corpus", "corpus")) != [before]
+
+
+def test_a_source_is_a_file_a_folder_or_a_pattern_with_variables(tmp_path, monkeypatch):
+    for name in ("b.jsonl", "a.parquet", "README.md", ".hidden.jsonl"):
+        (tmp_path / name).touch()
+    (tmp_path / "deeper.jsonl").mkdir()
+    monkeypatch.setenv("SOME_DATA", str(tmp_path))
+    a, b = str(tmp_path / "a.parquet"), str(tmp_path / "b.jsonl")
+    assert expand_source("${SOME_DATA}", "corpus") == [a, b]
+    assert expand_source("${SOME_DATA}/b.jsonl", "corpus") == [b]
+    assert expand_source(str(tmp_path / "*.jsonl"), "corpus") == [b]
+    assert expand_sources([b, str(tmp_path)], "corpus") == [b, a]
+
+
+def test_sources_that_are_not_there(tmp_path, monkeypatch):
+    monkeypatch.delenv("SOME_DATA", raising=False)
+    with pytest.raises(InputError, match="SOME_DATA is not set"):
+        expand_source("${SOME_DATA}/x.json", "corpus")
+    with pytest.raises(InputError, match="nowhere://x"):
+        expand_source("nowhere://x", "corpus")
+    with pytest.raises(InputError, match=r"x\.json: no such file"):
+        expand_source(str(tmp_path / "x.json"), "corpus")
+    with pytest.raises(InputError, match="no files there"):
+        expand_source(str(tmp_path), "corpus")
+    with pytest.raises(InputError, match="no files there"):
+        expand_source(str(tmp_path / "*.json"), "corpus")
+
+
+def test_a_fingerprint_is_of_content_and_name(tmp_path):
+    (tmp_path / "a.json").write_bytes(b"content")
+    digest = hashlib.sha256(b"content").hexdigest()
+    assert fingerprints(expand_source(str(tmp_path), "corpus")) == [{"name": "a.json", "sha256": digest}]

@@ -1,12 +1,16 @@
 """SQuAD's JSON, read as a stream."""
 
+import gzip
+import hashlib
 import json
 
 import pytest
 
+from multiview.data.questions import Question
 from multiview.errors import InputError
-from tests.fixtures.format_files import passages, put, questions
+from tests.fixtures.format_files import CONTEXT, SQUAD, passages, put, questions
 
+SQUAD_ID = "sq-" + hashlib.sha1(CONTEXT.encode()).hexdigest()[:14]
 ARTICLE = {"title": "A_b", "paragraphs": [{"context": "One text.", "qas": []}]}
 
 
@@ -49,3 +53,34 @@ def test_a_character_of_two_escapes_is_read_wherever_a_block_ends(tmp_path, befo
 def one_paragraph(folder, text: str) -> str:
     article = {"title": "T", "paragraphs": [{"context": text, "qas": []}]}
     return put(folder / "s.json", json.dumps({"version": "1.1", "data": [article]}))
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_squad(tmp_path, compressed):
+    text = json.dumps(SQUAD)
+    file = tmp_path / ("train.json.gz" if compressed else "train.json")
+    file.write_bytes(gzip.compress(text.encode()) if compressed else text.encode())
+    assert passages(str(file)) == [{"id": SQUAD_ID, "title": "Some Words", "text": CONTEXT}]
+    assert questions(str(file)) == [
+        Question("q1", "What is a word?", ("Élan", "Zürich"), (0, 22), (SQUAD_ID,))
+    ]
+
+
+def test_squads_unanswerable_questions_are_refused(tmp_path):
+    squad = json.loads(json.dumps(SQUAD))
+    squad["data"][0]["paragraphs"][0]["qas"][0]["answers"] = []
+    (tmp_path / "v2.json").write_text(json.dumps(squad))
+    with pytest.raises(InputError, match=r"v2\.json row 1 \(question q1\).*SQuAD 2\.0"):
+        questions(str(tmp_path / "v2.json"))
+
+
+@pytest.mark.parametrize(("title", "read"), [(None, ""), ("A_b", "A b")])
+def test_the_title_of_a_squad_article_may_be_missing(tmp_path, title, read):
+    (tmp_path / "s.json").write_text(json.dumps({"data": [{**SQUAD["data"][0], "title": title}]}))
+    assert passages(str(tmp_path / "s.json"))[0]["title"] == read
+
+
+def test_the_title_of_a_squad_article_is_a_text(tmp_path):
+    (tmp_path / "s.json").write_text(json.dumps({"data": [{**SQUAD["data"][0], "title": True}]}))
+    with pytest.raises(InputError, match="not SQuAD's JSON"):
+        passages(str(tmp_path / "s.json"))

@@ -1,27 +1,19 @@
-"""Compiled pods: images, resources, timeouts, retries, and trainings on several nodes."""
+"""Compiled pods: images, resources, timeouts, retries, and what a shared cluster asks for."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
-from multiview.config.overrides import Overrides, gather, validate
+from multiview.config.overrides import gather, validate
 from multiview.errors import InputError
 from multiview.plans import PIPELINES
 from multiview.plans.request import Request
-from multiview.steps.backends.trainjob import Nodes
 from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.pods import Pods
-from tests.fixtures.compiled import GOLDEN, all_tasks, documents, tasks_of
+from tests.fixtures.compiled import GOLDEN, ON_GPU, all_tasks, compiled, documents, tasks_of
 from tests.fixtures.pod_security import driver_s_pod, violations
-from tests.fixtures.project import ROOT
-
-ON_GPU = {"train", "encode", "teach", "mine", "evaluate"}
-ON_GPU |= {"train-generator", "generate-queries", "generate-questions", "encode-with-queries", "warm-up"}
 
 
 @pytest.mark.parametrize("name", PIPELINES)
@@ -71,11 +63,6 @@ def check_tasks(ir: dict, platform: dict) -> set[str]:
     return set(tasks)
 
 
-def compiled(folder: Path, **kubeflow: object) -> tuple[dict, dict]:
-    overrides: Overrides = {"kubeflow": kubeflow}
-    return documents(compile_request(Request.make("training", overrides), folder / "training.yaml"))
-
-
 def test_pods_are_set_in_one_place(tmp_path):
     ir, platform = compiled(
         tmp_path,
@@ -122,53 +109,6 @@ def test_pods_are_set_in_one_place(tmp_path):
             "hub": ["HF_TOKEN"],
             "qdrant": ["MULTIVIEW_QDRANT_API_KEY"],
         }
-
-
-def test_a_training_on_several_nodes_knows_them_and_waits_in_a_small_pod(tmp_path):
-    """With the secrets of every other pod, and the whole of what they need to know."""
-    ir, platform = compiled(
-        tmp_path,
-        steps={"train": {"nodes": 2, "gpus": 8, "timeout_hours": 100, "retries": 7, "backoff_seconds": 5}},
-        mlflow_uri="http://mlflow:5000",
-        mlflow_secret="keys",
-        hub_secret="hub",
-        bucket_secret="keys",
-        service_account="multiview-steps",
-    )
-    container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
-    assert container["image"] == CPU_IMAGE and "accelerator" not in container["resources"]
-    assert container["resources"]["resourceMemoryLimit"] == "8Gi"
-    assert platform["exec-train"]["activeDeadlineSeconds"] == "403200", "it outlives those that it follows"
-    policy = tasks_of(ir)["train"]["retryPolicy"]
-    assert (policy["maxRetryCount"], policy["backoffDuration"]) == (7, "5s")
-    variables = {variable["name"]: variable["value"] for variable in container["env"]}
-    nodes = Nodes.model_validate_json(variables[environment.NODES])
-    assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
-    assert nodes.environment == {
-        "MLFLOW_TRACKING_URI": "http://mlflow:5000",
-        environment.MLFLOW_URI: "http://mlflow:5000",
-        environment.IMAGE: GPU_IMAGE,
-        environment.GPUS: "8",
-    }
-    assert variables[environment.IMAGE] == CPU_IMAGE and environment.GPUS not in variables
-    assert nodes.service_account == "multiview-steps"
-    assert nodes.secrets == {
-        "keys": {
-            name: name
-            for name in (
-                *("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
-                *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
-            )
-        },
-        "hub": {"HF_TOKEN": "HF_TOKEN"},
-    }
-    for step in platform.values():
-        given = {
-            s["secretName"]: {k["secretKey"]: k["envVar"] for k in s["keyToEnv"]} for s in step["secretAsEnv"]
-        }
-        assert given == nodes.secrets
-    other = ir["deploymentSpec"]["executors"]["exec-encode"]["container"]
-    assert environment.NODES not in {variable["name"] for variable in other["env"]}
 
 
 SHARED = {
@@ -239,32 +179,6 @@ def test_a_condition_on_nodes_is_one_of_kubernetes(condition, line):
         validate({"kubeflow": {"cpu": {"node_affinity": [condition]}}})
 
 
-def test_a_training_on_several_nodes_is_queued_once(tmp_path):
-    """As its TrainJob: the pod that follows it holds no place in the queue."""
-    ir, platform = compiled(
-        tmp_path, queue="gpus", steps={"train": {"nodes": 2, "priority_class": "high", "scratch": "1Ti"}}
-    )
-    container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
-    variables = {variable["name"]: variable["value"] for variable in container["env"]}
-    nodes = Nodes.model_validate_json(variables[environment.NODES])
-    assert (nodes.queue, nodes.pod.priority_class, nodes.pod.scratch) == ("gpus", "high", "1Ti")
-    assert not {"podMetadata", "genericEphemeralVolume"} & set(platform["exec-train"])
-
-
-@pytest.mark.parametrize("executor", ["exec-open-run", "exec-close-run"])
-def test_the_first_and_the_last_pod_know_of_trainings_on_several_nodes(tmp_path, executor):
-    """So that the first looks for Kubeflow Trainer, and the last deletes what a cancelled run leaves of them. A run
-    without such a step, as this one without a warm-up, needs neither."""
-    for steps, told in (({"train": {"nodes": 3}}, True), ({"warm-up": {"nodes": 3}}, False), ({}, False)):
-        ir, platform = compiled(tmp_path, steps=steps, queue="gpus")
-        container = ir["deploymentSpec"]["executors"][executor]["container"]
-        variables = {variable["name"]: variable["value"] for variable in container["env"]}
-        assert (environment.NODES in variables) == told
-        if told:
-            assert Nodes.model_validate_json(variables[environment.NODES]).pod.nodes == 3
-        assert "podMetadata" not in platform[executor]
-
-
 def test_the_first_pod_is_not_retried_unless_asked_for(tmp_path):
     """A typo in the UI would take three pods and minutes; what it does takes seconds, and the same command does it again."""
     for steps, retries in (({}, None), ({"open-run": {"retries": 1}}, 1)):
@@ -280,65 +194,6 @@ def test_pods_are_of_the_pod_security_level_restricted(tmp_path):
             assert found == ([] if restricted else ["main: runAsNonRoot"]), name
 
 
-def test_an_index_that_is_built_on_a_gpu_is_so_in_the_gpu_image(tmp_path):
-    overrides: Overrides = {
-        "index": {"device": "cuda", "kind": "compact"},
-        "kubeflow": {"steps": {"index": {"gpus": 1}}},
-    }
-    ir, _ = documents(compile_request(Request.make("training", overrides), tmp_path / "training.yaml"))
-    container = ir["deploymentSpec"]["executors"]["exec-index"]["container"]
-    variables = {variable["name"]: variable["value"] for variable in container["env"]}
-    assert container["image"] == variables[environment.IMAGE] == GPU_IMAGE
-    assert variables[environment.GPUS] == container["resources"]["accelerator"]["resourceCount"] == "1"
-
-
-@pytest.mark.parametrize("step", ["index", "split", "bm25-negatives", "open-run", "close-run"])
-def test_no_gpu_is_paid_for_that_a_step_leaves_idle(tmp_path, step):
-    with pytest.raises(InputError, match="would be idle" if step == "index" else f": {step} uses no GPU"):
-        compiled(tmp_path, steps={step: {"gpus": 1}})
-
-
-@pytest.mark.parametrize(
-    ("pod", "seen"),
-    [
-        ({"gpus": 4}, 4),
-        ({"gpus": 2, "gpu_type": "amd.com/gpu"}, 2),
-        ({"gpus": 2, "gpu_type": "nvidia.com/mig-1g.10gb"}, 1),
-    ],
-)
-def test_a_pod_knows_how_many_gpus_torch_must_see(tmp_path, pod, seen):
-    ir, _ = compiled(tmp_path, steps={"train": pod})
-    for step, expected in (("train", str(seen)), ("encode", "1"), ("index", None)):
-        container = ir["deploymentSpec"]["executors"][f"exec-{step}"]["container"]
-        variables = {variable["name"]: variable["value"] for variable in container["env"]}
-        assert variables.get("MULTIVIEW_GPUS") == expected
-
-
-def test_a_step_that_uses_one_gpu_has_one_however_many_trainings_have(tmp_path):
-    ir, _ = compiled(tmp_path, gpu={"gpus": 4})
-    count = {
-        name: executor["container"]["resources"].get("accelerator", {}).get("resourceCount")
-        for name, executor in ir["deploymentSpec"]["executors"].items()
-    }
-    assert {name: count[f"exec-{name}"] for name in ("train", "encode", "mine", "evaluate", "index")} == {
-        "train": "4",
-        "encode": "1",
-        "mine": "1",
-        "evaluate": "1",
-        "index": None,
-    }
-
-
-def test_a_cpu_for_encoding_wants_pods_without_a_gpu(tmp_path):
-    request = Request.from_settings(
-        "training",
-        None,
-        ["encode.device=cpu", "kubeflow.steps={encode: {gpus: 0}, mine: {gpus: 0}, evaluate: {gpus: 0}}"],
-    )
-    ir, _ = documents(compile_request(request, tmp_path / "training.yaml"))
-    assert ir["deploymentSpec"]["executors"]["exec-encode"]["container"]["image"] == CPU_IMAGE
-
-
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_loop_is_displayed_by_its_key(name):
     """KFP before 2.16 knows a loop's execution by the name that it displays, and looks for its outputs by the key."""
@@ -351,22 +206,6 @@ def test_a_loop_is_displayed_by_its_key(name):
 def test_a_loop_s_parallelism_is_unlimited_unless_set():
     ir, _ = documents(GOLDEN / "training.yaml")
     assert not any("iteratorPolicy" in task for task in all_tasks(ir).values())
-
-
-GPUS = """
-import json
-from multiview.config import Config
-from multiview.steps.table import STEPS
-from pipelines.kubeflow.pods import Pods
-pods = Pods(Config())
-print(json.dumps([step for step in STEPS if pods.pod(step).gpus]))
-"""
-
-
-def test_which_pods_have_a_gpu_hangs_on_no_import():
-    """A fresh process, in which nothing has been compiled, gives the same steps a GPU."""
-    done = subprocess.run([sys.executable, "-c", GPUS], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert set(json.loads(done.stdout)) == ON_GPU
 
 
 @pytest.mark.parametrize(

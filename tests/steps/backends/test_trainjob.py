@@ -12,7 +12,7 @@ from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.steps.backends.trainjob import Task, job_name, nodes_here, train_job
 from multiview.steps.table import STEPS
-from tests.fixtures.cluster import SCHEMA
+from tests.fixtures.cluster_api import SCHEMA
 from tests.fixtures.pod_security import violations
 from tests.fixtures.training_jobs import TASK, nodes
 

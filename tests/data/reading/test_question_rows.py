@@ -1,0 +1,53 @@
+"""Rows of questions: what they may hold, and what the message says when they cannot be."""
+
+import pytest
+
+from multiview.data.questions import Question
+from multiview.errors import InputError
+from tests.fixtures.format_files import jsonl, questions
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"answers": []}, r"row 2 \(question 2\): no answer"),
+        ({"answers": None}, "no answer"),
+        ({"answers": [" "]}, "no answer"),
+        ({"answers": {"text": ["x"]}}, "answers are texts"),
+        ({"positive_ids": []}, "no positive passage"),
+        ({"question": " "}, "no qid or no question"),
+        ({"qid": None}, "no qid"),
+        ({"answer_starts": [1, 2]}, "2 answer_starts for 1 answer;"),
+        ({"answer_starts": ["1"]}, "whole numbers"),
+        ({"relevance": [1, 2]}, "2 relevance for 1 positive_ids"),
+        ({"relevance": [0]}, "relevance are whole numbers above 0"),
+        ({"relevance": [1.5]}, "relevance are whole numbers above 0"),
+        ({"relevance": [True]}, "relevance are whole numbers above 0"),
+        ({"positive_ids": ["a", "a"], "relevance": [1, 2]}, "passage a has relevance 1 and 2"),
+    ],
+)
+def test_rows_of_questions_that_cannot_be(tmp_path, change, message):
+    row = {"qid": "2", "question": "Who?", "answers": ["I"], "positive_ids": ["a"], "answer_starts": [0]}
+    file = jsonl(tmp_path / "q.jsonl", {**row, "qid": "1"}, {**row, **change})
+    with pytest.raises(InputError, match=message) as error:
+        questions(file)
+    assert "q.jsonl row 2" in str(error.value)
+
+
+def test_nan_in_questions_is_missing_too(tmp_path):
+    row = {"qid": "q", "question": "x?", "answers": ["a", NAN], "positive_ids": "p", "answer_starts": NAN}
+    assert questions(jsonl(tmp_path / "q.jsonl", row)) == [Question("q", "x?", ("a",), None, ("p",))]
+    for name in ("qid", "question"):
+        with pytest.raises(InputError, match="no qid or no question"):
+            questions(jsonl(tmp_path / "n.jsonl", {**row, name: NAN}))
+
+
+@pytest.mark.parametrize(
+    "change", [{"qid": True}, {"question": True}, {"answers": [True]}, {"positive_ids": False}]
+)
+def test_a_truth_value_is_no_text_of_a_question(tmp_path, change):
+    row = {"qid": "q", "question": "x?", "answers": ["a"], "positive_ids": "p"} | change
+    with pytest.raises(InputError, match=rf"q\.jsonl row 1.*{next(iter(change))} (is a text|are texts), not"):
+        questions(jsonl(tmp_path / "q.jsonl", row))

@@ -1,0 +1,71 @@
+"""Answers that are not at their offset any more, as the split step finds or loses them."""
+
+import pytest
+
+from multiview.config import Corpus, Questions
+from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, write
+
+
+@pytest.mark.parametrize("shift", [1, -1, 1000, -100])
+def test_an_answer_that_moved_is_found_again_at_its_nearest_place(tmp_path, files, shift):
+    """As after an edit of its passage. Nothing changes for the other questions."""
+    rows = question_rows("t", 40, 20)
+    start = rows[2]["answer_starts"][0]
+    rows[2]["answer_starts"][0] += shift
+    usual = Done(tmp_path / "usual", *settings(files))
+    files.train = write(tmp_path / "t.jsonl", rows)
+    done = Done(tmp_path / "moved", *settings(files))
+    assert done.train == usual.train and done.train[2].answer_starts == (start,)
+    assert done.events.facts["moved_answers"] == 1
+    (warning,) = done.events.warnings
+    assert warning.startswith("1 answer not at the offset, found again in the passage, the first: ")
+    assert f"question t2: answer 'word2' should stand at {start + shift} of passage p2" in warning
+
+
+@pytest.mark.parametrize(
+    ("stood", "expected"), [(0, 0), (4, 6), (1, 0), (5, 6), (99, 12), (-3, 0), (8, 6), (11, 12)]
+)
+def test_of_several_occurrences_the_nearest_counts(tmp_path, stood, expected):
+    corpus = write(
+        tmp_path / "c.jsonl", [{"id": "a", "text": "Paris Paris Paris."}, {"id": "b", "text": "b"}]
+    )
+    rows = [
+        {"qid": "q", "question": "?", "answers": ["Paris"], "answer_starts": [stood], "positive_ids": ["a"]},
+        {"qid": "r", "question": "?", "answers": ["b"], "answer_starts": [0], "positive_ids": ["b"]},
+    ]
+    asked = write(tmp_path / "q.jsonl", rows)
+    done = Done(
+        tmp_path / "out", Corpus(source=(corpus,), shards=1), Questions(source=(asked,), dev_source=(asked,))
+    )
+    assert done.train[0].answer_starts == (expected,)
+
+
+def test_questions_whose_answers_were_edited_away_are_left_out_counted_and_said(tmp_path, files):
+    """A nightly refresh goes on after an edit of a gold passage; past a share it is an error (test_split_errors.py)."""
+    passages = passage_rows(25)
+    passages[3]["text"] = "Passage 3 was edited. Nothing is left."
+    passages[4]["text"] = f"A new first sentence. {passages[4]['text']}"
+    files.corpus = write(tmp_path / "edited.jsonl", passages)
+    done = Done(tmp_path / "out", *settings(files, max_missing_gold=0.1))
+    about = [q for q in done.train if q.positive_ids == ("p3",)]
+    assert not about and len(done.train) == 38 and len(done.dev) == 9
+    assert done.events.facts["questions_with_lost_answers"] == 3
+    assert done.events.facts["moved_answers"] == 3
+    lost, moved = done.events.warnings
+    assert lost.startswith(
+        "3 questions left out: the gold passage holds the answer no more, the first: question t3"
+    )
+    assert moved.startswith("3 answers not at the offset")
+    texts = {passage.id: passage.text for passage in done.passages}
+    for question in (*done.train, *done.dev):
+        for answer, start in zip(question.answers, question.answer_starts or (), strict=True):
+            assert texts[question.positive_ids[0]].startswith(answer, start)
+
+
+def test_of_several_answers_those_that_the_passage_still_holds_are_kept(tmp_path, files):
+    rows = question_rows("t", 40, 20)
+    rows[1] |= {"answers": ["gone", "word1", "Passage"], "answer_starts": [0, 3, 0]}
+    files.train = write(tmp_path / "t.jsonl", rows)
+    question = Done(tmp_path / "out", *settings(files)).train[1]
+    assert question.answers == ("word1", "Passage")
+    assert question.answer_starts == (question_rows("t", 40, 20)[1]["answer_starts"][0], 0)

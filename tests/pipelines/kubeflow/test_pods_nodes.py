@@ -1,0 +1,81 @@
+"""Compiled pods of trainings on several nodes."""
+
+import pytest
+
+from components import CPU_IMAGE, GPU_IMAGE
+from multiview import environment
+from multiview.steps.backends.trainjob import Nodes
+from tests.fixtures.compiled import compiled, tasks_of
+
+
+def test_a_training_on_several_nodes_knows_them_and_waits_in_a_small_pod(tmp_path):
+    """With the secrets of every other pod, and the whole of what they need to know."""
+    ir, platform = compiled(
+        tmp_path,
+        steps={"train": {"nodes": 2, "gpus": 8, "timeout_hours": 100, "retries": 7, "backoff_seconds": 5}},
+        mlflow_uri="http://mlflow:5000",
+        mlflow_secret="keys",
+        hub_secret="hub",
+        bucket_secret="keys",
+        service_account="multiview-steps",
+    )
+    container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
+    assert container["image"] == CPU_IMAGE and "accelerator" not in container["resources"]
+    assert container["resources"]["resourceMemoryLimit"] == "8Gi"
+    assert platform["exec-train"]["activeDeadlineSeconds"] == "403200", "it outlives those that it follows"
+    policy = tasks_of(ir)["train"]["retryPolicy"]
+    assert (policy["maxRetryCount"], policy["backoffDuration"]) == (7, "5s")
+    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+    nodes = Nodes.model_validate_json(variables[environment.NODES])
+    assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
+    assert nodes.environment == {
+        "MLFLOW_TRACKING_URI": "http://mlflow:5000",
+        environment.MLFLOW_URI: "http://mlflow:5000",
+        environment.IMAGE: GPU_IMAGE,
+        environment.GPUS: "8",
+    }
+    assert variables[environment.IMAGE] == CPU_IMAGE and environment.GPUS not in variables
+    assert nodes.service_account == "multiview-steps"
+    assert nodes.secrets == {
+        "keys": {
+            name: name
+            for name in (
+                *("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
+                *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+            )
+        },
+        "hub": {"HF_TOKEN": "HF_TOKEN"},
+    }
+    for step in platform.values():
+        given = {
+            s["secretName"]: {k["secretKey"]: k["envVar"] for k in s["keyToEnv"]} for s in step["secretAsEnv"]
+        }
+        assert given == nodes.secrets
+    other = ir["deploymentSpec"]["executors"]["exec-encode"]["container"]
+    assert environment.NODES not in {variable["name"] for variable in other["env"]}
+
+
+def test_a_training_on_several_nodes_is_queued_once(tmp_path):
+    """As its TrainJob: the pod that follows it holds no place in the queue."""
+    ir, platform = compiled(
+        tmp_path, queue="gpus", steps={"train": {"nodes": 2, "priority_class": "high", "scratch": "1Ti"}}
+    )
+    container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
+    variables = {variable["name"]: variable["value"] for variable in container["env"]}
+    nodes = Nodes.model_validate_json(variables[environment.NODES])
+    assert (nodes.queue, nodes.pod.priority_class, nodes.pod.scratch) == ("gpus", "high", "1Ti")
+    assert not {"podMetadata", "genericEphemeralVolume"} & set(platform["exec-train"])
+
+
+@pytest.mark.parametrize("executor", ["exec-open-run", "exec-close-run"])
+def test_the_first_and_the_last_pod_know_of_trainings_on_several_nodes(tmp_path, executor):
+    """So that the first looks for Kubeflow Trainer, and the last deletes what a cancelled run leaves of them. A run
+    without such a step, as this one without a warm-up, needs neither."""
+    for steps, told in (({"train": {"nodes": 3}}, True), ({"warm-up": {"nodes": 3}}, False), ({}, False)):
+        ir, platform = compiled(tmp_path, steps=steps, queue="gpus")
+        container = ir["deploymentSpec"]["executors"][executor]["container"]
+        variables = {variable["name"]: variable["value"] for variable in container["env"]}
+        assert (environment.NODES in variables) == told
+        if told:
+            assert Nodes.model_validate_json(variables[environment.NODES]).pod.nodes == 3
+        assert "podMetadata" not in platform[executor]
