@@ -215,8 +215,8 @@ class QuestionAnswers:
 
     def __init__(self, answers: Iterable[Sequence[str]], mode: Mode = "string") -> None:
         """`answers` has the answers of each question. Raises InputError for an invalid pattern."""
-        answers = list(answers)
-        self._answers, self._mode = answers, mode
+        answers = self._answers = list(answers)
+        self._mode: Mode = mode
         self._patterns: list[list[regex.Pattern[str]]] | None = None
         self._needles: list[Needle] = []
         """The needles of all questions, one question after another."""

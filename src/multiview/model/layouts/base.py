@@ -107,8 +107,6 @@ class Layout(ABC):
     """Whether views represent parts of the text, so that one of them can hold the answer."""
     reads_queries: ClassVar[bool] = False
     """Whether a passage is read together with queries: the question in training, otherwise generated queries."""
-    whole_sentences: bool = False
-    """Whether each sentence of a passage lies in the span of a view."""
     marks_snippets: ClassVar[bool] = False
     """Whether each viewer token, if there are any, is followed by the snippet that it represents."""
 
@@ -153,6 +151,11 @@ class Layout(ABC):
     @abstractmethod
     def max_views(self) -> int:
         """Maximum number of views per sequence."""
+
+    @property
+    def whole_sentences(self) -> bool:
+        """Whether each sentence of a passage lies in the span of a view."""
+        return False
 
     @abstractmethod
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
