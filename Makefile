@@ -118,7 +118,6 @@ lint: setup $(PROTOCOLS) $(APIS)
 	only what is kept of it was checked: neither kustomize nor kubectl is on the PATH" >&2
 	$(BIN)/hadolint images/*/Dockerfile
 	$(BIN)/python images/audit.py
-	$(BIN)/python images/audit.py
 
 format: setup
 	$(BIN)/ruff check --fix src pipelines components images tests benchmarks

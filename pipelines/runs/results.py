@@ -70,7 +70,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
         champion = promotion["champion"] if promotion else None
         index = champion["index"]["address"] if champion else indexes[-1]
         words = shlex.quote(question or "a question")
-        console.print(f"Ask it:       {_command('multiview')} search {words} --index {index}")
+        console.print(f"Ask it:       {_command('multiview')} search {words} --index {shlex.quote(index)}")
         console.print(f"Serve it:     {_command('multiview')} serve {_served(index, follow=bool(champion))}")
     if indexes and not promotion:
         run = f"{_command('python')} -m pipelines run comparison"
@@ -309,7 +309,7 @@ def _input(state: StepState, name: str) -> Path:
 
 def _served(index: str, follow: bool) -> str:
     """The options of a server of an index, which with `follow` is the champion's: the server follows the next ones."""
-    return f"--store {shlex.quote(split_address(index)[0])}" if follow else f"--index {index}"
+    return f"--store {shlex.quote(split_address(index)[0])}" if follow else f"--index {shlex.quote(index)}"
 
 
 def _command(name: str) -> str:

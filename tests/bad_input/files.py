@@ -199,12 +199,23 @@ CASES = {
     ),
     "a relevance too many": questions(row(relevance=[1, 2]), "row 1", "2 relevance for 1 positive_ids"),
     "a negative relevance": questions(row(relevance=[-1]), "row 1", "whole numbers above 0"),
+    "a relevance beyond 32 bits": questions(
+        row(relevance=[3_000_000_000]), "row 1", "relevance", "2,147,483,647"
+    ),
     "a relevance of words": questions(row(relevance=["much"]), "row 1", "whole numbers above 0"),
     "answers that are empty": answered(row(answers=["", " "]), "row 1", "no answer"),
     "answers that nobody sees": answered(row(answers=["\u200b"]), "row 1", "no answer"),
     "answers that are objects": answered(row(answers=[{"text": "Rome"}]), "row 1", "answers"),
     "offsets that are words": answered(
         row(answers=["Rome"], answer_starts=["there"]), "row 1", "answer_starts"
+    ),
+    "an offset beyond 32 bits": answered(
+        row(answers=["Rome"], answer_starts=[99_999_999_999]), "row 1", "answer_starts", "2,147,483,647"
+    ),
+    "an offset beyond 32 bits, without a gold passage": answered(
+        '{"qid": "q1", "question": "Where?", "answers": ["Rome"], "answer_starts": [-99999999999]}\n',
+        "row 1",
+        "answer_starts",
     ),
     "an offset too many": answered(row(answers=["Rome"], answer_starts=[16, 2]), "row 1", "answer_starts"),
     "a qid twice": questions(row() + row(question="Who?"), "q1"),
@@ -228,6 +239,7 @@ CASES = {
     ),
     "judgements of other digits": judged("q1 0 p1 1\nq2 0 p1 ²\n", "line 2", "not a judgement"),
     "judgements of 400 digits": judged(f"q1 0 p1 1\nq1 0 p1 {'9' * 400}\n", "line 2", "not a judgement"),
+    "judgements beyond 32 bits": judged("q1 0 p1 1\nq1 0 p1 3000000000\n", "line 2", "not a judgement"),
     "judgements of one cell": judged("q1 0 p1 1\nq2\n", "line 2", "not a judgement"),
     "judgements that are not UTF-8": judged(b"q1 0 p1 1\nq\xff 0 p1 1\n", "line 2", "not UTF-8"),
     "offsets of 5,000 digits": answered(

@@ -106,6 +106,22 @@ BOTH = {
         "run training --set train.batch_size=true",
         "train.batch_size: expected a value of another",
     ),
+    "a truth value among numbers": (
+        "run training --set evaluation.at=[1, true]",
+        "evaluation.at: expected a value of another",
+    ),
+    "a truth value for a drop": (
+        "run training --set gate.drops={accuracy_at_20: true}",
+        "gate.drops: expected a value of another",
+    ),
+    "a seed that NumPy does not take": (
+        "run training --set comparison.seed=-1",
+        "comparison.seed: input should be greater than or equal to 0",
+    ),
+    "a seed that faiss does not take": (
+        "run training --set index.seed=3000000000",
+        "index.seed: input should be less than 2147483648",
+    ),
     "a negative k1": ("run training --set bm25.k1=-5", "bm25.k1: input should be greater than or equal to 0"),
     "b above one": ("run training --set bm25.b=2", "bm25.b: input should be less than or equal to 1"),
     "a key given twice": ("run training --set corpus.columns={id: a, id: b}", "'id' is given twice"),

@@ -294,10 +294,19 @@ def test_what_matched_may_be_the_title_or_nothing():
 
 
 def test_json_is_one_line_whatever_the_columns_hold():
-    columns = {"day": date(2020, 1, 2), "n": 3, "x": float("nan")}
+    nan = float("nan")
+    columns = {
+        "day": date(2020, 1, 2),
+        "n": 3,
+        "x": nan,
+        "list": [0.5, nan],
+        "struct": {"a": [nan], "b": "c"},
+    }
     line = as_json(answer("ä\n", [hit("a\u2028b\n", (0, 1), columns=columns)], True))
     assert len(line.splitlines()) == 1
-    assert json.loads(line)["hits"][0]["columns"] == {"day": "2020-01-02", "n": 3, "x": None}
+    shown_columns = json.loads(line)["hits"][0]["columns"]
+    nested = {"list": [0.5, None], "struct": {"a": [None], "b": "c"}}
+    assert shown_columns == {"day": "2020-01-02", "n": 3, "x": None, **nested}
     assert json.loads(line)["question"] == "ä\n"
 
 

@@ -1,6 +1,7 @@
 """Sentences, words and terms of Chinese, Japanese and Korean."""
 
 import re
+import time
 import unicodedata
 from itertools import pairwise
 
@@ -51,6 +52,16 @@ def test_each_character_that_is_no_space_belongs_to_one_word(text, language):
     assert len(spans) == cjk.count_words(text, language)
     assert all(stop <= start for (_, stop), (start, _) in pairwise(spans))
     assert "".join(text[start:stop] for start, stop in spans) == re.sub(r"\s+", "", text)
+
+
+@pytest.mark.parametrize("marks", ["!", "。", "（", "!)", "?!.", "」と"])
+def test_long_runs_of_punctuation_take_no_more_than_their_share_of_time(marks):
+    """A run of 40,000 marks took half a minute and more, and one of a million hours."""
+    text = "東京" + 40_000 * marks + "」と"
+    begun = time.process_time()
+    assert "".join(sentences(text)) == text
+    assert cjk.count_words(text, "japanese") >= 2
+    assert time.process_time() - begun < 3
 
 
 @settings(deadline=None)

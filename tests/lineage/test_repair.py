@@ -111,6 +111,15 @@ def test_a_superfluous_file_goes_alone(copied_run: EvaluatedRun) -> None:
     verify(copied_run.store, record)
 
 
+@pytest.mark.parametrize("written", ["passages/{key}/../{key}", "passages/./{key}", "passages/{key}/."])
+def test_an_address_with_dots_is_none_and_removes_nothing(copied_run: EvaluatedRun, written: str) -> None:
+    record = copied_run.records["split"]["passages"]
+    with pytest.raises(InputError, match="is no artifact address"):
+        list(repair(f"{copied_run.store.url}/{written.format(key=record.key)}"))
+    verify(copied_run.store, record)
+    assert (copied_run.store.root / record.folder / "artifact.json").is_file()
+
+
 def test_a_record_of_a_later_version_stays(copied_run: EvaluatedRun) -> None:
     record = copied_run.records["split"]["passages"]
     file = copied_run.store.root / record.folder / "artifact.json"

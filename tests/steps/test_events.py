@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from multiview.artifacts.store import LocalStore
+from multiview.errors import InputError
 from multiview.steps import events
 from multiview.steps.events import (
     EventLog,
@@ -53,6 +54,18 @@ def test_a_line_that_a_kill_cut_short_is_left_out(store: LocalStore) -> None:
     file = store.root / events_path(ATTEMPT)
     file.write_bytes(file.read_bytes()[:-5])
     assert [event.value for event in read_metrics(store, ATTEMPT)] == [2.0]
+
+
+@pytest.mark.parametrize(
+    "line", ["null", "[1, 2]", "5", "{}", '{"event": 5}', '{"event": "metric", "nam": 1}']
+)
+def test_a_line_that_is_no_event_is_named(store: LocalStore, line: str) -> None:
+    log = EventLog(store, ATTEMPT)
+    log.metric("loss", 2, 10)
+    with (store.root / events_path(ATTEMPT)).open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(InputError, match=rf"{events_path(ATTEMPT)} line 2 is no event: remove"):
+        list(read_events(store, ATTEMPT))
 
 
 def test_a_resumed_log_begins_with_the_interrupted_one_once(store: LocalStore) -> None:

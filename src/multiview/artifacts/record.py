@@ -189,7 +189,8 @@ def way_out(address: str) -> str:
 def split_address(address: str, where: str = "") -> tuple[str, str, str]:
     """Returns store URL, kind and key of an address `<store>/<kind>/<key>`. Raises InputError; its line begins with `where`."""
     parts = address.rstrip("/").rsplit("/", 2)
-    if len(parts) != 3 or not all(parts) or "\0" in address:
+    # With `..` for a kind it would be another artifact than its record says, which `multiview repair` takes for damaged.
+    if len(parts) != 3 or not all(parts) or {".", ".."} & {*parts[1:]} or "\0" in address:
         raise InputError(f"{where}{address!r} is no artifact address: expected STORE/KIND/KEY")
     return parts[0], parts[1], parts[2]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from multiview.config.section import HOW, Section
+from multiview.config.section import HOW, Section, Seed
 
 
 def _check_names(sources: tuple[str, ...]) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class Questions(Section):
     """Largest share of questions whose gold passage may be missing from the corpus, or hold none of their answers any more; they are left out and counted. *Ours.*"""
     answer_matching: Literal["string", "regex"] = "string"
     """Search for answers in texts: by DPR's token match (by characters in Chinese, Japanese and Korean: `corpus.language`), or as regular expressions (CuratedTREC)."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the random choices above."""
 
 

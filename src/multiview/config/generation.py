@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from multiview.config.section import HOW, Section
+from multiview.config.section import HOW, Section, Seed
 
 
 class GeneratorTraining(Section):
@@ -30,7 +30,7 @@ class GeneratorTraining(Section):
     """Steps between checkpoints: the most that a killed run has to repeat. *Ours.*"""
     log_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 10
     """Steps between logged losses. *Ours.*"""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of data order and dropout."""
 
 
@@ -57,7 +57,7 @@ class Generation(Section):
     """Passages per batch; every batch has exactly this many. The last bits of the logits depend on it, so it is part of the key."""
     bucket: Annotated[int, Field(ge=8)] = 64
     """Inputs are padded to multiples of this many tokens. *Ours.*"""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the draws, per passage and query: order and sharding do not matter."""
     device: Annotated[str, HOW] = "auto"
     """cpu, cuda, or auto."""
@@ -81,7 +81,7 @@ class MakeQuestions(Section):
     """Most words of a crop."""
     found_within: Annotated[int, Field(ge=1)] | None = 10
     """Keep training questions with which BM25 finds their passage among this many (the round trip); none: keep all. Dev questions are not filtered, because every figure of BM25 would follow from the filter."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the draws, per passage and snippet: order and sharding do not matter."""
 
     @field_validator("longest")

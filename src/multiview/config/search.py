@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from multiview.config.section import HOW, JsonObject, Section, Workers
+from multiview.config.section import HOW, JsonObject, Section, Seed, Workers
 
 Analysis = Literal[
     "each_view",
@@ -52,7 +52,7 @@ class Index(Section):
     """Number of inverted lists; none: 4 √views, with at least 39 training views per list (faiss' guidelines)."""
     sample: Annotated[int, Field(ge=1)] | None = None
     """Random views that the index is trained on; none: 64 per list, and at least 65,536."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the sample, of k-means, and of the random views of `measured`."""
     probes: Annotated[int, Field(ge=1)] | None = None
     """Inverted lists that a search visits; none: √lists, and at least 8."""
@@ -89,7 +89,7 @@ class Evaluation(Section):
     """(question, gold passage) pairs for local variation and perplexity (MVR 5.2): whole passages, sampled by `analysis_seed`."""
     padding_questions: Annotated[int, Field(ge=1)] = 200
     """Random questions whose top `depth` passages are encoded again, to measure the effect of padding views. *Ours.*"""
-    analysis_seed: int = 0
+    analysis_seed: Seed = 0
     """Seed of the three random choices above. *Ours.*"""
 
 
@@ -126,5 +126,5 @@ class Comparison(Section):
     """Row that the other rows are tested against; none: the first. *Ours.*"""
     resamples: Annotated[int, Field(ge=100)] = 10_000
     """Resamples of the questions for tests and intervals. *Ours.*"""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the resamples."""

@@ -27,8 +27,19 @@ Workers = Annotated[Annotated[int, Field(ge=0)] | None, HOW]
 """Number of processes that tokenise ahead of the model; none: up to four per GPU, as far as there are cores, and 0 on a CPU."""
 
 
+Seed = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""Seed of random choices, of a size that every generator takes."""
+
+
 def _takes_bool(annotation: object) -> bool:
-    return annotation in (bool, object, Any) or any(map(_takes_bool, get_args(annotation)))
+    """Whether a setting takes true and false somewhere; sections within it look at their own settings."""
+    section = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return section or annotation in (bool, object, Any) or any(map(_takes_bool, get_args(annotation)))
+
+
+def _holds_bool(value: object) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return isinstance(value, bool) or any(map(_holds_bool, inner))
 
 
 def _check_address(value: str) -> str:
@@ -58,8 +69,8 @@ class Section(BaseModel):
     @classmethod
     def _no_truth_value_for_a_number(cls, value: object, info: ValidationInfo) -> object:
         if (
-            isinstance(value, bool)
-            and info.field_name
+            info.field_name
+            and _holds_bool(value)
             and not _takes_bool(cls.model_fields[info.field_name].annotation)
         ):
             raise PydanticCustomError("kind", "expected a value of another kind than true or false")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from multiview.config.section import HOW, JsonObject, Section, Workers
+from multiview.config.section import HOW, JsonObject, Section, Seed, Workers
 
 Pooling = Literal["viewer", "snippet", "both"]
 
@@ -36,7 +36,7 @@ class Model(Section):
     """Longest question in tokens (CAMVR 4.2)."""
     passage_length: Annotated[int, Field(ge=16)] = 256
     """Longest passage in tokens (CAMVR 4.2)."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the new tokens' embeddings."""
 
 
@@ -131,7 +131,7 @@ class Train(Section):
     """Steps between checkpoints: the most that a killed run has to repeat. *Ours.*"""
     log_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 10
     """Steps between logged losses. *Ours.*"""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of data order, negatives and dropout."""
 
 
@@ -160,7 +160,7 @@ class Mining(Section):
     """Leave out hits whose logit after a sigmoid is above this value: only hits that the classifier confidently rejects are negatives (RocketQA's 0.1). 1: it filters none, and is not asked."""
     with_bm25: bool = True
     """Train later rounds on round one's negatives and mined ones in turn (CAMVR Appendix C); false: on mined negatives only."""
-    seed: int = 0
+    seed: Seed = 0
     """Seed of the draw, per question: order and sharding do not matter."""
 
     @field_validator("range_start")

@@ -23,16 +23,18 @@ RUN: Final = regex.compile(f"[{LETTERS}]+|[^{LETTERS}]+")
 WORD: Final = re.compile(r"\S+")
 OPENING: Final = r"\p{Ps}\p{Pi}"
 SPACELESS_WORD: Final = regex.compile(
-    rf"[{OPENING}]*[{LETTERS}]\p{{M}}*[^\w\s{OPENING}]*|(?:(?![{OPENING}]*[{LETTERS}])\S)+"
+    rf"[{OPENING}]*+[{LETTERS}]\p{{M}}*[^\w\s{OPENING}]*"
+    rf"|(?:[{OPENING}]++(?![{LETTERS}])|[^\s{LETTERS}{OPENING}])+"
 )
 """A letter with the punctuation at it, or anything else between spaces and letters, such as a number."""
 
 CLOSING: Final = r"[\p{Pe}\p{Pf}\"'”’]*+"
 SENTENCE_END: Final = regex.compile(
-    rf"(?:[。！？｡‼⁇⁈⁉]++{CLOSING}"  # ends a sentence by itself,
+    # Each run of marks is tried from its beginning alone: a long one would take time in proportion to its square.
+    rf"(?:(?<![。！？｡‼⁇⁈⁉])[。！？｡‼⁇⁈⁉]++{CLOSING}"  # ends a sentence by itself,
     rf"|(?<!\p{{N}})．{CLOSING}"
-    rf"|[!?]++{CLOSING}(?=[{LETTERS}{OPENING}])"  # and those of ASCII before another letter
-    rf"|[.!?]++{CLOSING}(?=\s))"  # or white space;
+    rf"|(?<![!?])[!?]++{CLOSING}(?=[{LETTERS}{OPENING}])"  # and those of ASCII before another letter
+    rf"|(?<![.!?])[.!?]++{CLOSING}(?=\s))"  # or white space;
     # a quotation goes on where its sentence does: 「行く。」と言った, “好。”，他说
     r"(?<![\p{Pe}\p{Pf}\"'](?=[\p{Hiragana}，、。！？,]))\s*"
 )

@@ -60,8 +60,13 @@ def passage(found: IndexedPassage) -> dict[str, object]:
 
 
 def finite(value: object) -> object:
-    """Returns the value, None for NaN: JSON has none, and pandas writes it for a number that is missing."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    """Returns the value, None for NaN in it or in its lists and structs: JSON has none, and pandas writes it for a number that
+    is missing."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return {name: finite(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def _scored(view: ScoredView) -> dict[str, object]:

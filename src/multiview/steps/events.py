@@ -14,6 +14,7 @@ from typing import Protocol
 
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import JsonObject
+from multiview.errors import InputError
 
 FLUSH_SECONDS = 10.0
 PROGRESS_SECONDS = 0.5
@@ -161,13 +162,21 @@ _EVENTS: dict[str, type[Event]] = {"metric": MetricEvent, "warning": WarningEven
 
 
 def read_events(store: Store, attempt: str) -> Iterator[Event]:
-    """Yields the events of an attempt so far; a line cut short by a kill is left out."""
-    for line in (store.read(events_path(attempt)) or b"").splitlines():
+    """Yields the events of an attempt so far; a line cut short by a kill is left out. Raises InputError for a line that is no
+    event."""
+    for number, line in enumerate((store.read(events_path(attempt)) or b"").splitlines(), 1):
         try:
             fields = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             return
-        yield _EVENTS[fields.pop("event")](**fields)
+        try:
+            event = _EVENTS[fields.pop("event")](**fields)
+        except (AttributeError, KeyError, TypeError):
+            raise InputError(
+                f"{store.url}/{events_path(attempt)} line {number} is no event: remove the line, or the file and with it the "
+                "curves of this step"
+            ) from None
+        yield event
 
 
 def read_metrics(store: Store, attempt: str) -> Iterator[MetricEvent]:

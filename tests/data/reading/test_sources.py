@@ -4,7 +4,9 @@ import bz2
 import gzip
 import hashlib
 import lzma
+import re
 import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import fsspec
 import pyarrow as pa
@@ -15,6 +17,7 @@ from multiview.data.reading.readers import passage_tables
 from multiview.data.reading.sources import expand_source, expand_sources, fingerprints
 from multiview.errors import InputError
 from tests.fixtures.format_files import passages
+from tests.fixtures.servers import answering
 from tests.fixtures.website import Quiet
 
 if sys.version_info >= (3, 14):
@@ -70,6 +73,42 @@ def test_a_fingerprint_over_http_is_of_content(tmp_path, website, dates):
     assert fingerprints(url) == before
     file.write_bytes(LINES + LINES)
     assert fingerprints(url) != before
+
+
+class Broken(BaseHTTPRequestHandler):
+    """A web server whose answer to a path ends too early, is a status, or is none at all."""
+
+    def log_message(self, format, *args):
+        pass
+
+    def do_GET(self):
+        status = self.path.strip("/").partition(".")[0]
+        if status == "none":
+            return
+        self.send_response(int(status) if status.isdigit() else 200)
+        self.send_header("Content-Length", "0" if status.isdigit() else str(len(LINES)))
+        self.end_headers()
+        if status == "short" and self.command == "GET":
+            self.wfile.write(LINES[: len(LINES) // 3])
+
+    do_HEAD = do_GET
+
+
+@pytest.mark.parametrize("path", ["short", "500", "401", "none"])
+def test_a_web_server_that_fails_is_a_line_and_a_short_answer_is_no_shorter_corpus(path):
+    with (
+        answering(ThreadingHTTPServer(("127.0.0.1", 0), Broken)) as server,
+        pytest.raises(InputError, match=rf"http://127\.0\.0\.1:.*/{path}\.jsonl: cannot be read \("),
+    ):
+        (url,) = expand_source(f"http://127.0.0.1:{server.server_port}/{path}.jsonl", "corpus")
+        ids(url)
+
+
+@pytest.mark.parametrize("source", ["http://[::1", "reference://x", "data:text/plain,x", "zip://a.jsonl::P"])
+def test_an_address_that_no_library_reads_is_a_line(tmp_path, source):
+    (tmp_path / "p.jsonl").write_bytes(LINES)
+    with pytest.raises(InputError, match=re.escape(source.partition("::P")[0])):
+        expand_source(source.replace("P", str(tmp_path / "p.jsonl")), "corpus")
 
 
 def test_text_files_count_where_a_folder_has_nothing_else(tmp_path):

@@ -109,6 +109,37 @@ def test_a_text_of_a_parquet_file_that_is_not_utf_8_is_a_line(tmp_path):
         passages(str(tmp_path / "p.parquet"))
 
 
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (pa.array([2**62, 0], pa.timestamp("us")), "out of range"),
+        (pa.array([0, None], pa.timestamp("us", "Mars/Olympus")), ""),
+        (pa.array([2**31 - 1, 0], pa.date32()), "must have magnitude"),
+    ],
+    ids=["after 9999", "of an unknown zone", "days after 9999"],
+)
+def test_times_that_no_search_could_show_are_a_line(tmp_path, times, said):
+    """A run took them, and each search that found the passage failed."""
+    pq.write_table(pa.table({"id": ["a", "b"], "text": ["x", "y"], "day": times}), tmp_path / "p.parquet")
+    with pytest.raises(
+        InputError, match=rf"p\.parquet rows 1-2: column 'day' of type .*{said}.*; write it as text"
+    ):
+        passages(str(tmp_path / "p.parquet"))
+
+
+def test_times_of_any_unit_are_carried(tmp_path):
+    times = [pa.array([0, None], pa.timestamp(unit, "UTC")) for unit in ("s", "ms", "us", "ns")]
+    table = pa.table([["a", "b"], ["x", "y"], *times, pa.nulls(2, pa.date64())], ["id", "text", *"smund"])
+    pq.write_table(table, tmp_path / "p.parquet")
+    assert len(passages(str(tmp_path / "p.parquet"))) == 2
+
+
+def test_a_column_of_a_parquet_file_that_is_named_twice_is_a_line(tmp_path):
+    pq.write_table(pa.table([["a"], ["x"], ["y"]], ["id", "text", "text"]), tmp_path / "p.parquet")
+    with pytest.raises(InputError, match=r"p\.parquet: names a column twice: 'text' among id, text, text"):
+        passages(str(tmp_path / "p.parquet"))
+
+
 @pytest.mark.parametrize("values", [[1.5, True], [True, 1.5], [1, False]])
 def test_true_and_false_beside_numbers_are_refused_and_are_never_1_and_0(values):
     with pytest.raises(InputError, match="p.jsonl rows 1-2: values of column 'title' differ in type"):

@@ -1,6 +1,7 @@
 """The table that a run ends with."""
 
 import io
+import shlex
 
 import pytest
 
@@ -98,10 +99,16 @@ def test_on_a_narrow_terminal_figures_stand_below_names_and_no_word_is_split():
 
 
 @pytest.mark.parametrize(
-    ("champion", "options"), [(True, "--store /a/store"), (False, "--index /a/store/index/k")]
+    ("store", "champion", "options"),
+    [
+        ("/a/store", True, "--store /a/store"),
+        ("/a/store", False, "--index /a/store/index/k"),
+        ("/my $store", True, "--store '/my $store'"),
+        ("/my $store", False, "--index '/my $store/index/k'"),
+    ],
 )
-def test_what_a_refresh_promoted_is_served_with_the_next_champions(champion, options, monkeypatch):
-    index = Reference(address="/a/store/index/k", digest="0" * 64)
+def test_what_a_refresh_promoted_is_served_with_the_next_champions(store, champion, options, monkeypatch):
+    index = Reference(address=f"{store}/index/k", digest="0" * 64)
     promotion = {
         "decision": "promote",
         "says": "all checks passed",
@@ -112,5 +119,6 @@ def test_what_a_refresh_promoted_is_served_with_the_next_champions(champion, opt
     state = StepState(path="index", step="index", status="done", outputs={names.INDEX: index})
     show_results(console, [state], None)
     assert isinstance(console.file, io.StringIO)
-    (line,) = [line for line in console.file.getvalue().splitlines() if line.startswith("Serve it:")]
-    assert line.endswith(f"multiview serve {options}")
+    lines = {line.partition(":")[0]: line for line in console.file.getvalue().splitlines()}
+    assert lines["Serve it"].endswith(f"multiview serve {options}")
+    assert shlex.split(lines["Ask it"])[-2:] == ["--index", index.address]

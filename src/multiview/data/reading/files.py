@@ -125,6 +125,18 @@ def _as_input_error(file: str) -> Iterator[None]:
         raise InputError(
             f"{file}: cannot be read ({reason}); is it complete, and of the format its name says?"
         ) from None
+    except Exception as error:
+        if not of_the_web(error):
+            raise
+        raise InputError(
+            f"{file}: cannot be read ({' '.join(str(error).split())}); try again later"
+        ) from None
+
+
+def of_the_web(error: Exception) -> bool:
+    """Whether an error is of the library that asks web servers: they refuse, break off, or answer no HTTP. Compares names, to
+    import no library."""
+    return type(error).__module__.partition(".")[0] == "aiohttp"
 
 
 def lines(file: str) -> Iterator[tuple[int, str]]:

@@ -22,7 +22,8 @@ CORPORA = ("corpus.jsonl", "collection.tsv")
 """Names of the file of passages of a collection."""
 
 QRELS_HEADER = ("query-id", "corpus-id", "score")
-INTEGER = re.compile(r"-?[0-9]{1,15}(\.0)?")
+INTEGER = re.compile(r"-?[0-9]{1,9}(\.0)?")
+"""A grade; `questions.parquet` has 32 bits for each."""
 
 
 def marco_rows(file: str, name: str) -> Iterator[Row]:

@@ -13,6 +13,8 @@ from multiview.errors import InputError, counted
 
 NO_TEXT = (bool, list, dict)
 """Types of values that are no text of a question."""
+LARGEST = (1 << 31) - 1
+"""The largest grade or offset: `questions.parquet` has 32 bits for each."""
 
 
 def checked_question(
@@ -76,6 +78,8 @@ def _grades(value: object, positives: Sequence[str], location: str) -> dict[str,
         raise InputError(
             f"{location}: relevance are whole numbers above 0, not {values!r:.80}; leave out irrelevant passages"
         )
+    if too_large := [number for number in numbers if number > LARGEST]:
+        raise InputError(f"{location}: relevance are grades up to {LARGEST:,}, not {too_large[0]:,}")
     if len(values) != len(positives):
         raise InputError(
             f"{location}: {len(values)} relevance for {len(positives)} positive_ids; give one for each, or null"
@@ -98,6 +102,10 @@ def _starts(value: object, answers: Sequence[str], location: str) -> tuple[int, 
     starts = tuple(value for value in values if isinstance(value, int))
     if len(starts) != len(values):
         raise InputError(f"{location}: answer_starts are whole numbers, not {list(values)!r}")
+    if too_large := [start for start in starts if abs(start) > LARGEST]:
+        raise InputError(
+            f"{location}: answer_starts are offsets in a text, up to {LARGEST:,}, not {too_large[0]:,}"
+        )
     if len(values) != len(answers):
         raise InputError(
             f"{location}: {len(values)} answer_starts for {counted(len(answers), 'answer')}; "

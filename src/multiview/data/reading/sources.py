@@ -15,7 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from multiview.artifacts.credentials import check_reachable, credentials_explained
 from multiview.data.reading import beir
-from multiview.data.reading.files import base_name, is_web, plain_name
+from multiview.data.reading.files import base_name, is_web, of_the_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix
 from multiview.data.reading.judged import CORPORA, Use, collection_files, names_beside, split_of
 from multiview.errors import InputError
@@ -42,14 +42,20 @@ def expand_source(source: str, use: Use) -> list[str]:
     address = _address(source)
     try:
         fs, path = url_to_fs(address)
-    except (ValueError, ImportError) as error:  # an unknown protocol, or one whose package is not installed
-        raise InputError(f"{source}: {error}") from None
+    except (
+        Exception
+    ) as error:  # of whatever library reads the protocol, which may be unknown or not installed
+        raise InputError(f"{source}: {' '.join(str(error).split())}") from None
     check_reachable(fs, address)
     try:
         with credentials_explained(address):
             files = _files(fs, path, address, use)
-    except OSError as error:
-        raise InputError(f"{source}: cannot be read ({error})") from None
+    except InputError:
+        raise
+    except Exception as error:
+        if not (isinstance(error, OSError | ValueError | LookupError) or of_the_web(error)):
+            raise
+        raise InputError(f"{source}: cannot be read ({' '.join(str(error).split())})") from None
     if files is None:
         raise InputError(f"{source}: no such file or folder" + ("" if address == source else f" ({address})"))
     if not files:

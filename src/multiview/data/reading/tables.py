@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview.data.reading.files import base_name, lines, open_seekable, open_stream
@@ -196,6 +197,9 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
         open_seekable(file) as stream,
         pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER) as parquet,
     ):
+        named = parquet.schema_arrow.names
+        if twice := next((name for name, number in Counter(named).items() if number > 1), None):
+            raise InputError(f"{base_name(file)}: names a column twice: {twice!r} among {', '.join(named)}")
         for number, batch in enumerate(parquet.iter_batches(batch_size=BATCH)):
             try:
                 batch.validate(full=True)  # Parquet's readers take any bytes for a text
@@ -205,7 +209,22 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
                 raise InputError(
                     f"{base_name(file)} rows {first}-{first + len(batch) - 1}: damaged ({reason}); write the file again"
                 ) from None
+            _check_times(batch, f"{base_name(file)} rows {number * BATCH + 1}-{number * BATCH + len(batch)}")
             yield pa.Table.from_batches([batch]).replace_schema_metadata(None)
+
+
+def _check_times(batch: pa.RecordBatch, location: str) -> None:
+    """Raises InputError for days and times that Python cannot hold, such as those after 9999 or of an unknown zone: a search
+    that finds the passage could not show them."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+            try:
+                pc.call_function("min_max", [column]).as_py()
+            except (OverflowError, ValueError) as error:
+                raise InputError(
+                    f"{location}: column {name!r} of type {column.type} holds what is no day or time here ({error}); write it as "
+                    "text"
+                ) from None
 
 
 def parquet_rows(file: str) -> Iterator[Row]:
