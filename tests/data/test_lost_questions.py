@@ -13,17 +13,16 @@ def test_none_are_lost_of_a_corpus_that_holds_them_all(tmp_path, files):
 def test_dev_questions_without_their_passage_or_its_answer_are_lost_and_training_questions_do_not_count(
     tmp_path, files
 ):
-    """d3's passage is edited, d4's is gone; a question with answers alone has no passage to lose, and counts as asked."""
+    """d3's passage is edited, d4's is gone, and d5 keeps one of two. A question with answers alone cannot lose any."""
     passages = [row for row in passage_rows(25) if row["id"] != "p4"]
     passages[3]["text"] = "Passage 3 was edited. Nothing is left."
     files.corpus = write(tmp_path / "edited.jsonl", passages)
     rows = question_rows("d", 10, 10)
-    rows[5] |= {"positive_ids": ["gone", "p5"], "answer_starts": None}  # one of two passages is enough
-    rows += [
-        {"qid": "d-open", "question": "?", "answers": ["word1"], "answer_starts": None, "positive_ids": []}
-    ]
-    files.dev = write(tmp_path / "d.jsonl", rows)
-    done = Done(tmp_path / "out", *settings(files, max_missing_gold=0.5, dev_limit=3))
+    rows[5] |= {"positive_ids": ["gone", "p5"], "answer_starts": None}
+    answered = tmp_path / "answered.qa.csv"
+    answered.write_text("who?\t['word1']\n")
+    dev = [write(tmp_path / "d.jsonl", rows), str(answered)]
+    done = Done(tmp_path / "out", *settings(files, dev_source=dev, max_missing_gold=0.5, dev_limit=3))
     assert done.lost == LostQuestions(11, ("d3", "d4"))
     assert done.lost.share == 2 / 11, "before questions.dev_limit"
 

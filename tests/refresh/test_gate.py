@@ -34,7 +34,8 @@ def test_a_halved_corpus_is_refused_and_the_champion_stays(corpus: ChangingCorpu
     assert champion_numbers(corpus.store) == [1]
     page = (corpus.files(records["report"][names.REPORT]) / "report.html").read_text()
     assert "<h1>Refused</h1>" in page and "largest_shrinkage" in page
-    assert corpus.decision(corpus.refresh(gate={"drops": {}, "largest_shrinkage": 0.6})) == "promote"
+    lenient = {"drops": {}, "largest_shrinkage": 0.6, "max_lost_questions": 0.6}
+    assert corpus.decision(corpus.refresh(gate=lenient)) == "promote"
     assert champion_numbers(corpus.store) == [1, 2]
 
 
@@ -69,14 +70,14 @@ def test_most_dev_questions_lost_are_a_refusal_however_well_the_others_are_answe
     asked = read_lost_questions(corpus.files(records["split"][names.LOST_QUESTIONS]))
     assert found["decision"] == "refuse"
     assert found["says"] == (
-        f"max_lost_questions: {len(asked.lost)} of {asked.questions} questions (87.5%) have lost their gold passage or "
+        f"max_lost_questions: {len(asked.lost)} of {asked.questions} questions (93.8%) have lost their gold passage or "
         f"the answer in it, up to 20.0% is allowed; mend them (first: question {asked.lost[0]}), or allow more with "
         "gate.max_lost_questions"
     )
     assert champion_numbers(corpus.store) == [1]
     page = (corpus.files(records["report"][names.REPORT]) / "report.html").read_text()
-    assert "max_lost_questions" in page and "(87.5%) have lost" in page
-    lenient = corpus.refresh(questions=all_may_be_missing, gate={"max_lost_questions": 0.875})
+    assert "max_lost_questions" in page and "(93.8%) have lost" in page
+    lenient = corpus.refresh(questions=all_may_be_missing, gate={"max_lost_questions": 0.9375})
     assert (corpus.decision(lenient), champion_numbers(corpus.store)) == ("promote", [1, 2])
 
 

@@ -1,9 +1,8 @@
-"""Questions that a corpus can be asked no more: how many of a gate's questions were left out, and which."""
+"""Questions for evaluation that were left out because the corpus holds their gold passage or its answer no more."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,7 @@ FILE = "lost_questions.json"
 
 @dataclass(frozen=True)
 class LostQuestions:
-    """The questions that have lost their gold passages, or all answers in them, out of those given for evaluation.
+    """The questions for evaluation that have lost their gold passages, or all answers in them.
 
     >>> LostQuestions(questions=30, lost=("q3", "q7", "q8")).share
     0.1
@@ -20,8 +19,8 @@ class LostQuestions:
 
     questions: int
     """Number of questions given, the lost ones included."""
-    lost: Sequence[str]
-    """Their ids."""
+    lost: tuple[str, ...]
+    """Ids of the lost ones, in the order of the files."""
 
     @property
     def share(self) -> float:
@@ -31,9 +30,7 @@ class LostQuestions:
 
 def write_lost_questions(lost: LostQuestions, folder: Path) -> None:
     """Writes `lost_questions.json` into a folder; equal questions give equal bytes."""
-    (folder / FILE).write_text(
-        json.dumps({"questions": lost.questions, "lost": list(lost.lost)}, indent=1) + "\n"
-    )
+    (folder / FILE).write_text(json.dumps({"questions": lost.questions, "lost": lost.lost}, indent=1) + "\n")
 
 
 def read_lost_questions(folder: Path) -> LostQuestions:

@@ -38,9 +38,9 @@ def split(context: StepContext) -> None:
     The optional input `known` is an earlier corpus: sentences of passages that it holds are not split again.
 
     Writes the shards of passages into `output["passages"]`, and `questions.parquet` into
-    `output["train_questions"]` and `output["dev_questions"]`. Where `output["lost_questions"]` is declared, it receives
-    which of the questions for evaluation were left out with their gold passages: of the dev questions, or of all
-    questions where the dev questions are held out of them. The files are read twice, first only to
+    `output["train_questions"]` and `output["dev_questions"]`. The optional output
+    `output["lost_questions"]` gets the dev questions that were left out with their gold passages (of all questions,
+    where dev questions are held out). The files are read twice, first only to
     check them, so that nothing is written when something is wrong; SQuAD's and DPR's JSON is parsed
     once. Ids and questions stay in memory, texts do not (but a SQuAD article is parsed whole). Sentences are
     split on all cores. Raises InputError that names the file, row or setting.
@@ -94,9 +94,9 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
     questions.write_questions(chosen.train, context.output("train_questions"))
     questions.write_questions(chosen.dev, context.output("dev_questions"))
     if names.LOST_QUESTIONS in context.outputs:
-        asked_of = dev if asked.dev_source else [q for q in train if q.positive_ids]
-        lost = LostQuestions(len(asked_of), [q.qid for q in asked_of if seen.lacks_gold(q)])
-        write_lost_questions(lost, context.output(names.LOST_QUESTIONS))
+        given = dev if asked.dev_source else [q for q in train if q.positive_ids]
+        lost = tuple(q.qid for q in given if seen.lacks_gold(q))
+        write_lost_questions(LostQuestions(len(given), lost), context.output(names.LOST_QUESTIONS))
     _report(context.events, chosen, seen, remarks, count, sentences)
 
 

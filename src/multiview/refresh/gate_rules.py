@@ -81,8 +81,8 @@ def decide(
 ) -> Verdict:
     """Returns the verdict on a challenger by a policy, compared with the champion where there is one.
 
-    Both answered the same questions `qids` [q], from which those that are `lost` were left out. A metric's drop is the mean over the questions of the champion's
-    value minus the challenger's. The upper end of the interval of that mean (percentile bootstrap over questions,
+    Both answered the same questions `qids` [q], without those that are `lost`. A metric's drop is the mean over the
+    questions of the champion's value minus the challenger's. The upper end of the interval of that mean (percentile bootstrap over questions,
     95 %) must not exceed the allowed drop; with one question, which has no interval, the drop itself must not. A
     metric that the policy names and that was not measured is a refusal.
     """
@@ -159,18 +159,14 @@ def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements
 
 
 def _lost(policy: Gate, lost: LostQuestions) -> Check:
-    passed = lost.share <= policy.max_lost_questions + NEARLY
-    return Check(
-        "max_lost_questions",
-        passed,
+    says = (
         f"{len(lost.lost):,} of {counted(lost.questions, 'question')} ({lost.share:.1%}) have lost their gold passage or "
         f"the answer in it, up to {policy.max_lost_questions:.1%} is allowed"
-        + (
-            ""
-            if passed
-            else f"; mend them (first: question {lost.lost[0]}), or allow more with gate.max_lost_questions"
-        ),
     )
+    if lost.share <= policy.max_lost_questions + NEARLY:
+        return Check("max_lost_questions", True, says)
+    way_out = f"mend them (first: question {lost.lost[0]}), or allow more with gate.max_lost_questions"
+    return Check("max_lost_questions", False, f"{says}; {way_out}")
 
 
 def _drops(policy: Gate, champion: Measurements | None, metrics: Mapping[str, Difference]) -> Iterator[Check]:
