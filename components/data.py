@@ -1,6 +1,6 @@
 """Data: the corpus in shards, with its questions."""
 
-from kfp.dsl import Dataset, Input, Output
+from kfp.dsl import Artifact, Dataset, Input, Output
 
 from components import component
 
@@ -37,6 +37,7 @@ def split_again(
     passages: Output[Dataset],
     train_questions: Output[Dataset],
     dev_questions: Output[Dataset],
+    lost_questions: Output[Artifact],
 ) -> str:
     """Cut the corpus into Parquet shards once more, and choose the questions."""
     from multiview.kubeflow.component import execute
@@ -50,4 +51,5 @@ def split_again(
         passages=passages,
         train_questions=train_questions,
         dev_questions=dev_questions,
+        lost_questions=lost_questions,
     )

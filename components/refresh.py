@@ -113,6 +113,7 @@ def gate(
     index: Input[Artifact],
     champion_evaluation: Input[Artifact],
     challenger_evaluation: Input[Artifact],
+    lost_questions: Input[Artifact],
     verdict: Output[Artifact],
     metrics: Output[Metrics],
 ) -> str:
@@ -128,6 +129,7 @@ def gate(
         index=index,
         champion_evaluation=champion_evaluation,
         challenger_evaluation=challenger_evaluation,
+        lost_questions=lost_questions,
         verdict=verdict,
         metrics=metrics,
     )

@@ -50,6 +50,7 @@ DESCRIPTIONS = {
     "hard_negatives": "Hard negatives of the training questions, before a teacher scores them.",
     "index": "The search index over the views of all passages.",
     "known": "An earlier corpus, whose sentences need not be split again.",
+    "lost_questions": "The questions for evaluation that were left out, because their gold passage or its answer is gone.",
     "metrics": "The figures that Kubeflow's pages show.",
     "model": "The encoder with its settings and tokenizer.",
     "negatives": "Hard negatives of the training questions.",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from multiview import metric_names, names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import champion_numbers
 from multiview.artifacts.store import LocalStore
+from multiview.data.lost_questions import read_lost_questions
 from multiview.refresh.gate import figures
 from multiview.refresh.gate_rules import Check, Difference, Verdict
 from multiview.steps.events import read_metrics
@@ -31,7 +34,8 @@ def test_a_halved_corpus_is_refused_and_the_champion_stays(corpus: ChangingCorpu
     assert champion_numbers(corpus.store) == [1]
     page = (corpus.files(records["report"][names.REPORT]) / "report.html").read_text()
     assert "<h1>Refused</h1>" in page and "largest_shrinkage" in page
-    assert corpus.decision(corpus.refresh(gate={"drops": {}, "largest_shrinkage": 0.6})) == "promote"
+    lenient = {"drops": {}, "largest_shrinkage": 0.6, "max_lost_questions": 0.6}
+    assert corpus.decision(corpus.refresh(gate=lenient)) == "promote"
     assert champion_numbers(corpus.store) == [1, 2]
 
 
@@ -52,6 +56,44 @@ def test_questions_whose_passages_are_gone_are_left_out_for_both(corpus: Changin
     records = corpus.refresh()
     assert records["split"][names.PASSAGES].facts["dropped_questions"] > 0
     assert corpus.decision(records) == "promote"
+
+
+def test_most_dev_questions_lost_are_a_refusal_however_well_the_others_are_answered(
+    corpus: ChangingCorpus,
+) -> None:
+    """Passages that got other ids are as many as before, and the few questions left are answered as before."""
+    corpus.rows = [{**row, "id": f"new-{row['id']}"} if at > 1 else row for at, row in enumerate(corpus.rows)]
+    all_may_be_missing = {"max_missing_gold": 1.0}
+    records = corpus.refresh(questions=all_may_be_missing)
+    found = corpus.verdict(records)
+    assert [check["name"] for check in found["checks"] if not check["passed"]] == ["max_lost_questions"]
+    asked = read_lost_questions(corpus.files(records["split"][names.LOST_QUESTIONS]))
+    assert found["decision"] == "refuse"
+    assert found["says"] == (
+        f"max_lost_questions: {len(asked.lost)} of {asked.questions} questions (93.8%) have lost their gold passage or "
+        f"the answer in it, up to 20.0% is allowed; mend them (first: question {asked.lost[0]}), or allow more with "
+        "gate.max_lost_questions"
+    )
+    assert champion_numbers(corpus.store) == [1]
+    page = (corpus.files(records["report"][names.REPORT]) / "report.html").read_text()
+    assert "max_lost_questions" in page and "(93.8%) have lost" in page
+    lenient = corpus.refresh(questions=all_may_be_missing, gate={"max_lost_questions": 0.9375})
+    assert (corpus.decision(lenient), champion_numbers(corpus.store)) == ("promote", [1, 2])
+
+
+def test_dead_questions_that_are_deleted_count_no_more(corpus: ChangingCorpus) -> None:
+    """The evaluations stay as they are, and yet the gate decides anew."""
+    corpus.change(0)
+    questions = pq.read_table(corpus.settings["questions"]["source"]).to_pylist()
+    gone = [{**questions[0], "qid": f"dead-{number}", "positive_ids": ["gone"]} for number in range(20)]
+    files = [corpus.folder / "with.parquet", corpus.folder / "without.parquet"]
+    for file, rows in zip(files, (questions + gone, questions), strict=True):
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    refused, promoted = (corpus.refresh(questions={"source": str(file)}) for file in files)
+    assert corpus.verdict(refused)["says"].startswith("max_lost_questions: 20 of ")
+    assert corpus.decision(promoted) == "promote"
+    digests = [each["challenger/evaluate"][names.EVALUATION].digest for each in (refused, promoted)]
+    assert digests[0] == digests[1]
 
 
 REFUSED = Verdict(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from multiview.config import Gate
+from multiview.data.lost_questions import LostQuestions
 from multiview.refresh.gate_rules import Measurements, Verdict, decide
 
 QUESTIONS = 40
@@ -32,10 +33,20 @@ def measured(right: int, *, name: str = "challenger", passages: int = 1000, **mo
 
 
 CHAMPION = measured(30, name="champion")
+NONE_LOST = LostQuestions(QUESTIONS, ())
 
 
-def verdict(policy: Gate, challenger: Measurements, champion: Measurements | None = CHAMPION) -> Verdict:
-    return decide(policy, champion, challenger, QIDS, 1000, 0)
+def some_lost(lost: int, questions: int) -> LostQuestions:
+    return LostQuestions(questions, tuple(f"lost-{number}" for number in range(lost)))
+
+
+def verdict(
+    policy: Gate,
+    challenger: Measurements,
+    champion: Measurements | None = CHAMPION,
+    asked: LostQuestions = NONE_LOST,
+) -> Verdict:
+    return decide(policy, champion, challenger, QIDS, asked, 1000, 0)
 
 
 def failed(of: Verdict) -> list[str]:
@@ -86,6 +97,42 @@ def test_a_corpus_that_has_shrunk_is_an_accident(passages: int, passed: bool) ->
 
 def test_a_corpus_may_grow() -> None:
     assert verdict(Gate(drops={}, largest_shrinkage=0.0), measured(30, passages=5000)).decision == "promote"
+
+
+@pytest.mark.parametrize(
+    ("lost", "questions", "allowed", "passed"),
+    [
+        (28, 30, 0.2, False),
+        (6, 30, 0.2, True),
+        (7, 30, 0.2, False),
+        (3, 30, 0.1, True),
+        (7, 25, 0.28, True),
+        (1, 1000, 0.0, False),
+        (0, 30, 0.0, True),
+        (30, 30, 1.0, True),
+        (0, 0, 0.0, True),
+    ],
+)
+def test_questions_may_be_lost_up_to_a_share(lost: int, questions: int, allowed: float, passed: bool) -> None:
+    """Exactly the share passes, and no questions have lost none."""
+    for champion in (CHAMPION, None):
+        policy = Gate(drops={}, max_lost_questions=allowed)
+        found = verdict(policy, measured(40), champion, some_lost(lost, questions))
+        assert failed(found) == ([] if passed else ["max_lost_questions"])
+        assert found.decision == ("promote" if passed else "refuse")
+
+
+def test_a_refusal_of_lost_questions_says_how_many_and_what_to_do() -> None:
+    refused = verdict(Gate(drops={}), measured(40), asked=some_lost(1_500, 2_000))
+    assert refused.says == (
+        "max_lost_questions: 1,500 of 2,000 questions (75.0%) have lost their gold passage or the answer in it, up to "
+        "20.0% is allowed; mend them (first: question lost-0), or allow more with gate.max_lost_questions"
+    )
+    passed = verdict(Gate(drops={}), measured(40), asked=some_lost(0, 30))
+    (check,) = [check for check in passed.checks if check.name == "max_lost_questions"]
+    assert check.says == (
+        "0 of 30 questions (0.0%) have lost their gold passage or the answer in it, up to 20.0% is allowed"
+    )
 
 
 @pytest.mark.parametrize(

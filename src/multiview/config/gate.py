@@ -25,6 +25,9 @@ class Gate(Section):
     """Least number of passages in the corpus; fewer suggest an accident upstream."""
     largest_shrinkage: Annotated[float, Field(ge=0, le=1)] = 0.2
     """Largest allowed drop in the number of passages, as a share of the champion's; 1: any."""
+    max_lost_questions: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """Largest share of the dev questions (of all questions, where dev questions are held out) that may have lost their
+    gold passages, or the answers in them; 1: any."""
     seconds_per_question: Annotated[float, Field(gt=0)] | None = None
     """Longest mean search time per question in seconds, as `evaluate` measures it; none: any."""
     index_bytes: Annotated[int, Field(ge=1)] | None = None

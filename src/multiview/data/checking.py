@@ -108,6 +108,11 @@ class Seen:
             self.moved[question] = found
         self.moved_answers += moved
 
+    def lacks_gold(self, question: Question) -> bool:
+        """Whether a question that names gold passages has lost them all, or every answer in them."""
+        named = question.positive_ids
+        return question in self.lost or (bool(named) and not any(id_ in self.rows for id_ in named))
+
     def in_passages(self, question: Question) -> Question:
         """Returns the question with each positive that is a cut article replaced by its passages that hold an answer.
 
@@ -219,7 +224,7 @@ def check_gold(
             "name their column, as in questions.columns={positive_ids: yours}; questions with only answers "
             "can be used as questions.dev_source",
         )
-    missing = [q for q in with_gold if q in seen.lost or not any(id_ in seen.rows for id_ in q.positive_ids)]
+    missing = [q for q in with_gold if seen.lacks_gold(q)]
     if not missing or (len(missing) <= max_share * len(with_gold) and len(missing) < len(with_gold)):
         return
     first, passage = missing[0].qid, missing[0].positive_ids[0]

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from multiview import names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.scratch import scratch
 from multiview.config import Config, JsonObject, Questions
 from multiview.data import checking, passages, questions, shards
 from multiview.data.answers import matching_mode
 from multiview.data.corpus import CorpusFiles
+from multiview.data.lost_questions import LostQuestions, write_lost_questions
 from multiview.data.processes import further_processes, rare_collections
 from multiview.data.questions import Question
 from multiview.data.reading import sources
@@ -36,7 +38,9 @@ def split(context: StepContext) -> None:
     The optional input `known` is an earlier corpus: sentences of passages that it holds are not split again.
 
     Writes the shards of passages into `output["passages"]`, and `questions.parquet` into
-    `output["train_questions"]` and `output["dev_questions"]`. The files are read twice, first only to
+    `output["train_questions"]` and `output["dev_questions"]`. The optional output
+    `output["lost_questions"]` gets the dev questions that were left out with their gold passages (of all questions,
+    where dev questions are held out). The files are read twice, first only to
     check them, so that nothing is written when something is wrong; SQuAD's and DPR's JSON is parsed
     once. Ids and questions stay in memory, texts do not (but a SQuAD article is parsed whole). Sentences are
     split on all cores. Raises InputError that names the file, row or setting.
@@ -89,6 +93,10 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
     )
     questions.write_questions(chosen.train, context.output("train_questions"))
     questions.write_questions(chosen.dev, context.output("dev_questions"))
+    if names.LOST_QUESTIONS in context.outputs:
+        given = dev if asked.dev_source else [q for q in train if q.positive_ids]
+        lost = tuple(q.qid for q in given if seen.lacks_gold(q))
+        write_lost_questions(LostQuestions(len(given), lost), context.output(names.LOST_QUESTIONS))
     _report(context.events, chosen, seen, remarks, count, sentences)
 
 

@@ -17,7 +17,7 @@ from multiview.steps.path import StepPath
 DEFAULTS: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
 """Default settings of a refresh, under the given ones.
 
-Champion and challenger are evaluated for the gate alone, and the gate decides about a corpus that lost gold passages.
+Champion and challenger are evaluated for the gate alone, and the gate decides about a corpus that lost gold passages (`gate.max_lost_questions`).
 """
 
 CHAMPION, CHALLENGER = "champion", "challenger"
@@ -61,6 +61,7 @@ def refresh(overrides: Overrides) -> Plan:
         index=index,
         champion_evaluation=champion_evaluation,
         challenger_evaluation=challenger_evaluation,
+        lost_questions=split.output(names.LOST_QUESTIONS),
     ).output()
     promotion = plan.add(
         StepPath("promote"),

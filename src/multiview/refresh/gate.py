@@ -13,6 +13,7 @@ from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staged import Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
+from multiview.data.lost_questions import read_lost_questions
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import ranks_of, values_of
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE
@@ -29,7 +30,7 @@ def gate(context: StepContext) -> None:
     """Step: decide whether `index` becomes the champion (`gate_rules.decide`).
 
     Inputs: `champion` (as the step `champion` found it), `index` (the challenger), and the evaluations of both on the
-    same questions. Writes `verdict.json`, and `verdict.md` for people to read. Raises InputError where the two
+    same questions, and `lost_questions`, those that were left out. Writes `verdict.json`, and `verdict.md` for people to read. Raises InputError where the two
     evaluations are of different questions.
     """
     champion = read_champion_found(context.input("champion").path)
@@ -45,6 +46,7 @@ def gate(context: StepContext) -> None:
         measurements(champion.load(context.store)[names.INDEX][1], champion_evaluation) if champion else None,
         measurements(load_record(context.recorded_input("index").address)[1], challenger_evaluation),
         qids,
+        read_lost_questions(context.input(names.LOST_QUESTIONS).path),
         context.settings.comparison.resamples,
         context.settings.comparison.seed,
     )

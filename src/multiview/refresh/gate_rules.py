@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from multiview.config import Gate
+from multiview.data.lost_questions import LostQuestions
 from multiview.errors import counted
 from multiview.evaluation.significance import CONFIDENCE, bootstrap_intervals
 
@@ -74,13 +75,14 @@ def decide(
     champion: Measurements | None,
     challenger: Measurements,
     qids: list[str],
+    lost: LostQuestions,
     resamples: int,
     seed: int,
 ) -> Verdict:
     """Returns the verdict on a challenger by a policy, compared with the champion where there is one.
 
-    Both answered the same questions `qids` [q]. A metric's drop is the mean over the questions of the champion's
-    value minus the challenger's. The upper end of the interval of that mean (percentile bootstrap over questions,
+    Both answered the same questions `qids` [q], without those that are `lost`. A metric's drop is the mean over the
+    questions of the champion's value minus the challenger's. The upper end of the interval of that mean (percentile bootstrap over questions,
     95 %) must not exceed the allowed drop; with one question, which has no interval, the drop itself must not. A
     metric that the policy names and that was not measured is a refusal.
     """
@@ -89,6 +91,7 @@ def decide(
     metrics = differences(champion, challenger, resamples, seed)
     checks = [
         *_sizes(policy, champion, challenger),
+        _lost(policy, lost),
         *_drops(policy, champion, metrics),
         *_least(policy, metrics),
         *_found(policy, challenger, qids),
@@ -153,6 +156,17 @@ def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements
             challenger.bytes <= policy.index_bytes,
             f"{challenger.bytes:,} bytes, {policy.index_bytes:,} are allowed",
         )
+
+
+def _lost(policy: Gate, lost: LostQuestions) -> Check:
+    says = (
+        f"{len(lost.lost):,} of {counted(lost.questions, 'question')} ({lost.share:.1%}) have lost their gold passage or "
+        f"the answer in it, up to {policy.max_lost_questions:.1%} is allowed"
+    )
+    if lost.share <= policy.max_lost_questions + NEARLY:
+        return Check("max_lost_questions", True, says)
+    way_out = f"mend them (first: question {lost.lost[0]}), or allow more with gate.max_lost_questions"
+    return Check("max_lost_questions", False, f"{says}; {way_out}")
 
 
 def _drops(policy: Gate, champion: Measurements | None, metrics: Mapping[str, Difference]) -> Iterator[Check]:

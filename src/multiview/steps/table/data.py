@@ -19,5 +19,12 @@ _SPLIT = Step(
 
 STEPS = (
     _SPLIT,
-    replace(_SPLIT, name="split-again", inputs=("known",), unkeyed_inputs=("known",), supersedes="known"),
+    replace(
+        _SPLIT,
+        name="split-again",
+        inputs=("known",),
+        unkeyed_inputs=("known",),
+        supersedes="known",
+        outputs=(*_SPLIT.outputs, names.LOST_QUESTIONS),
+    ),
 )

@@ -52,10 +52,10 @@ STEPS = (
     ),
     Step(
         name="gate",
-        version=1,
+        version=2,
         run="multiview.refresh.gate:gate",
         settings=("gate", "comparison.resamples", "comparison.seed"),
-        inputs=("champion", "index", "champion_evaluation", "challenger_evaluation"),
+        inputs=("champion", "index", "champion_evaluation", "challenger_evaluation", names.LOST_QUESTIONS),
         recorded_inputs=("index",),
         outputs=(names.VERDICT,),
         figures="multiview.refresh.gate:figures",
