@@ -8,7 +8,8 @@ runs in a process of its own, which reads its anonymous memory every few millise
 Pages of mapped files, such as the views of an exact index, are not counted, since the system takes them back whenever
 it needs memory, nor are the processes that help `split`, which hold a few texts each. The whole is that memory and the
 pages of the libraries; what is above the start, with all of the step's modules loaded, is what may grow. `evaluate` runs the
-analyses that search and read texts; those that encode passages hold a batch besides.
+analyses that search and read texts; those that encode passages hold a batch besides. With `--words`, passages are their
+first words alone, so that `encode` takes less time; what it holds per passage is the same, a batch of texts is smaller.
 """
 
 from __future__ import annotations
@@ -154,13 +155,16 @@ def measured(step: str, folder: Path) -> tuple[int, int]:
     return peak(lambda: function(given))
 
 
-def write_inputs(folder: Path, data: Path, size: int, count: int) -> None:
-    """Writes what the steps read, for a corpus of `size` passages and `count` questions."""
+def write_inputs(folder: Path, data: Path, size: int, count: int, words: int | None = None) -> None:
+    """Writes what the steps read, for a corpus of `size` passages, or of their first `words`, and `count` questions."""
     from benchmarks.index_kinds import write_embeddings
     from benchmarks.random_inputs import one_layer_model, random_views, write_index
 
     folder.mkdir()
     squad = squad_passages(data)
+    if words is not None:
+        cut = ((p, " ".join(p.text.split()[:words])) for p in squad)
+        squad = [replace(p, text=text, sentence_ends=(len(text),)) for p, text in cut]
     copies = (replace(p, id=f"{p.id}-{n}" if n else p.id) for n in itertools.count() for p in squad)
     passages = list(itertools.islice(copies, size))
     one_layer_model(folder / "model", "mvr", VIEWS, WIDTH)
@@ -191,7 +195,11 @@ def write_inputs(folder: Path, data: Path, size: int, count: int) -> None:
 
 
 def peaks_of(
-    data: Path, sizes: Sequence[int], questions: int, steps: Sequence[str] = MEASURED
+    data: Path,
+    sizes: Sequence[int],
+    questions: int,
+    steps: Sequence[str] = MEASURED,
+    words: int | None = None,
 ) -> dict[str, list[Peak]]:
     """The peaks of each step, one per size. This process holds no passages."""
     peaks: dict[str, list[Peak]] = {step: [] for step in steps}
@@ -199,7 +207,7 @@ def peaks_of(
         folder = Path(temporary)
         alone(partial(write_inputs, folder / "small", data, 1000, 20))
         for size in sizes:
-            alone(partial(write_inputs, folder / "whole", data, size, questions))
+            alone(partial(write_inputs, folder / "whole", data, size, questions, words))
             for step, found in peaks.items():
                 above, whole = alone(partial(measured, step, folder))
                 found.append(Peak(above, whole, alone(partial(stated, step, folder / "whole"))))
@@ -247,13 +255,14 @@ def main(
     ),
     questions: Annotated[int, typer.Option(help="Questions.")] = 300,
     steps: Annotated[str, typer.Option(help="Steps, separated by commas.")] = ",".join(MEASURED),
+    words: Annotated[int | None, typer.Option(help="First words of each passage that are kept.")] = None,
     data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
         "data"
     ),
 ) -> None:
     """Prints megabytes, a row per step: those of the whole process, their estimate, and those above the start."""
     sizes = [int(size) for size in passages.split(",")]
-    for line in table(sizes, peaks_of(data / "squad", sizes, questions, steps.split(","))):
+    for line in table(sizes, peaks_of(data / "squad", sizes, questions, steps.split(","), words)):
         print(line)
 
 

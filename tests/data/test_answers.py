@@ -245,6 +245,32 @@ def test_the_title_never_holds_an_answer():
     assert answer_views([None, (0, 39)], TEXT, ["Title"]) == ((), "none")
 
 
+WORDS = st.lists(
+    st.sampled_from(["king", "King", "roi", "ß", "Σ", "İ", "é", "1", ",", ".", " ", " ", "東京", "東"])
+)
+
+
+@given(
+    st.one_of(texts, WORDS.map("".join)),
+    st.lists(st.one_of(answers, WORDS.map("".join)), max_size=3),
+    st.tuples(st.integers(0, 30), st.integers(0, 30)),
+    st.sampled_from(["string", "characters"]),
+)
+@settings(max_examples=1000, deadline=None)
+def test_a_span_holds_an_answer_where_it_contains_a_whole_match(text, answers, bounds, mode):
+    start, stop = sorted(min(bound, len(text)) for bound in bounds)
+    expected = any(start <= first and last <= stop for first, last in find_answers(text, answers, mode))
+    asked = QuestionAnswers([["other"], answers, ["king"]], mode)
+    assert asked.within(TokenizedText(text, mode), (start, stop), 1) == expected
+
+
+def test_a_span_holds_an_answer_by_a_pattern():
+    asked = QuestionAnswers([[r"Ro\w+"]], "regex")
+    assert asked.within(TokenizedText(TEXT), (14, 27), 0) and not asked.within(
+        TokenizedText(TEXT), (15, 27), 0
+    )
+
+
 CJK = st.text("東京はガ서울가A1é. 。-", max_size=20)
 
 

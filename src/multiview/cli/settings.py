@@ -199,7 +199,7 @@ def _type(annotation: Any, field: FieldInfo | None = None) -> str:
 def _bounds(field: FieldInfo | None) -> str:
     """The limits of a number: ` > 0, ≤ 1`."""
     return ",".join(
-        f" {sign} {getattr(limit, name):g}"
+        f" {sign} {getattr(limit, name):,.10g}"
         for limit in (field.metadata if field else ())
         for name, sign in BOUNDS.items()
         if hasattr(limit, name)

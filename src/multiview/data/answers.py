@@ -102,6 +102,12 @@ class TokenizedText:
             self._lowered = (self.text if self.text.isascii() else self.decomposed).lower()
         return self._lowered
 
+    @cached_property
+    def in_place(self) -> bool:
+        """Whether each code point of `lowered` is that of `text` at the same place, lower-cased."""
+        same = self.text.isascii() or self.decomposed == self.text
+        return same and len(self.lowered) == len(self.text)  # some code points become two
+
     def find(self, answer: str) -> list[Span]:
         """Returns the spans of all occurrences of the answer's tokens, in code points of the original text."""
         needle = joined_tokens(answer, self.mode)
@@ -209,6 +215,8 @@ class QuestionAnswers:
 
     def __init__(self, answers: Iterable[Sequence[str]], mode: Mode = "string") -> None:
         """`answers` has the answers of each question. Raises InputError for an invalid pattern."""
+        answers = self._answers = list(answers)
+        self._mode: Mode = mode
         self._patterns: list[list[regex.Pattern[str]]] | None = None
         self._needles: list[Needle] = []
         """The needles of all questions, one question after another."""
@@ -249,25 +257,43 @@ class QuestionAnswers:
                 held[pair] = True
         return held
 
+    def within(self, text: TokenizedText, span: Span, question: int) -> bool:
+        """Whether a span of a text contains a whole match of an answer of a question (see `find_answers`).
+
+        Most spans have a word of the answer at a clear place, or lack one, so that the text is not tokenised.
+        """
+        if self._patterns is None and text.in_place:
+            needles = self._needles[self._starts[question] : self._starts[question + 1]]
+            if any(each.phrase and _stands_alone(each.phrase, text.lowered, True, span) for each in needles):
+                return True
+            part = text.lowered[slice(*span)]
+            if not any(each.longest in part for each in needles):
+                return False
+        return bool(_containing([span], find_answers(text, self._answers[question], self._mode)))
+
 
 def _matches(patterns: Sequence[regex.Pattern[str]], text: str) -> bool:
     return any(match.end() > match.start() for pattern in patterns for match in pattern.finditer(text))
 
 
-def _stands_alone(piece: str, lowered: str, clearly: bool = False) -> bool:
+def _stands_alone(
+    piece: str, lowered: str, clearly: bool = False, span: tuple[int, int | None] = (0, None)
+) -> bool:
     """Whether a piece that is one word or several may be words of a text: no letter or digit of ASCII is next to it.
 
-    `clearly`: it is words of the text, since only other characters of ASCII are next to it.
+    `clearly`: it is words of the text, since only other characters of ASCII are next to it. With a `span`, only pieces
+    within it count.
     """
     if not clearly and (not piece.isalnum() or (not piece.isascii() and cjk.has_letters(piece))):
         return True
-    start = lowered.find(piece)
+    first, last = span
+    start = lowered.find(piece, first, last)
     while start >= 0:
         stop = start + len(piece)
         around = lowered[start - 1 : start] + lowered[stop : stop + 1]
         if not ASCII_WORD.search(around) and (around.isascii() or not clearly):
             return True
-        start = lowered.find(piece, start + 1)
+        start = lowered.find(piece, start + 1, last)
     return False
 
 

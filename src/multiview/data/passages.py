@@ -205,12 +205,12 @@ class PassageLookup:
 
         One row group is in memory.
         """
-        for positions, table in self._tables(ids, COLUMNS):
+        for positions, table in self.tables(ids, COLUMNS):
             yield from zip(positions, passages_of(table), strict=True)
 
     def stream_texts(self, ids: pa.Array) -> Iterator[tuple[int, str]]:
         """Yields the texts of distinct `ids`, as `stream` does, without reading other columns."""
-        for positions, table in self._tables(ids, ["text"]):
+        for positions, table in self.tables(ids, ["text"]):
             yield from zip(positions, table.column("text").to_pylist(), strict=True)
 
     def texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -221,7 +221,7 @@ class PassageLookup:
     def rows(self, ids: Iterable[str], columns: Sequence[str] | None = None) -> dict[str, Row]:
         """Returns id to all columns, the user's further columns included, or to `id` and the given columns."""
         selected = None if columns is None else list(dict.fromkeys(["id", *columns]))
-        tables = self._tables(_array(ids), selected)
+        tables = self.tables(_array(ids), selected)
         return {row["id"]: row for _, table in tables for row in table.to_pylist()}
 
     def find(self, ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -233,7 +233,7 @@ class PassageLookup:
         rows = np.flatnonzero(positions >= 0)
         return rows, positions[rows]
 
-    def _tables(self, ids: pa.Array, columns: Sequence[str] | None) -> Iterator[tuple[list[int], pa.Table]]:
+    def tables(self, ids: pa.Array, columns: Sequence[str] | None) -> Iterator[tuple[list[int], pa.Table]]:
         """Yields the rows of distinct `ids` in the order of the shards, one table per row group, with the positions of their ids."""
         rows, positions = self.find(ids)
         if len(rows) < len(ids):

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
-from multiview.data.answers import TEXTS_AT_ONCE, Mode, QuestionAnswers, TokenizedText
+from multiview.data.answers import TEXTS_AT_ONCE, Mode, QuestionAnswers, Span, TokenizedText
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
 
@@ -41,6 +41,10 @@ class AnswerHits:
         holds = np.zeros(passage_rows.shape, bool)
         holds[real] = self._holds[np.searchsorted(self._pairs, pairs)]
         return holds
+
+    def within(self, text: TokenizedText, span: Span, question: int) -> bool:
+        """Whether a span of a passage's text contains a whole answer of a question (see `QuestionAnswers.within`)."""
+        return self._answers.within(text, span, question)
 
     def _known(self, pairs: np.ndarray) -> np.ndarray:
         """Which of some rising pairs are known [n] bool."""

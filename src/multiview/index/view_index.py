@@ -21,6 +21,7 @@ from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ViewRange, top_passages_by
 from multiview.index.faiss_index import FaissIndex
+from multiview.index.leading import searched, with_first_views
 from multiview.index.ranking import TopPassages, tie_order
 from multiview.index.stored_views import REBUILD, StoredViews, score_passages
 
@@ -185,18 +186,21 @@ class ViewIndex:
     ) -> list[TopPassages]:
         """The k best passages by each of several `ranges` of their views, exactly and in one pass over all views; with
         `among` [p] bool, the k best of its passages. Results are at most as wide as the index has passages."""
-        return top_passages_by(
+        asked = searched(ranges)
+        tops = top_passages_by(
             self.stored.matrix,
             self.offsets,
             self.tie_order,
             queries,
             self._room(k),
-            ranges,
+            asked,
             among=among,
             longest=self.header[LONGEST],
             device=self._device,
             report_done=report_done,
         )
+        found = dict(zip(asked, tops, strict=True))
+        return with_first_views(found, ranges, self.stored, self.offsets, self.tie_order, queries)
 
     def _room(self, k: int) -> int:
         """The columns of a result: no question has more hits than there are passages."""

@@ -8,7 +8,7 @@ import pytest
 from multiview.config import Evaluation
 from multiview.data.answers import find_answers, has_answer
 from multiview.data.passages import Passage
-from multiview.evaluation.analyses.answer_view import answer_view, answer_view_hits, holds_match
+from multiview.evaluation.analyses.answer_view import answer_view, answer_view_hits
 from multiview.evaluation.analyses.subject import NotApplicable
 from tests.fixtures.analysed_model import hand_index, hand_subject, retrieved
 from tests.fixtures.snippet_views import PASSAGE, Snippets, ask
@@ -39,9 +39,18 @@ def test_answer_views_by_hand(tmp_path):
     }
 
 
-def test_a_span_holds_whole_matches():
-    assert holds_match((3, 7), [(0, 4), (3, 7)]) and not holds_match((3, 7), [(2, 7), (3, 8)])
-    assert not holds_match(None, [(0, 4)])
+def test_hits_are_those_of_all_matches(padded):
+    subject = padded.subject()
+    texts, ids = {p.id: p.text for p in padded.passages}, subject.index.ids.to_pylist()
+    spans = {p.id: [view.span for view in subject.layout.passage(p)[0].views] for p in padded.passages}
+    hits = answer_view_hits(subject)
+    for question, answers in enumerate(question.answers for question in padded.questions):
+        for column, row in enumerate(subject.top.passages[question].tolist()):
+            span = spans[ids[row]][subject.top.winning_views[question, column]]
+            matches = find_answers(texts[ids[row]], answers)
+            inside = span is not None and any(span[0] <= start and stop <= span[1] for start, stop in matches)
+            assert hits[question, column] == inside
+    assert hits.any() and (subject.holds & ~hits).any()
 
 
 @pytest.mark.parametrize("name", ["camvr", "padded"])

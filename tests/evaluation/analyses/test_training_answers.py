@@ -51,16 +51,21 @@ def test_without_spans_there_is_avq_alone(padded):
 
 
 class Sentences:
-    """A view per sentence, and one for the title."""
+    """A view per sentence, or per two, and one for the title."""
 
     has_spans = True
 
+    def __init__(self, whole_sentences: bool, together: int = 1):
+        self.whole_sentences, self.together = whole_sentences, together
+
     def spans(self, passage):
-        return [None, *zip([0, *passage.sentence_ends], passage.sentence_ends, strict=False)]
+        ends = (*passage.sentence_ends[: -1 : self.together], passage.sentence_ends[-1])
+        return [None, *zip([0, *ends], ends, strict=False)]
 
 
+@pytest.mark.parametrize("layout", [Sentences(False), Sentences(True), Sentences(True, 2)])
 @pytest.mark.parametrize("offsets", ["all", "some", "none"])
-def test_kinds_are_those_of_the_questions_one_by_one(tmp_path, monkeypatch, offsets):
+def test_kinds_are_those_of_the_questions_one_by_one(tmp_path, monkeypatch, offsets, layout):
     """With letters of several bytes, several answers, answers across sentences, and passages that the corpus lacks."""
     monkeypatch.setattr("multiview.evaluation.analyses.training_answers.PASSAGES_AT_ONCE", 3)
     rng = np.random.default_rng(0)
@@ -77,15 +82,15 @@ def test_kinds_are_those_of_the_questions_one_by_one(tmp_path, monkeypatch, offs
             answers.append(passage.text[start : start + int(rng.integers(1, 12))])
             starts.append(start)
         with_offsets = offsets == "all" or (offsets == "some" and number % 2)
-        gold = passage.id if number % 7 else "elsewhere"
+        gold = passage.id if number % 7 else f"elsewhere{number % 3}"
         questions.append(
             Question(f"q{number}", "?", tuple(answers), tuple(starts) if with_offsets else None, (gold, "x"))
         )
     train = questions_folder(tmp_path / "train", questions)
-    subject = hand_subject(tmp_path, passages, [], layout=Sentences(), train_questions=train)
+    subject = hand_subject(tmp_path, passages, [], layout=layout, train_questions=train)
     by_id = {passage.id: passage for passage in passages}
     plain = Counter(
-        found_by(question, passage, Sentences().spans(passage), "string")
+        found_by(question, passage, layout.spans(passage), "string")
         for question in questions
         if (passage := by_id.get(question.positive_ids[0]))
     )

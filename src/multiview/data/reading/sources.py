@@ -43,9 +43,7 @@ def expand_source(source: str, use: Use) -> list[str]:
     address = _address(source)
     try:
         fs, path = url_to_fs(address, **time_outs(address))
-    except (
-        Exception
-    ) as error:  # of whatever library reads the protocol, which may be unknown or not installed
+    except Exception as error:  # the protocol's library may not know the address, or not be installed
         raise InputError(f"{source}: {' '.join(str(error).split())}") from None
     try:
         with credentials_explained(address):

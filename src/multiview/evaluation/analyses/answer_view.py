@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names
-from multiview.data.answers import Span, TokenizedText, find_answers
+from multiview.data.answers import TokenizedText
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
@@ -31,9 +29,8 @@ def answer_view(subject: Subject) -> Findings:
         raise NotApplicable("every view represents the whole text")
     if not subject.answered.any():
         raise NotApplicable("no question has an answer")
-    hits = answer_view_hits(subject)
     overall = accuracy(first_rank(subject.holds)[subject.answered], subject.cuts)
-    answer = accuracy(first_rank(hits)[subject.answered], subject.cuts)
+    answer = accuracy(first_rank(answer_view_hits(subject))[subject.answered], subject.cuts)
     metrics: dict[str, float] = {}
     rows = []
     for k in subject.cuts:
@@ -49,21 +46,13 @@ def answer_view(subject: Subject) -> Findings:
 
 def answer_view_hits(subject: Subject) -> np.ndarray:
     """Returns whether the best view of each retrieved passage represents text with an answer [q, depth] bool."""
-    top = subject.top
-    flat = top.passages.ravel()
-    order = np.argsort(flat, kind="stable")
-    hits = np.zeros(top.passages.shape, bool)
-    for indexed in subject.read_passages(np.where(subject.holds, top.passages, -1)):
-        passage_hits = order[slice(*np.searchsorted(flat, [indexed.row, indexed.row + 1], sorter=order))]
+    hits = np.zeros(subject.holds.shape, bool)
+    held: dict[int, list[tuple[int, int]]] = {}
+    for question, column in np.argwhere(subject.holds).tolist():
+        held.setdefault(int(subject.top.passages[question, column]), []).append((question, column))
+    for indexed in subject.read_passages(np.array(list(held), np.int64)):
         text = TokenizedText(indexed.passage.text, subject.matching)
-        for question, column in zip(*np.unravel_index(passage_hits, hits.shape), strict=True):
-            if subject.holds[question, column]:
-                answers = find_answers(text, subject.questions[question].answers, subject.matching)
-                winner = indexed.views[top.winning_views[question, column]]
-                hits[question, column] = holds_match(winner.span, answers)
+        for question, column in held[indexed.row]:
+            span = indexed.views[subject.top.winning_views[question, column]].span
+            hits[question, column] = span is not None and subject.answers.within(text, span, question)
     return hits
-
-
-def holds_match(span: Span | None, matches: Sequence[Span]) -> bool:
-    """Whether `span` of the text contains one of `matches` completely; never for the title's view, which has no span."""
-    return span is not None and any(span[0] <= start and stop <= span[1] for start, stop in matches)

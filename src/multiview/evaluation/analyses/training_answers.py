@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from multiview import metric_names
 from multiview.data.answers import Mode, Span, answer_views, has_answer
-from multiview.data.passages import Passage
+from multiview.data.arrow import numbers
+from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import Question, read_columns
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
@@ -70,19 +71,24 @@ def _kinds(subject: Subject, asked: pa.Table, first: pa.DictionaryArray) -> Iter
 
     `asked` has the questions' answers and their offsets, `first` their first positives.
     """
-    ids = first.dictionary
+    if subject.layout.whole_sentences:
+        in_sentence = in_sentences(subject.corpus, asked, first)
+        yield Counter(offset=int(in_sentence.sum()))
+        others = pa.array(~in_sentence)
+        asked, first = asked.filter(others), first.filter(others)
+    used, places = np.unique(first.indices.to_numpy(), return_inverse=True)
+    ids = first.dictionary.take(pa.array(used))
     _, positions = subject.corpus.find(ids)
     number = np.full(len(ids), len(positions))
     number[positions] = np.arange(len(positions))
-    numbers = number[first.indices.to_numpy()]
-    order = np.argsort(numbers, kind="stable")
-    asked, numbers = asked.take(pa.array(order)), numbers[order]
+    order = np.argsort(number[places], kind="stable")
+    asked, rising = asked.take(pa.array(order)), number[places][order]
     passages = (passage for _, passage in subject.corpus.stream(ids.take(pa.array(positions))))
     for start in range(0, len(positions), PASSAGES_AT_ONCE):
         batch = list(islice(passages, PASSAGES_AT_ONCE))
         spans = [subject.layout.spans(passage) for passage in batch]
-        low, high = np.searchsorted(numbers, [start, start + len(batch)]).tolist()
-        of_batch, places = asked.slice(low, high - low).combine_chunks(), numbers[low:high] - start
+        low, high = np.searchsorted(rising, [start, start + len(batch)]).tolist()
+        of_batch, places = asked.slice(low, high - low).combine_chunks(), rising[low:high] - start
         at_offset = within_spans(of_batch, places, spans)
         counts = Counter(offset=int(at_offset.sum()))
         others = of_batch.filter(pa.array(~at_offset)).to_pylist()
@@ -94,19 +100,39 @@ def _kinds(subject: Subject, asked: pa.Table, first: pa.DictionaryArray) -> Iter
         yield counts
 
 
+def in_sentences(corpus: PassageLookup, asked: pa.Table, first: pa.DictionaryArray) -> np.ndarray:
+    """Returns whether a sentence of its passage contains an answer of each question at its offset [q] bool.
+
+    Only ends of sentences are read. `asked` and `first` are those of `_kinds`; False for passages that the corpus lacks.
+    """
+    _, positions = corpus.find(first.dictionary)
+    place = np.full(len(first.dictionary), len(positions))
+    place[positions] = np.arange(len(positions))
+    tables = corpus.tables(first.dictionary.take(pa.array(positions)), ["sentence_ends"])
+    columns = [column for _, table in tables for column in table["sentence_ends"].chunks]
+    ends = pa.chunked_array([*columns, pa.array([[]], pa.list_(pa.int32()))])  # the last: of no passage
+    counts, stops = numbers(pc.list_value_length(ends)), numbers(pc.list_flatten(ends)).astype(np.int64)
+    starts = np.concatenate([[0], stops[:-1]])[: len(stops)]
+    starts[(np.cumsum(counts) - counts)[counts > 0]] = 0
+    return _within(asked, place[first.indices.to_numpy()], np.stack([starts, stops], axis=1), counts)
+
+
 def within_spans(asked: pa.Table, places: np.ndarray, spans: Sequence[Iterable[Span | None]]) -> np.ndarray:
     """Returns whether a span contains an answer of each question at its offset [q] bool, as `answer_views` says one by one.
 
     `asked` has the columns `answers` and `answer_starts`; `spans` are those of each passage's views, and `places` [q] says
     which passage a question is about. False for a question without offsets.
     """
+    of_passages = [list(filter(None, each)) for each in spans]
+    bounds = np.fromiter(chain.from_iterable(chain.from_iterable(of_passages)), np.int64).reshape(-1, 2)
+    return _within(asked, places, bounds, np.array(list(map(len, of_passages)), np.int64))
+
+
+def _within(asked: pa.Table, places: np.ndarray, bounds: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """`within_spans`, with the `bounds` [n, 2] of all spans and their `counts` [p] per passage."""
     found = np.zeros(len(asked), bool)
     with_offsets = np.flatnonzero(asked["answer_starts"].is_valid().to_numpy())
     asked = asked.take(pa.array(with_offsets)).combine_chunks()
-    of_passages = [list(filter(None, each)) for each in spans]
-    numbers = chain.from_iterable(chain.from_iterable(of_passages))
-    bounds = np.fromiter(numbers, np.int64).reshape(-1, 2)
-    counts = np.array(list(map(len, of_passages)), np.int64)
     answers = pc.list_flatten(asked["answers"])
     questions = pc.list_parent_indices(asked["answers"]).to_numpy()
     starts = pc.list_flatten(asked["answer_starts"]).to_numpy().astype(np.int64)
