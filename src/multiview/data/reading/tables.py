@@ -162,7 +162,16 @@ def _as_text(value: object) -> object:
         raise TypeError(f"{json.dumps(value)} among texts")
     if isinstance(value, float) and math.isnan(value):
         return None
-    return str(value) if isinstance(value, int | float) else value
+    return number_text(value) if isinstance(value, int | float) else value
+
+
+def number_text(value: float) -> str:
+    """Returns a number as Arrow writes it into a column of ids: 1.0, which pandas makes of 1 beside a missing value, is 1.
+
+    >>> number_text(1.0), number_text(1.5), number_text(1 << 70)
+    ('1', '1.5', '1180591620717411303424')
+    """
+    return str(pa.scalar(value, pa.float64()).cast(pa.string())) if isinstance(value, float) else str(value)
 
 
 def _flat(value: object) -> object:
