@@ -95,7 +95,11 @@ def _server(fs: AbstractFileSystem, url: str) -> str:
     if scheme in ("gs", "gcs"):
         return str(getattr(fs, "base", ""))
     if scheme in ("s3", "s3a"):
-        # botocore finds the address in variables, profiles and regions.
+        from fsspec.asyn import sync
+
+        # Without credentials s3fs refuses before it asks. botocore finds the address in variables, profiles and regions.
+        if not sync(fs.loop, fs.s3 and fs.session.get_credentials):  # pyright: ignore[reportAttributeAccessIssue]
+            return ""
         return str(fs.s3.meta.endpoint_url)  # pyright: ignore[reportAttributeAccessIssue]
     return url if scheme in ("http", "https") else ""
 
