@@ -13,7 +13,7 @@ INDEX = "MULTIVIEW_INDEX"
 """The index of a search without `--index`."""
 
 API_KEYS = "MULTIVIEW_API_KEYS"
-"""The API keys of a server without `--api-keys`, separated by white space; unset: it asks for none."""
+"""The API keys of a server without `--api-keys`, separated by white space; unset: it asks for none, blank: it refuses to start."""
 
 QDRANT_URL = "MULTIVIEW_QDRANT_URL"
 """The Qdrant server whose alias follows the champion, of a command without `--url` or `--qdrant-url`."""

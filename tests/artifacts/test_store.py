@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,25 @@ def test_a_store_that_is_not_writable_is_an_input_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="not writable"):
         open_store(f"{tmp_path}/file/store").check_writable()
+
+
+@pytest.mark.parametrize("name", ["a?b", "a%20b", "a%b", "a::b"])
+def test_a_folder_that_mlflow_or_fsspec_would_read_as_another_is_refused(tmp_path, monkeypatch, name):
+    part = next(part for part in ("?", "%", "::") if part in name)
+    line = (
+        f"holds {re.escape(part)}, which MLflow or fsspec would read as more than a name; name another folder"
+    )
+    for url in (f"{tmp_path}/{name}", f"{tmp_path}/{name}/store", f"file://{tmp_path}/{name}"):
+        with pytest.raises(InputError, match=f"store {re.escape(url)}: .*{line}"):
+            open_store(url)
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
+    with pytest.raises(
+        InputError, match=f"store store: its path {re.escape(str(tmp_path / name))}/store {line}"
+    ):
+        open_store("store")
+
+
+@pytest.mark.parametrize("name", ["a b", "a#b", "a:b", "é", "a;b", "a&b=c", "a@b"])
+def test_a_folder_of_any_other_name_is_itself(tmp_path, name):
+    assert open_store(f"{tmp_path}/{name}").url == f"{tmp_path}/{name}"

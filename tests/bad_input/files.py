@@ -259,6 +259,16 @@ CASES = {
     "an answer that is a text": passages(
         squad({"context": "In Rome.", "qas": [asked(["Rome"])]}), "answer", name="s.json"
     ),
+    "SQuAD with two contexts in a paragraph": passages(
+        '{"data": [{"paragraphs": [{"context": "a b", "context": "c d", "qas": []}]}]}',
+        "s.json",
+        "'context' is given twice",
+        "{'context': 'a b'}",
+        name="s.json",
+    ),
+    "SQuAD with two lists of articles": passages(
+        '{"data": [], "data": []}', "s.json", "'data' is given twice", name="s.json"
+    ),
     "deep SQuAD": passages('{"data": ' + "[" * 200_000, "nested more than 500 deep", name="s.json"),
     "SQuAD with half a character": passages(
         squad({"context": "In \ud83d Rome.", "qas": []}), "half a character", name="s.json"

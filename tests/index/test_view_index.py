@@ -97,6 +97,19 @@ def test_index_finds_passages_of_all_shards(tmp_path, shards):
     assert events.steps[-1] == (6, 6, "views")
 
 
+def test_a_result_is_no_wider_than_the_index(tmp_path, shards):
+    """However deep a search may go, in memory for as many hits as there can be."""
+    index = ViewIndex.load(build(tmp_path, *shards)[0])
+    queries = np.array([[1.0, 1.0], [-1.0, 0.0]])
+    whole, deep = (index.search(queries, k) for k in (3, 10**6))
+    for name in ("passages", "scores", "winning_views"):
+        np.testing.assert_array_equal(getattr(deep, name), getattr(whole, name))
+    (first,) = index.search_views([(2, 3)], queries, 10**6)
+    assert first.passages.tolist() == [[2, -1, -1]] * 2
+    with pytest.raises(ValueError, match="k must be 1 or more"):
+        index.search(queries, 0)
+
+
 def test_equal_input_gives_equal_files_whatever_the_shards(tmp_path, shards):
     one, _ = build(tmp_path, *shards, name="one")
     two, _ = build(tmp_path, *shards, name="two")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from multiview.model.devices import MOST_WORKERS, read_behind, workers
+from multiview.errors import InputError
+from multiview.model.devices import MOST_WORKERS, device, read_behind, workers
 
 
 def test_a_result_is_read_when_the_next_is_under_way() -> None:
@@ -38,3 +39,15 @@ def test_workers_share_the_cores_of_a_machine_with_gpus(
     assert workers(None, torch.device("cuda")) == expected
     assert workers(None, torch.device("cpu")) == 0
     assert workers(3, torch.device("cpu")) == 3
+
+
+@pytest.mark.parametrize("name", ["meta", "gpu", "xla", "vulkan", "privateuseone", "hpu:0"])
+def test_a_device_that_cannot_compute_here_is_refused(name: str) -> None:
+    """torch knows some devices by name that it was not built for, and one that only pretends to compute."""
+    with pytest.raises(InputError, match=rf"encode.device: .*{name}.*; use auto, cpu or cuda"):
+        device(name, "encode.device")
+
+
+def test_the_processor_is_a_device() -> None:
+    assert device("cpu", "encode.device").type == device("cpu:0", "encode.device").type == "cpu"
+    assert device("auto", "encode.device").type in ("cpu", "cuda")

@@ -57,6 +57,15 @@ def test_bm25_ties_go_to_the_smaller_id_and_only_shared_words_count():
     assert ids_of(reverse, reverse.search(["capitals"], 4)) == ids_of(index, top, 0)
 
 
+def test_a_result_of_bm25_is_no_wider_than_the_collection():
+    index = Bm25Index(PASSAGES, Bm25())
+    whole, deep = (index.search(["capital Lyon", ""], k) for k in (len(PASSAGES), 10**6))
+    assert deep.passages.shape == (2, len(PASSAGES))
+    np.testing.assert_array_equal(deep.passages, whole.passages)
+    np.testing.assert_array_equal(deep.scores, whole.scores)
+    assert Bm25Index([], Bm25()).search(["capital"], 10**6).passages.tolist() == [[-1]]
+
+
 def test_bm25_searches_some_passages_alone_and_their_scores_stay():
     index = Bm25Index(PASSAGES, Bm25())
     whole, part = (index.search(["capital Lyon"], 5, among=among) for among in (None, np.arange(5) % 2 == 0))

@@ -120,11 +120,11 @@ def test_hits_are_ranked_by_inner_product_and_by_the_best_view(tmp_path):
 # -- too few -----------------------------------------------------------------------------------
 
 
-def test_too_few_survivors_stay_too_few_and_padding_is_nobody(tmp_path):
+def test_too_few_survivors_stay_too_few_however_deep_the_search(tmp_path):
     small = line(tmp_path, [9.0, 8.0, 7.0, 6.0], {1: "gold"})
     mined = small.mine(asked("p0"), depth=50, number=30, margin=2.5)
     assert small.names(mined, mined.sampled) == ["p3"]
-    assert mined.top.passages.shape == (1, 50) and (mined.top.passages[0, 4:] == -1).all()
+    assert mined.top.passages.shape == (1, 4)
     assert mined.filtered.totals() == {"range": 0, "positive": 1, "answer": 1, "margin": 1}
     events = RecordedEvents()
     report_counts(mined, Mining(number=30), events)

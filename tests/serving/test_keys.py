@@ -23,6 +23,14 @@ def test_keys_come_from_a_file_or_the_environment(tmp_path, monkeypatch):
     assert read_keys(tmp_path / "keys") == ["three", "four"]
 
 
+@pytest.mark.parametrize("blank", ["", " ", "\t\n"])
+def test_a_blank_variable_is_refused(monkeypatch, blank):
+    """And never means that everybody may ask, as where a secret is empty."""
+    monkeypatch.setenv("MULTIVIEW_API_KEYS", blank)
+    with pytest.raises(InputError, match="MULTIVIEW_API_KEYS: there is no key in it; .* unset"):
+        read_keys(None)
+
+
 @pytest.mark.parametrize("content", ["", "# one\n", "ключ\n", "one two\n", b"\xff"])
 def test_a_file_without_a_usable_key_is_refused(tmp_path, content):
     """And never means that everybody may ask."""

@@ -10,13 +10,18 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.steps.runs import (
     Run,
+    Start,
     StepState,
     finished_outputs,
     read_run,
+    read_settings,
+    read_start,
     read_state,
     read_states,
     run_id,
     write_run,
+    write_settings,
+    write_start,
     write_state,
 )
 
@@ -93,3 +98,27 @@ def test_outputs_are_those_of_finished_steps() -> None:
         state("camvr/index", "done", outputs={"index": INDEX, "model": INDEX}),
     ]
     assert finished_outputs(states, "index") == {"mvr/index": INDEX, "camvr/index": INDEX}
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"split": {}}', "nothing", "[" * 5000])
+def test_damaged_settings_of_a_run_are_named(store: LocalStore, damaged: str) -> None:
+    write_settings(store, "run", {"split": "{}"})
+    assert read_settings(store, "run", "split") == "{}"
+    store.replace("runs/run/settings.json", damaged.encode())
+    with pytest.raises(
+        InputError, match=rf"^{store.url}/runs/run/settings\.json is damaged: remove it, and start"
+    ):
+        read_settings(store, "run", "split")
+    store.remove("runs/run/settings.json")
+    with pytest.raises(InputError, match="has no settings of step split: start the run again"):
+        read_settings(store, "run", "split")
+
+
+@pytest.mark.parametrize("damaged", ["", "{", "[]", '{"run": 1}', "[" * 5000])
+def test_a_damaged_start_is_named(store: LocalStore, damaged: str) -> None:
+    write_start(store, "job", Start(run="training-1"))
+    assert read_start(store, "job") == Start(run="training-1")
+    assert read_start(store, "another") == Start()
+    store.replace("starts/job.json", damaged.encode())
+    with pytest.raises(InputError, match=rf"^{store.url}/starts/job\.json is damaged: remove it, and start"):
+        read_start(store, "job")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from multiview import tracking
+from multiview.artifacts.store import LocalStore
 from multiview.cli.app import app, run_app
 from multiview.errors import InputError
 from multiview.tracking.client import connect, connect_to_read, explained
@@ -95,3 +96,14 @@ def test_what_mlflow_says_of_a_request_stays(tmp_path):
     uri = new_database(tmp_path)
     with pytest.raises(InputError, match=f"^MLflow at {uri}: .*nobody"), explained(uri):
         connect_to_read(uri).get_registered_model("nobody")
+
+
+def test_a_database_in_a_folder_that_mlflow_would_read_as_another_is_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    folder = tmp_path / "a%20b"
+    with pytest.raises(
+        InputError, match=rf"^MLflow's database cannot lie in {folder}, whose path holds %: name"
+    ):
+        tracking.tracking_uri(LocalStore(folder))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow")
+    assert tracking.tracking_uri(LocalStore(folder)) == "http://mlflow"

@@ -20,14 +20,22 @@ from multiview.errors import InputError
 __all__ = ["BucketStore", "Entry", "LocalStore", "Store", "open_store"]
 
 
+MORE_THAN_A_NAME = ("::", "?", "%")
+"""What fsspec takes for a chain of file systems, and MLflow for the query of its database's URI or an escaped character:
+files of the store would lie beside it."""
+
+
 def open_store(url: str) -> Store:
     """Returns the store at a local folder or a `gs://` or `s3://` URL.
 
-    Raises InputError for any other file system, because none is known to create files exclusively.
+    Raises InputError for any other file system, because none is known to create files exclusively, and for a folder whose
+    path has a part of `MORE_THAN_A_NAME`.
     """
     protocol, separator, _ = url.partition("://")
     if not separator or protocol in ("file", "local"):
+        _check_path(url, url)
         folder = Path(fsspec.url_to_fs(url)[1])
+        _check_path(url, str(folder))
         if folder.is_file():
             raise InputError(f"store {url}: it is a file; name a folder, or a gs:// or s3:// URL")
         return LocalStore(folder)
@@ -41,3 +49,16 @@ def open_store(url: str) -> Store:
     raise InputError(
         f"store {url}: {protocol}:// cannot create files exclusively here; use a local folder, gs:// or s3://"
     )
+
+
+def more_than_a_name(path: str) -> str | None:
+    """Returns the part of `MORE_THAN_A_NAME` that a path holds; None if it holds none."""
+    return next((part for part in MORE_THAN_A_NAME if part in path), None)
+
+
+def _check_path(url: str, path: str) -> None:
+    if part := more_than_a_name(path):
+        raise InputError(
+            f"store {url}: its path {path} holds {part}, which MLflow or fsspec would read as more than a name; name another "
+            "folder"
+        )

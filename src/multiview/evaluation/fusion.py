@@ -49,15 +49,15 @@ def evaluate_fusion(context: StepContext) -> None:
         )
         for question in questions
     }
-    ids, top = _as_top_passages(fused, depth)
+    ids, top = _as_top_passages(fused)
     write_evaluation(context, top, ids, questions, tag="fusion")
 
 
-def _as_top_passages(rankings: Mapping[str, Ranking], depth: int) -> tuple[pa.Array, TopPassages]:
+def _as_top_passages(rankings: Mapping[str, Ranking]) -> tuple[pa.Array, TopPassages]:
     """Returns the ids that occur in the rankings, and the rankings as `TopPassages` with rows of these ids."""
     ids = sorted({name for ranking in rankings.values() for name, _ in ranking})
     row_of = {name: row for row, name in enumerate(ids)}
-    top = TopPassages.empty(len(rankings), depth)
+    top = TopPassages.empty(len(rankings), max(1, *map(len, rankings.values())))
     for question, ranking in enumerate(rankings.values()):
         top.passages[question, : len(ranking)] = [row_of[name] for name, _ in ranking]
         top.scores[question, : len(ranking)] = np.array([score for _, score in ranking], np.float32)

@@ -152,7 +152,8 @@ class ViewIndex:
         """The k best passages of each question; of those that the index proposes, if it is not `exact`.
 
         `queries` [q, dim], with the score's scale included. With `among` [p] bool, the k best of its passages, found
-        exactly by any index: one that is not `exact` cannot propose from a part, so all stored views are read. Raises InputError for queries of another width.
+        exactly by any index: one that is not `exact` cannot propose from a part, so all stored views are read. The result
+        is at most as wide as the index has passages. Raises InputError for queries of another width.
         """
         if queries.ndim != 2 or queries.shape[1] != self.stored.dim:
             raise InputError(
@@ -170,7 +171,7 @@ class ViewIndex:
             self.view_counts,
             self.tie_order,
             queries,
-            k,
+            self._room(k),
             self.search_parameters,
             report_done=report_done,
         )
@@ -184,14 +185,14 @@ class ViewIndex:
         among: np.ndarray | None = None,
     ) -> list[TopPassages]:
         """The k best passages by each of several `ranges` of their views, exactly and in one pass over all views; with
-        `among` [p] bool, the k best of its passages."""
+        `among` [p] bool, the k best of its passages. Results are at most as wide as the index has passages."""
         asked = searched(ranges)
         tops = top_passages_by(
             self.stored.matrix,
             self.offsets,
             self.tie_order,
             queries,
-            k,
+            self._room(k),
             asked,
             among=among,
             longest=self.header[LONGEST],
@@ -200,6 +201,10 @@ class ViewIndex:
         )
         found = dict(zip(asked, tops, strict=True))
         return with_first_views(found, ranges, self.stored, self.offsets, self.tie_order, queries)
+
+    def _room(self, k: int) -> int:
+        """The columns of a result: no question has more hits than there are passages."""
+        return min(k, max(1, len(self)))
 
     def passage_scores(self, queries: np.ndarray, passage_rows: np.ndarray) -> np.ndarray:
         """Scores of passages for questions [q, k] float32: the max over views, as in `search`.

@@ -80,8 +80,9 @@ class Bm25Index:
         """Returns the k best passages per question, with `among` [p] bool of its passages; ties go to the smaller id.
 
         Only passages that share a word with the question are hits. Where there are fewer than k, the rest is padding.
-        (The selection of bm25s fills up with zeros and breaks ties by chance.)
+        The result is at most as wide as there are passages. (The selection of bm25s fills up with zeros and breaks ties by chance.)
         """
+        k = min(k, max(1, len(self.ids)))
         top = TopPassages.empty(len(questions), k)
         streamed = self._tokenizer.streaming_tokenize(list(questions), update_vocab=False, allow_empty=False)
 

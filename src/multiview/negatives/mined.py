@@ -110,7 +110,7 @@ def mine_hits(
     mining: Mining = settings.mining
     top = index.search(queries, mining.depth, lambda done: events.progress(done, len(queries), "searches"))
     reasons = {
-        "range": np.broadcast_to(np.arange(mining.depth) < mining.range_start, top.passages.shape),
+        "range": np.broadcast_to(np.arange(top.passages.shape[1]) < mining.range_start, top.passages.shape),
         "positive": positive_hits(top.passages, index.ids, questions),
     }
     found = np.zeros(top.passages.shape, bool)

@@ -142,7 +142,7 @@ class MtebModel:
                 qid: self._reranked(self._index, vector, top_ranked.get(qid, ()), top_k)
                 for qid, vector in zip(texts, vectors, strict=True)
             }
-        top = self._index.search(vectors, max(1, min(top_k, len(self._index))))
+        top = self._index.search(vectors, max(1, top_k))
         return {
             qid: {self._index.passage_id(row): score for row, score, _ in top.hits(question)}
             for question, qid in enumerate(texts)

@@ -45,7 +45,7 @@ class WordIndexes:
         with self._lock:
             index = self._indexes[retriever]
         among = None if where is None else retriever.among(where)
-        top = index.search([question], min(k, len(retriever)), among=among)
+        top = index.search([question], k, among=among)
         return [(row, score) for row, score, _ in top.hits(0)]
 
 

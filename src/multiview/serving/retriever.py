@@ -218,8 +218,7 @@ class Retriever:
     ) -> list[list[Hit]]:
         with self._turn:
             queries = np.stack([self._encoder.question_vector(question) for question in questions])
-        # Room is made for k passages, of which there are no more than this.
-        top = self.index.search(queries, min(k, max(1, len(self))), among=among)
+        top = self.index.search(queries, k, among=among)
         passages = self._read(top.passages)
         return [
             [

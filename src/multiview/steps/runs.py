@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from multiview import names
 from multiview.artifacts.record import Reference
@@ -137,6 +137,9 @@ def read_run(store: Store, run: str) -> Run:
         ) from None
 
 
+_SETTINGS = TypeAdapter(dict[str, str])
+
+
 def write_settings(store: Store, run: str, settings: Mapping[str, str]) -> None:
     """Writes the canonical JSON of each step's settings, by the step's path without its shard."""
     store.replace(
@@ -145,9 +148,16 @@ def write_settings(store: Store, run: str, settings: Mapping[str, str]) -> None:
 
 
 def read_settings(store: Store, run: str, path: str) -> str:
-    """Returns the canonical JSON of a step's settings. Raises InputError for a step that the run does not have."""
-    data = store.read(f"{names.RUNS}/{run}/{names.STEP_SETTINGS_FILE}")
-    settings = json.loads(data) if data else {}
+    """Returns the canonical JSON of a step's settings. Raises InputError for a step that the run does not have, and for a
+    damaged file."""
+    file = f"{names.RUNS}/{run}/{names.STEP_SETTINGS_FILE}"
+    data = store.read(file)
+    try:
+        settings = _SETTINGS.validate_json(data) if data is not None else {}
+    except ValidationError:
+        raise InputError(
+            f"{store.url}/{file} is damaged: remove it, and start the run again to write it anew"
+        ) from None
     if path not in settings:
         raise InputError(
             f"run {run} of store {store.url} has no settings of step {path}: start the run again"
@@ -164,9 +174,16 @@ def write_start(store: Store, job: str, start: Start) -> None:
 
 
 def read_start(store: Store, job: str) -> Start:
-    """Returns the outcome of a start, by Kubeflow's id; an empty one if the start is unknown."""
-    data = store.read(f"{names.STARTS}/{job}.json")
-    return Start.model_validate_json(data) if data else Start()
+    """Returns the outcome of a start, by Kubeflow's id; an empty one if the start is unknown. Raises InputError for a
+    damaged file."""
+    file = f"{names.STARTS}/{job}.json"
+    data = store.read(file)
+    try:
+        return Start.model_validate_json(data) if data is not None else Start()
+    except ValidationError:
+        raise InputError(
+            f"{store.url}/{file} is damaged: remove it, and start the run again on Kubeflow"
+        ) from None
 
 
 def read_state(store: Store, run: str, path: str) -> StepState | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from multiview import environment, names
-from multiview.artifacts.store import LocalStore, Store
+from multiview.artifacts.store import LocalStore, Store, more_than_a_name
 from multiview.config import JsonObject
 from multiview.errors import InputError
 
@@ -62,10 +62,15 @@ class Away(InputError):
 
 
 def tracking_uri(store: Store) -> str:
-    """Returns `MLFLOW_TRACKING_URI`, else the URI of an SQLite file in a local store or in the current folder."""
+    """Returns `MLFLOW_TRACKING_URI`, else the URI of an SQLite file in a local store or in the current folder.
+
+    Raises InputError for a folder that MLflow would read as another one.
+    """
     if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
         return uri
     folder = store.root if isinstance(store, LocalStore) else Path.cwd()
+    if part := more_than_a_name(str(folder)):
+        raise InputError(f"MLflow's database cannot lie in {folder}, whose path holds {part}: {OTHER}")
     return f"sqlite:///{folder}/mlflow.db"
 
 

@@ -84,22 +84,21 @@ def test_items_are_those_of_ijson(tmp_path_factory, items, ascii, indent, block)
 
 
 ARTICLE = '{"a": "b"}'
+TOP = "'data' is given twice in the object around the list; give it once"
 
 
 @pytest.mark.parametrize(
     "content",
     [
         *("", " ", "{", "{}", "[]", "null", '"data"', '{"data": []}', '{"data": {}}', '{"data": null}', '{"data": ['),
-        *('{"data": [] }\n', '{"data": [], "data": [1]}', '{"version": "data", "data": [2]}', '{"data": ["x"]}'),
+        *('{"data": [] }\n', '{"version": "data", "data": [2]}', '{"data": ["x"]}'),
         '{"data.item": "x", "data": [{}]}',
         '{"more": {"data": [1]}, "data": [{}]}',
-        '{"data": [{}], "data": [{"b": 1}]}',
         '{"data": [{}], "b": 1, "c": "d"}',
         *(f'{{"data": [{ARTICLE}{end}' for end in ("", ",", ",]}", "]", "]]", "]}", "]} x", '], "a": "b"', "}]}", ", 1]}")),
         *(f'{{"data": [{ARTICLE}, {item}, {ARTICLE}]}}' for item in ("NaN", "Infinity", "{'a': 1}", "{a: 1}", "[{}]", "01")),
         *(f'{{"data": [{ARTICLE}, {{"a": {value}}}, {ARTICLE}]}}' for value in ("NaN", "-Infinity", "1e5", "-0", "1E400", "01", "9" * 18, "9" * 25)),
         *(f'{{"data": [{ARTICLE}, {{"a": "{text}"}}]}}' for text in ("\n", "\t", "\\x", "\\u12", "\\ud83d", "\\ud83d\\ude00", "\0")),
-        '{"data": [{"a": 1, "a": 2}]}',
     ],
 )  # fmt: skip
 def test_any_other_form_is_as_with_ijson(tmp_path, content, block):
@@ -138,3 +137,40 @@ def test_objects_in_a_list_need_no_ijson(tmp_path, monkeypatch):
     for key, content in {"": items, "data": {"version": "1.1", "data": items, "more": "x"}}.items():
         (tmp_path / "x.json").write_text(json.dumps(content))
         assert list(json_items(str(tmp_path / "x.json"), key)) == items
+
+
+def another_form(file: str, key: str):
+    raise InputError(f"{file}: not a list of objects")
+
+
+@pytest.mark.parametrize(
+    ("content", "items", "line"),
+    [
+        ('[{"a": 0}, {"a": 1, "b": 2, "a": 3}]', 1, "'a' is given twice in {'a': 1, 'b': 2}; give it once"),
+        ('[{"a": 0}, {"c": [{"a": 1, "\\u0061": {}}]}]', 1, "'a' is given twice in {'a': 1}; give it once"),
+        ('{"data": [], "data": [1]}', 1, TOP),
+        ('{"data": [{}], "data": [{"b": 1}]}', 2, TOP),
+        ('{"data": "x", "data": [{}]}', 1, TOP),
+        ('{"data": [{}], "data": "x"}', 1, TOP),
+        ('{"v": "1", "data": [{}], "v": ": "}', 1, TOP.replace("data", "v")),
+        ('{"v": {}, "v": {}, "data": [{}]}', 1, TOP.replace("data", "v")),
+    ],
+)
+@pytest.mark.parametrize("objects", ["whole", "by ijson"])
+def test_a_key_given_twice_is_refused(tmp_path, monkeypatch, block, content, items, line, objects):
+    if objects == "by ijson":
+        monkeypatch.setattr(module, "_objects", another_form)
+    file = tmp_path / "x.json"
+    file.write_text(content)
+    found, reason = outcome(lambda: json_items(str(file), "data" if content.startswith("{") else ""))
+    assert reason == f"{file}: {line}"
+    assert len(found) <= items  # ijson is ahead of its items
+
+
+def test_keys_of_other_objects_and_texts_with_colons_are_not_given_twice(tmp_path, block):
+    same(
+        tmp_path / "x.json",
+        b'{"a": "\x5c\x5c: ", "b": "a", "data": [{"a": {"a": 1}}, {"a": 1}], "c": ": "}',
+        "data",
+    )
+    same(tmp_path / "x.json", b'{"a": {"a": 1, "data": 2}, "data": [{"data": 1}], "b": {"a": 1}}', "data")

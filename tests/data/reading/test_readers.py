@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.data.questions import Question
-from multiview.data.reading.readers import passage_tables
+from multiview.data.reading.readers import passage_tables, questions_of
 from multiview.errors import InputError
 from tests.fixtures.format_files import SQUAD, jsonl, parquet, passages, questions
 
@@ -187,3 +187,24 @@ def test_a_truth_value_is_no_title_and_no_id(tmp_path, value, others):
         ]
         with pytest.raises(InputError, match=rf"p\.jsonl.*{column}'.*(is bool, not text|differ in type)"):
             passages(jsonl(tmp_path / "p.jsonl", *rows))
+
+
+@pytest.mark.parametrize("id_", [1.0, 1.5, 2.0**53, 1e16, 1e-7, 123456789012.0])
+def test_an_id_that_pandas_made_a_fraction_is_the_same_text_for_passages_gold_and_questions(tmp_path, id_):
+    (passage,) = passages(parquet(tmp_path / "p.parquet", id=[id_], text=["x"]))
+    mixed = passages(jsonl(tmp_path / "m.jsonl", {"id": id_, "text": "x"}, {"id": "a", "text": "y"}))
+    file = jsonl(
+        tmp_path / "q.jsonl", {"qid": id_, "question": "Who?", "positive_ids": [id_], "negative_ids": id_}
+    )
+    (question,) = questions(file)
+    assert passage["id"] == mixed[0]["id"] == question.qid
+    assert question.positive_ids == question.negative_ids == (passage["id"],)
+    if id_ == 1.0:
+        assert question.qid == "1"
+
+
+def test_a_question_s_id_that_pandas_made_a_fraction_is_that_of_its_judgement(tmp_path):
+    file = parquet(tmp_path / "q.parquet", qid=[1.0], question=["Who?"])
+    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\tp1\t1\n")
+    ((_, question),) = questions_of([file, str(tmp_path / "qrels.tsv")])
+    assert (question.qid, question.positive_ids) == ("1", ("p1",))

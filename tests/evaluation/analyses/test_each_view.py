@@ -69,3 +69,12 @@ def test_the_table_says_that_padding_views_are_indexed(padded):
 def test_one_view_alone_is_no_analysis(dpr):
     with pytest.raises(NotApplicable, match="one view"):
         each_view(dpr.subject(depth=DEPTH))
+
+
+def test_a_corpus_smaller_than_the_depth_has_all_figures(unpadded):
+    most = len(unpadded.passages)
+    figures = [each_view(unpadded.subject(depth=depth, at=[1, depth])).metrics for depth in (most, 10**5)]
+    whole, deep = (
+        {name.replace("100000", str(most)): value for name, value in each.items()} for each in figures
+    )
+    assert deep == whole and f"recall_at_{most}/view_1" in deep

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multiview.config import Config, Generation
-from multiview.evaluation.analyses.first_views import correlation, first_views
+from multiview.evaluation.analyses.first_views import correlation, first_views, mean_reciprocal_rank
 from multiview.generation.evaluate import evaluate_queries
 from multiview.steps.context import StepContext
 from tests.fixtures.analysed_model import WORDS, AnalysedModel
@@ -114,3 +114,9 @@ def test_the_correlation_of_quality_and_retrieval():
     )
     assert correlation(rows((0.1, 0.2), (0.2, 0.2), (0.3, 0.2))) == {}  # one of them does not vary
     assert correlation(rows((0.1, 0.2), (0.2, 0.3))) == {}
+
+
+def test_a_corpus_of_fewer_than_ten_passages_has_an_mrr_at_10(unpadded):
+    gold = np.array([[False, True, False]] * len(unpadded.questions))
+    assert mean_reciprocal_rank(gold, unpadded.subject()) == {"mrr_at_10": 0.5}
+    assert mean_reciprocal_rank(gold, unpadded.subject(depth=3, at=[3])) == {}

@@ -6,7 +6,7 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import IO, Any
 
@@ -14,6 +14,7 @@ import ijson
 
 from multiview.config import JsonObject
 from multiview.data.reading.files import open_stream
+from multiview.data.reading.given_twice import GivenTwice, first_twice, noting, once
 from multiview.data.reading.nesting import Readable, ShallowJson
 from multiview.data.reading.surrogates import WholeCharacters
 from multiview.errors import InputError
@@ -27,6 +28,9 @@ LONGEST = 1 << 26
 TEXT = r'"[\w-]*"\s*:\s*"[^"\\]*"'
 """A text beside the list, such as SQuAD's version."""
 
+KEYS = re.compile(r'"([^"]*)"\s*:')
+"""The keys of texts beside the list, and the list's own."""
+
 NEXT = re.compile(r"\s*(?:,\s*(?=\{)|(?P<end>\]))")
 
 
@@ -34,7 +38,8 @@ def json_items(file: str, key: str = "") -> Iterator[Any]:
     """Yields the items of the list that a file of JSON is, or that its object has under `key`.
 
     Python's parser takes a third of the time of ijson, but wants each object whole. It reads a list of objects as these
-    formats have it; where it finds anything else, ijson reads on, as a stream, and refuses what is faulty.
+    formats have it; where it finds anything else, ijson reads on, as a stream, and refuses what is faulty. Raises
+    InputError for an object that has a key twice, of which either would keep the last value.
     """
     count = 0
     try:
@@ -42,30 +47,57 @@ def json_items(file: str, key: str = "") -> Iterator[Any]:
             yield item
             count += 1
         return
+    except GivenTwice as error:
+        raise _refused(file, error) from None
     except (InputError, RecursionError):
         pass
-    with open_stream(file) as stream:
-        items = ijson.items(_checked(stream, file), f"{key}.item" if key else "item", use_float=True)
-        yield from islice(items, count, None)
+    yield from islice(_by_ijson(file, key), count, None)
+
+
+def _refused(file: str, error: GivenTwice) -> InputError:
+    return InputError(f"{file}: {error} in {error.before!r:.80}; give it once")
 
 
 def _checked(stream: IO[bytes], file: str) -> Readable:
     return ShallowJson(WholeCharacters(stream, file), file)
 
 
+def _by_ijson(file: str, key: str) -> Iterator[Any]:
+    """Yields the items of the list, and reads a file with an object around the list once more for its keys."""
+    found: list[GivenTwice] = []
+    with open_stream(file) as stream:
+        for item in ijson.items(
+            _checked(stream, file), f"{key}.item" if key else "item", use_float=True, map_type=noting(found)
+        ):
+            if found:
+                raise _refused(file, found[0])
+            yield item
+    if key:
+        with open_stream(file) as stream:
+            events = ijson.parse(_checked(stream, file))
+            _check_top(file, (name for prefix, event, name in events if event == "map_key" and not prefix))
+
+
+def _check_top(file: str, keys: Iterable[str]) -> None:
+    """Raises InputError where the object around the list has a key twice: several lists would be read as one."""
+    if twice := first_twice(keys):
+        raise InputError(f"{file}: {twice!r} is given twice in the object around the list; give it once")
+
+
 def _objects(file: str, key: str) -> Iterator[JsonObject]:
-    """Yields the objects of the list. Raises InputError where the file has another form."""
+    """Yields the objects of the list. Raises GivenTwice, and InputError where the file has another form."""
     begin, end = (
         (rf"\{{\s*(?:{TEXT}\s*,\s*)*\"{key}\"\s*:\s*", rf"\s*(?:,\s*{TEXT}\s*)*\}}") if key else ("", "")
     )
     with open_stream(file) as stream:  # which makes an InputError of any ValueError
         unread = _Unread(_checked(stream, file))
-        unread.take(re.compile(rf"\s*{begin}\[\s*(?=[{{\]])"))
+        before = unread.take(re.compile(rf"\s*{begin}\[\s*(?=[{{\]])"))[0]
         ended = unread.take(re.compile(r"\]?"))[0]
         while not ended:
             yield unread.take_object()
             ended = unread.take(NEXT)["end"]
-        unread.take_all(re.compile(rf"{end}\s*"))
+        after = unread.take_all(re.compile(rf"{end}\s*"))[0]
+        _check_top(file, KEYS.findall(before + after))
 
 
 class _Unread:
@@ -76,7 +108,9 @@ class _Unread:
 
     def __init__(self, stream: Readable) -> None:
         self._stream, self._decode = stream, codecs.getincrementaldecoder("utf-8")().decode
-        decoder = json.JSONDecoder(parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+        decoder = json.JSONDecoder(
+            parse_int=_whole, parse_float=_finite, parse_constant=_finite, object_pairs_hook=once
+        )
         self._scan = decoder.raw_decode
         self._text, self._position = "", 0
 
@@ -100,13 +134,15 @@ class _Unread:
                 if len(self._text) - self._position > LONGEST or not self._read():
                     raise
 
-    def take_all(self, pattern: re.Pattern[str]) -> None:
+    def take_all(self, pattern: re.Pattern[str]) -> re.Match[str]:
         """Takes the text to its end, which the pattern matches whole and is no longer than a block."""
         while self._read():
             if len(self._text) > BLOCK:
                 raise ValueError("more than an end")
-        if not pattern.fullmatch(self._text):
+        match = pattern.fullmatch(self._text)
+        if match is None:
             raise ValueError(f"not {pattern.pattern}")
+        return match
 
     def _read(self) -> bool:
         """Reads as much again as is unread, a block at least; says whether there was anything."""

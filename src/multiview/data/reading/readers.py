@@ -19,7 +19,7 @@ from multiview.data.reading.formats import COMPANIONS, FORMATS, QRELS, TRIPLES, 
 from multiview.data.reading.judged import judgements
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
-from multiview.data.reading.question_rows import checked_question
+from multiview.data.reading.question_rows import checked_question, id_text
 from multiview.data.reading.tables import Row
 from multiview.data.reading.triples import MOST, Triples, read_triples
 from multiview.errors import InputError, counted
@@ -101,7 +101,7 @@ def questions_of(
             except InputError as error:
                 report_problem("questions that cannot be used", str(error))
                 continue
-            unknown.pop(str(row["qid"]), None)
+            unknown.pop(id_text(row["qid"]), None)
             if question is not None:
                 yield f"{shown[file]} row {number}", _with_negatives(question, triples, report_remark)
     _report_unknown(list(unknown), len(judged), companions, report_problem, report_remark)

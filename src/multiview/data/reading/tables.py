@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview.data.reading.files import base_name, lines, open_seekable, open_stream
+from multiview.data.reading.given_twice import GivenTwice, once
 from multiview.data.reading.surrogates import has_half
 from multiview.errors import InputError, counted
 
@@ -35,20 +36,7 @@ EXACT = 1 << 53
 csv.field_size_limit(1 << 30)
 
 
-class _GivenTwice(Exception):
-    """A key is twice in an object of JSON; Python's own reader keeps the last value."""
-
-
-def _once(pairs: list[tuple[str, Any]]) -> Row:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        raise _GivenTwice(
-            repr(next(key for key, number in Counter(key for key, _ in pairs).items() if number > 1))
-        )
-    return row
-
-
-DECODER = json.JSONDecoder(object_pairs_hook=_once)
+DECODER = json.JSONDecoder(object_pairs_hook=once)
 """One for all lines: `json.loads` with a hook makes a decoder for each, which takes as long as the line."""
 
 
@@ -59,8 +47,8 @@ def json_lines(file: str) -> Iterator[Row]:
             continue
         try:
             row = DECODER.decode(line)
-        except _GivenTwice as error:
-            raise InputError(f"{file} line {number}: {error} is given twice; give it once") from None
+        except GivenTwice as error:
+            raise InputError(f"{file} line {number}: {error}; give it once") from None
         except RecursionError:
             raise InputError(
                 f"{file} line {number}: objects or lists are nested too deeply; is it data?"
@@ -174,7 +162,16 @@ def _as_text(value: object) -> object:
         raise TypeError(f"{json.dumps(value)} among texts")
     if isinstance(value, float) and math.isnan(value):
         return None
-    return str(value) if isinstance(value, int | float) else value
+    return number_text(value) if isinstance(value, int | float) else value
+
+
+def number_text(value: float) -> str:
+    """Returns a number as Arrow writes it into a column of ids: 1.0, which pandas makes of 1 beside a missing value, is 1.
+
+    >>> number_text(1.0), number_text(1.5), number_text(1 << 70)
+    ('1', '1.5', '1180591620717411303424')
+    """
+    return str(pa.scalar(value, pa.float64()).cast(pa.string())) if isinstance(value, float) else str(value)
 
 
 def _flat(value: object) -> object:

@@ -57,4 +57,5 @@ def gold_recall(hits: np.ndarray, subject: Subject) -> dict[str, float]:
     if not judged.any():
         return {}
     recall = hits[judged].cumsum(axis=1) / gold[judged, None]
-    return {metric_names.recall_at(k): float(recall[:, k - 1].mean()) for k in subject.cuts}
+    last = recall.shape[1]  # a small corpus has fewer passages than are asked for
+    return {metric_names.recall_at(k): float(recall[:, min(k, last) - 1].mean()) for k in subject.cuts}

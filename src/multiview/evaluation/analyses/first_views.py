@@ -76,7 +76,7 @@ def reciprocal_ranks(hits: np.ndarray) -> np.ndarray:
 def mean_reciprocal_rank(hits: np.ndarray, subject: Subject) -> dict[str, float]:
     """MRR@10 over the questions that have gold passages; empty without such questions, or with a depth below 10."""
     judged = np.array([bool(question.positive_ids) for question in subject.questions])
-    if not judged.any() or hits.shape[1] < metric_names.RANKING_CUT:
+    if not judged.any() or subject.settings.depth < metric_names.RANKING_CUT:
         return {}
     return {metric_names.MRR: float(reciprocal_ranks(hits[judged]).mean())}
 
