@@ -62,13 +62,14 @@ def test_a_busy_bucket_on_s3_is_asked_again(bucket):
     on_buckets.run_on(bucket, on_s3(on_buckets.BUSY))
 
 
-def test_credentials_of_s3_that_are_missing_or_wrong_are_one_line(monkeypatch, tmp_path):
+def test_credentials_of_s3_that_are_missing_or_wrong_are_one_line(bucket, monkeypatch, tmp_path):
     for name in CREDENTIALS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, str(tmp_path / "none"))
-    lines = on_buckets.run_on({}, on_s3(on_buckets.REFUSED)).splitlines()
+    server = {"AWS_ENDPOINT_URL": bucket["AWS_ENDPOINT_URL"]}
+    lines = on_buckets.run_on(server, on_s3(on_buckets.REFUSED)).splitlines()
     assert len(lines) == 4
     for line in lines:
         assert "s3://bucket/private" in line and "no access (Unable to locate credentials)" in line

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import fsspec
 
 from multiview.artifacts.base_store import Entry, Store
-from multiview.artifacts.credentials import PROTOCOLS, check_reachable, credentials_explained
+from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
 from multiview.artifacts.scratch import scratch
+from multiview.artifacts.servers import check_reachable, silence_explained, time_outs
+from multiview.errors import InputError
 
 PART, PARTS = 8 << 20, 10_000
 """Bytes per request of a large file to or from a bucket, and the largest number of requests that S3 allows."""
@@ -27,14 +31,14 @@ class BucketStore(Store):
 
     def __init__(self, url: str):
         protocol = PROTOCOLS[url.partition("://")[0]]
-        self.fs, root = fsspec.url_to_fs(url, use_listings_cache=False, **OPTIONS[protocol])
+        self.fs, root = fsspec.url_to_fs(url, use_listings_cache=False, **OPTIONS[protocol], **time_outs(url))
         self.root = root.rstrip("/")
         self.url = f"{protocol}://{self.root}"
 
     def create(self, path: str, data: bytes) -> bool:
         try:
             self._ask("pipe_file", path, data, mode="create")
-        except OSError:
+        except (OSError, InputError):
             # The existing file decides. A request is repeated after a lost answer and then refused, and
             # servers of S3 name a refusal differently: s3fs knows only AWS's name.
             existing = self.read(path)
@@ -96,7 +100,7 @@ class BucketStore(Store):
         for file in sorted(p for p in workspace.rglob("*") if p.is_file()):
             relative = file.relative_to(workspace).as_posix()
             part = PART * max(1, -(-file.stat().st_size // (PART * PARTS)))
-            with credentials_explained(self.url):
+            with self._explained():
                 self.fs.put_file(str(file), f"{self.root}/{path}/{relative}", chunksize=part)
 
     def fetch(self, path: str, target: Path) -> Path:
@@ -108,7 +112,15 @@ class BucketStore(Store):
         return self._ask("open", path, "rb", block_size=PART, cache_type="readahead")
 
     def _ask(self, operation: str, path: str, *arguments: object, **options: object) -> Any:
-        """Returns the result of fsspec's `operation` on a path. Raises InputError for missing or insufficient credentials."""
-        check_reachable(self.fs, self.url)
-        with credentials_explained(self.url):
+        """Returns the result of fsspec's `operation` on a path.
+
+        Raises InputError for missing or insufficient credentials, and for a server that does not answer.
+        """
+        with self._explained():
+            check_reachable(self.fs, self.url)
             return getattr(self.fs, operation)(f"{self.root}/{path}", *arguments, **options)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        with silence_explained(self.url), credentials_explained(self.url):
+            yield

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
-from multiview import environment
 from multiview.errors import InputError
-
-if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
 
 PROTOCOLS = {"gs": "gs", "gcs": "gs", "s3": "s3", "s3a": "s3"}
 """Protocols of buckets, with their canonical spelling."""
@@ -29,33 +19,9 @@ CREDENTIALS = {
 """Sources of credentials, by protocol."""
 
 REFUSED = (401, 403)
-SECONDS = 10.0
-"""Time to connect to a bucket's server before it counts as out of reach."""
 
 # gcsfs logs the traceback of a failed request, which without any handler goes to the terminal.
 logging.getLogger("gcsfs").addHandler(logging.NullHandler())
-
-
-def check_reachable(fs: AbstractFileSystem, url: str) -> None:
-    """Raises InputError if the server of a bucket on `gs://` is out of reach: gcsfs would repeat each request for 30 s.
-
-    Nothing is checked where requests go through a proxy, and in a pod, whose network may come late. A server that was
-    reached once is not asked again.
-    """
-    if url.partition("://")[0] in ("gs", "gcs") and environment.KUBERNETES_HOST not in os.environ:
-        _reach(str(getattr(fs, "base", "")), url)
-
-
-@lru_cache
-def _reach(address: str, url: str) -> None:
-    server = urlsplit(address)
-    if not server.hostname or server.scheme in getproxies():
-        return
-    port = server.port or (443 if server.scheme == "https" else 80)
-    try:
-        socket.create_connection((server.hostname, port), timeout=SECONDS).close()
-    except OSError as error:
-        raise InputError(f"{url}: {server.netloc} cannot be reached ({error}); check the network") from None
 
 
 @contextmanager

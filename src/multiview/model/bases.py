@@ -9,6 +9,7 @@ from pathlib import Path
 
 import fsspec
 
+from multiview.artifacts.servers import check_reachable, silence_explained, time_outs
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.model import hub
@@ -119,8 +120,10 @@ def _model_files(folder: Path) -> list[Path]:
 def _remote(base: str) -> tuple[fsspec.AbstractFileSystem, list[str]]:
     """Returns the file system of a URL, and the sorted paths of the checkpoint's files on it."""
     try:
-        filesystem, root = fsspec.core.url_to_fs(base)
-        files = sorted(path for path in filesystem.ls(root, detail=False) if Path(path).match("*.*"))
+        filesystem, root = fsspec.core.url_to_fs(base, **time_outs(base))
+        check_reachable(filesystem, base)
+        with silence_explained(base):
+            files = sorted(path for path in filesystem.ls(root, detail=False) if Path(path).match("*.*"))
     except (OSError, ImportError, ValueError) as error:
         raise InputError(f"cannot read {base}: {error}") from error
     files = [path for path in files if any(Path(path).match(pattern) for pattern in hub.PATTERNS)]

@@ -20,6 +20,7 @@ import pyarrow as pa
 from fsspec.core import url_to_fs
 
 from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
+from multiview.artifacts.servers import time_outs
 from multiview.errors import InputError
 
 if sys.version_info >= (3, 14):
@@ -91,14 +92,14 @@ def _raw(file: str, compression: str | None) -> Any:
     # fsspec types `open` as a list of files, and says nothing of the options of its file systems.
     # From a web server in one request, from beginning to end: not every server supports ranges.
     options: dict[str, Any] = {"block_size": 0} if is_web(file) else {}
-    return fsspec.open(file, "rb", compression=compression, **options)
+    return fsspec.open(file, "rb", compression=compression, **options, **time_outs(file))
 
 
 def _blocks(file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
     """Opens a file so that only the blocks that are accessed are read; a few blocks are cached and read once."""
     if file.partition("://")[0] not in PROTOCOLS:
         return _raw(file, None)
-    fs, path = url_to_fs(file)
+    fs, path = url_to_fs(file, **time_outs(file))
     return fs.open(path, "rb", block_size=BLOCK, cache_type="blockcache")
 
 
@@ -134,9 +135,9 @@ def _as_input_error(file: str) -> Iterator[None]:
 
 
 def of_the_web(error: Exception) -> bool:
-    """Whether an error is of the library that asks web servers: they refuse, break off, or answer no HTTP. Compares names, to
+    """Whether an error is of a library that asks servers: they refuse, break off, or answer no HTTP. Compares names, to
     import no library."""
-    return type(error).__module__.partition(".")[0] == "aiohttp"
+    return type(error).__module__.partition(".")[0] in ("aiohttp", "botocore")
 
 
 def lines(file: str) -> Iterator[tuple[int, str]]:

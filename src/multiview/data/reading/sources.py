@@ -13,7 +13,8 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from multiview.artifacts.credentials import check_reachable, credentials_explained
+from multiview.artifacts.credentials import credentials_explained
+from multiview.artifacts.servers import check_reachable, time_outs
 from multiview.data.reading import beir
 from multiview.data.reading.files import base_name, is_web, of_the_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix
@@ -41,12 +42,12 @@ def expand_source(source: str, use: Use) -> list[str]:
     """
     address = _address(source)
     try:
-        fs, path = url_to_fs(address)
+        fs, path = url_to_fs(address, **time_outs(address))
     except Exception as error:  # the protocol's library may not know the address, or not be installed
         raise InputError(f"{source}: {' '.join(str(error).split())}") from None
-    check_reachable(fs, address)
     try:
         with credentials_explained(address):
+            check_reachable(fs, address)
             files = _files(fs, path, address, use)
     except InputError:
         raise
@@ -177,7 +178,7 @@ def fingerprints(files: Iterable[str]) -> list[dict[str, object]]:
     """
     records: list[dict[str, object]] = []
     for file in files:
-        fs, path = url_to_fs(file)
+        fs, path = url_to_fs(file, **time_outs(file))
         name = base_name(file)
         info = {} if isinstance(fs, LocalFileSystem) else fs.info(path)
         key = next((key for key in CHECKSUMS if info.get(key)), None)
@@ -185,7 +186,7 @@ def fingerprints(files: Iterable[str]) -> list[dict[str, object]]:
             records.append({"name": name, "bytes": info.get("size"), key: str(info[key])})
             continue
         digest = hashlib.sha256()
-        with fsspec.open(file, "rb") as stream:
+        with fsspec.open(file, "rb", **time_outs(file)) as stream:
             while chunk := stream.read(CHUNK):  # pyright: ignore[reportAttributeAccessIssue]
                 digest.update(chunk)
         records.append({"name": name, "sha256": digest.hexdigest()})

@@ -1,0 +1,196 @@
+"""Servers that are out of reach, silent, or slow."""
+
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import fsspec
+import pytest
+
+from multiview.artifacts import servers
+from multiview.artifacts.servers import check_reachable
+from multiview.artifacts.store import BucketStore, open_store
+from multiview.cli.app import app, run_app
+from multiview.data.reading.files import open_stream
+from multiview.data.reading.sources import expand_source
+from multiview.errors import InputError
+from multiview.model.bases import base_fingerprint
+from tests.fixtures.bucket import free_port
+from tests.fixtures.servers import answering
+
+ADDRESSES = ["gs://b/p", "s3://b/p", "http://{host}/p"]
+
+
+@pytest.fixture(autouse=True)
+def direct(monkeypatch) -> Iterator[None]:
+    """Outside a pod and without proxies, with no file system of an earlier test."""
+    for name in ("KUBERNETES_SERVICE_HOST", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "a-name")
+    protocols = [fsspec.get_filesystem_class(protocol) for protocol in ("gs", "s3", "http")]
+    for protocol in protocols:
+        protocol.clear_instance_cache()
+    yield
+    for protocol in protocols:
+        protocol.clear_instance_cache()
+
+
+def buckets_at(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{host}")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}")
+
+
+@pytest.fixture
+def nowhere(monkeypatch) -> str:
+    """The address of a server that does not run."""
+    host = f"127.0.0.1:{free_port()}"
+    buckets_at(host, monkeypatch)
+    return host
+
+
+@pytest.fixture
+def silent(monkeypatch) -> Iterator[str]:
+    """The address of a server that accepts each connection and never answers."""
+    monkeypatch.setattr(servers, "SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as server:  # the kernel accepts
+        host = f"127.0.0.1:{server.getsockname()[1]}"
+        buckets_at(host, monkeypatch)
+        yield host
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_silent_server_is_one_line_soon(silent, address):
+    """The libraries would wait for up to five minutes, and then ask again."""
+    url = address.format(host=silent)
+    line = rf"{re.escape(url)}: {silent} does not answer within 0\.3 s; check the address and the network"
+    with pytest.raises(InputError, match=line):
+        expand_source(url, "corpus")
+    with pytest.raises(InputError, match=f"model.base: {line}"):
+        base_fingerprint(url, "model.base")
+
+
+@pytest.mark.parametrize("protocol", ["gs", "s3"])
+def test_a_command_on_a_silent_store_ends_with_status_2(silent, protocol, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["multiview", "gc", "--store", f"{protocol}://b/p"])
+    with pytest.raises(SystemExit) as ended:
+        run_app(app)
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and said.count("\n") == 1
+    assert f"{protocol}://b/p: {silent} does not answer within 0.3 s" in said
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_a_server_out_of_reach_is_one_line_at_once(nowhere, address):
+    """gcsfs would repeat a request for 30 s, twice, and log two tracebacks."""
+    url = address.format(host=nowhere)
+    line = rf"{re.escape(url)}: {nowhere} cannot be reached \(.*refused\); check the address and the network"
+    with pytest.raises(InputError, match=line):
+        expand_source(url, "corpus")
+    if not url.startswith("http"):
+        with pytest.raises(InputError, match=line):
+            open_store(url).read("runs/x/run.json")
+
+
+def test_neither_a_pod_nor_a_proxy_is_checked(nowhere, monkeypatch):
+    fs, _ = fsspec.url_to_fs("gs://b/store")
+    with pytest.raises(InputError, match="cannot be reached"):
+        check_reachable(fs, "gs://b/store")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    check_reachable(fs, "gs://b/store")  # there gcsfs waits for the network
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST")
+    monkeypatch.setenv("http_proxy", "http://proxy:1")
+    check_reachable(fs, "gs://b/store")
+
+
+def test_a_server_that_a_library_gives_up_on_is_one_line(nowhere, monkeypatch):
+    """As in a pod; there s3fs repeats each request, here it does not."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    store = open_store("s3://b/store")
+    assert isinstance(store, BucketStore)
+    monkeypatch.setattr(store.fs, "retries", 1)
+    for act in (store.read, store.files, lambda path: store.create(path, b"x")):
+        with pytest.raises(InputError, match=rf"s3://b/store: the server cannot be reached \(.*{nowhere}"):
+            act("runs/x/run.json")
+    with pytest.raises(InputError, match=rf"s3://b/p\.jsonl: cannot be read \(.*{nowhere}"):
+        expand_source("s3://b/p.jsonl", "corpus")
+
+
+def test_a_local_file_asks_no_server(tmp_path):
+    fs, _ = fsspec.url_to_fs(str(tmp_path))
+    check_reachable(fs, str(tmp_path))
+    assert servers.time_outs(str(tmp_path)) == {}
+
+
+class Slow(BaseHTTPRequestHandler):
+    """A web server that sends a byte every tenth of a second, and under `/half` stops midway."""
+
+    heads: list[str] = []
+
+    def log_message(self, format, *args):
+        pass
+
+    def do_HEAD(self):
+        self.heads.append(self.path)
+        self.send_response(200)
+        self.send_header("Content-Length", "10")
+        self.end_headers()
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "10")
+        self.end_headers()
+        for number in range(10):
+            if number == 5 and self.path == "/half":
+                time.sleep(2)
+                return
+            self.wfile.write(b"x")
+            time.sleep(0.1)
+
+
+def test_a_transfer_is_cut_when_it_stands_and_not_when_it_is_slow(monkeypatch):
+    monkeypatch.setattr(servers, "SECONDS", 0.6)
+    monkeypatch.setattr(servers, "PAUSE", 0.6)
+    with answering(ThreadingHTTPServer(("127.0.0.1", 0), Slow)) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        with open_stream(f"{url}/whole") as stream:
+            assert stream.read() == b"x" * 10
+        started = time.monotonic()
+        with (
+            pytest.raises(InputError, match=rf"{url}/half: cannot be read"),
+            open_stream(f"{url}/half") as stream,
+        ):
+            stream.read()
+        assert time.monotonic() - started < 60, "not aiohttp's five minutes"
+
+
+def test_a_server_that_answered_is_not_asked_again_and_any_answer_will_do():
+    with answering(ThreadingHTTPServer(("127.0.0.1", 0), Slow)) as server:
+        url = f"http://127.0.0.1:{server.server_port}/Ä b.jsonl?key=1#x"
+        fs, _ = fsspec.url_to_fs(url)
+        Slow.heads.clear()
+        check_reachable(fs, url)
+        check_reachable(fs, url)
+        assert Slow.heads == ["/%C3%84%20b.jsonl?key=1"]
+
+
+def test_an_answer_that_is_no_http_is_left_to_the_library():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/p"
+        fs, _ = fsspec.url_to_fs(url)
+
+        def hang_up() -> None:
+            connection, _ = server.accept()
+            connection.recv(1000)
+            connection.sendall(b"220 mail\r\n")
+            connection.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        check_reachable(fs, url)
+        thread.join()
