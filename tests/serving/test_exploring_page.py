@@ -244,7 +244,9 @@ def test_a_key_is_asked_for_and_kept_in_the_tab_alone(browser, crowned):
         client.headers = {"X-API-Key": "secret"}
         open_page(browser, client)
         # After the wrong key the dialog is open again at once: that it was closed is counted, not seen.
-        browser.ask("window.shut = 0, document.querySelector('#locked').addEventListener('close', () => window.shut++)")
+        browser.ask(
+            "window.shut = 0, document.querySelector('#locked').addEventListener('close', () => window.shut++)"
+        )
         for number, key in enumerate(("wrong", "secret"), 1):
             browser.wait("document.querySelector('#locked').open")
             browser.type(key)
