@@ -32,6 +32,7 @@ BENCHMARKS = (
     "split",
     "evaluation",
     "memory",
+    "staging",
     "refresh",
     "serving",
     "commands",
