@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import EventLog, read_events
+from tests.fixtures.damages import flip, truncate
 
 
 def checkpoint(folder: Path, text: str) -> Path:
@@ -85,3 +88,23 @@ def test_of_two_trainers_the_first_checkpoint_of_a_step_stays(tmp_path):
         StoredCheckpoints(store, "key", tmp_path).publish(5, checkpoint(tmp_path / name, f"of {name}"))
     latest = StoredCheckpoints(store, "key", tmp_path / "scratch").latest()
     assert latest is not None and (latest / "weights").read_text() == "of one"
+
+
+@pytest.mark.parametrize("file", ["weights", "artifact.json"])
+@pytest.mark.parametrize("harm", [flip, truncate])
+def test_a_damaged_checkpoint_is_passed_over_and_made_again(tmp_path, harm, file):
+    store = LocalStore(tmp_path / "store")
+    log = EventLog(store, "model/key/attempts/a")
+    checkpoints = StoredCheckpoints(store, "key", tmp_path / "scratch", log)
+    for step in (5, 10):
+        checkpoints.publish(step, checkpoint(tmp_path / f"trainer-{step}", f"after {step}"))
+    record = read_record(store, "checkpoint", "key-00000010")
+    assert record is not None
+    folder = record.folder if file == "artifact.json" else record.data
+    harm(store.root / folder / file)
+    latest = checkpoints.latest()
+    assert latest is not None and (latest / "weights").read_text() == "after 5"
+    assert "checkpoint/key-00000010" in log.text() and file in log.text()
+    checkpoints.publish(10, checkpoint(tmp_path / "again", "after 10"))
+    latest = checkpoints.latest()
+    assert latest is not None and (latest / "weights").read_text() == "after 10"

@@ -44,24 +44,35 @@ class StoredCheckpoints:
 
     def latest(self) -> Path | None:
         """Returns a private local copy of the newest complete checkpoint; None if there is none."""
+        damaged: list[str] = []
+        found = None
         for step in reversed(self._steps()):
-            record = read_record(self.store, names.CHECKPOINT, self._key(step))
-            if record is None:
-                continue
             folder = self.scratch / f"checkpoint-{step}"
             try:
+                record = read_record(self.store, names.CHECKPOINT, self._key(step))
+                if record is None:
+                    continue
                 shutil.copytree(stage(self.store, record).path, folder, dirs_exist_ok=True)
-            except (
-                InputError,
-                OSError,
-                shutil.Error,
-            ):  # the other trainer has just dropped it for a later one
+            except (OSError, shutil.Error):  # the other trainer has just dropped it for a later one
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
-            if self.log and (folder / EVENTS).exists():
-                self.log.resume((folder / EVENTS).read_text(encoding="utf-8"))
-            return folder
-        return None
+            except (
+                InputError
+            ) as error:  # damaged, unless the other trainer is dropping it: then its record is gone
+                shutil.rmtree(folder, ignore_errors=True)
+                record_file = f"{names.CHECKPOINT}/{self._key(step)}/{names.RECORD_FILE}"
+                if self.store.read(record_file) is not None:
+                    self.store.remove(record_file)  # else the same step's next checkpoint would not be kept
+                    damaged.append(f"a damaged checkpoint was left out: {error}")
+                continue
+            found = folder
+            break
+        if self.log:
+            if found and (found / EVENTS).exists():
+                self.log.resume((found / EVENTS).read_text(encoding="utf-8"))
+            for line in damaged:
+                self.log.warning(line)
+        return found
 
     def publish(self, step: int, folder: Path) -> None:
         """Keeps a folder as the checkpoint after `step` steps; removes all older checkpoints except the newest of them."""
