@@ -38,7 +38,7 @@ from multiview.config import Model, Train
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.model.bases import staged_base
-from multiview.model.dropout import set_dropout, use_quick_dropout
+from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence
 from multiview.steps.events import NoEvents
@@ -102,7 +102,6 @@ def ours(work: Task, attention: float | None = None, group_cost: float | None = 
     """The seconds of our steps, with the Trainer and the collator of the step `train`; padded where `group_cost` is given."""
     model, settings, clock = work.model(), work.settings, Clock(work.clock)
     set_dropout(model, settings.dropout, attention)
-    use_quick_dropout(model)
     pad_id = model.tokenizer.pad_token_id
     packs = group_cost is None and not torch.cuda.is_available() and model.prepare_packing()
     padding = group_cost or GROUP_COST["cuda" if torch.cuda.is_available() else "cpu"]

@@ -10,12 +10,10 @@ from transformers import AutoConfig, AutoModel
 
 from multiview.errors import InputError
 from multiview.model.dropout import (
-    QuickDropout,
     attentions,
     draw_kept,
     set_dropout,
     share_kept,
-    use_quick_dropout,
 )
 from multiview.model.encoder import BiEncoder
 from tests.fixtures.encoded import encode, settings
@@ -112,35 +110,3 @@ def test_as_many_are_kept_as_asked_each_by_itself(share: float) -> None:
     assert not torch.equal(draw_kept(torch.empty(count), share), kept)
     torch.manual_seed(0)
     assert torch.equal(draw_kept(torch.empty(count), share), kept)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_quick_dropout_drops_values_and_their_gradients(dtype: torch.dtype) -> None:
-    layer = QuickDropout(0.3)
-    values = torch.randn(7, 33, dtype=dtype, requires_grad=True)
-    torch.manual_seed(5)
-    dropped = layer(values)
-    (gradient,) = torch.autograd.grad(dropped.sum(), values)
-    torch.manual_seed(5)
-    kept = draw_kept(values, 0.3)
-    larger = 1 / share_kept(0.3)
-    expected = kept.double() * larger
-    near = {torch.float64: 1e-12, torch.float32: 1e-6, torch.bfloat16: 1e-2}[dtype]
-    torch.testing.assert_close(gradient.double(), expected, rtol=near, atol=0)
-    torch.testing.assert_close(dropped.double(), values.double() * expected, rtol=near, atol=0)
-    assert torch.equal(layer.eval()(values), values)
-    assert torch.equal(QuickDropout(0.0).train()(values), values)
-
-
-def test_every_dropout_is_replaced_and_nothing_else(base: Path, tmp_path: Path) -> None:
-    model = BiEncoder.create(settings(base))
-    before = [type(module) for module in model.modules()]
-    names = list(model.state_dict())
-    use_quick_dropout(model)
-    after = [type(module) for module in model.modules()]
-    assert (
-        after == [QuickDropout if kind is nn.Dropout else kind for kind in before] and QuickDropout in after
-    )
-    assert list(model.state_dict()) == names
-    set_dropout(model, 0.25)
-    assert {module.p for module in model.modules() if isinstance(module, nn.Dropout)} == {0.25}

@@ -30,9 +30,14 @@ def test_a_parent_s_metrics_are_by_round_where_there_are_several():
 def test_the_curve_of_a_validation_grows_while_its_training_runs(steps, systems, path, name, status):
     run = Run(id="r", pipeline="p", config={}, steps=steps, architectures=dict.fromkeys(systems, "a"))
     state = StepState(path=path, step="train", status=status, started=1.0)
+    others = ["recall_at_1", "average_rank", "view_cosine"]
     reported = [Metric("validation_mrr_at_10", 0.1 * step, 7, step) for step in (0, 5, 10)]
-    found = headlines_of(run, state, [*reported, Metric("validation_recall_at_1", 0.5, 7, 5)])
-    assert [(metric.key, metric.step) for metric in found] == [(name, 0), (name, 5), (name, 10)]
+    reported += [Metric(f"validation_{other}", 0.5, 7, 5) for other in others]
+    found = headlines_of(run, state, [*reported, Metric("validation_view_1_wins", 0.5, 7, 5)])
+    assert [(metric.key, metric.step) for metric in found] == [
+        *((name, step) for step in (0, 5, 10)),
+        *((name.replace("mrr_at_10", other), 5) for other in others),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,7 @@ def test_a_system_has_the_curves_of_its_validations(tmp_path, database):
     log = EventLog(validated.store, "model/mvr-round-2-train/attempts/a")
     for step in (0, 5):
         log.metric("validation_mrr_at_10", 0.5 + step / 100, step)
+        log.metric("validation_view_2_wins", 0.25, step)
     log.close()
     for path in ("split", "mvr/round-1/train", "mvr/round-2/train"):
         validated.events(path, "a")
@@ -138,6 +139,8 @@ def test_a_system_has_the_curves_of_its_validations(tmp_path, database):
     run, client = validated.systems()["mvr"].info.run_id, MlflowClient(validated.uri)
     curve = client.get_metric_history(run, "validation_mrr_at_10/round-2")
     assert sorted((metric.step, metric.value) for metric in curve) == [(0, 0.5), (5, 0.55)]
+    share = client.get_metric_history(run, "validation_view_2_wins/round-2")
+    assert sorted((metric.step, metric.value) for metric in share) == [(0, 0.25), (5, 0.25)]
 
 
 def test_a_system_has_its_figures_by_round_and_its_costs(compared):

@@ -12,7 +12,7 @@ import torch
 
 from multiview.config import Train
 from multiview.model.batch import Packed
-from multiview.model.dropout import set_dropout, use_quick_dropout
+from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import LAYOUTS
 from multiview.training.batches import Collator, TrainingBatch, passage_ids
@@ -179,7 +179,6 @@ def test_a_teacher_scores_each_questions_own_list(base: Path, tmp_path: Path) ->
 def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_path: Path, packs: bool) -> None:
     model, settings = trained(base, tmp_path, "camvr", torch.float64)
     set_dropout(model.train(), 0.3)
-    use_quick_dropout(model)
     assert model.prepare_packing()
     batch = collated(model, settings.model_copy(update={"chunk": 3}), 64, packs)
     results, kept = [], []

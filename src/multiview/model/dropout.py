@@ -1,11 +1,9 @@
-"""Dropout of hidden states and of attention weights, set apart, and at a fraction of torch's price on a CPU.
+"""Dropout of hidden states and of attention weights, set apart, and the draws of our own attention.
 
 torch draws a number of 32 bits for every value; 16 bits are enough for the share that is dropped.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,38 +38,6 @@ def share_kept(share: float) -> float:
 
 def _dropped_draws(share: float) -> int:
     return min(round(share * DRAWS), DRAWS - 1)
-
-
-class QuickDropout(nn.Dropout):
-    """`nn.Dropout` with fewer random bits on a CPU; on other devices it is the same."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Returns `input` with a share `p` of it 0, and the rest larger accordingly."""
-        if not self.training or not self.p or input.device.type != "cpu":
-            return super().forward(input)
-        return _Dropped.apply(input, self.p)
-
-
-class _Dropped(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, share: float) -> Tensor:
-        kept = draw_kept(values, share)
-        ctx.share = share
-        ctx.save_for_backward(kept)
-        return keep(values, kept).div_(share_kept(share))
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        (kept,) = ctx.saved_tensors
-        return keep(gradients[0], kept).div_(share_kept(ctx.share)), None
-
-
-def use_quick_dropout(model: nn.Module) -> None:
-    """Replaces every `nn.Dropout` in `model` by a `QuickDropout` of the same share."""
-    for module in model.modules():
-        for name, child in module.named_children():
-            if type(child) is nn.Dropout:
-                setattr(module, name, QuickDropout(child.p).train(child.training))
 
 
 def set_dropout(model: nn.Module, hidden: float, attention: float | None = None) -> None:

@@ -18,8 +18,17 @@ HEADLINES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
 BY_ROUND = ("loss", "in_batch_accuracy", "fallback_share", "temperature")
 """Metrics of a training of which the last value of each round is a headline."""
 
-CURVES = tuple(map(metric_names.of_validation, (metric_names.MRR, metric_names.VIEW_COSINE)))
-"""Metrics of a training of which all values so far are headlines, by training step."""
+VALIDATION = metric_names.of_validation("")
+"""How metrics of a training's held-out questions begin."""
+
+CURVES = tuple(
+    map(
+        metric_names.of_validation,
+        (metric_names.recall_at(1), metric_names.MRR, metric_names.AVERAGE_RANK, metric_names.VIEW_COSINE),
+    )
+)
+"""Metrics of a training of which all values so far are headlines, by training step; the share of each view is its
+system's alone."""
 
 
 def headlines_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
@@ -37,7 +46,7 @@ def headlines_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[
     row = StepPath.parse(state.path).row if len(run.architectures) != 1 else ""
     figures = figures_of(run, state, metrics)
     return [
-        *curves_of(run, state, metrics, row),
+        *curves_of(run, state, [metric for metric in metrics if metric.key in CURVES], row),
         *(_renamed(metric, _of_group(row, metric.key), metric.step) for metric in figures),
     ]
 
@@ -60,12 +69,12 @@ def figures_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Me
 
 
 def curves_of(run: Run, state: StepState, metrics: Sequence[Metric], row: str = "") -> list[Metric]:
-    """Returns the `CURVES` of a training so far. Names end with `row`, and with the round where there are several."""
+    """Returns all values so far of a training's validations. Names end with `row`, and with the round where there are several."""
     if state.step != "train":
         return []
     number = round_of(StepPath.parse(state.path), map(StepPath.parse, run.steps))
     group = "-".join([row] * bool(row) + [f"round-{number}"] * bool(number))
-    return [_renamed(m, _of_group(group, m.key), m.step) for m in metrics if m.key in CURVES]
+    return [_renamed(m, _of_group(group, m.key), m.step) for m in metrics if m.key.startswith(VALIDATION)]
 
 
 def costs_of(system: str, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:

@@ -14,7 +14,7 @@ from multiview.data.answers import Mode, matching_mode
 from multiview.data.passages import Passage, PassageLookup, ids_in, read_tables
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError, counted
-from multiview.model.dropout import set_dropout, use_quick_dropout
+from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder, load_settings
 from multiview.model.layouts import check
 from multiview.negatives.pool import Pool, read_negatives, read_positives
@@ -65,7 +65,6 @@ def fit(
     check(load_settings(start), settings)
     model = BiEncoder.load(start)
     set_dropout(model, settings.dropout, settings.attention_dropout)
-    use_quick_dropout(model)
     model.encode_again = settings.chunk is not None
     if settings.gradient_checkpointing:
         model.checkpoint_activations()

@@ -57,7 +57,7 @@ STEPS = (
     ),
     Step(
         name="warm-up",
-        version=4,
+        version=5,
         run="multiview.training.warm_up:warm_up",
         settings=("train",),
         inputs=("start", "passages", "queries"),
@@ -68,7 +68,7 @@ STEPS = (
     ),
     Step(
         name="train",
-        version=5,
+        version=6,
         run="multiview.training.train:train",
         settings=("train", *MATCHING),
         inputs=("start", "passages", "questions", "negatives"),
