@@ -140,7 +140,7 @@ def test_split_and_inspect_take_them(
     tally.add(BAD_INPUTS, of="large files")
     passages = lines(tmp_path / "p.jsonl", {"id": "long"} | passage, *OTHERS)
     dev = lines(tmp_path / "d.jsonl", *ASKED)
-    questions = lines(tmp_path / "q.jsonl", QUESTION | question, *ASKED)
+    questions = lines(tmp_path / "q.jsonl", dict(QUESTION) | question, *ASKED)
     assert inspected(passages, questions).passages == 9
     section = Questions(source=(questions,), dev_source=(dev,), max_missing_gold=0.5)
     done = Done(tmp_path / "out", Corpus(source=(passages,)), section)
