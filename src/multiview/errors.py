@@ -12,7 +12,7 @@ LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 PASSWORD = re.compile(r"(\b[a-zA-Z][\w+.-]*://)[^\s/?#@]*(?:@[^\s/?#@]*)*@")
 """The user information of a URL, in which some people write passwords and tokens."""
 LONGEST = 1500
-"""Characters of an error line at most."""
+"""Characters of an error line, a warning or a remark at most."""
 
 
 def without_password(text: str) -> str:
@@ -22,6 +22,11 @@ def without_password(text: str) -> str:
     'MLflow at https://…@mlflow.example.org/a: 503'
     """
     return PASSWORD.sub(r"\1…@", text)
+
+
+def shortened(line: str) -> str:
+    """Returns a line without its middle if it has more than `LONGEST` characters, as where an id or an answer has megabytes."""
+    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[3 - LONGEST // 2 :]}"
 
 
 class InputError(Exception):
@@ -35,9 +40,7 @@ class InputError(Exception):
     """
 
     def __init__(self, line: str) -> None:
-        if len(line) > LONGEST:
-            line = f"{line[: LONGEST // 2]} … {line[3 - LONGEST // 2 :]}"
-        super().__init__(LINE_END.sub(lambda end: repr(end[0])[1:-1], without_password(line)))
+        super().__init__(LINE_END.sub(lambda end: repr(end[0])[1:-1], without_password(shortened(line))))
 
 
 class StepFailed(Exception):

@@ -78,6 +78,8 @@ STARTS = "starts"
 """Folder with one file per start on Kubeflow, named by Kubeflow's id: the run that it opened, or the error."""
 CHAMPIONS = "champions"
 """Folder with one file per champion, present or past, by number."""
+COLLECTIONS = "collections"
+"""Folder with one file per `multiview gc --delete` at work."""
 KUBEFLOW = "kubeflow"
 """Folder of a run with one file per start on Kubeflow, named by Kubeflow's id."""
 

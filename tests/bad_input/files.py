@@ -123,6 +123,15 @@ CASES = {
         "too large",
         "write them as text",
     ),
+    "an id that lost its last digits": passages(
+        '{"id": 1234567890123456789.0, "text": "b"}\n', "column 'id' holds 1.2345678901234568e+18", "as text"
+    ),
+    "a gold passage that lost its last digits": questions(
+        row(positive_ids=1234567890123456789.0),
+        "row 1",
+        "positive_ids holds 1.2345678901234568e+18",
+        "as text",
+    ),
     "an id beyond all numbers": passages(
         '{"id": 1e400, "text": "b"}\n', "column 'id' holds infinite numbers, not text"
     ),

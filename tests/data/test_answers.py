@@ -1,5 +1,6 @@
 """Answer matching: DPR's has_answer, where matches stand, and the answer's view."""
 
+import re
 import sys
 import unicodedata
 
@@ -334,3 +335,17 @@ def test_dprs_tokens_find_no_answer_inside_a_run_of_letters(text, answer, by_wor
 def test_the_language_decides_how_answers_are_matched(language, matching, mode):
     chosen = Config(corpus=Corpus(language=language), questions=Questions(answer_matching=matching))
     assert matching_mode(chosen) == mode
+
+
+@pytest.mark.parametrize("answer", ["won", "won won", "the king", "king won . ", "nobody"])
+@pytest.mark.parametrize("unit", ["the king won won won. ", "won, ", "the Kïng won. won "])
+def test_an_answer_that_stands_in_a_text_many_times_is_found_each_time(unit, answer):
+    text = unit * 300
+    tokens = list(re.finditer(r"\w+|[^\w\s]", text.lower()))
+    wanted = answer.split()
+    plain = [
+        (tokens[first].start(), tokens[first + len(wanted) - 1].end())
+        for first in range(len(tokens) - len(wanted) + 1)
+        if [token[0] for token in tokens[first : first + len(wanted)]] == wanted
+    ]
+    assert find_answers(text, [answer]) == plain

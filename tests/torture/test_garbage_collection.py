@@ -22,6 +22,7 @@ from multiview.artifacts.record import Reference, read_record, read_whole
 from multiview.artifacts.scratch import remove_scratch
 from multiview.artifacts.staging import verify
 from multiview.config import Config
+from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.steps.context import StepContext
 from multiview.steps.execution import run_step
@@ -118,6 +119,14 @@ def run(store: PausedStore, first: Step, name: str = "run") -> None:
 
 
 def collect(store: PausedStore) -> None:
+    """A collection, which may be refused beside another one."""
+    try:
+        _collect(store)
+    except InputError as refused:
+        assert "another multiview gc --delete is at work" in str(refused)
+
+
+def _collect(store: PausedStore) -> None:
     list(garbage.remove_all(store, listed(store), partial(garbage.referenced, store, DAYS, 1)))
 
 
@@ -152,7 +161,7 @@ def check(store: PausedStore) -> None:
 def beside(new_store: Callable[[], PausedStore], first: Step, case: Case) -> list[int]:
     """A run beside a collection; the numbers of their points."""
     store = old(new_store, first)
-    works = {"run": partial(run, store, first), "collection": partial(collect, store)}
+    works = {"run": partial(run, store, first), "collection": partial(_collect, store)}
     points = turns.take(
         [works[name] for name in case.ends], [case.ends.index(name) for name in case.schedule]
     )
@@ -218,11 +227,31 @@ def test_two_runs_end_well_beside_a_collection_in_any_order(
 ) -> None:
     first = FIRST[kind]
     store = old(new_store, first)
-    works = [partial(collect, store), partial(run, store, first, "one"), partial(run, store, first, "two")]
+    works = [partial(_collect, store), partial(run, store, first, "one"), partial(run, store, first, "two")]
     turns.take(works, [worker for worker, points in parts for _ in range(points)])
     check(store)
     tally.add(TRIED, of="gc --delete beside two runs")
     tally.add(SURVIVED, of="gc --delete beside two runs")
+
+
+@pytest.mark.parametrize("kind", FIRST)
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(parts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 12)), max_size=20))
+def test_a_run_ends_well_beside_two_collections_in_any_order(
+    new_store: Callable[[], PausedStore], kind: str, tally: Tally, parts: list[tuple[int, int]]
+) -> None:
+    first = FIRST[kind]
+    store = old(new_store, first)
+    works = [partial(collect, store), partial(run, store, first), partial(collect, store)]
+    turns.take(works, [worker for worker, points in parts for _ in range(points)])
+    check(store)
+    tally.add(TRIED, of="two gc --delete beside a run")
+    tally.add(SURVIVED, of="two gc --delete beside a run")
 
 
 class Killed(BaseException):
@@ -249,7 +278,7 @@ def test_a_collection_that_is_killed_leaves_what_runs_and_the_next_collection_pu
         store = old(new_store, first)
         store.pause = _ending_at(number)
         try:
-            collect(store)
+            _collect(store)
             over = True
         except Killed:
             pass
@@ -257,7 +286,7 @@ def test_a_collection_that_is_killed_leaves_what_runs_and_the_next_collection_pu
         run(store, first)
         check(store)
         store.age(time.time() - 30 * garbage.DAY)
-        collect(store)
+        _collect(store)
         check(store)
         tally.add(TRIED, of="gc --delete, killed")
         tally.add(SURVIVED, of="gc --delete, killed")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Literal
 
 import numpy as np
@@ -114,14 +114,15 @@ class TokenizedText:
         if not needle or needle not in self.joined:
             return []
         length = needle.count(SEPARATOR) - 1
-        matches: list[Span] = []
+        firsts: list[int] = []
+        first = before = 0
         offset = self.joined.find(needle)
         while offset >= 0:
             # The separator at `offset` is that before the first token.
-            first = self.joined.count(SEPARATOR, 0, offset)
-            matches.append(self._covered(first, first + length))
-            offset = self.joined.find(needle, offset + 1)
-        return matches
+            first += self.joined.count(SEPARATOR, before, offset)
+            firsts.append(first)
+            before, offset = offset, self.joined.find(needle, offset + 1)
+        return self._covered(firsts, length)
 
     def has_tokens(self, needle: Needle) -> bool:
         """Whether the text has the needle's tokens; its longest token is known to be in `lowered`."""
@@ -131,13 +132,23 @@ class TokenizedText:
             return False
         return all(token in self.lowered for token in needle.tokens) and needle.joined in self.joined
 
-    def _covered(self, first: int, stop: int) -> Span:
-        """The part of `text` that the tokens [first, stop) came from."""
-        if self.text.isascii():
-            tokens = list(islice(ASCII_TOKEN.finditer(self.text), first, stop))
-            return tokens[0].start(), tokens[-1].end()
-        spans = self._token_spans[first:stop]
-        return min(start for start, _ in spans), max(stop for _, stop in spans)
+    def _covered(self, firsts: Sequence[int], length: int) -> list[Span]:
+        """The parts of `text` that the `length` tokens from each of `firsts` on, which rise, came from."""
+        if not self.text.isascii():
+            runs = (self._token_spans[first : first + length] for first in firsts)
+            return [(min(start for start, _ in run), max(stop for _, stop in run)) for run in runs]
+        if len(firsts) == 1:
+            tokens = list(islice(ASCII_TOKEN.finditer(self.text), firsts[0], firsts[0] + length))
+            return [(tokens[0].start(), tokens[-1].end())]
+        lasts = [first + length - 1 for first in firsts]
+        ends = zip(self._ascii_tokens(firsts), self._ascii_tokens(lasts), strict=True)
+        return [(begin.start(), end.end()) for begin, end in ends]
+
+    def _ascii_tokens(self, numbers: Sequence[int]) -> Iterator[re.Match[str]]:
+        """Yields the tokens of these numbers, which rise, in one pass."""
+        tokens = ASCII_TOKEN.finditer(self.text)
+        for before, number in pairwise((-1, *numbers)):
+            yield next(islice(tokens, number - before - 1, None))
 
     @cached_property
     def _token_spans(self) -> list[Span]:

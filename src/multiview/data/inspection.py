@@ -24,7 +24,7 @@ from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, ma
 from multiview.data.reading.tables import Row
 from multiview.data.scripts import Scripts
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
-from multiview.errors import InputError, counted
+from multiview.errors import InputError, counted, shortened
 
 SETTING: dict[Use, str] = {
     "corpus": "corpus.source",
@@ -207,10 +207,8 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     for line in seen.lost.values():
         inspection.remarks("questions whose gold passages do not hold their answers", line)
     if seen.moved_answers:
-        inspection.warnings.append(
-            f"{counted(len(seen.moved_answers), 'answer')} not at the offset, where a run takes the nearest occurrence; "
-            f"the first: {seen.moved_answers[0]}"
-        )
+        line = f"{counted(len(seen.moved_answers), 'answer')} not at the offset, where a run takes the nearest occurrence; "
+        inspection.warnings.append(shortened(f"{line}the first: {seen.moved_answers[0]}"))
     for use, questions in inspection.questions.items():
         inspection.questions[use] = [seen.in_passages(question) for question in questions]
         # Dev questions may name no passages at all, training questions must.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from multiview.data.questions import Question
+from multiview.errors import shortened
 
 
 def find_again(question: Question, id_: str, text: str) -> tuple[Question | None, list[str], list[str]]:
@@ -49,7 +50,7 @@ def nearest(text: str, answer: str, start: int) -> int | None:
 def not_at_offset(question: Question, answer: str, start: int, text: str, place: str, counted: str) -> str:
     """Returns a line about another text at an answer's offset."""
     actual = text[start : start + len(answer)] if start >= 0 else ""
-    return (
+    return shortened(
         f"question {question.qid}: answer {answer!r} should stand at {start} of {place}, "
         f"where {actual!r} is; answer_starts count code points of {counted}"
     )

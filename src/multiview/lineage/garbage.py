@@ -8,7 +8,8 @@ Runs may go on meanwhile. A step that finds an artifact writes that into its run
 more; we put all records aside and then look at the runs once more, and put back what is referred to by now. So one of
 the two sees the other: an artifact that a step found stays, or the step makes it again. A step reads what an earlier
 step of its run found or made, which stays; while its record is aside, the step reads it there. A record that was put
-back stays aside as well, so that whoever did not find it in its place finds it aside, however often it moves meanwhile.
+back stays aside as well, so that whoever did not find it in its place finds it aside, however often it moves meanwhile. All this holds for one collection at a
+time; a second one is refused.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from multiview.artifacts.record import Reference, parse_record, read_record, spl
 from multiview.artifacts.store import Entry, Store
 from multiview.artifacts.verified import verified_file
 from multiview.errors import InputError
+from multiview.lineage.one_collection import only_collection
 from multiview.steps.runs import StepState, has_description, read_run, read_states
 
 COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX, names.EXPORT)
 """Kinds of artifacts that can be made again from the artifacts that are kept."""
-OTHERS = (names.RUNS, names.CHAMPIONS, names.STARTS)
+OTHERS = (names.RUNS, names.CHAMPIONS, names.STARTS, names.COLLECTIONS)
 """Folders of a store that hold no artifacts."""
 ATTEMPT = "attempt"
 """The kind of a `Garbage` that never became an artifact."""
@@ -175,18 +177,25 @@ def _young(entries: Iterable[Entry], since: float) -> bool:
 def remove_all(
     store: Store, pieces: Iterable[Garbage], referenced_now: Callable[[], set[ArtifactId]]
 ) -> Iterator[Garbage]:
-    """Removes pieces, and yields each that is gone; what `referenced_now` returns once all are put aside is put back."""
-    pieces = list(pieces)
-    for piece in pieces:
-        _put_aside(store, piece)
-    keep = referenced_now() if any(piece.is_artifact for piece in pieces) else set()
-    kept = [piece for piece in pieces if piece.is_artifact and tuple(piece.path.split("/")) in keep]
-    for piece in kept:
-        _put_back(store, piece)
-    for piece in pieces:
-        if piece not in kept:
-            _drop(store, piece)
-            yield piece
+    """Removes pieces, and yields each that is gone; what `referenced_now` returns once all are put aside is put back.
+
+    The pieces are asked for when no other collection is at work any more. Raises InputError where one is.
+    """
+    with only_collection(store) as say_alive:
+        pieces = list(pieces)
+        for piece in pieces:
+            say_alive()
+            _put_aside(store, piece)
+        keep = referenced_now() if any(piece.is_artifact for piece in pieces) else set()
+        kept = [piece for piece in pieces if piece.is_artifact and tuple(piece.path.split("/")) in keep]
+        for piece in kept:
+            say_alive()
+            _put_back(store, piece)
+        for piece in pieces:
+            if piece not in kept:
+                say_alive()
+                _drop(store, piece)
+                yield piece
 
 
 def remove(store: Store, garbage: Garbage) -> None:

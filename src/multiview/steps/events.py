@@ -14,7 +14,7 @@ from typing import Protocol
 
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import JsonObject
-from multiview.errors import InputError
+from multiview.errors import InputError, shortened
 
 FLUSH_SECONDS = 10.0
 PROGRESS_SECONDS = 0.5
@@ -59,7 +59,7 @@ class EventLog:
         self._append({"event": "metric", "name": name, "value": float(value), "step": step})
 
     def warning(self, text: str) -> None:
-        self._append({"event": "warning", "text": text})
+        self._append({"event": "warning", "text": shortened(text)})
 
     def fact(self, name: str, value: object) -> None:
         self.facts[name] = value

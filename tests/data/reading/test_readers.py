@@ -189,18 +189,86 @@ def test_a_truth_value_is_no_title_and_no_id(tmp_path, value, others):
             passages(jsonl(tmp_path / "p.jsonl", *rows))
 
 
-@pytest.mark.parametrize("id_", [1.0, 1.5, 2.0**53, 1e16, 1e-7, 123456789012.0])
-def test_an_id_that_pandas_made_a_fraction_is_the_same_text_for_passages_gold_and_questions(tmp_path, id_):
+@pytest.mark.parametrize(
+    ("id_", "text"),
+    [
+        (1.0, "1"),
+        (-0.0, "0"),
+        (-12.0, "-12"),
+        (10_000_000.0, "10000000"),
+        (123456789012.0, "123456789012"),
+        (2.0**53 - 1, "9007199254740991"),
+        (1.5, "1.5"),
+        (1e-7, "1e-7"),
+    ],
+)
+def test_an_id_that_pandas_made_a_fraction_is_the_whole_number_s_text_for_passages_gold_and_questions(
+    tmp_path, id_, text
+):
     (passage,) = passages(parquet(tmp_path / "p.parquet", id=[id_], text=["x"]))
+    (alone,) = passages(jsonl(tmp_path / "a.jsonl", {"id": id_, "text": "x"}))
     mixed = passages(jsonl(tmp_path / "m.jsonl", {"id": id_, "text": "x"}, {"id": "a", "text": "y"}))
-    file = jsonl(
-        tmp_path / "q.jsonl", {"qid": id_, "question": "Who?", "positive_ids": [id_], "negative_ids": id_}
+    gold = {"question": "Who?", "positive_ids": [id_], "negative_ids": id_}
+    files = [
+        jsonl(tmp_path / "q.jsonl", {"qid": id_} | gold),
+        parquet(
+            tmp_path / "q.parquet", qid=[id_], question=["Who?"], positive_ids=[[id_]], negative_ids=[id_]
+        ),
+    ]
+    (tmp_path / "q.csv").write_text(
+        f'qid,question,positive_ids,negative_ids\n{text},Who?,"[{id_}]",[{id_}]\n'
     )
-    (question,) = questions(file)
-    assert passage["id"] == mixed[0]["id"] == question.qid
-    assert question.positive_ids == question.negative_ids == (passage["id"],)
-    if id_ == 1.0:
-        assert question.qid == "1"
+    for file in (*files, str(tmp_path / "q.csv")):
+        (question,) = questions(file)
+        assert (question.qid, question.positive_ids, question.negative_ids) == (text, (text,), (text,))
+    assert passage["id"] == alone["id"] == mixed[0]["id"] == text
+
+
+def test_what_is_text_stays_as_it_is(tmp_path):
+    """A section's number, or a fraction that pandas wrote into a CSV: nobody can say."""
+    (tmp_path / "p.csv").write_text("id,text\n1.0,x\n")
+    (passage,) = passages(str(tmp_path / "p.csv"))
+    (question,) = questions(
+        jsonl(tmp_path / "q.jsonl", {"qid": "1.0", "question": "Who?", "positive_ids": "1.0"})
+    )
+    assert passage["id"] == question.qid == "1.0" and question.positive_ids == ("1.0",)
+
+
+def test_an_integer_that_pandas_made_a_fraction_is_itself_again_beside_missing_ones_and_narrow_ones(tmp_path):
+    (first, second) = passages(
+        parquet(tmp_path / "p.parquet", id=[123456789012.0, float("nan")], text=["x", "y"])
+    )
+    assert (first["id"], second["id"]) == ("123456789012", "")
+    narrow = pa.table({"id": pa.array([16777215.0], pa.float32()), "text": ["x"]})
+    pq.write_table(narrow, tmp_path / "n.parquet")
+    (passage,) = passages(str(tmp_path / "n.parquet"))
+    assert passage["id"] == "16777215"
+
+
+@pytest.mark.parametrize("id_", [2.0**53, -(2.0**53), 1.2345678901234567e18, 1e300])
+def test_an_id_that_lost_digits_as_a_fraction_is_refused_with_the_way_out(tmp_path, id_):
+    way_out = "53 bits; write it as text"
+    for file in (
+        parquet(tmp_path / "p.parquet", id=[1.0, id_], text=["x", "y"]),
+        jsonl(tmp_path / "p.jsonl", {"id": id_, "text": "x"}),
+    ):
+        with pytest.raises(InputError, match=rf"p\.\w+: column 'id' holds .*{way_out}"):
+            passages(file)
+    for name in ("qid", "positive_ids", "negative_ids"):
+        row = {"qid": "q", "question": "Who?", "positive_ids": "p"} | {name: id_}
+        with pytest.raises(InputError, match=rf"q\.jsonl row 1.*{name} holds .*{way_out}"):
+            questions(jsonl(tmp_path / "q.jsonl", row))
+
+
+@pytest.mark.parametrize("id_", [12, 12.0, "12"])
+def test_ids_of_dpr_s_and_tevatron_s_passages_are_read_alike(tmp_path, id_):
+    context = {"title": "T", "text": "x", "passage_id": id_, "docid": id_}
+    dpr = {"question": "Who?", "answers": ["x"], "positive_ctxs": [context], "hard_negative_ctxs": []}
+    tevatron = {"query_id": id_, "query": "Who?", "positive_passages": [context], "negative_passages": []}
+    (tmp_path / "d.json").write_text(json.dumps([dpr]))
+    for file in (str(tmp_path / "d.json"), jsonl(tmp_path / "t.jsonl", tevatron)):
+        (passage,), (question,) = passages(file), questions(file)
+        assert passage["id"] == "12" and question.positive_ids == ("12",)
 
 
 def test_a_question_s_id_that_pandas_made_a_fraction_is_that_of_its_judgement(tmp_path):

@@ -152,3 +152,28 @@ def test_sentences_lie_in_the_span_of_a_view(base: Path, name: str, pooling: str
             ]
             assert all(inside) or not made.whole_sentences
     assert set(held) == {not (name == "camvr" and pooling == "snippet")}
+
+
+WORDS = "the king won a castle in the north, and lost it. "
+
+
+@pytest.mark.parametrize("unit", [WORDS, "won\n", "k" * 5000 + " won ", "k" * 5000, "東京 ", " ", "\u0301 a"])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_of_a_long_text_a_beginning_is_tokenised_and_the_sequence_is_the_same(
+    base: Path, name: str, unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = unit * (40_000 // len(unit))
+    long = Passage("p", "A title", text, (len(WORDS), len(text) // 2, len(text)))
+    made = make(base, name)
+    queries = ("Who won?", "Who lost?") if made.reads_queries else ()
+    read: list[int] = []
+    whole = made._all_tokens
+    monkeypatch.setattr(
+        made, "_all_tokens", lambda texts: [read.append(sum(map(len, texts))), whole(texts)][1]
+    )
+    found = made.passage(long, queries), made.question(text)
+    if unit == WORDS:
+        assert max(read) < 20_000
+    monkeypatch.setattr("multiview.model.layouts.base.CHARACTERS", 10**9)
+    assert (made.passage(long, queries), made.question(text)) == found
+    assert max(read) >= len(text)

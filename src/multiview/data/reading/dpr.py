@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from multiview.config import JsonObject
 from multiview.data.reading.files import base_name, plain_name
 from multiview.data.reading.json_items import json_items
-from multiview.data.reading.tables import Row, cells, parse_list
+from multiview.data.reading.tables import Row, cells, id_text, parse_list
 from multiview.errors import InputError
 
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
@@ -82,8 +82,9 @@ def _contexts(entry: JsonObject, kind: str, file: str, number: int) -> list[Json
 
 def _id(context: JsonObject, file: str, number: int) -> str:
     try:
-        return str(next(context[name] for name in ID_NAMES if name in context))
+        id_ = next(context[name] for name in ID_NAMES if name in context)
     except (StopIteration, TypeError):
         raise InputError(
             f"{base_name(file)} row {number}: a passage without {' or '.join(ID_NAMES)}"
         ) from None
+    return id_text(id_, f"{base_name(file)} row {number}: a passage's id")

@@ -14,7 +14,7 @@ import pyarrow as pa
 from multiview.data.reading import tables
 from multiview.data.reading.articles import text_articles
 from multiview.data.reading.dpr import dpr_contexts, dpr_entries, dpr_question, qa_questions
-from multiview.data.reading.files import base_name, head, is_web, plain_name
+from multiview.data.reading.files import HEAD, base_name, head, is_web, plain_name
 from multiview.data.reading.judged import is_qrels, marco_rows
 from multiview.data.reading.squad import squad_paragraphs, squad_passage, squad_questions
 from multiview.data.reading.tevatron import is_tevatron, tevatron_passages, tevatron_questions
@@ -155,7 +155,8 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
         case "json":
             return _json(beginning)
         case "csv" | "tsv":
-            return _delimited(file, first, by_suffix, {*HEADER_NAMES, *known_columns})
+            cut = len(first) == len(beginning) >= HEAD // 4  # a character has four bytes at most
+            return _delimited(file, first, by_suffix, {*HEADER_NAMES, *known_columns}, cut)
         case str():
             return by_suffix
     raise InputError(
@@ -178,10 +179,15 @@ def _json(beginning: str) -> str:
     return "jsonl" if isinstance(first, dict) and "data" not in first else "squad"
 
 
-def _delimited(file: str, first: str, by_suffix: str, known: set[str]) -> str:
-    """Returns the format of a .csv or .tsv file, with or without a header; DPR's questions are called .csv and have tabs."""
+def _delimited(file: str, first: str, by_suffix: str, known: set[str], cut: bool) -> str:
+    """Returns the format of a .csv or .tsv file, with or without a header; DPR's questions are called .csv and have tabs.
+
+    `cut` says that the first line is longer than `first`.
+    """
     columns = next(csv.reader([first], delimiter="\t"), [])
-    if len(columns) == 2 and isinstance(tables.parse_list(columns[1]), list):
+    if len(columns) == 2 and (
+        columns[1].startswith("[") if cut else isinstance(tables.parse_list(columns[1]), list)
+    ):
         return "qa"
     if by_suffix == "tsv" and len(columns) == 2 and not known & {*columns, *map(str.lower, columns)}:
         return "marco"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from multiview.errors import InputError
+from multiview.errors import InputError, shortened
 
 
 class ReportProblem(Protocol):
@@ -32,4 +32,4 @@ class Problems:
 
     def __call__(self, kind: str, line: str) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
-        self.first.setdefault(kind, line)
+        self.first.setdefault(kind, shortened(line))

@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from multiview.data.blank import is_blank
 from multiview.data.questions import Question, relevance
-from multiview.data.reading.tables import Row, number_text, parse_list
+from multiview.data.reading.tables import Row, id_text, parse_list
 from multiview.errors import InputError, counted
 
 NO_TEXT = (bool, list, dict)
@@ -34,7 +34,7 @@ def checked_question(
     for name in ("qid", "question"):
         if isinstance(row[name], NO_TEXT) or row[name] in (inf, -inf):
             raise InputError(f"{location}: {name} is a text, not {row[name]!r:.80}")
-    qid = id_text(row["qid"])
+    qid = id_text(row["qid"], f"{location}: qid")
     location = f"{location} (question {qid})"
     answers: tuple[str, ...] = ()
     if "answers" in row:
@@ -134,10 +134,5 @@ def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
         isinstance(item, str | int | float | None) and not isinstance(item, bool) for item in values
     ) or (inf in values or -inf in values):
         raise InputError(f"{location}: {name} are texts, not {value!r:.80}")
-    as_text = str if name == "answers" else id_text
-    return tuple(as_text(item) for item in values if item is not None)
-
-
-def id_text(value: object) -> str:
-    """Returns an id as text, a number as in the ids of passages."""
-    return number_text(value) if isinstance(value, float) else str(value)
+    present = [item for item in values if item is not None]
+    return tuple(str(item) if name == "answers" else id_text(item, f"{location}: {name}") for item in present)

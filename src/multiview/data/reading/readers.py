@@ -6,6 +6,7 @@ Passages are Arrow tables with the columns `id, title, text` and the user's furt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -19,8 +20,8 @@ from multiview.data.reading.formats import COMPANIONS, FORMATS, QRELS, TRIPLES, 
 from multiview.data.reading.judged import judgements
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
-from multiview.data.reading.question_rows import checked_question, id_text
-from multiview.data.reading.tables import Row
+from multiview.data.reading.question_rows import checked_question
+from multiview.data.reading.tables import EXACT, Row, id_text, inexact, number_texts
 from multiview.data.reading.triples import MOST, Triples, read_triples
 from multiview.errors import InputError, counted
 
@@ -101,7 +102,7 @@ def questions_of(
             except InputError as error:
                 report_problem("questions that cannot be used", str(error))
                 continue
-            unknown.pop(id_text(row["qid"]), None)
+            unknown.pop(id_text(row["qid"], shown[file]), None)
             if question is not None:
                 yield f"{shown[file]} row {number}", _with_negatives(question, triples, report_remark)
     _report_unknown(list(unknown), len(judged), companions, report_problem, report_remark)
@@ -198,9 +199,20 @@ def _as_strings(column: pa.ChunkedArray, allow_numbers: bool) -> pa.ChunkedArray
         missing = pc.call_function("is_nan", [column])
         column = pc.call_function("if_else", [missing, pa.scalar(None, column.type), column])
     try:
-        return column.cast(pa.string())
+        return number_texts(column) if pa.types.is_floating(column.type) else column.cast(pa.string())
     except pa.ArrowException:
         return None
+
+
+def _check_exact(column: pa.ChunkedArray, location: str) -> None:
+    """Raises InputError for an id that is a fraction of 2**53 or more: an integer's last digits are lost in it."""
+    if pa.types.is_floating(column.type):
+        largest = pc.call_function("abs", [column.cast(pa.float64())])
+        for value in column.filter(
+            pc.call_function("greater_equal", [largest, pa.scalar(float(EXACT))])
+        ).slice(0, 1):
+            if math.isfinite(value.as_py()):
+                raise inexact(value.as_py(), location)
 
 
 def _is_all_nan(column: pa.ChunkedArray) -> bool:
@@ -222,6 +234,8 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
             strings_by_name[name] = pa.array([""] * table.num_rows, pa.string())
             continue
         column = table.column(matched[name])
+        if name == "id":
+            _check_exact(column, f"{base_name(file)}: column {matched[name]!r}")
         strings = _as_strings(column, allow_numbers=name != "text")
         if strings is None:
             kind = (

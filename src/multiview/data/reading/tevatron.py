@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from multiview.config import JsonObject
 from multiview.data.reading.files import base_name
-from multiview.data.reading.tables import Row, json_lines
+from multiview.data.reading.tables import Row, id_text, json_lines
 from multiview.errors import InputError
 
 POSITIVES, NEGATIVES = "positive_passages", "negative_passages"
@@ -55,4 +55,5 @@ def _passages(entry: JsonObject, kind: str, file: str, number: int) -> Iterator[
     for passage in entry.get(kind) or ():
         if not isinstance(passage, dict) or passage.get("docid") is None:
             raise InputError(f"{base_name(file)} row {number}: a passage without docid in {kind}")
-        yield {"id": str(passage["docid"]), "title": passage.get("title"), "text": passage.get("text")}
+        id_ = id_text(passage["docid"], f"{base_name(file)} row {number}: docid")
+        yield {"id": id_, "title": passage.get("title"), "text": passage.get("text")}

@@ -3,6 +3,7 @@
 All later parts (pooling, scoring by max, losses, index, evaluation) are the same for all architectures.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ PreTrainedTokenizer: TypeAlias = Any
 """A transformers tokenizer. Its class takes seconds to import, and types the id of a token as int, str, list or None."""
 SNIPPET_MEAN = "snippet-mean"
 """The value of `model.init` with which viewer tokens start from their snippets."""
+CHARACTERS = 64
+"""Characters of a text that are tokenised per token of a sequence. Only speed depends on it, and memory: a passage of 10 MB
+takes seconds and a gigabyte as a whole."""
+WHITE = re.compile(r"[ \t\r\n]")
 TokenRange: TypeAlias = tuple[int, int]
 """Tokens [start, stop) of a sequence."""
 
@@ -190,7 +195,19 @@ class Layout(ABC):
         self.settings = settings
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the word pieces of each text. Text that spells a special token is tokenised as text."""
+        """Returns the word pieces of each text, of a long one at least as many as a sequence has room for.
+
+        Text that spells a special token is tokenised as text.
+        """
+        room = max(self.settings.passage_length, self.settings.question_length)
+        begins = [_beginning(text, room * CHARACTERS) for text in texts]
+        tokens = self._all_tokens(begins)
+        for number, (text, begin) in enumerate(zip(texts, begins, strict=True)):
+            if len(begin) < len(text) and len(tokens[number]) <= room:
+                (tokens[number],) = self._all_tokens([text])
+        return tokens
+
+    def _all_tokens(self, texts: Sequence[str]) -> list[list[int]]:
         encoded = self._tokenizer(
             list(texts),
             add_special_tokens=False,
@@ -219,6 +236,12 @@ class Layout(ABC):
         title, text = self._tokens([passage.title, passage.text])
         ids = [*title, self._sep, *text] if title else text
         return [*ids[: room - 1], self._sep]
+
+
+def _beginning(text: str, length: int) -> str:
+    """Returns a text up to the first white space after `length` characters, where no tokenizer has a word piece."""
+    end = WHITE.search(text, length) if len(text) > length else None
+    return text[: end.start()] if end else text
 
 
 def plain_apostrophes(question: str) -> str:
