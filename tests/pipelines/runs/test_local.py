@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -270,3 +271,12 @@ def test_ctrl_c_says_at_once_that_the_same_command_goes_on():
     with ThreadPoolExecutor(1) as threads:
         threads.submit(enter).result()
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_steps_leave_nothing_in_the_temporary_folder(project, trained, tmp_path):
+    """KFP's command of a step writes its program into one, and leaves it there."""
+    output = project("run", "training", "--set", "evaluation.depth=7", TMPDIR=str(tmp_path))
+    assert "1 step done" in output
+    left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    # A lock's file stays: who removed it could remove another's.
+    assert not {name for name in left if not fnmatch(name, "multiview-ship-*.lock")}
