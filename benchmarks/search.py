@@ -30,7 +30,7 @@ from benchmarks.timing import in_turns
 from multiview.config import Encode, Model
 from multiview.encoding.encode import Encoder
 from multiview.index.approximate.searching import distinct_passages
-from multiview.index.exact import longest_view, top_passages
+from multiview.index.exact import ALL_VIEWS, longest_view, top_passages_by
 from multiview.index.faiss_library import faiss, threads
 from multiview.model.bases import staged_base
 from multiview.model.encoder import BiEncoder
@@ -131,7 +131,7 @@ def searching(
     ties, longest = np.arange(len(offsets)), longest_view(matrix)
 
     def ours(asked: np.ndarray, k: int) -> object:
-        return top_passages(matrix, offsets, ties, asked, k, longest=longest, device=device)
+        return top_passages_by(matrix, offsets, ties, asked, k, [ALL_VIEWS], longest=longest, device=device)
 
     def bound(asked: np.ndarray, k: int) -> object:
         scores = (torch.from_numpy(asked).to(device) @ grouped)[:, : len(matrix) // group * group]

@@ -43,33 +43,6 @@ ViewRange = tuple[int, int | None]
 ALL_VIEWS: ViewRange = (0, None)
 
 
-def top_passages(
-    views: np.ndarray,
-    offsets: np.ndarray,
-    tie_order: np.ndarray,
-    queries: np.ndarray,
-    k: int,
-    *,
-    among: np.ndarray | None = None,
-    longest: float | None = None,
-    device: str = "cpu",
-    report_done: Callable[[int], None] = lambda done: None,
-) -> TopPassages:
-    """Returns the k passages with the highest max over all their views (see `top_passages_by`)."""
-    return top_passages_by(
-        views,
-        offsets,
-        tie_order,
-        queries,
-        k,
-        [ALL_VIEWS],
-        among=among,
-        longest=longest,
-        device=device,
-        report_done=report_done,
-    )[0]
-
-
 def top_passages_by(
     views: np.ndarray,
     offsets: np.ndarray,
@@ -87,8 +60,9 @@ def top_passages_by(
 
     `views` [v, dim] float16 may be memory-mapped; `offsets` [p] int64 is the row of each passage's first view, ascending;
     `tie_order` [p] is the position of each passage's id in string order: of passages that tie, the one with the smaller
-    id comes first. `queries` [q, dim] float32. With `among` [p] bool, only its passages are found. `longest` is the largest Euclidean norm of a view, and is computed where
-    it is not given. `device` multiplies, as torch names it; the result is the same to the bit. `report_done` is called
+    id comes first. `queries` [q, dim] float32. `ranges` are `[ALL_VIEWS]` for one ranking by all views. With `among`
+    [p] bool, only its passages are found. `longest` is the largest Euclidean norm of a view, and is computed where it
+    is not given. `device` multiplies, as torch names it; the result is the same to the bit. `report_done` is called
     with the number of questions done. Passages without a view in a range are not found by it. Raises ValueError for a k
     below 1 and for vectors that are not finite.
 
