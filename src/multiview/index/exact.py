@@ -111,6 +111,14 @@ def longest_view(views: np.ndarray) -> float:
     return math.sqrt(max(squares, default=0.0))
 
 
+def score_views(views: np.ndarray, query: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Returns the inner products of `views` [n, dim] with `query` [dim], all float64, in `out` where it is given.
+
+    The order of each sum is the same whatever the other views, so that equal views score equally, to the bit.
+    """
+    return np.einsum("nd,d->n", views, query, out=out)
+
+
 def _add_all(
     found: Sequence[_Found], products: Iterable[Block], ranges: Sequence[ViewRange], give_up: bool
 ) -> bool:
@@ -241,10 +249,7 @@ class _Found:
         return _Best(questions[order], ranks, rows[order], passages[order], scores[order])
 
     def _scores(self, questions: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Returns the scores of views with their questions, which rise [n] float64.
-
-        The order of each sum is the same whatever the other views.
-        """
+        """Returns the scores of views with their questions, which rise [n] float64."""
         import torch
 
         scores = np.empty(len(rows))
@@ -257,7 +262,7 @@ class _Found:
                 views = torch.from_numpy(self._views.take(rows[start:stop], axis=0))
                 # By way of float32, since torch has no vector instructions from float16 to float64.
                 views = double[: len(views)].copy_(single[: len(views)].copy_(views))
-                np.einsum("nd,d->n", views.numpy(), query, out=scores[start:stop])
+                score_views(views.numpy(), query, out=scores[start:stop])
         return scores
 
     def _order(self, questions: np.ndarray, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:

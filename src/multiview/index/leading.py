@@ -13,7 +13,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from multiview.index.exact import ViewRange
+from multiview.index.exact import ViewRange, score_views
 from multiview.index.ranking import TopPassages, best_first
 from multiview.index.stored_views import StoredViews
 
@@ -107,8 +107,7 @@ def _scored(
     for question in np.flatnonzero(tied.any(axis=1)).tolist():
         columns = order[question, tied[question]]
         rows = offsets[passages[question, columns]] + views[question, columns]
-        # As in `multiview.index.exact`: the order of each sum is the same whatever the other views.
         vectors, query = stored.read_rows(rows, np.float64), queries[question].astype(np.float64)
-        scores[question, columns] = np.einsum("nd,d->n", vectors, query)
+        scores[question, columns] = score_views(vectors, query)
     parts = (np.split(column, len(alone), axis=1) for column in (passages, scores, views))
     return [_Scored(*part) for part in zip(*parts, strict=True)]
