@@ -17,7 +17,7 @@ import numpy as np
 from multiview.index.columns import Columns
 from multiview.index.kernels import Rounding, kernels
 from multiview.index.products import Block, Part, blocks, highest, picked, positions, tensor
-from multiview.index.ranking import TopPassages, by_question, first_best
+from multiview.index.ranking import TopPassages, by_question, first_best, width
 
 QUESTIONS_AT_ONCE = 512
 """Number of questions that share a pass over the views. Memory and speed depend on it, results do not."""
@@ -83,7 +83,7 @@ def top_passages_by(
     longest = longest_view(views) if longest is None else longest
     where = torch.device(device)
     at_once = QUESTIONS_AT_ONCE if device == "cpu" else GPU_QUESTIONS_AT_ONCE
-    room = min(k, max(1, len(offsets) if among is None else int(among.sum())))
+    room = width(k, len(offsets) if among is None else int(among.sum()))
     coarse = True  # until a kernel that rounds more than another one proposes too many views
     for start in range(0, len(queries), at_once):
         chunk = queries[start : start + at_once]

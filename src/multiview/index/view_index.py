@@ -22,7 +22,7 @@ from multiview.index.approximate import EXACT, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ViewRange, top_passages_by
 from multiview.index.faiss_index import FaissIndex
 from multiview.index.leading import searched, with_first_views
-from multiview.index.ranking import TopPassages, tie_order
+from multiview.index.ranking import TopPassages, tie_order, width
 from multiview.index.stored_views import REBUILD, StoredViews, score_passages
 
 INDEX_FILE = "index.faiss"
@@ -171,7 +171,7 @@ class ViewIndex:
             self.view_counts,
             self.tie_order,
             queries,
-            self._room(k),
+            width(k, len(self)),
             self.search_parameters,
             report_done=report_done,
         )
@@ -192,7 +192,7 @@ class ViewIndex:
             self.offsets,
             self.tie_order,
             queries,
-            self._room(k),
+            width(k, len(self)),
             asked,
             among=among,
             longest=self.header[LONGEST],
@@ -201,10 +201,6 @@ class ViewIndex:
         )
         found = dict(zip(asked, tops, strict=True))
         return with_first_views(found, ranges, self.stored, self.offsets, self.tie_order, queries)
-
-    def _room(self, k: int) -> int:
-        """The columns of a result: no question has more hits than there are passages."""
-        return min(k, max(1, len(self)))
 
     def passage_scores(self, queries: np.ndarray, passage_rows: np.ndarray) -> np.ndarray:
         """Scores of passages for questions [q, k] float32: the max over views, as in `search`.
