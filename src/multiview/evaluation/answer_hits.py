@@ -8,9 +8,10 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
-from multiview.data.answers import TEXTS_AT_ONCE, Mode, QuestionAnswers, Span, TokenizedText
+from multiview.data.answers import TEXTS_AT_ONCE, QuestionAnswers
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
+from multiview.data.tokens import Mode, Span, TokenizedText
 
 
 class AnswerHits:

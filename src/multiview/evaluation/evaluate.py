@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview import metric_names
-from multiview.data.answers import Span, matching_mode
+from multiview.data.answers import matching_mode
 from multiview.data.passages import Passage, PassageLookup, read_passages
 from multiview.data.processes import rare_collections
 from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
+from multiview.data.tokens import Span
 from multiview.errors import InputError
 from multiview.evaluation.answer_hits import AnswerHits
 from multiview.evaluation.files import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, RUN_FILE

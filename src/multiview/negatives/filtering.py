@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multiview.data.answers import TEXTS_AT_ONCE, Mode, QuestionAnswers, TokenizedText
+from multiview.data.answers import TEXTS_AT_ONCE, QuestionAnswers
 from multiview.data.questions import Question
+from multiview.data.tokens import Mode, TokenizedText
 from multiview.errors import InputError
 
 Content = TypeVar("Content")

@@ -19,9 +19,9 @@ from multiview.artifacts.staging import Check, stage
 from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import Corpus, Encode
-from multiview.data.answers import Span
 from multiview.data.passages import COLUMNS, Passage, PassageRows, passages_of, shard_files
 from multiview.data.reading.tables import Row
+from multiview.data.tokens import Span
 from multiview.errors import InputError, counted
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, IndexedView, TextsInOrder
 from multiview.serving.where import Where, satisfying

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from multiview.config import Train
-from multiview.data.answers import Mode, answer_views
+from multiview.data.answers import answer_views
 from multiview.data.passages import Passage
+from multiview.data.tokens import Mode
 from multiview.model.batch import Groups, make_groups, make_packs
 from multiview.model.layouts import Layout, TokenSequence, View
 from multiview.training.stream import Example

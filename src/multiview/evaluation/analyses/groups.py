@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names
-from multiview.data.answers import Mode, find_answers
+from multiview.data.answers import find_answers
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
+from multiview.data.tokens import Mode
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank

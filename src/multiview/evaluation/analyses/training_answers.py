@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multiview import metric_names
-from multiview.data.answers import Mode, Span, answer_views, has_answer
+from multiview.data.answers import answer_views, has_answer
 from multiview.data.arrow import numbers
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import Question, read_columns
+from multiview.data.tokens import Mode, Span
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 

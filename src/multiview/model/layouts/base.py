@@ -13,8 +13,8 @@ from multiview.config import Model
 from multiview.errors import InputError, counted
 
 if TYPE_CHECKING:
-    from multiview.data.answers import Span
     from multiview.data.passages import Passage
+    from multiview.data.tokens import Span
 
 PreTrainedTokenizer: TypeAlias = Any
 """A transformers tokenizer. Its class takes seconds to import, and types the id of a token as int, str, list or None."""
