@@ -68,7 +68,7 @@ class InModel:
 
 
 def request(folder: Path, data: Path, steps: int, passages: int) -> Request:
-    """A training on the first passages of SQuAD, with eight questions per step and round, and 200 dev questions, about them."""
+    """A training on the first passages of SQuAD and questions about them: `QUESTIONS` per step, and 200 dev questions."""
     corpus = pq.read_table(data / "passages.parquet").slice(0, passages)
     pq.write_table(corpus, folder / "passages.parquet")
     settings = [
