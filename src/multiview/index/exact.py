@@ -23,13 +23,13 @@ QUESTIONS_AT_ONCE = 512
 """Number of questions that share a pass over the views. Memory and speed depend on it, results do not."""
 
 GPU_QUESTIONS_AT_ONCE = 4096
-"""The same number on a GPU, which multiplies faster than views are read."""
+"""`QUESTIONS_AT_ONCE` on a GPU: more, because it multiplies faster than views are read."""
 
 NORMS_AT_ONCE = 4096
 """Number of views whose lengths are measured at once."""
 
 PROPOSED_AT_ONCE = 1 << 18
-"""Number of proposed views, of all ranges and besides twice k per question, that are held before they are sifted."""
+"""Number of proposed views that are held before they are sifted, over all ranges, on top of 2 k per question."""
 
 CROWDED = 4
 """Number of passages per passage wanted from which on products that round less propose. Only speed depends on it."""
@@ -58,13 +58,13 @@ def top_passages_by(
 ) -> list[TopPassages]:
     """Returns the k passages with the highest max over a range of their views, for each of `ranges`, in one pass.
 
-    `views` [v, dim] float16 may be memory-mapped; `offsets` [p] int64 is the row of each passage's first view, ascending;
-    `tie_order` [p] is the position of each passage's id in string order: of passages that tie, the one with the smaller
-    id comes first. `queries` [q, dim] float32. `ranges` are `[ALL_VIEWS]` for one ranking by all views. With `among`
-    [p] bool, only its passages are found. `longest` is the largest Euclidean norm of a view, and is computed where it
-    is not given. `device` multiplies, as torch names it; the result is the same to the bit. `report_done` is called
-    with the number of questions done. Passages without a view in a range are not found by it. Raises ValueError for a k
-    below 1 and for vectors that are not finite.
+    `views` [v, dim] float16 may be memory-mapped; `offsets` [p] int64 is the row of each passage's first view,
+    ascending; `tie_order` [p] is the position of each passage's id in string order: of passages that tie, the one with
+    the smaller id comes first. `queries` [q, dim] float32. `ranges` are `[ALL_VIEWS]` for one ranking by all views.
+    With `among` [p] bool, only its passages are found. `longest` is the largest Euclidean norm of a view, and is
+    computed where it is not given. `device` multiplies, as torch names it; the result is the same to the bit.
+    `report_done` is called with the number of questions done. Passages without a view in a range are not found by it.
+    Raises ValueError for a k below 1 and for vectors that are not finite.
 
     A product is within e of its score (see `multiview.index.kernels`). Once k passages are known, the k-th with product
     s, no view whose product is below s - 2 e can change the answer.
