@@ -2,11 +2,11 @@
 
     python -m benchmarks.search --views 118602
 
-Views are random, as in `benchmarks.index_kinds`: passages in clusters, the views of a passage near each other, the nearer
-the smaller `--spread`, so that a search for views meets many of the same passage. Bound: torch's product with all views in
-float32, a maximum over equal groups of views, and torch's top-k. Peer: faiss's flat index, asked for eight times as many
-views as passages are wanted, and numpy, which keeps each passage's first. The peer of the encoding is SentenceTransformer
-with the same weights.
+Views are random, as in `benchmarks.index_kinds`: passages in clusters, the views of a passage near each other, the
+nearer the smaller `--spread`, so that a search for views meets many of the same passage. Bound: torch's product with
+all views in float32, a maximum over equal groups of views, and torch's top-k. Peer: faiss's flat index, asked for eight
+times as many views as passages are wanted, and numpy, which keeps each passage's first. The peer of the encoding is
+SentenceTransformer with the same weights.
 
 Those that are compared take turns. With one thread times are the process's own, so that other programs disturb little.
 """

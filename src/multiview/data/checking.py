@@ -143,8 +143,8 @@ def check(
 ) -> Seen:
     """Reads all passages once and checks ids, texts, columns, and the answers' offsets in their passages.
 
-    `visit` receives every passage once, in tables. Passages in `kept` are not parsed again. Raises InputError where the columns of the files are incompatible,
-    or when there are no passages.
+    `visit` receives every passage once, in tables. Passages in `kept` are not parsed again. Raises InputError where the
+    columns of the files are incompatible, or when there are no passages.
     """
     seen, row = Seen(), 0
     offsets: dict[str, list[Question]] = {}

@@ -30,8 +30,8 @@ class AnswerHits:
     def holds(self, passage_rows: np.ndarray, questions: np.ndarray | None = None) -> np.ndarray:
         """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool.
 
-        `questions` [q] are the rows of the questions, by default all questions. Raises InputError for a passage that the
-        corpus lacks.
+        `questions` [q] are the rows of the questions, by default all questions. Raises InputError for a passage that
+        the corpus lacks.
         """
         questions = np.arange(self._questions) if questions is None else questions
         real = passage_rows >= 0

@@ -103,9 +103,10 @@ def evaluate_queries(
 def evaluate_bm25(context: StepContext) -> None:
     """Step: evaluate BM25, which needs no model, like a model.
 
-    Inputs `passages`, `questions`; output `evaluation` (see `write_evaluation`). With the input `queries`, the passages'
-    generated queries, it is DocT5Query (Nogueira and Lin, 2019; Dual Cross Encoder 4.3): each passage is indexed with its
-    queries, as drawn, at the end of its text. A query holds no answer: accuracy is of the passages' own texts.
+    Inputs `passages`, `questions`; output `evaluation` (see `write_evaluation`). With the input `queries`, the
+    passages' generated queries, it is DocT5Query (Nogueira and Lin, 2019; Dual Cross Encoder 4.3): each passage is
+    indexed with its queries, as drawn, at the end of its text. A query holds no answer: accuracy is of the passages'
+    own texts.
     """
     from multiview.negatives.bm25 import Bm25Index
 
@@ -150,10 +151,9 @@ def write_evaluation(
     """Measures the rankings of any retriever and writes them into the output `evaluation` of a step.
 
     `top` [q, depth] holds rows of `ids`, whose texts are in the step's input `passages`; `tag` names the retriever in
-    `run.trec`, and `find_views` finds the views of passages that have some. `answers` may be given where the caller asks
-    for answers in passages too. Accuracy is measured on the questions with
-    answers, the gold metrics on the questions with gold passages; where there are no such questions, the metric is
-    left out.
+    `run.trec`, and `find_views` finds the views of passages that have some. `answers` may be given where the caller
+    asks for answers in passages too. Accuracy is measured on the questions with answers, the gold metrics on the
+    questions with gold passages; where there are no such questions, the metric is left out.
 
     Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` (with grades), `best.parquet` (see
     `write_top_hits`) and `questions.parquet`, one row per question: qid; rank_of_first_answer and rank_of_first_gold,

@@ -30,7 +30,8 @@ def groups(subject: Subject) -> Findings:
     Groups: the number of sentences (`sentences_4_6`), and the third of the text that contains the middle of the answer
     (`answer_third_2`, or `answer_third_nowhere`). Where views represent parts of the text also the first view that
     contains the whole answer (`answer_snippet_3`, or `answer_snippet_none`), and the title: `title_alone` in a separate
-    view, `title_merged` with text in one view, or `title_absent`. Table `groups`: grouping, group, questions, accuracies.
+    view, `title_merged` with text in one view, or `title_absent`. Table `groups`: grouping, group, questions,
+    accuracies.
     """
     members: dict[tuple[str, str], list[int]] = {}
     rows = np.flatnonzero(subject.answered & (subject.gold >= 0))
