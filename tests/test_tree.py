@@ -19,6 +19,7 @@ ACROSS_ROOMS = {
     "cli/test_bad_input.py": "both programs, and every room whose error lines they print",
     "bad_input/test_fuzz.py": "any input of readers, settings, conditions and records",
     "bad_input/test_guided_fuzzing.py": "the readers, under coverage-guided fuzzing",
+    "bad_input/test_large.py": "large lines, texts and questions, from reading to search",
     "bad_input/test_table.py": "every reader, setting, command and route, beside its table",
     "config/test_setting_reads.py": "reads of settings in the whole source",
     "demo/test_demo.py": "`make demo` in a clone",

@@ -116,6 +116,8 @@ def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception 
     with contextlib.ExitStack() as stack:
         stack.enter_context(fork_server.offer(log, [node.step for node in plan.nodes.values()]))
         root = stack.enter_context(tempfile.TemporaryDirectory(prefix="multiview-kfp-"))
+        # The commands of KFP's steps write a program each into a temporary folder, and leave it there.
+        stack.enter_context(_set(environment.TMPDIR, root))
         if not debug:
             file = stack.enter_context(log.open("a", encoding="utf-8", buffering=1))
             stack.enter_context(contextlib.redirect_stdout(file))
@@ -185,12 +187,19 @@ def _shard_threads(plan: Plan) -> Iterator[None]:
 @contextlib.contextmanager
 def _code_of(run: Run) -> Iterator[None]:
     """Passes the commit of this checkout to the steps, which record it as the code that ran them."""
-    before = os.environ.get(environment.GIT_SHA)
-    if run.git_sha:
-        os.environ[environment.GIT_SHA] = run.git_sha
+    with _set(environment.GIT_SHA, run.git_sha or os.environ.get(environment.GIT_SHA)):
+        yield
+
+
+@contextlib.contextmanager
+def _set(variable: str, value: str | None) -> Iterator[None]:
+    """Sets an environment variable within the block, where there is a value."""
+    before = os.environ.get(variable)
+    if value:
+        os.environ[variable] = value
     try:
         yield
     finally:
-        os.environ.pop(environment.GIT_SHA, None)
+        os.environ.pop(variable, None)
         if before is not None:
-            os.environ[environment.GIT_SHA] = before
+            os.environ[variable] = before

@@ -24,6 +24,9 @@ QDRANT_API_KEY = "MULTIVIEW_QDRANT_API_KEY"
 SCRATCH = "MULTIVIEW_SCRATCH"
 """The folder for local copies and other temporary files; unset: the system's temporary folder."""
 
+TMPDIR = "TMPDIR"
+"""The system's temporary folder, for the programs that a step's command starts."""
+
 DATA = "MULTIVIEW_DATA"
 """The folder of the data sets that benchmarks and tests read."""
 

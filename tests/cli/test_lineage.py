@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import sys
 
 import pytest
@@ -9,12 +10,13 @@ from mlflow import MlflowClient
 
 from multiview import tracking
 from multiview.artifacts.record import split_address
+from multiview.artifacts.store import LocalStore
 from multiview.cli import app
 from multiview.cli.lineage import as_json, print_lineage
 from multiview.cli.lookup import Lookup
 from multiview.lineage.trace import Lineage
 from multiview.terminal import Console
-from tests.fixtures.evaluated_run import RUN, remove_record, shorten_file
+from tests.fixtures.evaluated_run import RUN, EvaluatedRun, remove_record, shorten_file
 from tests.fixtures.servers import new_database
 
 
@@ -94,6 +96,17 @@ def test_a_verification_ends_with_one_line(copied_run, lineage_command):
     remove_record(copied_run)
     status, out, _ = lineage_command(address, "--json", "--verify")
     assert status == 2 and len(json.loads(out)["flaws"]) == 2
+
+
+def test_artifacts_that_only_another_store_has_are_named_by_it(evaluated_run, tmp_path, lineage_command):
+    """As in a backup that lost one: the store that the records name still has it."""
+    backup = EvaluatedRun(LocalStore(tmp_path / "backup"), evaluated_run.records)
+    shutil.copytree(evaluated_run.store.root, backup.store.root)
+    shutil.rmtree(backup.store.root / backup.records["split"]["passages"].folder)
+    status, out, _ = lineage_command(backup.comparison, "--verify")
+    assert status == 0
+    said = f"verified: 5 artifacts, every byte as it was written; 1 of them in {evaluated_run.store.url}"
+    assert out.splitlines()[-1] == said
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from multiview.config import Corpus, Questions
+from multiview.config import Config, Corpus, Questions
+from multiview.data.inspection import inspect
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, write
 
 
@@ -69,3 +70,25 @@ def test_of_several_answers_those_that_the_passage_still_holds_are_kept(tmp_path
     question = Done(tmp_path / "out", *settings(files)).train[1]
     assert question.answers == ("word1", "Passage")
     assert question.answer_starts == (question_rows("t", 40, 20)[1]["answer_starts"][0], 0)
+
+
+def test_questions_without_offsets_whose_passages_hold_no_answer_are_kept_counted_and_said(tmp_path):
+    """Without offsets an answer may be a free one, which never stood in its passage. One gold passage that holds it will do."""
+    texts = {"a": "Founded in 1203.", "b": "Founded in 9999.", "c": "Nothing."}
+    corpus = write(tmp_path / "c.jsonl", [{"id": id_, "text": text} for id_, text in texts.items()])
+    golds = {"q": ["a"], "r": ["b"], "s": ["c", "a"], "t": ["c", "b"]}
+    rows = [
+        {"qid": qid, "question": "When?", "answers": ["1203"], "positive_ids": gold}
+        for qid, gold in golds.items()
+    ]
+    asked = write(tmp_path / "q.jsonl", rows)
+    corpus_settings = Corpus(source=(corpus,), shards=1)
+    done = Done(tmp_path / "out", corpus_settings, Questions(source=(asked,)))
+    assert len(done.train) + len(done.dev) == 4
+    assert done.events.facts["questions_without_held_answers"] == 2
+    said = "2 questions whose gold passages hold none of the answers, which have no offsets"
+    (warning,) = [line for line in done.events.warnings if line.startswith(said)]
+    assert "question r, passage b, answer '1203'" in warning
+    given = {"corpus": corpus_settings, "questions": Questions(source=(asked,))}
+    found = inspect(Config.partial(given), lambda _: None)
+    assert [line for line in found.warnings if line.startswith(said)]

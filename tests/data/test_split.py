@@ -67,6 +67,7 @@ def test_questions_are_written_in_order_and_counts_reported(tmp_path, files):
         "dropped_questions": 0,
         "questions_without_gold": 0,
         "questions_with_lost_answers": 0,
+        "questions_without_held_answers": 0,
         "moved_answers": 0,
         "passages_without_text": 0,
         "unknown_positives": 0,

@@ -1,5 +1,6 @@
 """What is said where MLflow cannot be used, in one line of plain words."""
 
+import contextlib
 import sqlite3
 from pathlib import Path
 
@@ -107,3 +108,14 @@ def test_a_database_in_a_folder_that_mlflow_would_read_as_another_is_refused(tmp
         tracking.tracking_uri(LocalStore(folder))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow")
     assert tracking.tracking_uri(LocalStore(folder)) == "http://mlflow"
+
+
+@pytest.mark.parametrize("table", ["_alembic_tmp_endpoints", "endpoints"])
+def test_a_database_that_a_full_disk_left_half_made_is_named_with_the_way_out(tmp_path, table):
+    with contextlib.closing(sqlite3.connect(tmp_path / "mlflow.db")) as half_made:
+        half_made.execute(f"create table {table} (id integer)")
+        half_made.commit()
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    line = r"mlflow\.db is half made, as by a full disk: move it away, and multiview sync writes it anew$"
+    with pytest.raises(InputError, match=line), explained(uri):
+        connect(uri).search_experiments()

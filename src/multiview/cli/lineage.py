@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.filesize import decimal
@@ -10,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.text import Text
 from rich.tree import Tree
 
-from multiview.artifacts.record import Record
+from multiview.artifacts.record import Record, split_address
 from multiview.cli.settings import flattened
 from multiview.config import JsonObject
 from multiview.errors import InputError, counted
@@ -188,9 +189,16 @@ def read_all(log: Console, lineage: Lineage) -> list[str]:
 
 
 def verified(lineage: Lineage) -> str:
-    """Returns the line that says how many artifacts were read, and how many could not be, being collected."""
+    """Returns the line that says how many artifacts were read, how many of them in other stores than the lineage's
+    own, and how many could not be, being collected."""
     collected = sum(node.collected for node in lineage.nodes)
     more = f"; the files of {collected} more were collected" if collected else ""
-    return (
-        f"verified: {counted(len(lineage.nodes) - collected, 'artifact')}, every byte as it was written{more}"
-    )
+    read = len(lineage.nodes) - collected
+    own = {_store(root.node.address) for root in lineage.roots if root.node}
+    others = Counter(_store(node.address) for node in lineage.nodes if not node.collected)
+    elsewhere = "".join(f"; {count} of them in {url}" for url, count in others.items() if url not in own)
+    return f"verified: {counted(read, 'artifact')}, every byte as it was written{elsewhere}{more}"
+
+
+def _store(address: str) -> str:
+    return split_address(address)[0]

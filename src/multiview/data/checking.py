@@ -94,6 +94,8 @@ class Seen:
     """One line per answer that was not at its offset and was found again in its passage."""
     lost: dict[Question, str] = field(default_factory=dict)
     """Question whose gold passage holds none of its answers any more, to a line that says so."""
+    unheld: list[Question] = field(default_factory=list)
+    """Questions without offsets of whose gold passages in the corpus none holds an answer: free answers, or an edit."""
 
     def location(self, row: int) -> str:
         """Returns the file of a row, which is counted over all files, and its number in that file."""
@@ -152,6 +154,9 @@ def check(
         if question.answer_starts is not None and question.positive_ids:
             offsets.setdefault(question.positive_ids[0], []).append(question)
     articles = _by_positive(questions)
+    # By gold passage, and each question to whether one of those seen so far holds an answer.
+    looked_for = _by_positive(q for q in questions if q.answers and q.answer_starts is None)
+    held: dict[Question, bool] = {}
     elsewhere: dict[tuple[str, str], Elsewhere] = {}
     for file, table in corpus.tables(kept):
         if not seen.files or seen.files[-1] != file:
@@ -186,6 +191,12 @@ def check(
                 )
             for question in offsets.pop(id_, ()):
                 seen.look_for_answers(question, id_, text)
+            if about := looked_for.pop(id_, ()):
+                tokens = TokenizedText(text, matching)
+                for question in about:
+                    held[question] = held.get(question, False) or has_answer(
+                        tokens, question.answers, matching
+                    )
             row += 1
         if ARTICLE_COLUMNS[0] in table.column_names and corpus.cuts(file):
             for qid, article, id_ in _holding(table, articles, matching, elsewhere):
@@ -199,9 +210,22 @@ def check(
         if about not in seen.holding and found.wrong and found.passage is not None:
             seen.holding[about] = [found.passage]
             seen.moved_answers.append(found.wrong)
+    seen.unheld = [question for question, found in held.items() if not found]
     if not seen.rows:
         raise InputError(f"{', '.join(corpus.files)}: no passages in it; see corpus.source")
     return seen
+
+
+def unheld_line(seen: Seen) -> str:
+    """Returns what is said of `seen.unheld`, or nothing."""
+    if not seen.unheld:
+        return ""
+    first = seen.unheld[0]
+    return (
+        f"{counted(len(seen.unheld), 'question')} whose gold passages hold none of the answers, which have no offsets: they "
+        f"are kept, as for free answers (first: question {first.qid}, passage {first.positive_ids[0]}, "
+        f"answer {first.answers[0]!r})"
+    )
 
 
 def check_gold(

@@ -209,6 +209,8 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     if seen.moved_answers:
         line = f"{counted(len(seen.moved_answers), 'answer')} not at the offset, where a run takes the nearest occurrence; "
         inspection.warnings.append(shortened(f"{line}the first: {seen.moved_answers[0]}"))
+    if unheld := checking.unheld_line(seen):
+        inspection.warnings.append(shortened(unheld))
     for use, questions in inspection.questions.items():
         inspection.questions[use] = [seen.in_passages(question) for question in questions]
         # Dev questions may name no passages at all, training questions must.

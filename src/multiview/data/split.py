@@ -272,6 +272,8 @@ def _report(
             f"{counted(len(seen.moved_answers), 'answer')} not at the offset, found again in the passage, the first: "
             f"{seen.moved_answers[0]}"
         )
+    if unheld := checking.unheld_line(seen):
+        events.warning(unheld)
     if chosen.nameless:
         events.warning(f"{counted(chosen.nameless, 'training question')} without a gold passage: left out")
     if seen.left_out:
@@ -296,6 +298,7 @@ def _report(
         "questions_without_gold": chosen.nameless,
         "questions_with_lost_answers": chosen.lost,
         "moved_answers": len(seen.moved_answers),
+        "questions_without_held_answers": len(seen.unheld),
         "passages_without_text": seen.left_out,
         "unknown_positives": chosen.unknown,
         "unknown_judged_questions": remarks.counts.get(UNKNOWN_JUDGED, 0),

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from multiview import names
 from multiview.artifacts.attempt import Attempt
-from multiview.artifacts.record import read_record
+from multiview.artifacts.record import DamagedRecord, read_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
@@ -43,36 +43,47 @@ class StoredCheckpoints:
         self.store, self.key, self.scratch, self.log = store, key, scratch, log
 
     def latest(self) -> Path | None:
-        """Returns a private local copy of the newest complete checkpoint; None if there is none."""
-        damaged: list[str] = []
-        found = None
+        """Returns a private local copy of the newest whole checkpoint; None if there is none.
+
+        Damaged ones are named in the log and forgotten: the training makes them again.
+        """
+        found, damaged = None, []
         for step in reversed(self._steps()):
-            folder = self.scratch / f"checkpoint-{step}"
             try:
-                record = read_record(self.store, names.CHECKPOINT, self._key(step))
-                if record is None:
-                    continue
-                shutil.copytree(stage(self.store, record).path, folder, dirs_exist_ok=True)
-            except (OSError, shutil.Error):  # the other trainer has just dropped it for a later one
-                shutil.rmtree(folder, ignore_errors=True)
-                continue
-            except (
-                InputError
-            ) as error:  # damaged, unless the other trainer is dropping it: then its record is gone
-                shutil.rmtree(folder, ignore_errors=True)
-                record_file = f"{names.CHECKPOINT}/{self._key(step)}/{names.RECORD_FILE}"
-                if self.store.read(record_file) is not None:
-                    self.store.remove(record_file)  # else the same step's next checkpoint would not be kept
-                    damaged.append(f"a damaged checkpoint was left out: {error}")
-                continue
-            found = folder
-            break
+                found = self._copy(step)
+            except DamagedRecord as error:
+                # Without its record, the same step's next checkpoint is kept.
+                self.store.remove(self._record_file(step))
+                damaged.append(f"a damaged checkpoint was left out: {error}")
+            if found is not None:
+                break
         if self.log:
-            if found and (found / EVENTS).exists():
+            if found is not None and (found / EVENTS).exists():
                 self.log.resume((found / EVENTS).read_text(encoding="utf-8"))
             for line in damaged:
                 self.log.warning(line)
         return found
+
+    def _copy(self, step: int) -> Path | None:
+        """Returns a private copy of one checkpoint; None where the other trainer has just dropped it for a later one.
+
+        Raises DamagedRecord where it is there and damaged, and InputError where a later version of multiview wrote it.
+        """
+        record = read_record(self.store, names.CHECKPOINT, self._key(step))
+        if record is None:
+            return None
+        folder = self.scratch / f"checkpoint-{step}"
+        try:
+            shutil.copytree(stage(self.store, record).path, folder, dirs_exist_ok=True)
+        except (InputError, OSError, shutil.Error) as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, InputError) and self.store.read(self._record_file(step)) is not None:
+                raise DamagedRecord(str(error)) from error
+            return None
+        return folder
+
+    def _record_file(self, step: int) -> str:
+        return f"{names.CHECKPOINT}/{self._key(step)}/{names.RECORD_FILE}"
 
     def publish(self, step: int, folder: Path) -> None:
         """Keeps a folder as the checkpoint after `step` steps; removes all older checkpoints except the newest of them."""
@@ -112,7 +123,7 @@ class StoredCheckpoints:
         folder = f"{names.CHECKPOINT}/{self._key(step)}"
         record = read_record(self.store, names.CHECKPOINT, self._key(step))
         if record is not None:
-            self.store.remove(f"{folder}/{names.RECORD_FILE}")
+            self.store.remove(self._record_file(step))
             self.store.remove(record.data)
         if not self.store.folders(f"{folder}/attempts"):
             self.store.remove(folder)
