@@ -3,8 +3,8 @@
     MULTIVIEW_DATA=data python -m benchmarks.bm25 --questions 1000
 
 Peer: bm25s with the same tokenizer and settings, `index` over texts in memory, and `retrieve`. Ours reads the passages
-from the shards of `split`, and breaks ties by the smaller id. No peer asks whether a hit holds an answer. Those that are
-compared take turns. With one thread times are the process's own, so that other programs disturb little.
+from the shards of `split`, and breaks ties by the smaller id. No peer asks whether a hit holds an answer. Those that
+are compared take turns. With one thread times are the process's own, so that other programs disturb little.
 """
 
 from __future__ import annotations

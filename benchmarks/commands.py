@@ -4,9 +4,9 @@
 
 Runs of the demo's questions with MiniLM and two training steps, which takes little time in the model: what is left is
 starting, importing, reading and writing. The same command again finds all steps; with another setting of `evaluate` it
-finds all but that one. `multiview search` asks one question in a new process whose files the system still holds; its peer
-encodes the question with SentenceTransformer and searches nothing, and its bound imports torch and does nothing. Wall
-time and processor time, all processors.
+finds all but that one. `multiview search` asks one question in a new process whose files the system still holds; its
+peer encodes the question with SentenceTransformer and searches nothing, and its bound imports torch and does nothing.
+Wall time and processor time, all processors.
 """
 
 from __future__ import annotations

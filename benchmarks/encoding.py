@@ -4,9 +4,9 @@
 
 All encode the same passages of SQuAD into one normalised mean vector each, from text to array. The bound is the forward
 pass alone over the same tokens, laid end to end without any padding, and without layout, tokenising or pooling. A model
-has the weights of the base, or random ones of BERT-base's shape, whose time is the same. On a GPU the bound is the forward
-pass over sequences of similar length, padded and there already. Contestants take turns. With one thread times are the
-process's own, so that other programs disturb little; on a GPU they are wall time.
+has the weights of the base, or random ones of BERT-base's shape, whose time is the same. On a GPU the bound is the
+forward pass over sequences of similar length, padded and there already. Contestants take turns. With one thread times
+are the process's own, so that other programs disturb little; on a GPU they are wall time.
 """
 
 from __future__ import annotations

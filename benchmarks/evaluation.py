@@ -3,10 +3,11 @@
     MULTIVIEW_DATA=data python -m benchmarks.evaluation --questions 500
 
 Dev questions of SQuAD, already encoded, over all of its passages in CAMVR's parts, with random vectors near each other
-where titles are equal. Bound: the rankings that `evaluate` and its analyses ask for (by all views, by each view alone, by
-the first k), in one pass over the views, which is measured beside the ranking by all views alone. Rows of single analyses
-are what `evaluate` takes with it, less what it takes without any. `attention`, `variation`, `padding` and `speed` encode
-passages, so that the model decides what they take: only `--encoding` runs them, with a model of one layer.
+where titles are equal. Bound: the rankings that `evaluate` and its analyses ask for (by all views, by each view alone,
+by the first k), in one pass over the views, which is measured beside the ranking by all views alone. Rows of single
+analyses are what `evaluate` takes with it, less what it takes without any. `attention`, `variation`, `padding` and
+`speed` encode passages, so that the model decides what they take: only `--encoding` runs them, with a model of one
+layer.
 
 Contestants take turns, with one thread; times are the process's own.
 """

@@ -3,11 +3,11 @@
     MULTIVIEW_DATA=data python -m benchmarks.mining --questions 1000
 
 Training questions of SQuAD, all of its passages, 200 hits per question, of which 30 are sampled: with one vector per
-passage and with CAMVR's number of views, with the check for answers and without. Vectors are random, near each other where
-titles are equal, and all contestants are given the same. The peer is `mine_hard_negatives`, which searches with torch or
-faiss and checks no answers; the table has the faster of both. It needs the package `datasets`, without which its column
-says "not run". The bound of one vector is a product of all vectors, and torch's top-k; that of CAMVR's views is our own
-time with one vector. Contestants take turns; with one thread times are the process's own.
+passage and with CAMVR's number of views, with the check for answers and without. Vectors are random, near each other
+where titles are equal, and all contestants are given the same. The peer is `mine_hard_negatives`, which searches with
+torch or faiss and checks no answers; the table has the faster of both. It needs the package `datasets`, without which
+its column says "not run". The bound of one vector is a product of all vectors, and torch's top-k; that of CAMVR's views
+is our own time with one vector. Contestants take turns; with one thread times are the process's own.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python -m benchmarks.search --views 118602
 
-Views are random, as in `benchmarks.index_kinds`: passages in clusters, the views of a passage near each other, the nearer
-the smaller `--spread`, so that a search for views meets many of the same passage. Bound: torch's product with all views in
-float32, a maximum over equal groups of views, and torch's top-k. Peer: faiss's flat index, asked for eight times as many
-views as passages are wanted, and numpy, which keeps each passage's first. The peer of the encoding is SentenceTransformer
-with the same weights.
+Views are random, as in `benchmarks.index_kinds`: passages in clusters, the views of a passage near each other, the
+nearer the smaller `--spread`, so that a search for views meets many of the same passage. Bound: torch's product with
+all views in float32, a maximum over equal groups of views, and torch's top-k. Peer: faiss's flat index, asked for eight
+times as many views as passages are wanted, and numpy, which keeps each passage's first. The peer of the encoding is
+SentenceTransformer with the same weights.
 
 Those that are compared take turns. With one thread times are the process's own, so that other programs disturb little.
 """
@@ -30,7 +30,7 @@ from benchmarks.timing import in_turns
 from multiview.config import Encode, Model
 from multiview.encoding.encode import Encoder
 from multiview.index.approximate.searching import distinct_passages
-from multiview.index.exact import longest_view, top_passages
+from multiview.index.exact import ALL_VIEWS, longest_view, top_passages_by
 from multiview.index.faiss_library import faiss, threads
 from multiview.model.bases import staged_base
 from multiview.model.encoder import BiEncoder
@@ -131,7 +131,7 @@ def searching(
     ties, longest = np.arange(len(offsets)), longest_view(matrix)
 
     def ours(asked: np.ndarray, k: int) -> object:
-        return top_passages(matrix, offsets, ties, asked, k, longest=longest, device=device)
+        return top_passages_by(matrix, offsets, ties, asked, k, [ALL_VIEWS], longest=longest, device=device)
 
     def bound(asked: np.ndarray, k: int) -> object:
         scores = (torch.from_numpy(asked).to(device) @ grouped)[:, : len(matrix) // group * group]

@@ -2,10 +2,11 @@
 
     python -m benchmarks.serving --passages 20000 --seconds 10
 
-The store has a model (MiniLM with MVR's views, untrained) and two indexes of random views, eight per passage. The server is a
-process of its own, as are the clients; each client sends its next question once the last is answered. Bound: `Retriever.search`
-of one question after another, in a process without a server. Wall time, because clients wait; the server's processor time per
-question is beside it. In the last row the champion changes ten times, each time as soon as the last one answers.
+The store has a model (MiniLM with MVR's views, untrained) and two indexes of random views, eight per passage. The
+server is a process of its own, as are the clients; each client sends its next question once the last is answered.
+Bound: `Retriever.search` of one question after another, in a process without a server. Wall time, because clients wait;
+the server's processor time per question is beside it. In the last row the champion changes ten times, each time as soon
+as the last one answers.
 """
 
 from __future__ import annotations
@@ -215,8 +216,8 @@ def bare(store: LocalStore) -> list[float]:
 
 
 def measure(store: LocalStore, seconds: float) -> Iterator[Measured]:
-    """Yields a measurement per number of clients, and one with promotions. Raises RuntimeError where a request fails or a
-    promotion is not followed."""
+    """Yields a measurement per number of clients, and one with promotions. Raises RuntimeError where a request fails or
+    a promotion is not followed."""
     with server(store) as address:
         ask(address, 1, 1)
         for clients in CLIENTS:

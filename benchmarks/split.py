@@ -3,8 +3,9 @@
     MULTIVIEW_DATA=data python -m benchmarks.split --repeats 5
 
 Bound: NLTK's own tokenizer over all texts, which are in memory already. `split` reads passages and questions besides,
-checks and writes them, from Parquet and from SQuAD's JSON, as one shard and as two. With one process times are processor
-time, so that other programs disturb little; with more they are wall time, and the bound is NLTK in as many processes.
+checks and writes them, from Parquet and from SQuAD's JSON, as one shard and as two. With one process times are
+processor time, so that other programs disturb little; with more they are wall time, and the bound is NLTK in as many
+processes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The one table of all benchmarks: each row's contestants, and the goal that it is held to.
 
-A benchmark is a module with `rows(size)`, which yields a `Row` per line of the table, perhaps `rows_on_gpu(size)`, and a
-`main` of its own with more options. `python -m benchmarks` runs them all.
+A benchmark is a module with `rows(size)`, which yields a `Row` per line of the table, perhaps `rows_on_gpu(size)`, and
+a `main` of its own with more options. `python -m benchmarks` runs them all.
 """
 
 from __future__ import annotations

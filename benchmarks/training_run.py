@@ -2,11 +2,11 @@
 
     MULTIVIEW_DATA=data python -m benchmarks.training_run --steps 40 --passages 4000
 
-Bound: forward passes, backward passes and AdamW. All else is what the program does around the model: imports, reading and
-writing, sentences, negatives, tokenising, the order of batches, the index, searches, metrics, and the store. The steps
-run one after another in one process of one thread, without KFP and MLflow, whose cost `commands.py` measures. CAMVR with
-MiniLM, in float32 and with 256 tokens per passage, on the first passages of SQuAD and questions about them; two rounds,
-each of as many training steps.
+Bound: forward passes, backward passes and AdamW. All else is what the program does around the model: imports, reading
+and writing, sentences, negatives, tokenising, the order of batches, the index, searches, metrics, and the store. The
+steps run one after another in one process of one thread, without KFP and MLflow, whose cost `commands.py` measures.
+CAMVR with MiniLM, in float32 and with 256 tokens per passage, on the first passages of SQuAD and questions about them;
+two rounds, each of as many training steps.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class InModel:
 
 
 def request(folder: Path, data: Path, steps: int, passages: int) -> Request:
-    """A training on the first passages of SQuAD, with eight questions per step and round, and 200 dev questions, about them."""
+    """A training on the first passages of SQuAD and questions about them: `QUESTIONS` per step, and 200 dev questions."""
     corpus = pq.read_table(data / "passages.parquet").slice(0, passages)
     pq.write_table(corpus, folder / "passages.parquet")
     settings = [

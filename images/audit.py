@@ -1,7 +1,7 @@
 """Looks for known vulnerabilities in what the images install: `python images/audit.py`.
 
-pip-audit asks PyPI, and where that does not answer OSV. A package index that is a mirror knows no vulnerabilities: then this
-says that nobody was asked, and never that nothing was found.
+pip-audit asks PyPI, and where that does not answer OSV. A package index that is a mirror knows no vulnerabilities: then
+this says that nobody was asked, and never that nothing was found.
 """
 
 from __future__ import annotations

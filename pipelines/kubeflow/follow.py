@@ -45,8 +45,8 @@ def follow(
 ) -> list[StepState]:
     """Returns the states of the run's steps once it has succeeded; an empty list where the store cannot be read from here.
 
-    Raises StepFailed with the failed step's error from the store or MLflow, or else KFP's reason; also where Kubeflow is
-    unavailable for minutes.
+    Raises StepFailed with the failed step's error from the store or MLflow, or else KFP's reason; also where Kubeflow
+    is unavailable for minutes.
     """
     run, store = submission.run, open_store(submission.store)
     tasks = Tasks(read_tasks(submission.package.text))

@@ -16,10 +16,10 @@ def write_manifests(request: Request, target: Path, store: str | None = None) ->
     """Writes the `Pipeline` and the `PipelineVersion` of a request as YAML, without a namespace.
 
     They have the names that `submit` into `store` would give them, so that it finds what was applied, if
-    `kubeflow.run_as_non_root` is set as the server's version would have it (`versions.takes_non_root`). The version is named
-    by its content, because Kubeflow does not let a version be changed: another plan is another version of the same
-    pipeline. Raises InputError for invalid settings of pods, and for images that are not named, which
-    no later `submit` would notice.
+    `kubeflow.run_as_non_root` is set as the server's version would have it (`versions.takes_non_root`). The version is
+    named by its content, because Kubeflow does not let a version be changed: another plan is another version of the
+    same pipeline. Raises InputError for invalid settings of pods, and for images that are not named, which no later
+    `submit` would notice.
     """
     check_devices(request.plan, request.config)
     names = package(request, store)

@@ -57,16 +57,16 @@ class Submission:
     """The URL of the store."""
     request: Request
     pages: str | None = None
-    """The address of Kubeflow's pages that notices link to unless the settings name one. It is no part of `run`: where a
-    person submits from changes neither the run nor a schedule."""
+    """The address of Kubeflow's pages that notices link to unless the settings name one. It is no part of `run`: where
+    a person submits from changes neither the run nor a schedule."""
 
     @property
     def config(self) -> Config:
         return self.request.config
 
     def as_non_root(self) -> Submission:
-        """Returns the submission to a server whose version takes `kubeflow.run_as_non_root`, compiled with it unless the
-        settings say otherwise. The run is the same."""
+        """Returns the submission to a server whose version takes `kubeflow.run_as_non_root`, compiled with it unless
+        the settings say otherwise. The run is the same."""
         if self.config.kubeflow.run_as_non_root is not None:
             return self
         request = self.request.over({"kubeflow": {"run_as_non_root": True}})

@@ -1,7 +1,7 @@
 """The environment variables that multiview reads or sets, with their meanings.
 
-The last part lists variables that other programs define (MLflow, torchrun, Kubernetes, KFP, Hugging Face), as far as multiview
-reads or sets them.
+The last part lists variables that other programs define (MLflow, torchrun, Kubernetes, KFP, Hugging Face), as far as
+multiview reads or sets them.
 """
 
 # --- chosen by a person ---------------------------------------------------------------------------
@@ -79,8 +79,8 @@ MLFLOW_URI = "MULTIVIEW_MLFLOW_URI"
 """The MLflow server of a pod's settings, with which MLFLOW_TRACKING_URI is compared."""
 
 NODES = "MULTIVIEW_NODES"
-"""The JSON of the `Nodes` on which a step's pod trains, without which it trains alone; in the first and the last pod of a
-run, of some such step."""
+"""The JSON of the `Nodes` on which a step's pod trains, without which it trains alone; in the first and the last pod of
+a run, of some such step."""
 
 DRIVER_LOCK = "MULTIVIEW_DRIVER_LOCK"
 """The file that the driver of a local run keeps locked while it lives."""
@@ -152,8 +152,8 @@ KERNEL_VARIABLES = (
     "NPY_DISABLE_CPU_FEATURES",
     "ONEDNN_MAX_CPU_ISA",
 )
-"""The variables by which OpenBLAS, torch, MKL, NumPy and oneDNN are told which instructions of a processor to use. Unset:
-each chooses by the processor."""
+"""The variables by which OpenBLAS, torch, MKL, NumPy and oneDNN are told which instructions of a processor to use.
+Unset: each chooses by the processor."""
 
 PET_NNODES = "PET_NNODES"
 """The number of nodes that train together, which Kubeflow Trainer sets for torchrun."""

@@ -32,8 +32,9 @@ def shortened(line: str) -> str:
 class InputError(Exception):
     """Bad input: one line that names the file, the row or the setting, and the way out.
 
-    Line ends that an id or a setting brings into it are escaped, passwords of URLs are left out, and the middle of a line of more than `LONGEST`
-    characters is left out. Command lines print it without a traceback and exit with status 2.
+    Line ends that an id or a setting brings into it are escaped, passwords of URLs are left out, and the middle of a
+    line of more than `LONGEST` characters is left out. Command lines print it without a traceback and exit with status
+    2.
 
     >>> str(InputError("passage 'a\\nb': no text"))
     "passage 'a\\\\nb': no text"

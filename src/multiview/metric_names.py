@@ -58,8 +58,8 @@ ROUGE_L = "rouge_l"
 """Best ROUGE-L between a question and all queries generated for its gold passage (Dual Cross Encoder 5.1)."""
 
 SELF_BLEU = "self_bleu_4"
-"""Similarity of the queries of a passage, as drawn, to each other (Zhu et al. 2018; Dual Cross Encoder 5.2); a high value
-means little diversity."""
+"""Similarity of the queries of a passage, as drawn, to each other (Zhu et al. 2018; Dual Cross Encoder 5.2); a high
+value means little diversity."""
 
 SHORT = {"accuracy": "acc", "recall": "gold", "mrr": "MRR", "ndcg": "nDCG"}
 """Stems of retrieval metrics, the part before `_at_`, with their short forms."""

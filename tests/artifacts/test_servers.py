@@ -63,13 +63,18 @@ def silent(monkeypatch) -> Iterator[str]:
         yield host
 
 
+def refused_source(url: str, line: str) -> None:
+    """A corpus at an address is refused with a line."""
+    with pytest.raises(InputError, match=line):
+        expand_source(url, "corpus")
+
+
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_a_silent_server_is_one_line_soon(silent, address):
     """The libraries would wait for up to five minutes, and then ask again."""
     url = address.format(host=silent)
     line = rf"{re.escape(url)}: {silent} does not answer within 0\.3 s; check the address and the network"
-    with pytest.raises(InputError, match=line):
-        expand_source(url, "corpus")
+    refused_source(url, line)
     with pytest.raises(InputError, match=f"model.base: {line}"):
         base_fingerprint(url, "model.base")
 
@@ -89,8 +94,7 @@ def test_a_server_out_of_reach_is_one_line_at_once(nowhere, address):
     """gcsfs would repeat a request for 30 s, twice, and log two tracebacks."""
     url = address.format(host=nowhere)
     line = rf"{re.escape(url)}: {nowhere} cannot be reached \(.*refused\); check the address and the network"
-    with pytest.raises(InputError, match=line):
-        expand_source(url, "corpus")
+    refused_source(url, line)
     if not url.startswith("http"):
         with pytest.raises(InputError, match=line):
             open_store(url).read("runs/x/run.json")

@@ -1,7 +1,6 @@
 """Answer matching: DPR's has_answer, where matches stand, and the answer's view."""
 
 import re
-import sys
 import unicodedata
 
 import numpy as np
@@ -13,30 +12,10 @@ from hypothesis import strategies as st
 from multiview.config import Config, Corpus, Questions
 from multiview.data import answers as answers_module
 from multiview.data import cjk
-from multiview.data.answers import (
-    ASCII_TOKEN,
-    TOKEN,
-    QuestionAnswers,
-    TokenizedText,
-    answer_views,
-    decompose,
-    find_answers,
-    has_answer,
-    matching_mode,
-)
+from multiview.data.answers import QuestionAnswers, answer_views, find_answers, has_answer, matching_mode
+from multiview.data.tokens import TokenizedText, decompose
 from multiview.errors import InputError
-
-ALPHABET = "aAȩ́́e.,-' \n\t1½ßİıΣσςǅ가각≠😀̸​"
-texts = st.one_of(st.text(ALPHABET, max_size=25), st.text(max_size=15))
-answers = st.one_of(st.text(ALPHABET, max_size=4), st.text(max_size=4))
-
-
-def dpr_tokens(text: str) -> list[str]:
-    """DPR's SimpleTokenizer, uncased, word by word."""
-    pattern = regex.compile(
-        r"([\p{L}\p{N}\p{M}]+)|([^\p{Z}\p{C}])", regex.IGNORECASE + regex.UNICODE + regex.MULTILINE
-    )
-    return [match.group().lower() for match in pattern.finditer(unicodedata.normalize("NFD", text))]
+from tests.fixtures.answer_texts import answers, dpr_tokens, texts
 
 
 def dpr_has_answer(text: str, answer: str) -> bool:
@@ -44,20 +23,6 @@ def dpr_has_answer(text: str, answer: str) -> bool:
     return bool(wanted) and any(
         words[i : i + len(wanted)] == wanted for i in range(len(words) - len(wanted) + 1)
     )
-
-
-def test_a_text_of_ascii_has_the_same_tokens():
-    pairs = [chr(first) + chr(second) for first in range(128) for second in range(128)]
-    for text in ("".join(pairs), *pairs):
-        assert ASCII_TOKEN.findall(text) == TOKEN.findall(text)
-
-
-def test_lower_case_is_of_the_same_class():
-    """So that letters and digits of a lower-cased text are those of the text."""
-    word = regex.compile(r"[\p{L}\p{N}\p{M}]+")
-    for point in range(sys.maxunicode + 1):
-        text = unicodedata.normalize("NFD", chr(point))
-        assert bool(word.fullmatch(text)) == bool(word.fullmatch(text.lower()))
 
 
 @pytest.mark.parametrize(
@@ -125,31 +90,6 @@ def test_many_texts_and_questions_together_are_as_each_alone(some, answers, pair
 def test_a_piece_of_the_text_is_found_as_dpr_finds_it(text, start, length):
     piece = text[start : start + length]
     assert has_answer(text, [piece]) == dpr_has_answer(text, piece)
-
-
-@given(texts, answers)
-@settings(max_examples=300, deadline=None)
-def test_every_match_is_found_and_reads_as_the_answer(text, answer):
-    words, wanted = dpr_tokens(text), dpr_tokens(answer)
-    number = sum(words[i : i + len(wanted)] == wanted for i in range(len(words))) if wanted else 0
-    spans = TokenizedText(text).find(answer)
-    assert len(spans) == number
-    assert spans == sorted(spans)
-    for start, stop in spans:
-        found = dpr_tokens(text[start:stop])
-        # A code point that decomposes into several tokens brings the others along.
-        assert any(found[i : i + len(wanted)] == wanted for i in range(len(found)))
-
-
-@given(texts)
-@settings(max_examples=300, deadline=None)
-def test_decomposed_text_is_nfd_and_knows_its_origin(text):
-    decomposed, origin = decompose(text)
-    assert decomposed == unicodedata.normalize("NFD", text)
-    assert len(origin) == len(decomposed)
-    assert all(
-        point in unicodedata.normalize("NFD", text[i]) for point, i in zip(decomposed, origin, strict=True)
-    )
 
 
 def test_positions_are_of_the_original_text_where_nfd_is_longer():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.index import exact, kernels, products
-from multiview.index.exact import longest_view, top_passages, top_passages_by
+from multiview.index.exact import ALL_VIEWS, longest_view, top_passages_by
 from multiview.index.ranking import TopPassages, tie_order
 
 
@@ -73,7 +73,7 @@ def test_equals_brute_force_among_heavy_ties(collection, block_bytes, questions_
         patch.setattr(products, "with_numpy", lambda device: with_numpy)
         patch.setattr(exact, "QUESTIONS_AT_ONCE", questions_at_once)
         patch.setattr(exact, "PROPOSED_AT_ONCE", 10)
-        top = top_passages(views, offsets, tie_order(pa.array(ids)), queries, k)
+        top = top_passages_by(views, offsets, tie_order(pa.array(ids)), queries, k, [ALL_VIEWS])[0]
     assert as_rows(top, ids) == by_brute_force(views, counts, ids, queries, k)
 
 
@@ -105,7 +105,9 @@ def test_passages_among_others_are_searched_as_if_there_were_no_others(collectio
     with pytest.MonkeyPatch.context() as patch:
         for size in ("BLOCK_BYTES", "SCORES_BYTES"):
             patch.setattr(products, size, block_bytes)
-        top = top_passages(views, offsets, tie_order(pa.array(ids)), queries, k, among=among)
+        top = top_passages_by(views, offsets, tie_order(pa.array(ids)), queries, k, [ALL_VIEWS], among=among)[
+            0
+        ]
     kept = np.flatnonzero(among)
     parts = np.split(views, offsets[1:])
     rows = np.concatenate([parts[row] for row in kept]) if len(kept) else views[:0]
@@ -128,7 +130,10 @@ def test_products_that_float32_cannot_tell_apart_are_ranked_as_in_float64(scale)
     summed = np.cumsum(queries[:, None] * views.astype(np.float32), axis=2, dtype=np.float32)
     in_float32 = summed[:, :, -1].reshape(5, 300, 2).max(axis=2)
     expected = by_brute_force(views, counts, ids, queries, 40)
-    found = as_rows(top_passages(views, np.arange(0, 600, 2), tie_order(pa.array(ids)), queries, 40), ids)
+    found = as_rows(
+        top_passages_by(views, np.arange(0, 600, 2), tie_order(pa.array(ids)), queries, 40, [ALL_VIEWS])[0],
+        ids,
+    )
     for ranking, wanted in zip(found, expected, strict=True):
         assert [row[0] for row in ranking] == [row[0] for row in wanted]
         assert [row[1] for row in ranking] == [np.float32(row[1]) for row in wanted]
@@ -141,9 +146,9 @@ def test_a_question_is_answered_alike_alone_and_among_others():
     views, offsets = rng.standard_normal((900, 32)).astype(np.float16), np.arange(0, 900, 3)
     queries = rng.standard_normal((70, 32)).astype(np.float32)
     order = tie_order(pa.array([str(number) for number in range(300)]))
-    together = top_passages(views, offsets, order, queries, 10)
+    together = top_passages_by(views, offsets, order, queries, 10, [ALL_VIEWS])[0]
     for row in (0, 33, 69):
-        alone = top_passages(views, offsets, order, queries[row : row + 1], 10)
+        alone = top_passages_by(views, offsets, order, queries[row : row + 1], 10, [ALL_VIEWS])[0]
         np.testing.assert_array_equal(alone.scores[0], together.scores[row], "to the bit")
         np.testing.assert_array_equal(alone.passages[0], together.passages[row])
 
@@ -178,7 +183,10 @@ def test_a_gpu_finds_what_the_cpu_finds():
     views, offsets = rng.standard_normal((30_000, 384)).astype(np.float16), np.arange(0, 30_000, 6)
     queries = rng.standard_normal((90, 384)).astype(np.float32)
     args = views, offsets, np.arange(5000), queries, 100
-    found, expected = top_passages(*args, device="cuda"), top_passages(*args)
+    found, expected = (
+        top_passages_by(*args, [ALL_VIEWS], device="cuda")[0],
+        top_passages_by(*args, [ALL_VIEWS])[0],
+    )
     np.testing.assert_array_equal(found.passages, expected.passages)
     np.testing.assert_array_equal(found.scores, expected.scores)
 
@@ -189,7 +197,10 @@ def test_views_may_be_mapped_from_a_file_and_the_longest_be_given(tmp_path):
     mapped = np.memmap(tmp_path / "views.f16", np.float16, "r", shape=views.shape)
     assert longest_view(mapped) == np.linalg.norm(views.astype(np.float64), axis=1).max()
     args = np.arange(50), np.arange(50), np.ones((2, 8), np.float32), 5
-    one, other = top_passages(mapped, *args, longest=longest_view(views)), top_passages(views, *args)
+    one, other = (
+        top_passages_by(mapped, *args, [ALL_VIEWS], longest=longest_view(views))[0],
+        top_passages_by(views, *args, [ALL_VIEWS])[0],
+    )
     np.testing.assert_array_equal(one.passages, other.passages)
     np.testing.assert_array_equal(one.scores, other.scores)
 
@@ -202,7 +213,7 @@ def test_equals_brute_force_on_gaussians(views_each):
     queries = rng.standard_normal((50, 16)).astype(np.float32)
     ids = [f"p{number}" for number in range(300)]
     offsets = np.cumsum(counts) - counts
-    top = top_passages(views, offsets, tie_order(pa.array(ids)), queries, 20)
+    top = top_passages_by(views, offsets, tie_order(pa.array(ids)), queries, 20, [ALL_VIEWS])[0]
     expected = by_brute_force(views, counts, ids, queries, 20)
     for got, want in zip(as_rows(top, ids), expected, strict=True):
         assert [row[0] for row in got] == [row[0] for row in want]
@@ -215,14 +226,18 @@ def test_one_passage_may_hold_all_the_best_views():
     views = np.concatenate([np.full((50, 1), 9.0), np.arange(1, 6).reshape(-1, 1)]).astype(np.float32)
     offsets = np.array([0, 50, 51, 52, 53, 54])
     ids = ["a", "b", "c", "d", "e", "f"]
-    top = top_passages(views, offsets, tie_order(pa.array(ids)), np.ones((1, 1), np.float32), 3)
+    top = top_passages_by(
+        views, offsets, tie_order(pa.array(ids)), np.ones((1, 1), np.float32), 3, [ALL_VIEWS]
+    )[0]
     assert as_rows(top, ids) == [[("a", 9.0, 0), ("f", 5.0, 0), ("e", 4.0, 0)]]
 
 
 def test_ties_at_the_last_place_go_to_the_smaller_id_however_many_tie():
     ids = [str(number) for number in range(1000)]
     views = np.ones((1000, 2), np.float32)
-    top = top_passages(views, np.arange(1000), tie_order(pa.array(ids)), np.ones((2, 2), np.float32), 3)
+    top = top_passages_by(
+        views, np.arange(1000), tie_order(pa.array(ids)), np.ones((2, 2), np.float32), 3, [ALL_VIEWS]
+    )[0]
     assert [[row[0] for row in ranking] for ranking in as_rows(top, ids)] == [["0", "1", "10"]] * 2
 
 
@@ -234,7 +249,7 @@ def test_equal_passages_with_short_views_take_little_memory():
     tracemalloc.start()
     try:
         views = np.tile(view.astype(np.float16), (passages, 1))
-        top = top_passages(views, np.arange(passages), np.arange(passages), queries, 10)
+        top = top_passages_by(views, np.arange(passages), np.arange(passages), queries, 10, [ALL_VIEWS])[0]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -244,7 +259,9 @@ def test_equal_passages_with_short_views_take_little_memory():
 
 def test_fewer_passages_than_asked_are_padded_and_never_wrap_round():
     views = np.array([[1.0], [-3.0]], np.float32)
-    top = top_passages(views, np.array([0, 1]), np.array([0, 1]), np.ones((1, 1), np.float32), 5)
+    top = top_passages_by(
+        views, np.array([0, 1]), np.array([0, 1]), np.ones((1, 1), np.float32), 5, [ALL_VIEWS]
+    )[0]
     assert top.passages.tolist() == [[0, 1, -1, -1, -1]]
     assert top.scores[0, :2].tolist() == [1.0, -3.0]
     assert np.isneginf(top.scores[0, 2:]).all()
@@ -254,7 +271,9 @@ def test_fewer_passages_than_asked_are_padded_and_never_wrap_round():
 def test_all_scores_negative_keep_their_maximum():
     """A max that starts from zero, as lightning-ir's scatter_reduce, would call all of these 0."""
     views = np.array([[-5.0], [-2.0], [-3.0], [-4.0]], np.float32)
-    top = top_passages(views, np.array([0, 2]), np.array([0, 1]), np.ones((1, 1), np.float32), 2)
+    top = top_passages_by(
+        views, np.array([0, 2]), np.array([0, 1]), np.ones((1, 1), np.float32), 2, [ALL_VIEWS]
+    )[0]
     assert top.passages.tolist() == [[0, 1]]
     assert top.scores.tolist() == [[-2.0, -3.0]]
     assert top.winning_views.tolist() == [[1, 0]]
@@ -263,17 +282,19 @@ def test_all_scores_negative_keep_their_maximum():
 def test_passages_without_views_are_never_found():
     views = np.array([[1.0], [2.0]], np.float32)
     offsets = np.array([0, 0, 1, 2])  # passages 0 and 3 have no view
-    top = top_passages(views, offsets, np.arange(4), np.ones((1, 1), np.float32), 4)
+    top = top_passages_by(views, offsets, np.arange(4), np.ones((1, 1), np.float32), 4, [ALL_VIEWS])[0]
     assert top.passages.tolist() == [[2, 1, -1, -1]]
 
 
 def test_no_questions_and_bad_questions():
     views = np.ones((2, 2), np.float16)
-    assert top_passages(views, np.arange(2), np.arange(2), np.empty((0, 2)), 3).passages.shape == (0, 3)
+    assert top_passages_by(views, np.arange(2), np.arange(2), np.empty((0, 2)), 3, [ALL_VIEWS])[
+        0
+    ].passages.shape == (0, 3)
     with pytest.raises(ValueError, match="not finite"):
-        top_passages(views, np.arange(2), np.arange(2), np.array([[np.nan, 1]]), 3)
+        top_passages_by(views, np.arange(2), np.arange(2), np.array([[np.nan, 1]]), 3, [ALL_VIEWS])[0]
     with pytest.raises(ValueError, match="1 or more"):
-        top_passages(views, np.arange(2), np.arange(2), np.ones((1, 2)), 0)
+        top_passages_by(views, np.arange(2), np.arange(2), np.ones((1, 2)), 0, [ALL_VIEWS])[0]
 
 
 @pytest.mark.parametrize("without", [False, True])
@@ -284,9 +305,9 @@ def test_onednn_and_numpy_find_the_same(without, monkeypatch):
     offsets, ties = np.arange(0, 3000, 3), np.arange(1000)
     if without:
         monkeypatch.setattr(kernels, "onednn_product", lambda: None)
-    together = top_passages(views, offsets, ties, queries, 7)
+    together = top_passages_by(views, offsets, ties, queries, 7, [ALL_VIEWS])[0]
     for number, query in enumerate(queries):
-        alone = top_passages(views, offsets, ties, query[None], 7)  # by NumPy
+        alone = top_passages_by(views, offsets, ties, query[None], 7, [ALL_VIEWS])[0]  # by NumPy
         assert alone.passages[0].tolist() == together.passages[number].tolist()
         assert alone.scores[0].tobytes() == together.scores[number].tobytes()
 

@@ -143,8 +143,8 @@ def read_record(store: Store, kind: str, key: str, file: str = names.RECORD_FILE
 def read_whole(store: Store, kind: str, key: str) -> Record | None:
     """Returns the record of an artifact whose files are there; None if there is none.
 
-    `multiview gc` may have put the record aside. Then its files stay if a run refers to the artifact, so that a step can
-    read what an earlier step of its run made or found.
+    `multiview gc` may have put the record aside. Then its files stay if a run refers to the artifact, so that a step
+    can read what an earlier step of its run made or found.
     """
     return read_record(store, kind, key) or read_record(store, kind, key, names.ASIDE_FILE)
 

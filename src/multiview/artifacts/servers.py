@@ -1,4 +1,4 @@
-"""Servers of buckets and web pages: time-outs, and clear errors for a server that is out of reach or does not answer."""
+"""Servers of buckets and web pages: time-outs, and clear errors for a server out of reach or without an answer."""
 
 from __future__ import annotations
 
@@ -83,10 +83,20 @@ def silence_explained(url: str) -> Iterator[None]:
         raise InputError(f"{url}: the server cannot be reached ({reason}); {WAY_OUT}") from error
 
 
+def of_the_web(error: Exception) -> bool:
+    """Whether an error is of a library that asks servers: they refuse, break off, or answer no HTTP."""
+    return _library(type(error)) in ("aiohttp", "botocore")
+
+
 def _gave_up(error: Exception) -> bool:
-    """Whether an error means that there was no answer. Compares names, to import no library."""
-    kinds = {(kind.__module__.partition(".")[0], kind.__name__) for kind in type(error).__mro__}
+    """Whether an error means that there was no answer."""
+    kinds = {(_library(kind), kind.__name__) for kind in type(error).__mro__}
     return isinstance(error, TimeoutError | ConnectionError) or not kinds.isdisjoint(GAVE_UP)
+
+
+def _library(kind: type) -> str:
+    """Returns the name of the library that has a class, so that errors are told apart and no library is imported."""
+    return kind.__module__.partition(".")[0]
 
 
 def _server(fs: AbstractFileSystem, url: str) -> str:

@@ -21,15 +21,15 @@ __all__ = ["BucketStore", "Entry", "LocalStore", "Store", "open_store"]
 
 
 MORE_THAN_A_NAME = ("::", "?", "%")
-"""What fsspec takes for a chain of file systems, and MLflow for the query of its database's URI or an escaped character:
-files of the store would lie beside it."""
+"""What fsspec takes for a chain of file systems, and MLflow for the query of its database's URI or an escaped
+character: files of the store would lie beside it."""
 
 
 def open_store(url: str) -> Store:
     """Returns the store at a local folder or a `gs://` or `s3://` URL.
 
-    Raises InputError for any other file system, because none is known to create files exclusively, and for a folder whose
-    path has a part of `MORE_THAN_A_NAME`.
+    Raises InputError for any other file system, because none is known to create files exclusively, and for a folder
+    whose path has a part of `MORE_THAN_A_NAME`.
     """
     protocol, separator, _ = url.partition("://")
     if not separator or protocol in ("file", "local"):

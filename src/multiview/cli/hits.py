@@ -53,8 +53,8 @@ def _heading(console: Console, hit: Hit) -> Iterator[Text]:
 
 
 def _packed(console: Console, begin: str, pieces: Iterable[Text]) -> Iterator[Text]:
-    """Yields lines of as many pieces as fit side by side, the first after `begin`, the others indented; a piece too long
-    for a line is wrapped between words."""
+    """Yields lines of as many pieces as fit side by side, the first after `begin`, the others indented; a piece too
+    long for a line is wrapped between words."""
     line, room = Text(begin), console.width - len(INDENT)
     for piece in pieces:
         first, *more = piece.wrap(console, room) or [Text()]

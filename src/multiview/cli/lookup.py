@@ -101,8 +101,8 @@ class Lookup:
         return self._tracking_uri or tracking.tracking_uri(self.store)
 
     def tracking_uri_for(self, text: str) -> str:
-        """Returns the URI of the MLflow that a named index is registered in: where neither store nor MLflow was given, an
-        address names the store."""
+        """Returns the URI of the MLflow that a named index is registered in: where neither store nor MLflow was given,
+        an address names the store."""
         typed = parse(text)
         if isinstance(typed, Address) and self._store_url is None and self._tracking_uri is None:
             return tracking.tracking_uri(open_store(split_address(typed.address)[0]))
@@ -205,8 +205,8 @@ def run_artifacts(name: str, run: StoreRun | TrackedRun) -> list[Reference]:
 
 
 def run_index(name: str, run: StoreRun | TrackedRun, near: Store | None = None) -> str:
-    """Returns the address of the only index of a run, or of a system in MLflow; for a step in MLflow, of the index that it
-    built or searched: in the store `near`, where it is there.
+    """Returns the address of the only index of a run, or of a system in MLflow; for a step in MLflow, of the index that
+    it built or searched: in the store `near`, where it is there.
 
     Raises InputError if there is none, or if several systems have one.
     """

@@ -1,4 +1,7 @@
-"""Numbers between Arrow and NumPy without pandas, which pyarrow's own conversions import where it is installed, for half a second."""
+"""Numbers between Arrow and NumPy without pandas.
+
+pyarrow's own conversions import pandas where it is installed, which takes half a second.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from multiview.config import Questions
-from multiview.data.answers import Mode, TokenizedText, check_patterns, has_answer
+from multiview.data.answers import check_patterns, has_answer
 from multiview.data.corpus import CorpusFiles
 from multiview.data.moved_answers import Elsewhere, find_again, nearest, not_at_offset
 from multiview.data.questions import Question
@@ -20,6 +20,7 @@ from multiview.data.reading.judged import Use
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.readers import PASSAGE_COLUMNS, questions_of
+from multiview.data.tokens import Mode, TokenizedText
 from multiview.errors import InputError, counted
 
 VisitPassages = Callable[[pa.Table], None]
@@ -144,8 +145,8 @@ def check(
 ) -> Seen:
     """Reads all passages once and checks ids, texts, columns, and the answers' offsets in their passages.
 
-    `visit` receives every passage once, in tables. Passages in `kept` are not parsed again. Raises InputError where the columns of the files are incompatible,
-    or when there are no passages.
+    `visit` receives every passage once, in tables. Passages in `kept` are not parsed again. Raises InputError where the
+    columns of the files are incompatible, or when there are no passages.
     """
     seen, row = Seen(), 0
     offsets: dict[str, list[Question]] = {}

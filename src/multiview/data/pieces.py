@@ -17,8 +17,8 @@ PIECES = 4
 class Pieces:
     """Which of some words texts may hold, by pieces of three bytes of UTF-8.
 
-    A text that holds a word holds all pieces of it. Pieces are told apart by a hash of 12 bits, so a text that holds all
-    kinds of a word's pieces may still lack the word.
+    A text that holds a word holds all pieces of it. Pieces are told apart by a hash of 12 bits, so a text that holds
+    all kinds of a word's pieces may still lack the word.
     """
 
     def __init__(self, words: Sequence[str]) -> None:

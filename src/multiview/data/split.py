@@ -197,7 +197,10 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
 
 
 def _sentences_of(context: StepContext, pool: Executor | None) -> SentencesOf:
-    """Returns the sentence splitter, which works in the processes of `pool` and reuses sentences of the input `known` that were split in the same way."""
+    """Returns the sentence splitter, which works in the processes of `pool`.
+
+    It reuses the sentences of the input `known` that were split in the same way.
+    """
     section, known = context.settings.corpus, context.optional_input("known")
     split = SplitSentences(section.language, pool)
     if known is None:

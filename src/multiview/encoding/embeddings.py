@@ -36,8 +36,8 @@ ROWS_SCHEMA = pa.schema(
 """Columns of `rows.parquet`: `offset` is the row of a passage's first view, `views` the number of its views."""
 
 QUERIES_FIELD = pa.field("queries", pa.list_(pa.string()))
-"""One more column of `rows.parquet` where passages were read with queries: a passage's queries as drawn, with repeats. Each
-distinct one has a view, in this order."""
+"""One more column of `rows.parquet` where passages were read with queries: a passage's queries as drawn, with repeats.
+Each distinct one has a view, in this order."""
 
 ROWS_PER_BLOCK = 4096
 """Rows that share a digest, which are read to check one of them; also the passages per row group of `rows.parquet`."""

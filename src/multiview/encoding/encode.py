@@ -98,8 +98,9 @@ class Encoder:
     def question_vector(self, question: str) -> np.ndarray:
         """Returns the vector of one question [D] float32, times the model's scale, encoded alone.
 
-        It runs in a batch of one row, padded to a multiple of `TOKENS_ALONE`. So it depends on nothing but the question,
-        and differs from the vector of `question_vectors` in its last bits, because that batch has another shape.
+        It runs in a batch of one row, padded to a multiple of `TOKENS_ALONE`. So it depends on nothing but the
+        question, and differs from the vector of `question_vectors` in its last bits, because that batch has another
+        shape.
         """
         sequence = self.layout.question(question)
         tokens = -(-len(sequence.input_ids) // TOKENS_ALONE) * TOKENS_ALONE

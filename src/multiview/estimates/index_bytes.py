@@ -13,15 +13,15 @@ KINDS = (EXACT, *FACTORY)
 VIEW_BYTES = 2
 """float16."""
 ROW_BYTES = 52
-"""Bytes per row of `passages.parquet` and `rows.parquet`: a hash of 32 hex digits, and what remains of an id, the row of the
-first view and the number of views."""
+"""Bytes per row of `passages.parquet` and `rows.parquet`: a hash of 32 hex digits, and what remains of an id, the row
+of the first view and the number of views."""
 ID_BYTES = 8
 """Bytes per view for its number in an inverted list."""
 RABITQ_FACTORS = 8
 """Bytes per view for two float32 numbers beside its bits."""
 LINKS_BYTES = 2 * 32 * 4 + 32 * 4 / 31 + 8 + 4
-"""Bytes per view in a graph of HNSW32: 64 links on the lowest level, 32 on each of 1 / 31 further levels on average; where its
-links begin, and its level."""
+"""Bytes per view in a graph of HNSW32: 64 links on the lowest level, 32 on each of 1 / 31 further levels on average;
+where its links begin, and its level."""
 
 
 def view_bytes(views: float, dim: int) -> float:

@@ -53,8 +53,9 @@ def search_parts(questions: float, passes: int, config: Config, setting: Setting
     """Seconds of searching for `questions`: their encoding, the products, and reading the views.
 
     An exact search multiplies each question with every view, 2 · questions · views · D operations a pass, and reads the
-    views from the disk once per group of questions (`QUESTIONS_AT_ONCE`, on a GPU more) where they do not fit in the pod's memory. An approximate
-    one multiplies with the lists' centroids and with the views of the lists that it probes.
+    views from the disk once per group of questions (`QUESTIONS_AT_ONCE`, on a GPU more) where they do not fit in the
+    pod's memory. An approximate one multiplies with the lists' centroids and with the views of the lists that it
+    probes.
     """
     load, shape, rates = setting.workload, setting.shape, setting.rates
     views, dim = load.all_views, shape.width
@@ -152,8 +153,8 @@ def refresh_index(config: Config, setting: Setting, shards: int) -> Cost:
 
 
 def export(config: Config, setting: Setting, shards: int) -> Cost:
-    """`views` writes every view as float32 with its snippet; `delta` compares all passages of both indexes, and writes the
-    views of those that changed; `model` and `onnx` each write a model."""
+    """`views` writes every view as float32 with its snippet; `delta` compares all passages of both indexes, and writes
+    the views of those that changed; `model` and `onnx` each write a model."""
     load, rates, formats = setting.workload, setting.rates, config.export.formats
     written = load.passages * (("views" in formats) + load.changed * ("delta" in formats))
     compared = 2 * load.passages * ("delta" in formats)

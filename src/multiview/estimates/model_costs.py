@@ -19,9 +19,9 @@ def initial_model(config: Config, setting: Setting, shards: int) -> Cost:
 def activation_bytes(config: Config, setting: Setting, sequences: float, tokens: float) -> float:
     """Bytes that the backward pass needs of `sequences` sequences of `tokens` tokens.
 
-    b s L (34 D + 5 a s) in half precision, twice as many in float32, with a = D / 64 heads (Korthikanti et al., 2022); the
-    second term falls away with a fused kernel for attention, as without dropout of attention. With gradient checkpointing
-    2 D per layer remain, beside one layer whole.
+    b s L (34 D + 5 a s) in half precision, twice as many in float32, with a = D / 64 heads (Korthikanti et al., 2022);
+    the second term falls away with a fused kernel for attention, as without dropout of attention. With gradient
+    checkpointing 2 D per layer remain, beside one layer whole.
     """
     train, shape = config.train, setting.shape
     dropout = train.dropout if train.attention_dropout is None else train.attention_dropout
@@ -32,8 +32,8 @@ def activation_bytes(config: Config, setting: Setting, sequences: float, tokens:
 
 
 def train(config: Config, setting: Setting, shards: int) -> Cost:
-    """3 · forward operations, once more with `train.chunk` or gradient checkpointing; weights, gradients and both moments
-    of AdamW in float32, beside the activations. A validation is a forward pass of its pool on one GPU."""
+    """3 · forward operations, once more with `train.chunk` or gradient checkpointing; weights, gradients and both
+    moments of AdamW in float32, beside the activations. A validation is a forward pass of its pool on one GPU."""
     load, train, shape, rates = setting.workload, config.train, setting.shape, setting.rates
     gpus, tokens = gpus_of(setting, setting.hardware.gpus), load.passage_tokens(config, rates)
     passages = load.batch(config) * (1 + train.negatives)

@@ -11,8 +11,8 @@ from multiview.estimates.rates import Rates
 from multiview.model.layouts import architecture
 
 DPR_WORDS, DPR_QUESTIONS, DPR_DEV_QUESTIONS = 100, 58_880, 8_757
-"""DPR's amounts (Karpukhin et al., 2020): words per passage of Wikipedia, questions of Natural Questions that it trains on, and
-dev questions."""
+"""DPR's amounts (Karpukhin et al., 2020): words per passage of Wikipedia, questions of Natural Questions that it trains
+on, and dev questions."""
 
 EXTRA_TOKENS = 10
 """Tokens of a passage besides its text and its views: title, [CLS], [SEP]."""

@@ -8,9 +8,10 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 
-from multiview.data.answers import TEXTS_AT_ONCE, Mode, QuestionAnswers, Span, TokenizedText
+from multiview.data.answers import TEXTS_AT_ONCE, QuestionAnswers
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
+from multiview.data.tokens import Mode, Span, TokenizedText
 
 
 class AnswerHits:
@@ -29,8 +30,8 @@ class AnswerHits:
     def holds(self, passage_rows: np.ndarray, questions: np.ndarray | None = None) -> np.ndarray:
         """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool.
 
-        `questions` [q] are the rows of the questions, by default all questions. Raises InputError for a passage that the
-        corpus lacks.
+        `questions` [q] are the rows of the questions, by default all questions. Raises InputError for a passage that
+        the corpus lacks.
         """
         questions = np.arange(self._questions) if questions is None else questions
         real = passage_rows >= 0

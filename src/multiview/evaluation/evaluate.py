@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview import metric_names
-from multiview.data.answers import Span, matching_mode
+from multiview.data.answers import matching_mode
 from multiview.data.passages import Passage, PassageLookup, read_passages
 from multiview.data.processes import rare_collections
 from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
+from multiview.data.tokens import Span
 from multiview.errors import InputError
 from multiview.evaluation.answer_hits import AnswerHits
 from multiview.evaluation.files import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, RUN_FILE
@@ -102,9 +103,10 @@ def evaluate_queries(
 def evaluate_bm25(context: StepContext) -> None:
     """Step: evaluate BM25, which needs no model, like a model.
 
-    Inputs `passages`, `questions`; output `evaluation` (see `write_evaluation`). With the input `queries`, the passages'
-    generated queries, it is DocT5Query (Nogueira and Lin, 2019; Dual Cross Encoder 4.3): each passage is indexed with its
-    queries, as drawn, at the end of its text. A query holds no answer: accuracy is of the passages' own texts.
+    Inputs `passages`, `questions`; output `evaluation` (see `write_evaluation`). With the input `queries`, the
+    passages' generated queries, it is DocT5Query (Nogueira and Lin, 2019; Dual Cross Encoder 4.3): each passage is
+    indexed with its queries, as drawn, at the end of its text. A query holds no answer: accuracy is of the passages'
+    own texts.
     """
     from multiview.negatives.bm25 import Bm25Index
 
@@ -149,10 +151,9 @@ def write_evaluation(
     """Measures the rankings of any retriever and writes them into the output `evaluation` of a step.
 
     `top` [q, depth] holds rows of `ids`, whose texts are in the step's input `passages`; `tag` names the retriever in
-    `run.trec`, and `find_views` finds the views of passages that have some. `answers` may be given where the caller asks
-    for answers in passages too. Accuracy is measured on the questions with
-    answers, the gold metrics on the questions with gold passages; where there are no such questions, the metric is
-    left out.
+    `run.trec`, and `find_views` finds the views of passages that have some. `answers` may be given where the caller
+    asks for answers in passages too. Accuracy is measured on the questions with answers, the gold metrics on the
+    questions with gold passages; where there are no such questions, the metric is left out.
 
     Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` (with grades), `best.parquet` (see
     `write_top_hits`) and `questions.parquet`, one row per question: qid; rank_of_first_answer and rank_of_first_gold,

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.data.answers import Span
 from multiview.data.questions import Question
+from multiview.data.tokens import Span
 from multiview.index.indexed_passages import IndexedPassages
 from multiview.index.ranking import TopPassages
 

@@ -104,8 +104,9 @@ def _digests(views: IndexViews, rows: np.ndarray) -> np.ndarray:
 def write_delta(old: IndexViews, new: IndexViews, out: Path) -> JsonObject:
     """Writes what changed from one index to another of the same model into the new folder `out`; returns the manifest.
 
-    `added.parquet` and `changed.parquet` hold all views of these passages in the new index, with the schema of exported views;
-    `removed.parquet` the ids of passages that are gone. Raises OtherModel where the models differ, and InputError where `out` is not empty.
+    `added.parquet` and `changed.parquet` hold all views of these passages in the new index, with the schema of exported
+    views; `removed.parquet` the ids of passages that are gone. Raises OtherModel where the models differ, and
+    InputError where `out` is not empty.
     """
     with new_folder(out) as folder:
         differ = differences(old, new)
@@ -138,9 +139,9 @@ def write_delta(old: IndexViews, new: IndexViews, out: Path) -> JsonObject:
 def apply_delta(views: Path, delta: Path, out: Path) -> JsonObject:
     """Writes exported views with a delta applied into the new folder `out`; returns the manifest.
 
-    The rows are those of the new index's export: what neither changed nor was removed in its old order, then the changed
-    and the added passages. Memory holds the ids of changed and removed passages and one row group. Raises InputError where the delta does
-    not start from the index of these views, or `out` is not empty.
+    The rows are those of the new index's export: what neither changed nor was removed in its old order, then the
+    changed and the added passages. Memory holds the ids of changed and removed passages and one row group. Raises
+    InputError where the delta does not start from the index of these views, or `out` is not empty.
 
     >>> from multiview.export.parquet import write_views
     >>> index = IndexViews.open(address)

@@ -21,8 +21,8 @@ FOLLOWED_FILE = "collection.json"
 def follow(context: StepContext) -> None:
     """Step: let the alias `settings.export.alias` of the server `settings.export.qdrant_url` refer to the champion's collection.
 
-    Writes `collection.json`: the alias, the champion's number and its collection, null where there is no champion or the
-    server cannot be reached. That is a warning, and the next refresh tries again.
+    Writes `collection.json`: the alias, the champion's number and its collection, null where there is no champion or
+    the server cannot be reached. That is a warning, and the next refresh tries again.
     """
     settings, now, loaded = context.settings.export, current(context.store), None
     assert settings.qdrant_url, "the plan has this step only with a server"

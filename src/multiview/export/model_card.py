@@ -31,8 +31,9 @@ def model_card(
 ) -> str:
     """Returns the card of the model `name`: what it is, how it is used, and, where `described`, its training and evaluation.
 
-    `example` is what `encode_document` takes for one passage, and `alone` whether sentence-transformers loads the model by
-    itself. Texts from outside, such as the names of sources, are escaped and stand in HTML, which Markdown leaves alone.
+    `example` is what `encode_document` takes for one passage, and `alone` whether sentence-transformers loads the model
+    by itself. Texts from outside, such as the names of sources, are escaped and stand in HTML, which Markdown leaves
+    alone.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("multiview.export"),

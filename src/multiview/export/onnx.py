@@ -59,10 +59,11 @@ class QuestionEncoder(nn.Module):
 def write_onnx(model: Path, folder: Path) -> None:
     """Writes the question encoder of the model in the folder `model` to the new folder `folder`.
 
-    `model.onnx` takes `input_ids` and `attention_mask`, int64 [batch, length], of any batch and of lengths up to the model's,
-    and gives `vector`, float32 [batch, D]: what `Encoder.question_vectors` returns. `tokenizer.json` reads questions as the
-    model does, padding and truncation included. The same model gives the same bytes with the same versions of torch and
-    onnxscript. Raises InputError where `folder` exists, the extra `onnx` is missing, or torch cannot export the base model.
+    `model.onnx` takes `input_ids` and `attention_mask`, int64 [batch, length], of any batch and of lengths up to the
+    model's, and gives `vector`, float32 [batch, D]: what `Encoder.question_vectors` returns. `tokenizer.json` reads
+    questions as the model does, padding and truncation included. The same model gives the same bytes with the same
+    versions of torch and onnxscript. Raises InputError where `folder` exists, the extra `onnx` is missing, or torch
+    cannot export the base model.
     """
     check_installed()
     encoder = BiEncoder.load(model, questions_only=True)

@@ -45,8 +45,8 @@ def describe(views: IndexViews, format: str) -> JsonObject:
 def write_views(views: IndexViews, out: Path) -> JsonObject:
     """Writes all views of an index, in index order, into the new folder `out`; returns the manifest.
 
-    Files are `views-00000.parquet` …, with the rows of `IndexViews.schema`, and `export.json`. Memory holds one row group.
-    Equal indexes give equal bytes. Raises InputError where `out` is not empty.
+    Files are `views-00000.parquet` …, with the rows of `IndexViews.schema`, and `export.json`. Memory holds one row
+    group. Equal indexes give equal bytes. Raises InputError where `out` is not empty.
     """
     with new_folder(out) as folder:
         return write_views_of(folder, describe(views, VIEWS_FORMAT), views.schema, views.batches())

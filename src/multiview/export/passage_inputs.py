@@ -38,8 +38,9 @@ def empty_snippet(viewer: str) -> str:
 class PassageInputs:
     """What `MultiVectorEncoder.encode_document` of an exported folder takes for a passage.
 
-    A folder that sentence-transformers loads by itself takes texts, in which special tokens stand for the structure of a
-    passage; a passage's score is the best score of its texts. Other folders take a dict with title, text and sentence ends.
+    A folder that sentence-transformers loads by itself takes texts, in which special tokens stand for the structure of
+    a passage; a passage's score is the best score of its texts. Other folders take a dict with title, text and sentence
+    ends.
 
     >>> inputs = PassageInputs(exported)  # a model of CAMVR with 4 snippets
     >>> inputs.of(passage)

@@ -107,9 +107,9 @@ def collection_name(address: str, prefix: str = ALIAS) -> str:
 def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Loaded:
     """Makes the collection of an index, and returns it once every point was read back and is the index's.
 
-    Points that are there and equal stay, others are uploaded, and points that the index does not have are deleted: a load
-    that was killed goes on where it was, and another load changes nothing. Nothing is encoded. Memory holds one batch of
-    points and 16 bytes per passage. Raises InputError where the collection is another afterwards.
+    Points that are there and equal stay, others are uploaded, and points that the index does not have are deleted: a
+    load that was killed goes on where it was, and another load changes nothing. Nothing is encoded. Memory holds one
+    batch of points and 16 bytes per passage. Raises InputError where the collection is another afterwards.
     """
     views, name = IndexViews.open(address), collection_name(address, prefix)
     upload = _Upload(client, name, views)
@@ -130,10 +130,10 @@ def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Loade
 def follow_champion(store: Store, client: QdrantClient, alias: str = ALIAS, keep: int = KEPT) -> Loaded:
     """Lets an alias refer to the champion's collection, which is loaded if it is not there, and returns the collection.
 
-    The alias changes at once, and only after the collection was verified; so questions are answered by the old collection
-    or by the new one. Then collections with the alias's prefix are deleted, except those of the `keep` indexes that were
-    champion before, and those that another alias refers to. A repeated call changes nothing. Raises InputError where the store has no
-    champion, and as `load_index` does.
+    The alias changes at once, and only after the collection was verified; so questions are answered by the old
+    collection or by the new one. Then collections with the alias's prefix are deleted, except those of the `keep`
+    indexes that were champion before, and those that another alias refers to. A repeated call changes nothing. Raises
+    InputError where the store has no champion, and as `load_index` does.
     """
     while True:
         champion = champion_of(store)

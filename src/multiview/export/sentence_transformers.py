@@ -1,8 +1,8 @@
 """A model as a folder that sentence-transformers loads, as a `MultiVectorEncoder` with one vector per question.
 
 MaxSim over one question vector is the max over a passage's views, which is our score. The folder consists of modules of
-sentence-transformers alone wherever they can express the model; otherwise of one module of ours, which it loads only with
-`trust_remote_code=True` and with multiview installed. Neither kind needs sentence-transformers to be written.
+sentence-transformers alone wherever they can express the model; otherwise of one module of ours, which it loads only
+with `trust_remote_code=True` and with multiview installed. Neither kind needs sentence-transformers to be written.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ EXAMPLE = ("Tower", "It was built by the king. He died in 1850.", "Who built the
 def write_sentence_transformers(model: Path, folder: Path, described: Description | None = None) -> bool:
     """Writes the model in the folder `model` to the new folder `folder`, with a card that tells what is `described`.
 
-    Returns whether sentence-transformers loads it by itself; otherwise it needs multiview and `trust_remote_code=True`, and
-    has the language of sentences and the choice of padding views from `described`. Raises InputError where `folder` exists
-    or the base model cannot be expressed.
+    Returns whether sentence-transformers loads it by itself; otherwise it needs multiview and `trust_remote_code=True`,
+    and has the language of sentences and the choice of padding views from `described`. Raises InputError where `folder`
+    exists or the base model cannot be expressed.
 
     >>> write_sentence_transformers(model, folder / "exported")
     True
@@ -101,8 +101,8 @@ def write_sentence_transformers(model: Path, folder: Path, described: Descriptio
 def is_expressible(settings: Model) -> bool:
     """Returns whether modules of sentence-transformers compute the views of a model with `settings`.
 
-    They select tokens by their ids and average all tokens of a text. Neither gives the first tokens of a text (me-bert), the
-    mean of a part of it (camvr's snippets, also where viewer tokens start from it), nor the sum of both.
+    They select tokens by their ids and average all tokens of a text. Neither gives the first tokens of a text
+    (me-bert), the mean of a part of it (camvr's snippets, also where viewer tokens start from it), nor the sum of both.
     """
     kind = settings.architecture
     poolings = ("viewer",) if kind == "camvr" else ("viewer", "snippet")

@@ -67,8 +67,9 @@ class IndexViews:
     def open(cls, address: str) -> IndexViews:
         """Opens the index at `address`, with the model and the passages that its record names.
 
-        Files in a bucket are copied; every file is checked by sha256 unless it has not changed since it was last checked.
-        Raises InputError where there is no index at `address`, or an artifact that its record names is missing or altered.
+        Files in a bucket are copied; every file is checked by sha256 unless it has not changed since it was last
+        checked. Raises InputError where there is no index at `address`, or an artifact that its record names is missing
+        or altered.
         """
         store, record = check_index(address)
         missing = [name for name in ("model", "passages") if name not in record.inputs]
@@ -156,8 +157,8 @@ class IndexViews:
     def batches(self, rows: np.ndarray | None = None, most: int = VIEWS_AT_ONCE) -> Iterator[pa.RecordBatch]:
         """Yields the views of all passages, or of the passages at `rows` (rising), in index order, one row per view.
 
-        A batch holds whole passages, and at most `most` views unless one passage has more. Memory holds one batch and one
-        row group of the corpus. Raises InputError where the corpus or the layout is not the index's.
+        A batch holds whole passages, and at most `most` views unless one passage has more. Memory holds one batch and
+        one row group of the corpus. Raises InputError where the corpus or the layout is not the index's.
         """
         rows = np.arange(self.passages) if rows is None else rows
         for group_rows, table in self.corpus.tables(rows):

@@ -30,8 +30,8 @@ TABLE_FILE = "table.md"
 def evaluate_queries(context: StepContext) -> None:
     """Step: measures `queries`, a list of shards, against the `questions` about the same gold passages.
 
-    A question's gold passage is its first positive that the corpus has, as in the analyses of a model. Questions about a
-    passage without queries are left out and counted.
+    A question's gold passage is its first positive that the corpus has, as in the analyses of a model. Questions about
+    a passage without queries are left out and counted.
 
     Writes into `query_evaluation`:
 

@@ -68,10 +68,10 @@ class IndexContent:
 def build_index(context: StepContext) -> None:
     """Step: build one inner-product index over the views of all shards, of the kind that `settings.index` names.
 
-    `inputs["embeddings"]` are the shards' embeddings, in shard order, made by the recorded input `model`. See `write_index` for
-    the files. Raises InputError when shards come from another model or were encoded otherwise than
-    `settings.encode` says, differ in width, share a passage, a block of views is damaged, or the kind does not
-    suit them.
+    `inputs["embeddings"]` are the shards' embeddings, in shard order, made by the recorded input `model`. See
+    `write_index` for the files. Raises InputError when shards come from another model or were encoded otherwise than
+    `settings.encode` says, differ in width, share a passage, a block of views is damaged, or the kind does not suit
+    them.
     """
     model = context.recorded_input("model").digest
     shards = open_embeddings(context.list_input("embeddings"), model, context.settings.encode)
@@ -89,10 +89,10 @@ def write_index(
 ) -> None:
     """Writes an index into `folder`; `build_approximate` makes the faiss index where `settings` is not exact.
 
-    Writes `views.f16` (all views in float16), `passages.parquet` (`ROWS_SCHEMA`), `index.json`, for an approximate index
-    `index.faiss`, and where passages were read with queries `queries.parquet` (one row per passage).
-    Reports the cost of the index, and measures it by searching for random views (see `measure`). Raises
-    InputError where there are no passages, or a passage occurs twice.
+    Writes `views.f16` (all views in float16), `passages.parquet` (`ROWS_SCHEMA`), `index.json`, for an approximate
+    index `index.faiss`, and where passages were read with queries `queries.parquet` (one row per passage). Reports the
+    cost of the index, and measures it by searching for random views (see `measure`). Raises InputError where there are
+    no passages, or a passage occurs twice.
     """
     begun = time.perf_counter()
     passages = content.passages

@@ -17,19 +17,19 @@ import numpy as np
 from multiview.index.columns import Columns
 from multiview.index.kernels import Rounding, kernels
 from multiview.index.products import Block, Part, blocks, highest, picked, positions, tensor
-from multiview.index.ranking import TopPassages, by_question, first_best
+from multiview.index.ranking import TopPassages, by_question, first_best, width
 
 QUESTIONS_AT_ONCE = 512
 """Number of questions that share a pass over the views. Memory and speed depend on it, results do not."""
 
 GPU_QUESTIONS_AT_ONCE = 4096
-"""The same number on a GPU, which multiplies faster than views are read."""
+"""`QUESTIONS_AT_ONCE` on a GPU: more, because it multiplies faster than views are read."""
 
 NORMS_AT_ONCE = 4096
 """Number of views whose lengths are measured at once."""
 
 PROPOSED_AT_ONCE = 1 << 18
-"""Number of proposed views, of all ranges and besides twice k per question, that are held before they are sifted."""
+"""Number of proposed views that are held before they are sifted, over all ranges, on top of 2 k per question."""
 
 CROWDED = 4
 """Number of passages per passage wanted from which on products that round less propose. Only speed depends on it."""
@@ -41,33 +41,6 @@ ViewRange = tuple[int, int | None]
 """Views [first, stop) of each passage, counted from 0; all from `first` on where `stop` is None."""
 
 ALL_VIEWS: ViewRange = (0, None)
-
-
-def top_passages(
-    views: np.ndarray,
-    offsets: np.ndarray,
-    tie_order: np.ndarray,
-    queries: np.ndarray,
-    k: int,
-    *,
-    among: np.ndarray | None = None,
-    longest: float | None = None,
-    device: str = "cpu",
-    report_done: Callable[[int], None] = lambda done: None,
-) -> TopPassages:
-    """Returns the k passages with the highest max over all their views (see `top_passages_by`)."""
-    return top_passages_by(
-        views,
-        offsets,
-        tie_order,
-        queries,
-        k,
-        [ALL_VIEWS],
-        among=among,
-        longest=longest,
-        device=device,
-        report_done=report_done,
-    )[0]
 
 
 def top_passages_by(
@@ -85,12 +58,13 @@ def top_passages_by(
 ) -> list[TopPassages]:
     """Returns the k passages with the highest max over a range of their views, for each of `ranges`, in one pass.
 
-    `views` [v, dim] float16 may be memory-mapped; `offsets` [p] int64 is the row of each passage's first view, ascending;
-    `tie_order` [p] is the position of each passage's id in string order: of passages that tie, the one with the smaller
-    id comes first. `queries` [q, dim] float32. With `among` [p] bool, only its passages are found. `longest` is the largest Euclidean norm of a view, and is computed where
-    it is not given. `device` multiplies, as torch names it; the result is the same to the bit. `report_done` is called
-    with the number of questions done. Passages without a view in a range are not found by it. Raises ValueError for a k
-    below 1 and for vectors that are not finite.
+    `views` [v, dim] float16 may be memory-mapped; `offsets` [p] int64 is the row of each passage's first view,
+    ascending; `tie_order` [p] is the position of each passage's id in string order: of passages that tie, the one with
+    the smaller id comes first. `queries` [q, dim] float32. `ranges` are `[ALL_VIEWS]` for one ranking by all views.
+    With `among` [p] bool, only its passages are found. `longest` is the largest Euclidean norm of a view, and is
+    computed where it is not given. `device` multiplies, as torch names it; the result is the same to the bit.
+    `report_done` is called with the number of questions done. Passages without a view in a range are not found by it.
+    Raises ValueError for a k below 1 and for vectors that are not finite.
 
     A product is within e of its score (see `multiview.index.kernels`). Once k passages are known, the k-th with product
     s, no view whose product is below s - 2 e can change the answer.
@@ -109,7 +83,7 @@ def top_passages_by(
     longest = longest_view(views) if longest is None else longest
     where = torch.device(device)
     at_once = QUESTIONS_AT_ONCE if device == "cpu" else GPU_QUESTIONS_AT_ONCE
-    room = min(k, max(1, len(offsets) if among is None else int(among.sum())))
+    room = width(k, len(offsets) if among is None else int(among.sum()))
     coarse = True  # until a kernel that rounds more than another one proposes too many views
     for start in range(0, len(queries), at_once):
         chunk = queries[start : start + at_once]
@@ -135,6 +109,14 @@ def longest_view(views: np.ndarray) -> float:
         for start in range(0, len(views), NORMS_AT_ONCE)
     )
     return math.sqrt(max(squares, default=0.0))
+
+
+def score_views(views: np.ndarray, query: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Returns the inner products of `views` [n, dim] with `query` [dim], all float64, in `out` where it is given.
+
+    The order of each sum is the same whatever the other views, so that equal views score equally, to the bit.
+    """
+    return np.einsum("nd,d->n", views, query, out=out)
 
 
 def _add_all(
@@ -267,10 +249,7 @@ class _Found:
         return _Best(questions[order], ranks, rows[order], passages[order], scores[order])
 
     def _scores(self, questions: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Returns the scores of views with their questions, which rise [n] float64.
-
-        The order of each sum is the same whatever the other views.
-        """
+        """Returns the scores of views with their questions, which rise [n] float64."""
         import torch
 
         scores = np.empty(len(rows))
@@ -283,7 +262,7 @@ class _Found:
                 views = torch.from_numpy(self._views.take(rows[start:stop], axis=0))
                 # By way of float32, since torch has no vector instructions from float16 to float64.
                 views = double[: len(views)].copy_(single[: len(views)].copy_(views))
-                np.einsum("nd,d->n", views.numpy(), query, out=scores[start:stop])
+                score_views(views.numpy(), query, out=scores[start:stop])
         return scores
 
     def _order(self, questions: np.ndarray, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:

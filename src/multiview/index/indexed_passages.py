@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from multiview.data.answers import Span
 from multiview.data.arrow import int64_array
 from multiview.data.passages import SCHEMA, Passage, PassageLookup, PassageRows, passages_of
 from multiview.data.queries import distinct
 from multiview.data.reading.tables import Row
+from multiview.data.tokens import Span
 from multiview.errors import InputError
 from multiview.model.layouts import Layout, Part, TokenSequence, row_numbers
 

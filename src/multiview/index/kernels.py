@@ -1,7 +1,7 @@
 """Products of views with questions, by the kernel that is fastest for them, and how far each may round.
 
-On the CPU oneDNN multiplies, at twice the speed of OpenBLAS and MKL on some processors, or NumPy for few questions. Some
-processors multiply in bfloat16 at twice the speed again.
+On the CPU oneDNN multiplies, at twice the speed of OpenBLAS and MKL on some processors, or NumPy for few questions.
+Some processors multiply in bfloat16 at twice the speed again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rankings by the first views of passages, merged from rankings by each of these views alone.
 
-A passage that is among the k best by its first n views, because of the i-th of them, is among the k best by its i-th view
-alone: a passage that is better by that view, or ties and has the smaller id, is so by its first n views, too. So no views
-are multiplied and compared again for every n.
+A passage that is among the k best by its first n views, because of the i-th of them, is among the k best by its i-th
+view alone: a passage that is better by that view, or ties and has the smaller id, is so by its first n views, too. So
+no views are multiplied and compared again for every n.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from itertools import accumulate
 
 import numpy as np
 
-from multiview.index.exact import ViewRange
+from multiview.index.exact import ViewRange, score_views
 from multiview.index.ranking import TopPassages, best_first
 from multiview.index.stored_views import StoredViews
 
 
 def searched(ranges: Sequence[ViewRange]) -> list[ViewRange]:
-    """Returns the ranges to search for: those of `ranges`, or each view alone in place of first views, where these are no
-    more.
+    """Returns the ranges to search for: those of `ranges`, or each view alone in place of first views, where these are
+    no more.
 
     >>> searched([(0, 1), (0, 2), (0, 3)])
     [(0, 1), (1, 2), (2, 3)]
@@ -71,8 +71,8 @@ class _Scored:
 
 
 def _best_of(best: _Scored, more: _Scored, tie_order: np.ndarray) -> _Scored:
-    """Merges the ranking by some views with that by a later view: each passage has its better score, and the earlier view
-    where both are equal."""
+    """Merges the ranking by some views with that by a later view: each passage has its better score, and the earlier
+    view where both are equal."""
     pairs = ((best.passages, more.passages), (best.scores, more.scores), (best.views, more.views))
     passages, scores, views = (np.concatenate(pair, axis=1) for pair in pairs)
     order = np.argsort(passages, axis=1, kind="stable")  # the earlier view comes first
@@ -107,8 +107,7 @@ def _scored(
     for question in np.flatnonzero(tied.any(axis=1)).tolist():
         columns = order[question, tied[question]]
         rows = offsets[passages[question, columns]] + views[question, columns]
-        # As in `multiview.index.exact`: the order of each sum is the same whatever the other views.
         vectors, query = stored.read_rows(rows, np.float64), queries[question].astype(np.float64)
-        scores[question, columns] = np.einsum("nd,d->n", vectors, query)
+        scores[question, columns] = score_views(vectors, query)
     parts = (np.split(column, len(alone), axis=1) for column in (passages, scores, views))
     return [_Scored(*part) for part in zip(*parts, strict=True)]

@@ -42,6 +42,15 @@ class TopPassages:
         return list(zip(*(column[question][real].tolist() for column in columns), strict=True))
 
 
+def width(k: int, passages: int) -> int:
+    """Returns the columns of a result of k hits among `passages`, of which no question has more; at least one.
+
+    >>> width(10, 3), width(10, 0)
+    (3, 1)
+    """
+    return min(k, max(1, passages))
+
+
 def tie_order(ids: pa.Array) -> np.ndarray:
     """Returns the position of each id in string order, by code point [p] int64, which breaks ties between passages."""
     sorted_rows = numbers(pc.call_function("array_sort_indices", [ids]))

@@ -22,7 +22,7 @@ from multiview.index.approximate import EXACT, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ViewRange, top_passages_by
 from multiview.index.faiss_index import FaissIndex
 from multiview.index.leading import searched, with_first_views
-from multiview.index.ranking import TopPassages, tie_order
+from multiview.index.ranking import TopPassages, tie_order, width
 from multiview.index.stored_views import REBUILD, StoredViews, score_passages
 
 INDEX_FILE = "index.faiss"
@@ -51,9 +51,9 @@ class ViewIndex:
         queries: PassageRows | None = None,
         device: str = "cpu",
     ) -> None:
-        """`ids`, `offsets` and `view_counts` [p] are each passage's id, the row of its first view, and the number of its
-        views. `stored` are the views; an approximate index has a `faiss_index` over them besides. Exact searches multiply
-        on `device`."""
+        """`ids`, `offsets` and `view_counts` [p] are each passage's id, the row of its first view, and the number of
+        its views. `stored` are the views; an approximate index has a `faiss_index` over them besides. Exact searches
+        multiply on `device`."""
         self.stored = stored
         self.ids = ids
         self.offsets = offsets
@@ -72,8 +72,11 @@ class ViewIndex:
 
     @classmethod
     def load(cls, folder: Path, device: str = "cpu") -> ViewIndex:
-        """Reads an index that a step wrote; exact searches multiply on `device`, as torch names it. Raises InputError where its files do not fit together, or where an approximate
-        index needs faiss and it is not installed."""
+        """Reads an index that a step wrote; exact searches multiply on `device`, as torch names it.
+
+        Raises InputError where its files do not fit together, or where an approximate index needs faiss and it is not
+        installed.
+        """
         for name in (HEADER_FILE, PASSAGES_FILE):
             _check_file(folder / name)
         header = json.loads((folder / HEADER_FILE).read_text())
@@ -100,8 +103,8 @@ class ViewIndex:
         header: JsonObject,
         device: str = "cpu",
     ) -> ViewIndex:
-        """Returns the index in `folder`, from its table of passages and, if it is approximate, its faiss index, which are
-        in memory already.
+        """Returns the index in `folder`, from its table of passages and, if it is approximate, its faiss index, which
+        are in memory already.
 
         Raises InputError where these parts do not fit together.
         """
@@ -152,8 +155,8 @@ class ViewIndex:
         """The k best passages of each question; of those that the index proposes, if it is not `exact`.
 
         `queries` [q, dim], with the score's scale included. With `among` [p] bool, the k best of its passages, found
-        exactly by any index: one that is not `exact` cannot propose from a part, so all stored views are read. The result
-        is at most as wide as the index has passages. Raises InputError for queries of another width.
+        exactly by any index: one that is not `exact` cannot propose from a part, so all stored views are read. The
+        result is at most as wide as the index has passages. Raises InputError for queries of another width.
         """
         if queries.ndim != 2 or queries.shape[1] != self.stored.dim:
             raise InputError(
@@ -171,7 +174,7 @@ class ViewIndex:
             self.view_counts,
             self.tie_order,
             queries,
-            self._room(k),
+            width(k, len(self)),
             self.search_parameters,
             report_done=report_done,
         )
@@ -192,7 +195,7 @@ class ViewIndex:
             self.offsets,
             self.tie_order,
             queries,
-            self._room(k),
+            width(k, len(self)),
             asked,
             among=among,
             longest=self.header[LONGEST],
@@ -202,15 +205,11 @@ class ViewIndex:
         found = dict(zip(asked, tops, strict=True))
         return with_first_views(found, ranges, self.stored, self.offsets, self.tie_order, queries)
 
-    def _room(self, k: int) -> int:
-        """The columns of a result: no question has more hits than there are passages."""
-        return min(k, max(1, len(self)))
-
     def passage_scores(self, queries: np.ndarray, passage_rows: np.ndarray) -> np.ndarray:
         """Scores of passages for questions [q, k] float32: the max over views, as in `search`.
 
-        `passage_rows` [q, k]; the score is -inf for a row of -1, and for a passage without views. Scores are summed
-        in float64, so that equal views score equally beside any other views; the views of one question are held at a time.
+        `passage_rows` [q, k]; the score is -inf for a row of -1, and for a passage without views. Scores are summed in
+        float64, so that equal views score equally beside any other views; the views of one question are held at a time.
         """
         scores = np.full(passage_rows.shape, -np.inf, np.float32)
         for question, query in enumerate(queries.astype(np.float64)):

@@ -1,4 +1,7 @@
-"""The body of every pipeline component: reads KFP artifacts, runs a step or finds its outputs, and writes addresses and records."""
+"""The body of every pipeline component, between KFP and the steps.
+
+It reads KFP's artifacts, runs the step or finds its outputs, and writes their addresses and records for KFP.
+"""
 
 from __future__ import annotations
 
@@ -58,10 +61,11 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     - `path` is the step's path in the run, by default its name. A `shard` is appended to it; the step then reads only
       that shard's file of its `sharded_inputs`.
 
-    The metadata of an input contain its `address`, and its `digest` unless any will do. The metadata of an output receive its `address` and
-    `digest`, and the step's `path`. The file of an output becomes a copy of the record, or the step's page: Kubeflow
-    shows the file of an HTML artifact. A step with figures has a further output `metrics`, whose metadata are the
-    figures: Kubeflow shows them beside the run, and beside each other where runs are compared.
+    The metadata of an input hold its `address`, and its `digest` unless any content will do. The metadata of an output
+    receive its `address`, its `digest` and the step's `path`. The file of an output becomes a copy of its record, or
+    the step's page, because Kubeflow shows the file of an HTML artifact. A step with figures has one more output,
+    `metrics`, whose metadata are the figures: Kubeflow shows them beside the run, and side by side where runs are
+    compared.
 
     Returns the address of the first output. Raises TypeError for artifacts other than the declared ones, and every
     exception of the step. An InputError ends the process with its line: the step's own, or one for an input without an

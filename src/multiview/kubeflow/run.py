@@ -61,8 +61,8 @@ def open_run(
       run than the described one.
 
     Returns the JSON of the `runs.Context` that all other steps receive. An existing run is continued. Raises InputError
-    for a store that cannot be written, for settings that the compiled pipeline cannot run with, and where a step trains on
-    several nodes and the cluster has no Kubeflow Trainer that can.
+    for a store that cannot be written, for settings that the compiled pipeline cannot run with, and where a step trains
+    on several nodes and the cluster has no Kubeflow Trainer that can.
     """
     opened = open_store(store)
     opened.check_writable()

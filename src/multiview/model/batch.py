@@ -234,9 +234,10 @@ def add_snippet_means(embedded: Tensor, viewers: Tensor, snippets: Tensor) -> Te
 
         x(VIE_i) = e(VIE_i) + 1/|s_i| Σ_{t in s_i} e(t)
 
-    e are the word embeddings `embedded` [S, L, D], and e(VIE_i) is zero before training. The embeddings of all other tokens,
-    and of the viewer token of an empty snippet, stay as they are. Positions are added later, by the base model. `viewers`
-    [S, V] and `snippets` [S, V, L] are those of `Batch`. Gradients reach e(VIE_i) and the word embeddings of the snippet.
+    e are the word embeddings `embedded` [S, L, D], and e(VIE_i) is zero before training. The embeddings of all other
+    tokens, and of the viewer token of an empty snippet, stay as they are. Positions are added later, by the base model.
+    `viewers` [S, V] and `snippets` [S, V, L] are those of `Batch`. Gradients reach e(VIE_i) and the word embeddings of
+    the snippet.
     """
     means = pool(embedded, snippets).to(embedded.dtype)
     return embedded.scatter_add(1, viewers[..., None].expand_as(means), means)

@@ -167,8 +167,9 @@ class BiEncoder(nn.Module):
     ) -> "BiEncoder":
         """Loads a model that `save` wrote, in evaluation mode.
 
-        With `questions_only` a separate passage encoder is not loaded; with `plain` a BERT is loaded without transformers
-        (`multiview.model.plain`), seconds sooner, for inference only. Raises InputError if `folder` holds no model.
+        With `questions_only` a separate passage encoder is not loaded; with `plain` a BERT is loaded without
+        transformers (`multiview.model.plain`), seconds sooner, for inference only. Raises InputError if `folder` holds
+        no model.
         """
         settings = load_settings(folder)
         parts = [PASSAGE] if settings.tied else [QUESTION] if questions_only else [PASSAGE, QUESTION]
@@ -251,8 +252,8 @@ def add_viewers(
 ) -> None:
     """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`.
 
-    The embeddings are drawn here, because transformers' mean initialisation on resizing makes them almost equal. They are
-    zero where the tokens start from their snippets (`add_snippet_means`).
+    The embeddings are drawn here, because transformers' mean initialisation on resizing makes them almost equal. They
+    are zero where the tokens start from their snippets (`add_snippet_means`).
     """
     new = [token for token in tokens if token not in tokenizer.get_vocab()]
     tokenizer.add_tokens(new, special_tokens=True)

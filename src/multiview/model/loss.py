@@ -58,9 +58,9 @@ def contrastive_loss(
     - `excluded` bool [B, P]: passages that are positives of the same question, and therefore no negatives.
     - `answer_views` bool [B, V]: the views of the positive with the answer in their snippet.
 
-    The score of a negative is the max over all of its views, padding included. With `positive_mode` "answer" and "both",
-    the answer's view is the first or the best of the answer views. With "each" every answer view is a separate positive.
-    In these modes, a question without an answer view has the max over the real views as its only s+.
+    The score of a negative is the max over all of its views, padding included. With `positive_mode` "answer" and
+    "both", the answer's view is the first or the best of the answer views. With "each" every answer view is a separate
+    positive. In these modes, a question without an answer view has the max over the real views as its only s+.
 
     All values are computed in float32, and no ratio of exponentials is ever formed.
     """
@@ -114,9 +114,9 @@ def distillation_loss(
 
         KL( p ‖ s ) = Σ_d p(d) · log( p(d) / s(d) ),   p = softmax( t(q,·)/τ_t ),   s = softmax( f(q,·)/τ )
 
-    The list are the passages d with a finite logit t in `teacher` [B, P], of which the positive and the question's own hard
-    negatives have one; f is the max over views of `scores` [B, P, V] where `view_mask` [P, V] has one. A list of fewer than
-    two passages adds 0. τ_t is `teacher_temperature`, τ the `temperature` of the contrastive loss.
+    The list are the passages d with a finite logit t in `teacher` [B, P], of which the positive and the question's own
+    hard negatives have one; f is the max over views of `scores` [B, P, V] where `view_mask` [P, V] has one. A list of
+    fewer than two passages adds 0. τ_t is `teacher_temperature`, τ the `temperature` of the contrastive loss.
 
     All values are computed in float32.
     """

@@ -1,7 +1,7 @@
 """Linear layers by oneDNN in inference, with weights in its own order.
 
-torch multiplies float32 by MKL, at half of oneDNN's speed on some processors, and bfloat16 by oneDNN with weights that it
-orders anew each time.
+torch multiplies float32 by MKL, at half of oneDNN's speed on some processors, and bfloat16 by oneDNN with weights that
+it orders anew each time.
 """
 
 from __future__ import annotations

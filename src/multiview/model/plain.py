@@ -1,7 +1,7 @@
 """BERT and its tokenizer without transformers, whose model classes take longer to import than a question to answer.
 
-For padded batches the same operations in the same order as transformers' BERT, so the same vectors to the bit; for packed
-ones oneDNN's kernels where this machine has them. Other bases need transformers.
+For padded batches the same operations in the same order as transformers' BERT, so the same vectors to the bit; for
+packed ones oneDNN's kernels where this machine has them. Other bases need transformers.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class PlainBert(nn.Module):
     ) -> Output:
         """Returns the last hidden states of `input_ids` [S, L] where `attention_mask` [S, L] is 1.
 
-        `inputs_embeds` [S, L, D] may take the place of the word embeddings of `input_ids`. With `lengths` the tokens are one
-        row of packed sequences (`multiview.model.packed`).
+        `inputs_embeds` [S, L, D] may take the place of the word embeddings of `input_ids`. With `lengths` the tokens
+        are one row of packed sequences (`multiview.model.packed`).
         """
         of = self.embeddings
         words = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds

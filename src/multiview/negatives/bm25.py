@@ -24,7 +24,7 @@ from multiview.data.answers import matching_mode
 from multiview.data.passages import Passage, read_passages, read_texts
 from multiview.data.questions import Question, read_questions
 from multiview.errors import counted
-from multiview.index.ranking import TopPassages, best_first, tie_order
+from multiview.index.ranking import TopPassages, best_first, tie_order, width
 from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
 from multiview.negatives.given import given_table
 from multiview.negatives.pool import BM25, negatives_table, write_negatives
@@ -46,7 +46,8 @@ class Bm25Index:
         """Reads `passages` once.
 
         Words are stemmed where Snowball has a stemmer for `language`, and stop words are dropped where bm25s has a list
-        for it. In other languages every word counts unchanged. Chinese, Japanese and Korean are cut into pairs of letters.
+        for it. In other languages every word counts unchanged. Chinese, Japanese and Korean are cut into pairs of
+        letters.
         """
         self._tokenizer = tokenizer(language)
         ids: list[str] = []
@@ -80,9 +81,10 @@ class Bm25Index:
         """Returns the k best passages per question, with `among` [p] bool of its passages; ties go to the smaller id.
 
         Only passages that share a word with the question are hits. Where there are fewer than k, the rest is padding.
-        The result is at most as wide as there are passages. (The selection of bm25s fills up with zeros and breaks ties by chance.)
+        The result is at most as wide as there are passages. (The selection of bm25s fills up with zeros and breaks ties
+        by chance.)
         """
-        k = min(k, max(1, len(self.ids)))
+        k = width(k, len(self.ids))
         top = TopPassages.empty(len(questions), k)
         streamed = self._tokenizer.streaming_tokenize(list(questions), update_vocab=False, allow_empty=False)
 

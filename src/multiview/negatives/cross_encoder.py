@@ -106,8 +106,8 @@ def logits(
     """Returns the logit [q, k] float64 that `mining.cross_encoder` gives each wanted hit; 0 elsewhere.
 
     `passage_rows` [q, k] and `ids` are as in `hits_by_passage`. The passages are read once, and only the texts that
-    fill a batch of each length are in memory. Reads settings.mining and .encode. Raises InputError for a model that is no
-    cross-encoder, or whose logits are not finite.
+    fill a batch of each length are in memory. Reads settings.mining and .encode. Raises InputError for a model that is
+    no cross-encoder, or whose logits are not finite.
     """
     result, total = np.zeros(passage_rows.shape), int(wanted.sum())
     if not total:

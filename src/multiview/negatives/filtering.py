@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multiview.data.answers import TEXTS_AT_ONCE, Mode, QuestionAnswers, TokenizedText
+from multiview.data.answers import TEXTS_AT_ONCE, QuestionAnswers
 from multiview.data.questions import Question
+from multiview.data.tokens import Mode, TokenizedText
 from multiview.errors import InputError
 
 Content = TypeVar("Content")
@@ -97,8 +98,8 @@ def above_margin(
     """Returns whether each hit scores too close to its question's positive to be a negative [q, k] bool.
 
     `scores` [q, k] are the scores of the hits, `positive_scores` [q] = s+. A hit must score at most s+ - margin and at
-    most s+ - relative_margin * |s+|. The formula has |s+| because a share of a negative s+ would be above s+. A question
-    without a positive in the index (s+ = -inf) has no margin, so none of its hits is above.
+    most s+ - relative_margin * |s+|. The formula has |s+| because a share of a negative s+ would be above s+. A
+    question without a positive in the index (s+ = -inf) has no margin, so none of its hits is above.
     """
     positive = positive_scores.astype(np.float64)
     known = np.isfinite(positive)

@@ -38,8 +38,8 @@ def teacher_fingerprint(settings: Config) -> JsonObject:
 def teach(context: StepContext) -> None:
     """Step: scores each training question's positives and hard negatives with `mining.cross_encoder`.
 
-    Inputs `passages`, `questions` and `hard_negatives`. Output `negatives`: the same negatives, and the logits of every passage
-    that the corpus holds. Positives that mining found are scored too. Reads settings.mining and .encode.
+    Inputs `passages`, `questions` and `hard_negatives`. Output `negatives`: the same negatives, and the logits of every
+    passage that the corpus holds. Positives that mining found are scored too. Reads settings.mining and .encode.
     """
     from multiview.negatives.cross_encoder import logits
 

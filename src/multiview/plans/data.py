@@ -1,5 +1,5 @@
-"""The steps that all systems of a plan share: the split, questions made from the corpus, the negatives of round one, and
-generated queries."""
+"""The steps that all systems of a plan share: the split, questions made from the corpus, the negatives of round one,
+and generated queries."""
 
 from __future__ import annotations
 

@@ -101,8 +101,8 @@ class Compiled(BaseModel, frozen=True):
         }
 
     def request(self, changes: Mapping[str, object]) -> Request:
-        """Returns the compiled request with changed settings. Raises InputError for settings that are invalid, that need
-        another compiled pipeline, or that no step reads."""
+        """Returns the compiled request with changed settings. Raises InputError for settings that are invalid, that
+        need another compiled pipeline, or that no step reads."""
         config = merge(self.config, *(nested(name, value) for name, value in changes.items()))
         request = Request.make(self.pipeline, config, self.preset)
         if changes:

@@ -77,7 +77,10 @@ class Plan:
         shards: tuple[str, ...] = (),
         **inputs: Source | list[Source],
     ) -> Node:
-        """Appends a step. Its inputs must be the declared ones, from steps before it; else raises ValueError."""
+        """Appends a step and returns its node.
+
+        Raises ValueError for inputs other than the declared ones, or of a step that does not come before it.
+        """
         kind = STEPS[step]
         if set(inputs) != set(kind.inputs):
             raise ValueError(f"{path}: {step} has inputs {kind.inputs}, not {tuple(inputs)}")
@@ -135,8 +138,8 @@ class Plan:
         return [other for other in self.nodes if other in reached and other != path]
 
     def differs_at(self, other: Plan) -> StepPath | None:
-        """Returns the first step whose shards or inputs differ in `other`, or that only one of the two plans has; None for
-        plans of the same shape, whatever their settings."""
+        """Returns the first step whose shards or inputs differ in `other`, or that only one of the two plans has; None
+        for plans of the same shape, whatever their settings."""
         for path, node in self.nodes.items():
             counterpart = other.nodes.get(path)
             if counterpart is None or (counterpart.step, counterpart.shards, counterpart.inputs) != (

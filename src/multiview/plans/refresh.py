@@ -17,7 +17,8 @@ from multiview.steps.path import StepPath
 DEFAULTS: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
 """Default settings of a refresh, under the given ones.
 
-Champion and challenger are evaluated for the gate alone, and the gate decides about a corpus that lost gold passages (`gate.max_lost_questions`).
+Champion and challenger are evaluated for the gate alone. The gate decides about a corpus that lost gold passages, by
+`gate.max_lost_questions`.
 """
 
 CHAMPION, CHALLENGER = "champion", "challenger"

@@ -19,9 +19,9 @@ Artifacts = dict[str, tuple[Store, Record]]
 def champion_now(context: StepContext) -> None:
     """Step: forward index and passages of the champion that `promotion` names, and of the champion before it.
 
-    So the champion of a refused refresh is forwarded too, and the steps behind find what they made of it earlier. Forwards an
-    empty index and corpus in place of a champion that there is not, and in place of the one before where no delta is
-    exported. Raises InputError where an artifact of a champion is gone.
+    So the champion of a refused refresh is forwarded too, and the steps behind find what they made of it earlier.
+    Forwards an empty index and corpus in place of a champion that there is not, and in place of the one before where no
+    delta is exported. Raises InputError where an artifact of a champion is gone.
     """
     outcome = json.loads((context.input(names.PROMOTION).path / PROMOTION_FILE).read_text())
     now = outcome["champion"] and Champion.model_validate(outcome["champion"])

@@ -37,12 +37,12 @@ def find_changes(context: StepContext) -> None:
 
     A passage is kept if the index has its id with the same content, of the same model, encoded with the same settings
     and built by the same version of its step; its embeddings, too. Its sentences must have been split for the same
-    language, and its queries made by the same `generator` (where that is an input) with the same settings of generation.
-    With `settings.refresh.full` none is kept.
+    language, and its queries made by the same `generator` (where that is an input) with the same settings of
+    generation. With `settings.refresh.full` none is kept.
 
-    Writes the other passages into `corpus.shards` files `shard-00.parquet` …, in corpus order, in shards of equal
-    size as nearly as possible, in the schema of passages. Where all passages must be encoded and the corpus has as
-    many files, its files are copied unchanged, so that existing embeddings of them are found. `changes.parquet` has one row
+    Writes the other passages into `corpus.shards` files `shard-00.parquet` …, in corpus order, in shards of equal size
+    as nearly as possible, in the schema of passages. Where all passages must be encoded and the corpus has as many
+    files, its files are copied unchanged, so that existing embeddings of them are found. `changes.parquet` has one row
     per passage of the new corpus, in order: `old`, its row in the index, or -1 where it must be encoded.
 
     Memory holds the ids and hashes of both corpora, and one row group of texts. Raises InputError for an index that

@@ -81,10 +81,10 @@ def decide(
 ) -> Verdict:
     """Returns the verdict on a challenger by a policy, compared with the champion where there is one.
 
-    Both answered the same questions `qids` [q], without those that are `lost`. A metric's drop is the mean over the
-    questions of the champion's value minus the challenger's. The upper end of the interval of that mean (percentile bootstrap over questions,
-    95 %) must not exceed the allowed drop; with one question, which has no interval, the drop itself must not. A
-    metric that the policy names and that was not measured is a refusal.
+    Both answered the same questions `qids` [q], from which the `lost` ones are left out. A metric's drop is the
+    champion's value minus the challenger's, averaged over the questions. The upper end of the 95 % interval of this
+    mean (percentile bootstrap over questions) must not exceed the allowed drop. A single question has no interval; then
+    the drop itself must not exceed it. A metric that the policy names and nobody measured is a refusal.
     """
     if champion is not None and champion.digests == challenger.digests:
         return Verdict("keep", "the index is the champion's own: nothing has changed")

@@ -30,7 +30,7 @@ from multiview.index.view_index import (
 from multiview.refresh.merged_views import CheckedViews, MergedViews
 
 ADDED_FILE = "added.parquet"
-"""File beside an index that was refreshed since its training: one row per passage, with `added` true if it came later."""
+"""File beside a refreshed index, with one row per passage: `added` is true if the passage came after the training."""
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,8 @@ def passage(found: IndexedPassage) -> dict[str, object]:
 
 
 def finite(value: object) -> object:
-    """Returns the value, None for NaN in it or in its lists and structs: JSON has none, and pandas writes it for a number that
-    is missing."""
+    """Returns the value, None for NaN in it or in its lists and structs: JSON has none, and pandas writes it for a
+    number that is missing."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list | tuple):

@@ -1,7 +1,8 @@
 """Joining the questions of concurrent requests: those that arrive while the model is busy are searched together.
 
-Each question is encoded alone (`Retriever.search`), and a batch holds only requests with the same `k`, `explain` and `where` to
-one retriever, so an answer is the same to the bit whatever it shared a batch with. The pass over the views is shared.
+Each question is encoded alone (`Retriever.search`), and a batch holds only requests with the same `k`, `explain` and
+`where` to one retriever, so an answer is the same to the bit whatever it shared a batch with. The pass over the views
+is shared.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Batcher:
     def __init__(
         self, questions: int, waiting: int, report_batch: Callable[[int], object] = lambda size: None
     ) -> None:
-        """A batch has up to `questions` questions, or one request; up to `waiting` requests wait. `report_batch` is called
-        with the number of questions of each batch."""
+        """A batch has up to `questions` questions, or one request; up to `waiting` requests wait. `report_batch` is
+        called with the number of questions of each batch."""
         self._questions, self._most_waiting, self._report_batch = questions, waiting, report_batch
         self._requests: deque[_Waiting] = deque()
         self._reading = 0

@@ -1,7 +1,7 @@
 """Following the champion: the next one is loaded and verified beside the old one, which answers until then.
 
-Whoever asks takes the generation that answers at that moment and keeps it to the end of the request. A generation that was
-replaced is dropped, with its memory and its local copies, when the last request that took it has ended.
+Whoever asks takes the generation that answers at that moment and keeps it to the end of the request. A generation that
+was replaced is dropped, with its memory and its local copies, when the last request that took it has ended.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ class Follower:
     def check(self) -> bool:
         """Lets the store's champion answer if another one does; returns whether it was replaced.
 
-        A champion that cannot be loaded is logged and described by `problem`; the old one goes on. It is tried again after
-        `RETRY_SECONDS`, another one at once. One thread checks at a time; others return at once.
+        A champion that cannot be loaded is logged and described by `problem`; the old one goes on. It is tried again
+        after `RETRY_SECONDS`, another one at once. One thread checks at a time; others return at once.
         """
         if not self._checking.acquire(blocking=False):
             return False
@@ -227,8 +227,8 @@ def _line(error: Exception) -> str:
 class FollowingRetriever:
     """Answers from the store's champion, whichever it is when a question is asked: `load("champion", follow=True)`.
 
-    Which champion that is is looked up at most every few seconds, in a thread, when a question is asked; the next champion
-    is loaded in that thread, and the old one answers until then.
+    Which champion that is is looked up at most every few seconds, in a thread, when a question is asked; the next
+    champion is loaded in that thread, and the old one answers until then.
     """
 
     def __init__(self, follower: Follower, every: float = POLL_SECONDS) -> None:

@@ -94,8 +94,8 @@ def write_candidates(folder: Path, found: Sequence[Candidate], rank: int) -> tup
 def question_drift(logged: Iterable[LoggedQuestion]) -> list[QuestionDrift]:
     """Returns the drift of the questions of each index, in the order of their first questions.
 
-    Top scores are compared within an index only, because another model has another scale. Questions with a condition are
-    left out.
+    Top scores are compared within an index only, because another model has another scale. Questions with a condition
+    are left out.
     """
     tops: dict[str, list[float | None]] = defaultdict(list)
     texts: dict[str, set[str]] = defaultdict(set)

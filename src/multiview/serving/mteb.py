@@ -42,9 +42,9 @@ Rows = Iterable[Mapping[str, Any]]
 class MtebModel:
     """A model as MTEB runs it, by the methods of `mteb.models.SearchProtocol`.
 
-    The corpus is encoded in views, and a passage's score is the max over its views, searched exactly. MTEB's `batch_size`
-    and `precision` mean nothing here: `encode` has our settings. Questions are read with their instruction, where a task
-    has some.
+    The corpus is encoded in views, and a passage's score is the max over its views, searched exactly. MTEB's
+    `batch_size` and `precision` mean nothing here: `encode` has our settings. Questions are read with their
+    instruction, where a task has some.
 
     >>> model = MtebModel(address)  # then: mteb.evaluate(model, mteb.get_tasks(tasks=["SciFact"]))
     >>> model.index([{"id": "d1", "text": "The lighthouse burned oil."}, {"id": "d2", "text": "Bread is baked."}])
@@ -62,8 +62,8 @@ class MtebModel:
         language: str = "english",
         encode: JsonObject | None = None,
     ) -> None:
-        """Loads `model`: the address of a model, or of an index with its model and its settings of `encode`, the latter also
-        as `models:/NAME@ALIAS`; or a folder with the files of a model.
+        """Loads `model`: the address of a model, or of an index with its model and its settings of `encode`, the latter
+        also as `models:/NAME@ALIAS`; or a folder with the files of a model.
 
         `name` is what MTEB's results are filed under, beside the model's digest as their revision; by default
         `multiview/ARCHITECTURE`. `language` is that of NLTK's sentence splitter, and `encode` has settings of that

@@ -40,8 +40,8 @@ class WordIndexes:
     def hits(
         self, retriever: Retriever, question: str, k: int, where: str | None = None
     ) -> list[tuple[int, float]]:
-        """Returns rows and scores of the k best passages that share a word with the question; with `where`, of those that
-        satisfy it."""
+        """Returns rows and scores of the k best passages that share a word with the question; with `where`, of those
+        that satisfy it."""
         with self._lock:
             index = self._indexes[retriever]
         among = None if where is None else retriever.among(where)
@@ -54,8 +54,8 @@ def ranked_passages(
 ) -> list[dict[str, Any]]:
     """Returns the passages that BM25 (row, score) or the views (hits) found, in the order of the fused ranking.
 
-    Each is `{"id", "title", "bm25", "dense", "fused"}`, where a method has `{"rank", "score"}`, or None for a passage that
-    it did not find.
+    Each is `{"id", "title", "bm25", "dense", "fused"}`, where a method has `{"rank", "score"}`, or None for a passage
+    that it did not find.
     """
     titles = retriever.titles([row for row, _ in bm25])
     title_of = {retriever.index.passage_id(row): title for row, title in titles.items()}

@@ -19,9 +19,9 @@ from multiview.artifacts.staging import Check, stage
 from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import Corpus, Encode
-from multiview.data.answers import Span
 from multiview.data.passages import COLUMNS, Passage, PassageRows, passages_of, shard_files
 from multiview.data.reading.tables import Row
+from multiview.data.tokens import Span
 from multiview.errors import InputError, counted
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, IndexedView, TextsInOrder
 from multiview.serving.where import Where, satisfying
@@ -283,8 +283,8 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     The index's record names the model, the settings of the encoder and the passages. Model and passages are looked up
     in the index's store first, so that a store may be moved; no other artifact behind the index is needed. Files in a
     bucket are copied and checked. Files in a local store are checked by size, by sha256 if they were written to since
-    they were last found whole, and with `verify` by sha256 in any case; faiss's file unless it was found whole and has not
-    changed since. `device` is cpu, cuda or auto.
+    they were last found whole, and with `verify` by sha256 in any case; faiss's file unless it was found whole and has
+    not changed since. `device` is cpu, cuda or auto.
 
     Raises InputError, with one line that names the way out, if there is no index at `address`, or if an artifact that
     its record names is missing, truncated or altered.

@@ -162,8 +162,8 @@ _EVENTS: dict[str, type[Event]] = {"metric": MetricEvent, "warning": WarningEven
 
 
 def read_events(store: Store, attempt: str) -> Iterator[Event]:
-    """Yields the events of an attempt so far; a line cut short by a kill is left out. Raises InputError for a line that is no
-    event."""
+    """Yields the events of an attempt so far; a line cut short by a kill is left out. Raises InputError for a line that
+    is no event."""
     for number, line in enumerate((store.read(events_path(attempt)) or b"").splitlines(), 1):
         try:
             fields = json.loads(line)

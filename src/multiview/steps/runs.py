@@ -148,8 +148,8 @@ def write_settings(store: Store, run: str, settings: Mapping[str, str]) -> None:
 
 
 def read_settings(store: Store, run: str, path: str) -> str:
-    """Returns the canonical JSON of a step's settings. Raises InputError for a step that the run does not have, and for a
-    damaged file."""
+    """Returns the canonical JSON of a step's settings. Raises InputError for a step that the run does not have, and for
+    a damaged file."""
     file = f"{names.RUNS}/{run}/{names.STEP_SETTINGS_FILE}"
     data = store.read(file)
     try:

@@ -1,7 +1,7 @@
 """Tags of MLflow's experiment: its description, and a view of its systems with charts that open by themselves.
 
-MLflow's button *Share* stores a view of an experiment as a tag, which an address with the view's name opens. Here the tag
-is written without the button. A server that knows no such view shows the experiment without it.
+MLflow's button *Share* stores a view of an experiment as a tag, which an address with the view's name opens. Here the
+tag is written without the button. A server that knows no such view shows the experiment without it.
 """
 
 from __future__ import annotations

@@ -34,9 +34,9 @@ system's alone."""
 def headlines_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
     """Returns the metrics of a step for its pipeline's MLflow run, by round; none before the step has ended, but for `CURVES`.
 
-    An evaluation and a training give their figures. A comparison gives its costs, or all of its metrics where it compares
-    evaluations of other runs. Names end with the system's name where the run has several systems, those of `CURVES`
-    with the round too where there are several. `metrics` are MLflow's, in order.
+    An evaluation and a training give their figures. A comparison gives its costs, or all of its metrics where it
+    compares evaluations of other runs. Names end with the system's name where the run has several systems, those of
+    `CURVES` with the round too where there are several. `metrics` are MLflow's, in order.
     """
     steps = [StepPath.parse(step) for step in run.steps]
     if state.step == "compare" and state.finished:
@@ -101,7 +101,7 @@ def _renamed(metric: Metric, name: str, step: int) -> Metric:
 
 
 def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
-    """Returns the round of a step that its system does in several rounds: 2 for `camvr/round-2/train` where `steps` has a
-    `camvr/round-1/train`. Else 0, for which MLflow draws a bar instead of a chart with one point."""
+    """Returns the round of a step that its system does in several rounds: 2 for `camvr/round-2/train` where `steps` has
+    a `camvr/round-1/train`. Else 0, for which MLflow draws a bar instead of a chart with one point."""
     rounds = sum(path.same_in_other_round(step) for step in steps)
     return path.round or 0 if rounds > 1 else 0

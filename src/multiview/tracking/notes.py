@@ -43,8 +43,8 @@ def of_run(
 
 
 def of_system(store: Store, run: Run, system: str, states: Iterable[StepState], corpus: str | None) -> str:
-    """Returns the description of a system: its subject, its figures, and the commands that continue from it; `states` are
-    those of its steps."""
+    """Returns the description of a system: its subject, its figures, and the commands that continue from it; `states`
+    are those of its steps."""
     states = list(states)
     subject = f"{system} of run {run.id}{f' over {corpus}' if corpus else ''}"
     sections = [subject, _generated(states), _failures(states), _table(store, states), _next(run, states)]

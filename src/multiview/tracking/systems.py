@@ -63,8 +63,8 @@ class Systems:
         return self._opened(parent, system) if system else parent
 
     def report(self, parent: str, states: Iterable[StepState], failed: bool = False) -> None:
-        """Logs settings, figures and status of each system that has one of these steps; of all systems where a comparison
-        is among them, which knows their costs. `failed` says that the whole run has ended as failed."""
+        """Logs settings, figures and status of each system that has one of these steps; of all systems where a
+        comparison is among them, which knows their costs. `failed` says that the whole run has ended as failed."""
         states = list(states)
         compared = any(state.step == "compare" for state in states)
         mine = {StepPath.parse(state.path).system for state in states}
@@ -106,8 +106,8 @@ class Systems:
         return {path for path in self.run.steps if StepPath.parse(path).system == system}
 
     def _report_figures(self, opened: MlflowRun, system: str) -> None:
-        """Logs the figures of steps that have ended since. The tag that names the steps comes last: figures that an earlier
-        call logged without it are logged again as exact duplicates, which MLflow drops."""
+        """Logs the figures of steps that have ended since. The tag that names the steps comes last: figures that an
+        earlier call logged without it are logged again as exact duplicates, which MLflow drops."""
         logged = set(opened.data.tags.get(names.TAG_FIGURES, "").split())
         found: dict[str, list[Metric]] = {}
         for state in (*self.states[system], *self.shared):
@@ -145,8 +145,8 @@ class Systems:
 
 
 def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObject:
-    """Returns all settings of a system, by section: of a trained one those that it was asked for, of another, such as `bm25`,
-    those that its steps have read so far."""
+    """Returns all settings of a system, by section: of a trained one those that it was asked for, of another, such as
+    `bm25`, those that its steps have read so far."""
     if (config := _resolved(run, system)) is None:
         return merge(*(state.config for state in states))
     reads_queries = architecture(config.model.architecture).reads_queries

@@ -72,8 +72,8 @@ def system_tags(run: Run, system: str, parent: str) -> Tags:
 
 
 def child_tags(run: Run, state: StepState, parent: str) -> Tags:
-    """Returns the tags of a child, the MLflow run of a step's attempt, that identify it; `parent` is the id of the MLflow run
-    of its system, or of the whole run for a step that all systems share."""
+    """Returns the tags of a child, the MLflow run of a step's attempt, that identify it; `parent` is the id of the
+    MLflow run of its system, or of the whole run for a step that all systems share."""
     system = StepPath.parse(state.path).system
     return {
         PARENT_RUN: parent,

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from multiview.config import Train
-from multiview.data.answers import Mode, answer_views
+from multiview.data.answers import answer_views
 from multiview.data.passages import Passage
+from multiview.data.tokens import Mode
 from multiview.model.batch import Groups, make_groups, make_packs
 from multiview.model.layouts import Layout, TokenSequence, View
 from multiview.training.stream import Example
@@ -48,12 +49,12 @@ class TrainingBatch(TypedDict):
     answer_views: Tensor
     """bool [B, V]: the positive's views that hold the answer; all false where `train.positive` is max."""
     teacher: NotRequired[Tensor]
-    """float32 [B, P], present with distillation: a cross-encoder's logits of each question's own list, its positive and its
-    own hard negatives; -inf elsewhere."""
+    """float32 [B, P], present with distillation: a cross-encoder's logits of each question's own list, its positive and
+    its own hard negatives; -inf elsewhere."""
     order: NotRequired[Tensor]
     """int64 [P], present in one process's share of a batch: the position of each passage of the whole batch when the
-    passages of all shares are concatenated. `positive`, `excluded` and `teacher` then describe the whole batch, and all other
-    entries describe the share."""
+    passages of all shares are concatenated. `positive`, `excluded` and `teacher` then describe the whole batch, and all
+    other entries describe the share."""
 
 
 class Collator:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staged import Staged
 from multiview.config import Train
-from multiview.data.answers import Mode, matching_mode
+from multiview.data.answers import matching_mode
 from multiview.data.passages import Passage, PassageLookup, ids_in, read_tables
 from multiview.data.questions import Question, read_questions
+from multiview.data.tokens import Mode
 from multiview.errors import InputError, counted
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder, load_settings

@@ -9,11 +9,11 @@ from typing import Literal
 
 import pyarrow as pa
 
-from multiview.data.answers import Span
 from multiview.data.cjk import word_spans
 from multiview.data.reading.files import base_name, open_stream
 from multiview.data.reading.tables import Row
 from multiview.data.sentences import iterate_sentence_ends
+from multiview.data.tokens import Span
 from multiview.errors import InputError
 
 Cut = Literal["words", "sentences"]

@@ -20,7 +20,7 @@ import pyarrow as pa
 from fsspec.core import url_to_fs
 
 from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
-from multiview.artifacts.servers import time_outs
+from multiview.artifacts.servers import of_the_web, time_outs
 from multiview.errors import InputError
 
 if sys.version_info >= (3, 14):
@@ -132,12 +132,6 @@ def _as_input_error(file: str) -> Iterator[None]:
         raise InputError(
             f"{file}: cannot be read ({' '.join(str(error).split())}); try again later"
         ) from None
-
-
-def of_the_web(error: Exception) -> bool:
-    """Whether an error is of a library that asks servers: they refuse, break off, or answer no HTTP. Compares names, to
-    import no library."""
-    return type(error).__module__.partition(".")[0] in ("aiohttp", "botocore")
 
 
 def lines(file: str) -> Iterator[tuple[int, str]]:

@@ -37,9 +37,9 @@ NEXT = re.compile(r"\s*(?:,\s*(?=\{)|(?P<end>\]))")
 def json_items(file: str, key: str = "") -> Iterator[Any]:
     """Yields the items of the list that a file of JSON is, or that its object has under `key`.
 
-    Python's parser takes a third of the time of ijson, but wants each object whole. It reads a list of objects as these
-    formats have it; where it finds anything else, ijson reads on, as a stream, and refuses what is faulty. Raises
-    InputError for an object that has a key twice, of which either would keep the last value.
+    Python's parser takes half of the time of ijson over SQuAD's JSON, but wants each object whole. It reads a list of
+    objects as these formats have it; where it finds anything else, ijson reads on, as a stream, and refuses what is
+    faulty. Raises InputError for an object that has a key twice, of which either would keep the last value.
     """
     count = 0
     try:

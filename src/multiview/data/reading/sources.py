@@ -14,9 +14,9 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from multiview.artifacts.credentials import credentials_explained
-from multiview.artifacts.servers import check_reachable, time_outs
+from multiview.artifacts.servers import check_reachable, of_the_web, time_outs
 from multiview.data.reading import beir
-from multiview.data.reading.files import base_name, is_web, of_the_web, plain_name
+from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix
 from multiview.data.reading.judged import CORPORA, Use, collection_files, names_beside, split_of
 from multiview.errors import InputError

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names
-from multiview.data.answers import TokenizedText
+from multiview.data.tokens import TokenizedText
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank

@@ -31,9 +31,9 @@ def first_views(subject: Subject) -> Findings:
 
     Table `first_views`: views (k) and the metrics. Metrics `mrr_at_10/first_3_views`. Where passages were read with
     generated queries, each distinct query has a view, and the table also has the best ROUGE-L of the first k views'
-    queries (Dual Cross Encoder 5.1, Figure 2), as metrics `rouge_l/first_3_views`. The Pearson correlation of ROUGE-L and
-    MRR@10 over k is a metric (Figure 3), and table `query_diversity` has both by the self-BLEU-4 of the queries as drawn
-    (section 5.2, Figure 4).
+    queries (Dual Cross Encoder 5.1, Figure 2), as metrics `rouge_l/first_3_views`. The Pearson correlation of ROUGE-L
+    and MRR@10 over k is a metric (Figure 3), and table `query_diversity` has both by the self-BLEU-4 of the queries as
+    drawn (section 5.2, Figure 4).
     """
     summary = subject.check_views()
     ranges = leading_views(summary.most)

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names
-from multiview.data.answers import Mode, find_answers
+from multiview.data.answers import find_answers
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
+from multiview.data.tokens import Mode
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
@@ -29,7 +30,8 @@ def groups(subject: Subject) -> Findings:
     Groups: the number of sentences (`sentences_4_6`), and the third of the text that contains the middle of the answer
     (`answer_third_2`, or `answer_third_nowhere`). Where views represent parts of the text also the first view that
     contains the whole answer (`answer_snippet_3`, or `answer_snippet_none`), and the title: `title_alone` in a separate
-    view, `title_merged` with text in one view, or `title_absent`. Table `groups`: grouping, group, questions, accuracies.
+    view, `title_merged` with text in one view, or `title_absent`. Table `groups`: grouping, group, questions,
+    accuracies.
     """
     members: dict[tuple[str, str], list[int]] = {}
     rows = np.flatnonzero(subject.answered & (subject.gold >= 0))

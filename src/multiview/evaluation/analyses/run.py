@@ -61,8 +61,8 @@ def reported(metrics: Mapping[str, float], cuts: Sequence[int]) -> dict[str, flo
 
 
 def search_ahead(subject: Subject) -> None:
-    """Searches for all rankings that the analyses of a subject ask for: in one pass over the views, and in one reading of
-    the texts, that of the whole index included."""
+    """Searches for all rankings that the analyses of a subject ask for: in one pass over the views, and in one reading
+    of the texts, that of the whole index included."""
     asking = [ranges for name, ranges in RANGES.items() if name in subject.settings.analyses]
     try:
         most = subject.check_views().most if asking else 0

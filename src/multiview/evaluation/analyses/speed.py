@@ -23,9 +23,9 @@ def speed(subject: Subject) -> Findings:
 
     `encode_milliseconds_per_passage`: up to 48 random passages, with the queries that they are read with, encoded in
     the arithmetic of the index, in small batches. (The `encode` step reports `passages_per_second` for its larger
-    batches.) `search_milliseconds_per_question`: the search for the first 100 questions together, without their encoding.
-    `single_question_milliseconds`: the median of questions that are encoded and searched for one at a time, as by a user,
-    and `single_search_milliseconds` that of the search alone.
+    batches.) `search_milliseconds_per_question`: the search for the first 100 questions together, without their
+    encoding. `single_question_milliseconds`: the median of questions that are encoded and searched for one at a time,
+    as by a user, and `single_search_milliseconds` that of the search alone.
     """
     sample = subject.random_rows(len(subject.index), PASSAGES)
     passages = [indexed.sequences for indexed in subject.read_passages(sample)]

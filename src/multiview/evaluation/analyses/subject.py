@@ -12,9 +12,9 @@ import numpy as np
 
 from multiview import metric_names
 from multiview.config import Encode, Evaluation
-from multiview.data.answers import Mode
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
+from multiview.data.tokens import Mode
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.answer_hits import AnswerHits
 from multiview.index.exact import ViewRange

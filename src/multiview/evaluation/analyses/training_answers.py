@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multiview import metric_names
-from multiview.data.answers import Mode, Span, answer_views, has_answer
+from multiview.data.answers import answer_views, has_answer
 from multiview.data.arrow import numbers
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import Question, read_columns
+from multiview.data.tokens import Mode, Span
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 
@@ -120,8 +121,8 @@ def in_sentences(corpus: PassageLookup, asked: pa.Table, first: pa.DictionaryArr
 def within_spans(asked: pa.Table, places: np.ndarray, spans: Sequence[Iterable[Span | None]]) -> np.ndarray:
     """Returns whether a span contains an answer of each question at its offset [q] bool, as `answer_views` says one by one.
 
-    `asked` has the columns `answers` and `answer_starts`; `spans` are those of each passage's views, and `places` [q] says
-    which passage a question is about. False for a question without offsets.
+    `asked` has the columns `answers` and `answer_starts`; `spans` are those of each passage's views, and `places` [q]
+    says which passage a question is about. False for a question without offsets.
     """
     of_passages = [list(filter(None, each)) for each in spans]
     bounds = np.fromiter(chain.from_iterable(chain.from_iterable(of_passages)), np.int64).reshape(-1, 2)

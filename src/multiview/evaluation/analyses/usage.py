@@ -28,8 +28,8 @@ USAGE = "The view-usage histogram: which view wins in the first passage retrieve
 def usage(subject: Subject) -> Findings:
     """The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage.
 
-    Table `usage`: view (from 1); share_of_passages that have it; top_1 and gold, the numbers of questions; share_of_top_1
-    and share_of_gold.
+    Table `usage`: view (from 1); share_of_passages that have it; top_1 and gold, the numbers of questions;
+    share_of_top_1 and share_of_gold.
     """
     summary = subject.check_views()
     first = subject.top.winning_views[:, 0]

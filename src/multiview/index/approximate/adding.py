@@ -1,7 +1,8 @@
 """Adding views to an index, so that the stored form of a view depends on that view alone.
 
 A product of matrices rounds differently for another number of rows, and some BLAS kernels also for a row at another
-offset. An index would then depend on how its views were sharded, and a refreshed index would differ from one that is built anew.
+offset. An index would then depend on how its views were sharded, and a refreshed index would differ from one that is
+built anew.
 """
 
 from __future__ import annotations

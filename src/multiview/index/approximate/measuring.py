@@ -45,8 +45,8 @@ def measure(index: ViewIndex, count: int, seed: int, events: Events) -> JsonObje
 def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, events: Events) -> None:
     """Reports the recall of an approximate index for questions [q, dim], for which it found passages [q, depth].
 
-    Samples as many questions as there were views when the index was measured after it was built. Each stored view is read
-    once and scored for all of them.
+    Samples as many questions as there were views when the index was measured after it was built. Each stored view is
+    read once and scored for all of them.
     """
     sampled = sampled_rows(len(queries), index.header["measured"]["views"], index.header["seed"])
     if len(sampled):

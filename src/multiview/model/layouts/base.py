@@ -13,16 +13,16 @@ from multiview.config import Model
 from multiview.errors import InputError, counted
 
 if TYPE_CHECKING:
-    from multiview.data.answers import Span
     from multiview.data.passages import Passage
+    from multiview.data.tokens import Span
 
 PreTrainedTokenizer: TypeAlias = Any
 """A transformers tokenizer. Its class takes seconds to import, and types the id of a token as int, str, list or None."""
 SNIPPET_MEAN = "snippet-mean"
 """The value of `model.init` with which viewer tokens start from their snippets."""
 CHARACTERS = 64
-"""Characters of a text that are tokenised per token of a sequence. Only speed depends on it, and memory: a passage of 10 MB
-takes seconds and a gigabyte as a whole."""
+"""Characters of a text that are tokenised per token of a sequence. Only speed depends on it, and memory: a passage of
+10 MB takes seconds and a gigabyte as a whole."""
 WHITE = re.compile(r"[ \t\r\n]")
 TokenRange: TypeAlias = tuple[int, int]
 """Tokens [start, stop) of a sequence."""
@@ -58,8 +58,8 @@ class TokenSequence:
     views: tuple[View, ...]
     position_ids: list[int] | None = None
     snippets: tuple[TokenRange, ...] = ()
-    """Where viewer tokens start from their snippets (`model.init=snippet-mean`): the tokens of each view's snippet, without
-    its viewer token, which is the first of the view's tokens; (start, start) for an empty snippet."""
+    """Where viewer tokens start from their snippets (`model.init=snippet-mean`): the tokens of each view's snippet,
+    without its viewer token, which is the first of the view's tokens; (start, start) for an empty snippet."""
 
 
 def kept_views(views: Sequence[View | Part], padding: bool) -> list[int]:

@@ -9,8 +9,8 @@ from multiview.model.layouts.base import Layout, Part, TokenRange, TokenSequence
 from multiview.model.layouts.snippets import Snippet, snippet_spans, split_snippets
 
 if TYPE_CHECKING:
-    from multiview.data.answers import Span
     from multiview.data.passages import Passage
+    from multiview.data.tokens import Span
 
 PADDING = Part(padding=True)
 

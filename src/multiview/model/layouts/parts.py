@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from multiview.model.layouts.base import Layout, Part, TokenSequence
 
 if TYPE_CHECKING:
-    from multiview.data.answers import Span
     from multiview.data.passages import Passage
+    from multiview.data.tokens import Span
 
 WORD = re.compile(r"\S+")
 

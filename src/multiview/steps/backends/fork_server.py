@@ -4,8 +4,8 @@ Importing them takes about ten seconds, which each step would spend again in a p
 
 The driver offers a socket (`offer`). A step that imports torch sends its state there (`ForkServer`) and waits; the
 process at the other end imports its libraries, while the first step's process starts, and forks for each step. A fork
-ends with the step that asked for it, and the process with its driver. Linux alone, and torch without CUDA, which does not
-survive a fork: elsewhere each step works in its own process, as it does in a pod.
+ends with the step that asked for it, and the process with its driver. Linux alone, and torch without CUDA, which does
+not survive a fork: elsewhere each step works in its own process, as it does in a pod.
 """
 
 from __future__ import annotations
@@ -108,8 +108,9 @@ def address() -> str | None:
 
 @contextlib.contextmanager
 def offer(log: Path, steps: Iterable[Step]) -> Iterator[None]:
-    """Offers forks to those of the `steps` started in the block that import torch, where forks are possible and not offered
-    yet; `log` gets what the process at the socket says. Other steps may ask too, but import their modules in their forks."""
+    """Offers forks to those of the `steps` started in the block that import torch, where forks are possible and not
+    offered yet; `log` gets what the process at the socket says. Other steps may ask too, but import their modules in
+    their forks."""
     possible = sys.platform == "linux" and metadata.version("torch").endswith("+cpu")
     if address() or not possible or not (modules := preloaded(steps)):
         yield
@@ -171,8 +172,8 @@ def serve(listener: socket.socket, driver: int, modules: Iterable[str]) -> None:
 
 
 def preloaded(steps: Iterable[Step]) -> list[str]:
-    """Returns the modules that are imported before the first fork: those of the `steps` that import torch, and of their work;
-    none where no step does."""
+    """Returns the modules that are imported before the first fork: those of the `steps` that import torch, and of their
+    work; none where no step does."""
     if not (forked := [step for step in steps if step.torch]):
         return []
     whole = any(step.name not in QUESTIONS_ALONE for step in forked)

@@ -55,8 +55,8 @@ def api_client() -> KubernetesObject:
 def check_trainer() -> None:
     """Raises InputError where the cluster has no Kubeflow Trainer, or one before 2.2.
 
-    What it asks, Kubernetes tells every account (the cluster role `system:discovery`). Where it does not, a warning says
-    so, and the training itself finds out.
+    What it asks, Kubernetes tells every account (the cluster role `system:discovery`). Where it does not, a warning
+    says so, and the training itself finds out.
     """
     from kubernetes.client import ApiException
 

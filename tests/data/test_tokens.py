@@ -1,0 +1,49 @@
+"""Tokens of texts, the parts of a text that they came from, and decomposition with its origins."""
+
+import sys
+import unicodedata
+
+import regex
+from hypothesis import given, settings
+
+from multiview.data.tokens import ASCII_TOKEN, TOKEN, TokenizedText, decompose
+from tests.fixtures.answer_texts import answers, dpr_tokens, texts
+
+
+def test_a_text_of_ascii_has_the_same_tokens():
+    pairs = [chr(first) + chr(second) for first in range(128) for second in range(128)]
+    for text in ("".join(pairs), *pairs):
+        assert ASCII_TOKEN.findall(text) == TOKEN.findall(text)
+
+
+def test_lower_case_is_of_the_same_class():
+    """So that letters and digits of a lower-cased text are those of the text."""
+    word = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+    for point in range(sys.maxunicode + 1):
+        text = unicodedata.normalize("NFD", chr(point))
+        assert bool(word.fullmatch(text)) == bool(word.fullmatch(text.lower()))
+
+
+@given(texts, answers)
+@settings(max_examples=300, deadline=None)
+def test_every_match_is_found_and_reads_as_the_answer(text, answer):
+    words, wanted = dpr_tokens(text), dpr_tokens(answer)
+    number = sum(words[i : i + len(wanted)] == wanted for i in range(len(words))) if wanted else 0
+    spans = TokenizedText(text).find(answer)
+    assert len(spans) == number
+    assert spans == sorted(spans)
+    for start, stop in spans:
+        found = dpr_tokens(text[start:stop])
+        # A code point that decomposes into several tokens brings the others along.
+        assert any(found[i : i + len(wanted)] == wanted for i in range(len(found)))
+
+
+@given(texts)
+@settings(max_examples=300, deadline=None)
+def test_decomposed_text_is_nfd_and_knows_its_origin(text):
+    decomposed, origin = decompose(text)
+    assert decomposed == unicodedata.normalize("NFD", text)
+    assert len(origin) == len(decomposed)
+    assert all(
+        point in unicodedata.normalize("NFD", text[i]) for point, i in zip(decomposed, origin, strict=True)
+    )
