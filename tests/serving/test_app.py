@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import threading
@@ -91,7 +92,7 @@ def test_probes_say_what_answers(client, loaded):
 
 REFUSED = {
     '{"questions": [': "body.15: not JSON from this character of the body on",
-    "[]": "body: Input should be a valid dictionary",
+    "[]": "body: no JSON object: send one, with the header Content-Type: application/json",
     "{}": "body.questions: Field required",
     '{"questions": []}': "body.questions: List should have at least 1 item",
     '{"questions": "Tesla?"}': "body.questions: Input should be a valid list",
@@ -99,6 +100,9 @@ REFUSED = {
     '{"questions": ["\\ud800?"]}': "body.questions.0: Input should be a valid string",
     '{"questions": ["?"], "k": 0}': "body.k: Input should be greater than or equal to 1",
     '{"questions": ["?"], "k": 101}': "body.k: Input should be less than or equal to 100",
+    '{"questions": ["?"], "k": "3"}': "body.k: Input should be a valid integer",
+    '{"questions": ["?"], "k": true}': "body.k: Input should be a valid integer",
+    '{"questions": ["?"], "explain": 1}': "body.explain: Input should be a valid boolean",
     '{"questions": ["?"], "K": 3}': "body.K: Extra inputs are not permitted",
     '{"questions": ["?"], "where": "ulr is null"}': "where, character 1: there is no column 'ulr'; did you mean url?",
     '{"questions": ["?"], "where": "day > 3"}': "where, character 7: column day is of type date32[day]: compare it with a day",
@@ -116,11 +120,38 @@ def test_a_request_that_is_not_understood_is_refused_in_a_line(client, body):
     assert REFUSED[body] in sent.json()["error"]["message"]
 
 
-def test_a_body_that_is_no_text_is_refused(client):
+UNREADABLE = {
+    "no text": b"\xff{",
+    "nested": b"[" * 20_000 + b"]" * 20_000,
+    "long number": b'{"questions": ["?"], "k": ' + b"1" * 6000 + b"}",
+    "compressed": gzip.compress(b'{"questions": ["?"]}'),
+}
+
+
+@pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
+def test_a_body_that_no_parser_reads_is_refused_with_what_a_body_is(client, body):
     sent = requests.post(
-        f"{client.url}/search", data=b"\xff{", headers={"content-type": "application/json"}, timeout=60
+        f"{client.url}/search", data=body, headers={"content-type": "application/json"}, timeout=60
     )
-    assert (sent.status_code, list(sent.json())) == (400, ["error"])
+    message = (
+        "body: not JSON in UTF-8, or compressed, nested too deep, or with a number of thousands of digits"
+    )
+    assert (sent.status_code, sent.json()) == (400, {"error": {"message": message}})
+
+
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded"])
+def test_a_body_of_another_type_is_told_the_header_that_is_missing(client, kind):
+    headers = {"content-type": kind} if kind else {}
+    sent = requests.post(f"{client.url}/search", data=b'{"questions": ["?"]}', headers=headers, timeout=60)
+    assert sent.status_code == 422
+    assert "Content-Type: application/json" in sent.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz"])
+def test_head_is_answered_as_get_without_a_body(client, path):
+    sent = requests.head(f"{client.url}{path}", timeout=60)
+    assert (sent.status_code, sent.content) == (200, b"")
+    assert sent.headers["content-type"] == client.get(path).headers["content-type"]
 
 
 def test_a_body_that_is_too_long_is_refused_as_it_arrives(client):

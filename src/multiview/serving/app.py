@@ -26,7 +26,7 @@ from multiview.serving.retriever import Hit
 from multiview.serving.where import ConditionError
 
 REFUSALS = {
-    400: "The body is no text.",
+    400: "The body cannot be read.",
     401: "No or a wrong API key.",
     404: "There is no such passage, index, vector store or path.",
     413: "The body is too long.",
@@ -36,9 +36,15 @@ REFUSALS = {
 }
 MESSAGES = {
     "json_invalid": "not JSON from this character of the body on",
+    "model_attributes_type": "no JSON object: send one, with the header Content-Type: application/json",
     "string_pattern_mismatch": "a question of white space alone",
 }
 """Texts for kinds of invalid input that pydantic describes in the words of programmers."""
+UNREAD = "There was an error parsing the body"
+"""What FastAPI says of a body that Python's parser of JSON fails on without a place."""
+UNREADABLE = (
+    "body: not JSON in UTF-8, or compressed, nested too deep, or with a number of thousands of digits"
+)
 DEEPEST_NAMED = 20
 """Most parts of the place in a body that a refusal names."""
 RETRY_AFTER = {"Retry-After": "1"}
@@ -218,7 +224,8 @@ def _add_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(StarletteHTTPException)
     async def refused(request: Request, error: StarletteHTTPException) -> JSONResponse:
-        return refusal(error.status_code, error.detail, dict(error.headers or {}))
+        detail = UNREADABLE if error.detail == UNREAD else error.detail
+        return refusal(error.status_code, detail, dict(error.headers or {}))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:

@@ -112,6 +112,10 @@ class Observed:
             await self._app(scope, receive, send)
             return
         begun, status, received = time.perf_counter(), 0, 0
+        if (
+            scope["method"] == "HEAD"
+        ):  # probes of load balancers; the server keeps the answer's body to itself
+            scope = {**scope, "method": "GET"}
 
         async def counted_receive() -> Message:
             nonlocal received

@@ -98,9 +98,17 @@ class Others:
         """
         key = name
         if not KEY.fullmatch(name) or read_record(self._store, names.INDEX, name) is None:
-            url, kind, key = split_address(self._find(name))
+            # What is wrong with a name is said to operators, by commands; those who ask over HTTP have other ways out.
+            unknown = InputError(
+                f"{name} is no index of the store {self._store.url}, which is served: name an index's key, a run's id, "
+                f"{names.CHAMPION} or {names.CHALLENGER}"
+            )
+            try:
+                url, kind, key = split_address(self._find(name))
+            except InputError as error:
+                raise unknown from error
             if (url, kind) != (self._store.url, names.INDEX) or not KEY.fullmatch(key):
-                raise InputError(f"{name} is no index of the store {self._store.url}, which is served")
+                raise unknown
         return self._own(key)
 
     def _choices(self) -> Iterator[Choice]:

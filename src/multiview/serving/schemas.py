@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_model
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints, create_model
 
 from multiview.serving.limits import Limits
 
@@ -220,10 +220,10 @@ def search_body(limits: Limits) -> type[BaseModel]:
         ),
         questions=(_questions(limits), Field(description="Answered each by itself.")),
         k=(
-            Annotated[int, Field(ge=1, le=limits.k)],
+            Annotated[int, Field(strict=True, ge=1, le=limits.k)],
             Field(min(10, limits.k), description="Passages per question."),
         ),
-        explain=(bool, Field(False, description="Also give the score of every view.")),
+        explain=(StrictBool, Field(False, description="Also give the score of every view.")),
         where=(str | None, Field(None, description=WHERE)),
         index=(IndexName, Field(None, description=INDEX)),
     )
@@ -237,7 +237,7 @@ def explain_body(limits: Limits) -> type[BaseModel]:
         __config__=ConfigDict(extra="forbid", json_schema_extra={"examples": [{"question": QUESTION}]}),
         question=(_question(limits), ...),
         depth=(
-            Annotated[int, Field(ge=1, le=limits.k)],
+            Annotated[int, Field(strict=True, ge=1, le=limits.k)],
             Field(min(100, limits.k), description="Passages that each method ranks."),
         ),
         where=(str | None, Field(None, description=WHERE)),
@@ -260,7 +260,7 @@ def openai_body(limits: Limits) -> type[BaseModel]:
             _question(limits) | _questions(limits),
             Field(description="One question, or several whose results are merged by score."),
         ),
-        max_num_results=(Annotated[int, Field(ge=1, le=most)], min(10, most)),
+        max_num_results=(Annotated[int, Field(strict=True, ge=1, le=most)], min(10, most)),
         filters=(Filter | None, None),
         ranking_options=(RankingOptions | None, None),
         rewrite_query=(
