@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
@@ -11,6 +12,8 @@ from rich.segment import Segment
 
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but tab and line end, characters that turn the direction of writing, and halves of characters."""
+WIDTH = 80
+"""Columns of a terminal that names none."""
 
 
 def safe(text: str) -> str:
@@ -23,7 +26,15 @@ def safe(text: str) -> str:
 
 
 class Console(RichConsole):
-    """Rich's console, which shows all texts `safe`; Rich itself lets escape sequences pass."""
+    """Rich's console, which shows all texts `safe`; Rich itself lets escape sequences pass.
+
+    It has 80 columns where `COLUMNS` is 0, which Rich takes at its word.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if not self.width:
+            self.width = WIDTH
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import Any, NoReturn
 
 import typer
 import typer.exceptions
 
+from multiview import environment
 from multiview.cli import commands, export
 from multiview.errors import InputError, StepFailed, fault, one_line
 from multiview.terminal import Console
@@ -34,6 +36,8 @@ def run_app(app: typer.Typer) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a locale that is not UTF-8 has no letters for most texts
             stream.reconfigure(errors="backslashreplace")
+    if os.environ.get(environment.COLUMNS) == "0":  # the help's own console would have no columns
+        del os.environ[environment.COLUMNS]
     try:
         status = app(standalone_mode=False)
     except typer.exceptions.TyperException as error:
