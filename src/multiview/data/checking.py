@@ -157,6 +157,8 @@ def check(
     # By gold passage, and each question to whether one of those seen so far holds an answer.
     looked_for = _by_positive(q for q in questions if q.answers and q.answer_starts is None)
     held: dict[Question, bool] = {}
+    repeated = any(corpus.repeats(file) for file in corpus.files)
+    texts: dict[str, int] = {}  # passage id to a hash of its text, where passages may come again
     elsewhere: dict[tuple[str, str], Elsewhere] = {}
     for file, table in corpus.tables(kept):
         if not seen.files or seen.files[-1] != file:
@@ -178,6 +180,12 @@ def check(
                     "passages whose id was used before",
                     f"{seen.location(row)}: passage id {id_!r} was used before, in {seen.location(seen.rows[id_])}; "
                     "ids must be unique",
+                )
+            if repeated and texts.setdefault(id_, hash(text)) != hash(text) and corpus.repeats(file):
+                report_problem(
+                    "passages of one id whose texts differ",
+                    f"{seen.location(row)}, counting its passages: passage id {id_!r} has another text than in "
+                    f"{seen.location(seen.rows[id_])}, here {text!r:.80}; give each text an id of its own",
                 )
             if not id_:
                 report_problem(
