@@ -15,7 +15,7 @@ from multiview.data.moved_answers import Elsewhere, find_again, nearest, not_at_
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
-from multiview.data.reading.files import base_name, shown_names
+from multiview.data.reading.files import shown_names
 from multiview.data.reading.judged import Use
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
@@ -164,7 +164,7 @@ def check(
         if not seen.files or seen.files[-1] != file:
             seen.files.append(file)
             seen.firsts.append(row)
-        seen.extra = _unified(seen.extra, table.schema, file)
+        seen.extra = _unified(seen.extra, table.schema, seen.location(row))
         unseen: list[bool] = []
         for id_, text in zip(table.column("id").to_pylist(), table.column("text").to_pylist(), strict=True):
             unseen.append(id_ not in seen.rows)
@@ -279,15 +279,22 @@ def check_gold(
     )
 
 
-def _unified(extra: pa.Schema, schema: pa.Schema, file: str) -> pa.Schema:
-    """Returns the user's further columns of all tables so far; a column is null in tables that lack it."""
+def _unified(extra: pa.Schema, schema: pa.Schema, location: str) -> pa.Schema:
+    """Returns the user's further columns of all tables so far; a column is null in tables that lack it.
+
+    `location` is that of the first row that has the schema, for the error.
+    """
     further = pa.schema([f for f in schema if f.name not in PASSAGE_COLUMNS])
     try:
         return pa.unify_schemas([extra, further], promote_options="permissive")
-    except pa.ArrowException as error:
-        reason = str(error).splitlines()[0]
+    except pa.ArrowException:
+        named = ", ".join(
+            f"{f.name!r} ({f.type} after {extra.field(f.name).type})"
+            for f in further
+            if f.name in extra.names and f.type != extra.field(f.name).type
+        )
         raise InputError(
-            f"{base_name(file)}: a column's type differs from that of the rows before ({reason})"
+            f"{location}: the type differs from that of the rows before in column {named}; give a column one type"
         ) from None
 
 

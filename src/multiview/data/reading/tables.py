@@ -8,7 +8,7 @@ import io
 import json
 import math
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -29,6 +29,8 @@ BATCH = 1000
 BUFFER = 1 << 20
 """Bytes per read of a column of a Parquet file."""
 
+TEXTS, LISTS, BOOLEANS = "texts or numbers", "lists", "true and false"
+"""Kinds of values that no column can hold together."""
 EXACT = 1 << 53
 """The largest whole number below which a fraction's type, float64, has every one."""
 
@@ -119,12 +121,17 @@ def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:
         first = number * BATCH + 1
         # Not `from_pylist`: it assumes that all rows have the columns of the first row.
         columns = dict.fromkeys(name for row in batch for name in row)
-        location = f"{base_name(file)} rows {first}-{first + len(batch) - 1}"
-        yield pa.table({name: _column([row.get(name) for row in batch], name, location) for name in columns})
+        yield pa.table(
+            {name: _column([row.get(name) for row in batch], name, file, first) for name in columns}
+        )
 
 
-def _column(values: list[object], name: str, location: str) -> pa.Array:
-    """Returns a column with the type inferred from its values; numbers among strings become strings, and NaN null."""
+def _column(values: list[object], name: str, file: str, first: int) -> pa.Array:
+    """Returns a column with the type inferred from its values; numbers among strings become strings, and NaN null.
+
+    `first` is the number of the first value's row in `file`, for messages.
+    """
+    location = f"{base_name(file)} rows {first}-{first + len(values) - 1}"
     try:
         flat = [_flat(value) for value in values]
         if any(isinstance(value, str) for value in flat):
@@ -138,19 +145,58 @@ def _column(values: list[object], name: str, location: str) -> pa.Array:
         raise InputError(
             f"{location}: column {name!r} holds a whole number of more than 64 bits; write it as text"
         ) from None
-    except (pa.ArrowException, TypeError, RecursionError) as error:
+    except (pa.ArrowException, TypeError, RecursionError):
+        if other := _other_kind(values):
+            row, found, expected = other
+            raise InputError(
+                f"{base_name(file)} row {first + row}: column {name!r} holds {found} ({values[row]!r:.80}), and other rows "
+                f"{expected}; give it one type"
+            ) from None
         if any(isinstance(value, int) and abs(value) > EXACT for value in values):
             raise InputError(
                 f"{location}: column {name!r} holds a whole number too large beside fractions, which are exact to 53 "
                 "bits; write them as text"
             ) from None
         raise InputError(
-            f"{location}: values of column {name!r} differ in type ({error}); give them one type"
+            f"{location}: lists of column {name!r} hold values of different types; give them one type"
         ) from None
     except UnicodeEncodeError:
         raise InputError(
             f"{location}: column {name!r} holds half a character (a lone surrogate); write the file again as UTF-8"
         ) from None
+
+
+def _other_kind(values: Sequence[object]) -> tuple[int, str, str] | None:
+    """Returns the position of the first value that is not of the kind of most, its kind, and that of most.
+
+    Numbers, texts and objects go together. None where no value stands out.
+    """
+    kinds = [_kind(value) for value in values]
+    counts = Counter(kind for kind in kinds if kind)
+    if len(counts) < 2:
+        return None
+    expected = max(counts, key=lambda kind: (counts[kind], kind == TEXTS))
+    row = next(row for row, kind in enumerate(kinds) if kind not in (None, expected))
+    return (
+        row,
+        {LISTS: "a list", BOOLEANS: "true or false"}.get(kinds[row] or "", "a text or a number"),
+        expected,
+    )
+
+
+def _kind(value: object) -> str | None:
+    """Returns the kind of a value, in the plural; None for what is missing."""
+    match value:
+        case None:
+            return None
+        case float() as number if math.isnan(number):
+            return None
+        case bool():
+            return BOOLEANS
+        case list() if not any(isinstance(item, dict) for item in value):
+            return LISTS
+        case _:
+            return TEXTS
 
 
 def _as_text(value: object) -> object:
