@@ -21,7 +21,7 @@ from multiview.data.reading.judged import judgements
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.question_rows import checked_question
-from multiview.data.reading.tables import EXACT, Row, id_text, inexact, number_texts
+from multiview.data.reading.tables import EXACT, OBJECT_AT, Row, id_text, inexact, number_texts
 from multiview.data.reading.triples import MOST, Triples, read_triples
 from multiview.errors import InputError, counted
 
@@ -234,6 +234,10 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
             strings_by_name[name] = pa.array([""] * table.num_rows, pa.string())
             continue
         column = table.column(matched[name])
+        if found := (table.schema.field(matched[name]).metadata or {}).get(OBJECT_AT):
+            raise InputError(
+                f"{found.decode()}: column {matched[name]!r} holds an object, not text; see corpus.columns"
+            )
         if name == "id":
             _check_exact(column, f"{base_name(file)}: column {matched[name]!r}")
         strings = _as_strings(column, allow_numbers=name != "text")

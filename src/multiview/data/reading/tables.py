@@ -31,6 +31,8 @@ BUFFER = 1 << 20
 
 TEXTS, LISTS, BOOLEANS = "texts or numbers", "lists", "true and false"
 """Kinds of values that no column can hold together."""
+OBJECT_AT = b"multiview.object_at"
+"""Key of a field's metadata."""
 EXACT = 1 << 53
 """The largest whole number below which a fraction's type, float64, has every one."""
 
@@ -116,14 +118,22 @@ def parse_list(cell: object) -> object:
 
 
 def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:
-    """Yields rows as tables of up to 1000 rows each; nested objects become JSON strings."""
+    """Yields rows as tables of up to 1000 rows each; nested objects become JSON strings.
+
+    The field of a column with objects has the location of the first one as its metadata, under `OBJECT_AT`.
+    """
     for number, batch in enumerate(_batches(rows)):
         first = number * BATCH + 1
         # Not `from_pylist`: it assumes that all rows have the columns of the first row.
         columns = dict.fromkeys(name for row in batch for name in row)
-        yield pa.table(
-            {name: _column([row.get(name) for row in batch], name, file, first) for name in columns}
-        )
+        arrays, fields = [], []
+        for name in columns:
+            values = [row.get(name) for row in batch]
+            arrays.append(_column(values, name, file, first))
+            nested = next((n for n, value in enumerate(values, first) if _is_nested(value)), None)
+            metadata = None if nested is None else {OBJECT_AT: f"{base_name(file)} row {nested}"}
+            fields.append(pa.field(name, arrays[-1].type, metadata=metadata))
+        yield pa.table(arrays, schema=pa.schema(fields))
 
 
 def _column(values: list[object], name: str, file: str, first: int) -> pa.Array:
@@ -193,7 +203,7 @@ def _kind(value: object) -> str | None:
             return None
         case bool():
             return BOOLEANS
-        case list() if not any(isinstance(item, dict) for item in value):
+        case list() if not _is_nested(value):
             return LISTS
         case _:
             return TEXTS
@@ -256,8 +266,11 @@ def inexact(value: float, location: str) -> InputError:
 
 def _flat(value: object) -> object:
     """Returns nested objects as JSON strings: their fields differ per row, and Parquet has no struct without fields."""
-    nested = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
-    return json.dumps(value, ensure_ascii=False) if nested else value
+    return json.dumps(value, ensure_ascii=False) if _is_nested(value) else value
+
+
+def _is_nested(value: object) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
