@@ -90,6 +90,14 @@ def test_rows_that_are_not_marcos_or_no_judgements(tmp_path):
         questions(file)
 
 
+def test_judgements_without_their_header_are_named_with_the_header_that_is_expected(tmp_path):
+    folder = beir(tmp_path / "scifact", "train")
+    put(folder / "qrels/train.tsv", "0\t4983\t1\n1\t5836\t1\n")
+    line = r"qrels/train\.tsv line 1: judgements begin with the header query-id, corpus-id, score, separated by tabs, or have"
+    with pytest.raises(InputError, match=rf"{line} TREC's four columns .*, not '0\\t4983\\t1'"):
+        questions(*expand_sources([str(folder)], "train"))
+
+
 def test_judgements_have_grades_and_those_not_above_zero_are_no_positives(tmp_path):
     queries = put(tmp_path / "queries.tsv", "q\twho?\nr\twhat?\ns\twhy?\n")
     qrels = put(
