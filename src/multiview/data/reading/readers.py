@@ -84,13 +84,15 @@ def questions_of(
 
     Raises InputError for a file that cannot be read. `report_problem` receives each row that cannot be used (no
     answer in a file with answers, offsets that do not match the answers), and judgements that match no question.
-    `report_remark` receives each judged question that is not in the files.
+    `report_remark` receives each judged question that is not in the files, and each grade that another one replaces.
     """
     columns = checked_columns("questions.columns", columns, QUESTION_COLUMNS)
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}
     companions = [file for file in files if formats[file] in COMPANIONS]
     triples = read_triples(file for file in companions if formats[file] == TRIPLES)
-    judged = triples.positives | judgements(file for file in companions if formats[file] == QRELS)
+    judged = triples.positives | judgements(
+        (file for file in companions if formats[file] == QRELS), report_remark
+    )
     unknown = dict.fromkeys(judged)
     shown = shown_names(files)
     for file in files:
