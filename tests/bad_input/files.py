@@ -100,7 +100,13 @@ CASES = {
         '{"id": "a", "text": "b", "more": {"x": "\\ud83d"}}\n', "half a character"
     ),
     "a number of 5,000 digits": passages(
-        '{"id": ' + "9" * 5000 + ', "text": "b"}\n', "line 1", "4300 digits"
+        '{"id": ' + "9" * 5000 + ', "text": "b"}\n', "line 1", "4,300 digits", "as text"
+    ),
+    "a number of 5,000 digits in DPR's JSON": passages(
+        f'[{{"question": "?", "answers": ["a"], "positive_ctxs": [{{"psg_id": {"9" * 5000}, "text": "x"}}]}}]',
+        "64 bits",
+        "as text",
+        name="t.json",
     ),
     "a key twice": passages(
         '{"id": "a", "text": "b"}\n{"id": "c", "text": "d", "text": "e"}\n', "line 2", "'text' is given twice"

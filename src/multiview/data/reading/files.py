@@ -123,6 +123,10 @@ def _as_input_error(file: str) -> Iterator[None]:
         ZstdError,
     ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if isinstance(error, ijson.JSONError) and "integer overflow" in reason:
+            raise InputError(
+                f"{file}: holds a whole number of more than 64 bits; write it as text, in quotes"
+            ) from None
         raise InputError(
             f"{file}: cannot be read ({reason}); is it complete, and of the format its name says?"
         ) from None

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import math
+import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -58,6 +59,11 @@ def json_lines(file: str) -> Iterator[Row]:
                 f"{file} line {number}: objects or lists are nested too deeply; is it data?"
             ) from None
         except ValueError as error:
+            if not isinstance(error, json.JSONDecodeError):  # Python's own limit
+                raise InputError(
+                    f"{file} line {number}: holds a whole number of more than {sys.get_int_max_str_digits():,} digits; "
+                    "write it as text, in quotes"
+                ) from None
             raise InputError(
                 f"{file} line {number}: not JSON ({error}); one object per line is expected"
             ) from None
