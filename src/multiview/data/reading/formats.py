@@ -14,7 +14,7 @@ import pyarrow as pa
 from multiview.data.reading import tables
 from multiview.data.reading.articles import text_articles
 from multiview.data.reading.dpr import dpr_contexts, dpr_entries, dpr_question, qa_questions
-from multiview.data.reading.files import HEAD, base_name, head, is_web, plain_name
+from multiview.data.reading.files import ARCHIVES, HEAD, READ_PACKED, base_name, head, is_web, plain_name
 from multiview.data.reading.judged import QRELS_HEADER, is_qrels, marco_rows, split_of
 from multiview.data.reading.squad import squad_paragraphs, squad_passage, squad_questions
 from multiview.data.reading.tevatron import is_tevatron, tevatron_passages, tevatron_questions
@@ -164,6 +164,8 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
             return _delimited(file, first, by_suffix, {*HEADER_NAMES, *known_columns}, cut)
         case str():
             return by_suffix
+    if plain_name(file).endswith(ARCHIVES):
+        raise InputError(f"{file}: an archive, or compressed in a way that is not read; {READ_PACKED}")
     raise InputError(
         f"{file}: its name does not say its format; set {setting} to one of {', '.join(FORMATS)}"
         + (", or end the address of a folder with /" if is_web(file) else "")

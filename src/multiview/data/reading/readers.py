@@ -182,8 +182,15 @@ def _require(
         if name not in matched:
             raise InputError(
                 f"{location}: no column {columns.get(name, name)!r} among {', '.join(present) or 'none'}; "
-                f"name the right one, as in {setting}={{{name}: yours}}"
+                f"name the right one, as in {setting}={{{name}: yours}}{_separator_hint(present)}"
             )
+
+
+def _separator_hint(present: Collection[str]) -> str:
+    """Returns the end of a line about the one column of a table whose name holds another separator, or nothing."""
+    only = next(iter(present)) if len(present) == 1 else ""
+    found = next((f"{mark!r}" for mark in "\t;,|" if mark in only), "")
+    return f"; or are its columns separated by {found}? A .csv has commas, a .tsv tabs" if found else ""
 
 
 # --- passages ----------------------------------------------------------------------------------
