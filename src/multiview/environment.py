@@ -111,6 +111,9 @@ POD_NAME = "KFP_POD_NAME"
 POD_UID = "KFP_POD_UID"
 """The uid of a step's pod, which KFP sets."""
 
+COLUMNS = "COLUMNS"
+"""The width of the terminal, which shells set and people choose for output that is piped."""
+
 CACHE_HOME = "XDG_CACHE_HOME"
 """The folder of caches, in which `multiview` keeps BEIR's collections; unset: `~/.cache`."""
 

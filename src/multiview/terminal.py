@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
@@ -11,6 +14,9 @@ from rich.segment import Segment
 
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but tab and line end, characters that turn the direction of writing, and halves of characters."""
+BLANKS = re.compile(r" +(?=\n)")
+WIDTH = 80
+"""Columns of a terminal that names none."""
 
 
 def safe(text: str) -> str:
@@ -22,9 +28,77 @@ def safe(text: str) -> str:
     return STEERING.sub("?", text)
 
 
+class Output(io.TextIOWrapper):
+    """Standard output, which is named by the OSError of whatever cannot be written to it; Python's names no file."""
+
+    NAME = "standard output"
+
+    @classmethod
+    def over(cls, stream: io.TextIOWrapper) -> Output:
+        """Returns the same output as `stream`, with its settings."""
+        return cls(
+            stream.buffer,
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+
+    def write(self, text: str) -> int:
+        with self._named():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with self._named():
+            super().flush()
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            error.filename = self.NAME
+            raise
+
+
 class Console(RichConsole):
-    """Rich's console, which shows all texts `safe`; Rich itself lets escape sequences pass."""
+    """Rich's console, which shows all texts `safe`; Rich itself lets escape sequences pass.
+
+    It has 80 columns where `COLUMNS` is 0, which Rich takes at its word. Where it is no terminal, no line ends in
+    blanks, with which Rich fills the last column of a table and leaves the ends of wrapped lines.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if not self.width:
+            self.width = WIDTH
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=safe(segment.text))
+        segments = super().render(renderable, options)
+        shown = (each if each.control else each._replace(text=safe(each.text)) for each in segments)
+        return shown if self.is_terminal else unpadded(shown)
+
+
+def unpadded(segments: Iterable[Segment]) -> Iterator[Segment]:
+    r"""Yields segments without the blanks before each line end.
+
+    >>> "".join(segment.text for segment in unpadded([Segment("a "), Segment(" "), Segment("b  "), Segment("\n")]))
+    'a  b\n'
+    """
+    blanks: list[Segment] = []
+    for segment in segments:
+        if segment.control:
+            yield segment
+            continue
+        text = BLANKS.sub("", segment.text)
+        if not text.startswith("\n"):
+            if not text.strip(" "):
+                blanks.append(segment)
+                continue
+            yield from blanks
+        blanks = []
+        kept = text.rstrip(" ")
+        yield segment._replace(text=kept)
+        if len(kept) < len(text):
+            blanks.append(segment._replace(text=text[len(kept) :]))
+    yield from blanks

@@ -52,8 +52,8 @@ def test_it_is_evaluated(made):
 def test_a_search_marks_the_half_that_matched(made):
     store, records = made
     retriever = multiview.load(f"{store.url}/{records['halves/round-1/index']['index'].folder}")
-    questions = read_questions(store.root / records["split"]["dev_questions"].data)[:5]
-    found = retriever.search([question.question for question in questions], k=4, explain=True)
+    questions = read_questions(store.root / records["split"]["dev_questions"].data)
+    found = retriever.search([question.question for question in questions], k=20, explain=True)
     for hit in (hit for hits in found for hit in hits):
         assert "".join(view.snippet or "" for view in hit.views) == hit.text
         assert hit.best.number == 1 + int(np.argmax([view.score for view in hit.views]))

@@ -65,10 +65,25 @@ def test_a_request_may_name_an_index(client, crowned):
     assert [view["snippet"] for view in views] != [
         view["snippet"] for view in client.get("/passages/p1").json()["views"]
     ]
-    assert "is no index of the store" in client.refused(
+    assert "there is no index /etc/index/passwd" in client.refused(
         404, {"questions": ["?"], "index": "/etc/index/passwd"}
     )
-    assert client.get("/passages/p1?index=none").status_code == 404
+
+
+def test_an_unknown_index_is_named_without_a_path_or_an_option_of_the_server(crowned):
+    """Where one index was named and there is no champion: a lookup by MLflow's ids would fail with the database's path."""
+    retriever = multiview.load(crowned.index("camvr"))
+    generations = Generations(Generation(retriever))
+    others = Others(generations, crowned.store, Lookup(crowned.store.url, None).index, 2)
+    with answering(Serving(generations, others=others)) as client:
+        sent = client.get("/passages/p1?index=zz")
+        assert sent.status_code == 404
+        message = sent.json()["error"]["message"]
+        assert message.startswith("there is no index zz: name a key that GET /indexes lists")
+        assert crowned.store.url not in message and "mlflow" not in message and "--" not in message
+        listed = [each["name"] for each in client.get("/indexes").json()["indexes"]]
+        assert index_record(crowned, "camvr").key in listed
+        assert all(client.get(f"/passages/p1?index={name}").status_code == 200 for name in listed)
 
 
 def test_a_server_of_one_index_answers_from_it_alone(crowned):
@@ -76,7 +91,10 @@ def test_a_server_of_one_index_answers_from_it_alone(crowned):
     with answering(Serving(Generations(Generation(retriever)))) as client:
         assert client.search(QUESTION, index=index_record(crowned, "camvr").key)["index"] == retriever.address
         for other in ("champion", index_record(crowned, "mvr").key):
-            assert "answers from one index" in client.refused(404, {"questions": ["?"], "index": other})
+            key = index_record(crowned, "camvr").key
+            assert client.refused(404, {"questions": ["?"], "index": other}) == (
+                f"there is no index {other}: this server answers from one index, {key}"
+            )
         found = client.get("/indexes").json()
         assert (found["index"], found["champion"], found["indexes"]) == (retriever.address, None, [])
         assert client.post("/explain", {"question": QUESTION}).status_code == 200

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 import sys
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
 
 import typer
 import typer.exceptions
 
+from multiview import environment
 from multiview.cli import commands, export
 from multiview.errors import InputError, StepFailed, fault, one_line
-from multiview.terminal import Console
+from multiview.terminal import Console, Output
+
+UNREAD = 128 + signal.SIGPIPE
+"""The exit status of a program that wrote to a pipe which nobody reads."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,37 +37,77 @@ def main() -> NoReturn:
 
 
 def run_app(app: typer.Typer) -> NoReturn:
-    """Run a command line and exit: with one line and status 2 for bad input, 1 for a step that failed."""
+    """Run a command line and exit: with one line and status 2 for bad input, 1 for a step that failed.
+
+    Where nobody reads standard output any more, as after `| head -1`, the program ends without a line, with the status
+    that shells give to a program which SIGPIPE ended.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a locale that is not UTF-8 has no letters for most texts
             stream.reconfigure(errors="backslashreplace")
+    if type(sys.stdout) is io.TextIOWrapper:
+        sys.stdout = Output.over(sys.stdout)
+    if os.environ.get(environment.COLUMNS) == "0":  # the help's own console would have no columns
+        del os.environ[environment.COLUMNS]
+    output = sys.stdout or io.StringIO()  # kept, as Typer replaces the one whose reader is gone
+    try:
+        status = _run(app, output)
+    finally:
+        _discard(output)
+    sys.exit(status)
+
+
+def _run(app: typer.Typer, output: TextIO) -> int:
+    """Run a command line, and print its error if it ends with one; returns the exit status."""
     try:
         status = app(standalone_mode=False)
+        output.flush()
     except typer.exceptions.TyperException as error:
-        _refuse(error)
+        return _refuse(error)
     except InputError as error:
         _print_error(str(error))
-        sys.exit(2)
+        return 2
     except StepFailed as error:
         _print_error(str(error))
-        sys.exit(2 if error.bad_input else 1)
+        return 2 if error.bad_input else 1
+    except SystemExit as ended:
+        if not isinstance(ended.__context__, BrokenPipeError):  # for which Typer and Rich exit with status 1
+            raise
+        return _fail(ended.__context__)
+    except BrokenPipeError as error:
+        return _fail(error)
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        known = fault(error) is not None
-        _print_error(one_line(error) if known else f"{one_line(error)}; --debug shows more")
-        sys.exit(1)
-    sys.exit(status if isinstance(status, int) else 0)
+        return _fail(error)
+    return status if isinstance(status, int) else 0
 
 
-def _refuse(error: Any) -> NoReturn:
-    """Exit with one line about the words of a command line; with the help of a command that was given none."""
+def _fail(error: Exception) -> int:
+    """Print the line of an unforeseen error, or nothing where nobody reads standard output; returns the exit status."""
+    if isinstance(error, BrokenPipeError) and error.filename == Output.NAME:
+        return UNREAD
+    _print_error(one_line(error) if fault(error) is not None else f"{one_line(error)}; --debug shows more")
+    return 1
+
+
+def _discard(output: TextIO) -> None:
+    """Forget what standard output holds and cannot write, on which Python would fail once more at its exit."""
+    try:
+        output.flush()
+    except OSError:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), output.fileno())
+
+
+def _refuse(error: Any) -> int:
+    """Print one line about the words of a command line, or nothing for a command without any; returns the exit status."""
     message = " ".join(error.format_message().split())
     if message and type(error).__name__ != "NoArgsIsHelpError":
         context = error.ctx
         message = message[:1].lower() + message[1:].removesuffix(".")
         _print_error(f"{message} (see {context.command_path} --help)" if context else message)
-    sys.exit(error.exit_code)
+    return error.exit_code
 
 
 def _print_error(line: str) -> None:

@@ -123,10 +123,10 @@ def build_app(serving: Serving) -> FastAPI:
             elif serving.others is not None:
                 async with asyncio.timeout(limits.seconds):
                     generation = await held.enter_async_context(serving.others.using(index))
-            elif index == newest.retriever.address.rpartition("/")[2]:
+            elif index == (key := newest.retriever.address.rpartition("/")[2]):
                 generation = held.enter_context(generations.using())
             else:
-                raise NoSuchIndex("this server answers from one index; a request cannot name another")
+                raise NoSuchIndex(f"there is no index {index}: this server answers from one index, {key}")
             yield generation
 
     SearchRequest, VectorStoreSearchRequest = schemas.search_body(limits), schemas.openai_body(limits)

@@ -98,10 +98,9 @@ class Others:
         """
         key = name
         if not KEY.fullmatch(name) or read_record(self._store, names.INDEX, name) is None:
-            # What is wrong with a name is said to operators, by commands; those who ask over HTTP have other ways out.
+            # What is wrong with a name is said to operators, by commands, which may see the server's paths too.
             unknown = InputError(
-                f"{name} is no index of the store {self._store.url}, which is served: name an index's key, a run's id, "
-                f"{names.CHAMPION} or {names.CHALLENGER}"
+                f"there is no index {name}: name a key that GET /indexes lists, a run's id, {names.CHAMPION} or {names.CHALLENGER}"
             )
             try:
                 url, kind, key = split_address(self._find(name))
