@@ -142,7 +142,7 @@ def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:
         yield pa.table(arrays, schema=pa.schema(fields))
 
 
-def _column(values: list[object], name: str, file: str, first: int) -> pa.Array:
+def _column(values: Sequence[object], name: str, file: str, first: int) -> pa.Array:
     """Returns a column with the type inferred from its values; numbers among strings become strings, and NaN null.
 
     `first` is the number of the first value's row in `file`, for messages.
