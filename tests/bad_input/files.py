@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 
 from tests.bad_input.cases import Command
 
@@ -72,7 +74,27 @@ CASES = {
     "zstd that is none": passages(PASSAGES, "cannot be read", name="p.jsonl.zst"),
     "Parquet that is none": passages(PASSAGES, "cannot be read", "of the format", name="p.parquet"),
     "Parquet of no byte": passages("", "cannot be read", name="p.parquet"),
-    "gzip under a plain name": passages(gzip.compress(PASSAGES.encode()), "not UTF-8"),
+    "gzip under a plain name": passages(
+        gzip.compress(PASSAGES.encode()), "is compressed by gzip", "name it p.jsonl.gz"
+    ),
+    "bzip2 under a plain name": passages(
+        bz2.compress(b"[]"), "is compressed by bzip2", "name it p.json.bz2", name="p.json"
+    ),
+    "xz under the name of an article": passages(
+        lzma.compress(b"Once."), "is compressed by xz", "name it p.txt.xz", name="p.txt"
+    ),
+    "zip under a plain name": passages(b"PK\x03\x04", "is compressed by zip", "unpack it", ".gz, .bz2"),
+    "an archive": passages(b"PK\x03\x04", "unpack it", "compressed as .gz, .bz2, .xz, .zst", name="p.zip"),
+    "an archive that is compressed": passages(b"", "an archive", "unpack it", name="p.tgz"),
+    "semicolons in a CSV": passages(
+        "id;title;text\n1;T;x\n", "no column 'id'", "separated by ';'? A .csv has commas", name="p.csv"
+    ),
+    "tabs in a CSV": passages(
+        "id\ttitle\ttext\n1\tT\tx\n", "no column 'id'", "separated by '\\t'?", name="p.csv"
+    ),
+    "commas in a TSV of questions": questions(
+        "qid,question\n1,x\n", "separated by ','? A .csv has commas", name="q.tsv"
+    ),
     "a name without a format": passages(PASSAGES, "does not say its format", "corpus.format", name="p.data"),
     "a hidden file": passages(PASSAGES, "does not say its format", name=".p.jsonl"),
     "no such file": Command("multiview inspect none.jsonl", ("none.jsonl", "no such file"), {}),
@@ -100,7 +122,13 @@ CASES = {
         '{"id": "a", "text": "b", "more": {"x": "\\ud83d"}}\n', "half a character"
     ),
     "a number of 5,000 digits": passages(
-        '{"id": ' + "9" * 5000 + ', "text": "b"}\n', "line 1", "4300 digits"
+        '{"id": ' + "9" * 5000 + ', "text": "b"}\n', "line 1", "4,300 digits", "as text"
+    ),
+    "a number of 5,000 digits in DPR's JSON": passages(
+        f'[{{"question": "?", "answers": ["a"], "positive_ctxs": [{{"psg_id": {"9" * 5000}, "text": "x"}}]}}]',
+        "64 bits",
+        "as text",
+        name="t.json",
     ),
     "a key twice": passages(
         '{"id": "a", "text": "b"}\n{"id": "c", "text": "d", "text": "e"}\n', "line 2", "'text' is given twice"

@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -175,6 +176,25 @@ def test_what_is_left_out_is_said_and_no_problem(tmp_path, capsys, monkeypatch):
     assert "Problems\n  none\n\nLeft out\n" in output
     assert "judged questions that are in no file of questions: 1\n    test.tsv: question 77" in output
     assert "gold passages that are not in the corpus, of questions that have others: 1" in output
+
+
+def test_questions_of_both_sets_are_kept_by_a_run_and_never_said_to_be_left_out(
+    tmp_path, capsys, monkeypatch
+):
+    folder = beir(tmp_path / "scifact", "train", "test")
+    judgements = (folder / "qrels/train.tsv").read_text().splitlines(keepends=True)
+    with (folder / "qrels/test.tsv").open("a") as file:
+        file.writelines(judgements[1:])
+    output = inspected(str(folder), capsys=capsys, monkeypatch=monkeypatch)
+    (line,) = [line.strip() for line in output.splitlines() if "training question too" in line]
+    assert line.startswith("1 dev question is a training question too (first: question 0): both sets keep")
+    assert "Warnings\n" in output and "Left out" not in output
+    done = Done(
+        tmp_path / "out",
+        *settings(SimpleNamespace(corpus=str(folder), train=str(folder), dev=str(folder)), shards=1),
+    )
+    assert line in done.events.warnings, "the run says the same"
+    assert [q.qid for q in done.train] == ["0"] and {q.qid for q in done.dev} == {"0", "1"}, "and does it"
 
 
 def test_what_cannot_be_read_is_a_line(tmp_path, capsys, monkeypatch):

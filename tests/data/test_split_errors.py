@@ -1,5 +1,6 @@
 """What the split step refuses: one line that names the file, row or setting, and nothing written."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,45 @@ def test_an_id_used_twice_names_both_rows(tmp_path, files):
     )
     files.train = write(tmp_path / "t.jsonl", [question_rows("t", 1, 1)[0]] * 2)
     fails(tmp_path / "q", r"t\.jsonl row 2: question id 't0' .* t\.jsonl row 1", corpus, settings(files)[1])
+
+
+def dpr(path: Path, *texts: str) -> str:
+    """Entries of DPR's training file that each name passage 1, with these texts."""
+    contexts = ({"passage_id": "1", "title": "T", "text": text} for text in texts)
+    rows = [{"question": "Who?", "answers": ["king"], "positive_ctxs": [context]} for context in contexts]
+    return write_json(path, rows)
+
+
+def tevatron(path: Path, *texts: str) -> str:
+    return write(
+        path,
+        [
+            {"query_id": str(number), "query": "Who?", "positive_passages": [{"docid": "1", "text": text}]}
+            for number, text in enumerate(texts)
+        ],
+    )
+
+
+def write_json(path: Path, value: object) -> str:
+    path.write_text(json.dumps(value))
+    return str(path)
+
+
+@pytest.mark.parametrize(("form", "suffix"), [(dpr, "json"), (tevatron, "jsonl")])
+def test_passages_of_one_id_have_one_text(tmp_path, form, suffix):
+    """The second question would have the first one's passage as gold, which it never named."""
+    file, dev = (
+        form(tmp_path / f"t.{suffix}", "The king.", "The king.", "Long live the king."),
+        form(tmp_path / f"dev.{suffix}", "The king."),
+    )
+    message = (
+        rf"t\.{suffix} row 3, counting its passages: passage id '1' has another text than in t\.{suffix} row 1, "
+        r"here 'Long live the king\.'; give each text an id of its own"
+    )
+    fails(tmp_path, message, Corpus(shards=1), Questions(source=(file,), dev_source=(dev,)))
+    form(Path(file), "The king.", "The king.")
+    done = Done(tmp_path / "equal", Corpus(shards=1), Questions(source=(file,), dev_source=(dev,)))
+    assert done.ids == ["1"], "equal copies are one passage"
 
 
 def test_empty_text_or_id_names_the_row(tmp_path, files):
@@ -80,7 +120,12 @@ def test_no_source_of_passages_or_questions(tmp_path, files):
 
 def test_a_column_of_two_types(tmp_path, files):
     other = write(tmp_path / "more.jsonl", [{"id": "z", "text": "x", "year": ["a"]}])
-    fails(tmp_path, r"more\.jsonl: a column's type", Corpus(source=(files.corpus, other)), settings(files)[1])
+    fails(
+        tmp_path,
+        r"more\.jsonl row 1: the type differs .* in column 'year' \(.* after int64\); give a column one type",
+        Corpus(source=(files.corpus, other)),
+        settings(files)[1],
+    )
 
 
 def test_the_data_of_a_language_are_looked_for_first(tmp_path, files):

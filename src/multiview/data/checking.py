@@ -15,7 +15,7 @@ from multiview.data.moved_answers import Elsewhere, find_again, nearest, not_at_
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
-from multiview.data.reading.files import base_name, shown_names
+from multiview.data.reading.files import shown_names
 from multiview.data.reading.judged import Use
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
@@ -157,12 +157,14 @@ def check(
     # By gold passage, and each question to whether one of those seen so far holds an answer.
     looked_for = _by_positive(q for q in questions if q.answers and q.answer_starts is None)
     held: dict[Question, bool] = {}
+    repeated = any(corpus.repeats(file) for file in corpus.files)
+    texts: dict[str, int] = {}  # passage id to a hash of its text, where passages may come again
     elsewhere: dict[tuple[str, str], Elsewhere] = {}
     for file, table in corpus.tables(kept):
         if not seen.files or seen.files[-1] != file:
             seen.files.append(file)
             seen.firsts.append(row)
-        seen.extra = _unified(seen.extra, table.schema, file)
+        seen.extra = _unified(seen.extra, table.schema, seen.location(row))
         unseen: list[bool] = []
         for id_, text in zip(table.column("id").to_pylist(), table.column("text").to_pylist(), strict=True):
             unseen.append(id_ not in seen.rows)
@@ -178,6 +180,12 @@ def check(
                     "passages whose id was used before",
                     f"{seen.location(row)}: passage id {id_!r} was used before, in {seen.location(seen.rows[id_])}; "
                     "ids must be unique",
+                )
+            if repeated and texts.setdefault(id_, hash(text)) != hash(text) and corpus.repeats(file):
+                report_problem(
+                    "passages of one id whose texts differ",
+                    f"{seen.location(row)}, counting its passages: passage id {id_!r} has another text than in "
+                    f"{seen.location(seen.rows[id_])}, here {text!r:.80}; give each text an id of its own",
                 )
             if not id_:
                 report_problem(
@@ -271,15 +279,22 @@ def check_gold(
     )
 
 
-def _unified(extra: pa.Schema, schema: pa.Schema, file: str) -> pa.Schema:
-    """Returns the user's further columns of all tables so far; a column is null in tables that lack it."""
+def _unified(extra: pa.Schema, schema: pa.Schema, location: str) -> pa.Schema:
+    """Returns the user's further columns of all tables so far; a column is null in tables that lack it.
+
+    `location` is that of the first row that has the schema, for the error.
+    """
     further = pa.schema([f for f in schema if f.name not in PASSAGE_COLUMNS])
     try:
         return pa.unify_schemas([extra, further], promote_options="permissive")
-    except pa.ArrowException as error:
-        reason = str(error).splitlines()[0]
+    except pa.ArrowException:
+        named = ", ".join(
+            f"{f.name!r} ({f.type} after {extra.field(f.name).type})"
+            for f in further
+            if f.name in extra.names and f.type != extra.field(f.name).type
+        )
         raise InputError(
-            f"{base_name(file)}: a column's type differs from that of the rows before ({reason})"
+            f"{location}: the type differs from that of the rows before in column {named}; give a column one type"
         ) from None
 
 

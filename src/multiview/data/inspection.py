@@ -13,7 +13,7 @@ from multiview.config import Config
 from multiview.data import checking, cjk
 from multiview.data.answers import matching_mode
 from multiview.data.corpus import CorpusFiles
-from multiview.data.questions import Question, questions_per_passage, unknown_positives
+from multiview.data.questions import Question, questions_per_passage, shared_line, unknown_positives
 from multiview.data.reading import sources
 from multiview.data.reading.beir import is_beir
 from multiview.data.reading.files import plain_name
@@ -236,7 +236,8 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
 
 
 def _check_settings(inspection: Inspection, config: Config) -> None:
-    """Adds the settings that a run would reject although every row is valid to the problems."""
+    """Adds the settings that a run would reject although every row is valid to the problems, and warns of questions that
+    are in both sets."""
     shards = config.corpus.shards
     if inspection.passages < shards:
         line = f"corpus.shards={shards}: the corpus has only {counted(inspection.passages, 'passage')}; set fewer shards"
@@ -245,9 +246,8 @@ def _check_settings(inspection: Inspection, config: Config) -> None:
     if not config.questions.dev_source and len(gold) == 1:
         line = "all questions are about one passage, so nothing can be held out; give questions.dev_source"
         inspection.problems("settings that do not suit the data", line)
-    shared = {q.qid for q in inspection.questions["train"]} & {q.qid for q in inspection.questions["dev"]}
-    for qid in shared:
-        inspection.remarks("dev questions that are training questions too", f"question {qid}")
+    if shared := shared_line(inspection.questions["train"], inspection.questions["dev"]):
+        inspection.warnings.append(shortened(shared))
 
 
 def _measure_passages(inspection: Inspection, table: pa.Table, language: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 
 SCHEMA = pa.schema(
     [
@@ -210,6 +210,21 @@ def unknown_positives(question: Question, known: Collection[str]) -> int:
     """Returns the number of positives that are not in `known`; 0 for a question without any known positive."""
     unknown = sum(id_ not in known for id_ in question.positive_ids)
     return unknown if unknown < len(question.positive_ids) else 0
+
+
+def shared_line(train: Iterable[Question], dev: Iterable[Question]) -> str:
+    """Returns what is said of dev questions whose ids training questions have too, or nothing."""
+    ids = {q.qid for q in train}
+    shared = [q.qid for q in dev if q.qid in ids]
+    if not shared:
+        return ""
+    said = counted(
+        len(shared), "dev question is a training question too", "dev questions are training questions too"
+    )
+    return (
+        f"{said} (first: question {shared[0]}): both sets keep what has one id, so dev figures are measured on training "
+        "questions; leave them out of one of the two files"
+    )
 
 
 def questions_per_passage(questions: Sequence[Question]) -> float:

@@ -146,7 +146,6 @@ class _Chosen:
     dev: list[Question]
     dev_gold: list[Question]  # all dev questions before dev_limit
     dropped: int
-    shared: int
     unknown: int  # gold passages that kept questions lost
     nameless: int  # training questions that name no gold passage
     unknown_negatives: int  # given negatives that are not in the corpus
@@ -160,7 +159,7 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
     """
     known = seen.rows
     if not section.source and not section.dev_source:  # the training questions are made by another step
-        return _Chosen([], [], [], 0, 0, 0, 0, 0, 0)
+        return _Chosen([], [], [], 0, 0, 0, 0, 0)
     checking.check_gold(train, seen, "questions.source", section.max_missing_gold)
     nameless = sum(not q.positive_ids for q in train)
     unknown = sum(questions.unknown_positives(q, known) for q in (*train, *dev))
@@ -187,10 +186,7 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
             "name their column, as in questions.columns={negative_ids: yours}, or set questions.hard_negatives=bm25"
         )
     limited = questions.limited(dev, section.dev_limit, section.seed)
-    shared = len({q.qid for q in train} & {q.qid for q in limited})
-    return _Chosen(
-        train, limited, dev, dropped - nameless, shared, unknown, nameless, unknown_negatives, lost
-    )
+    return _Chosen(train, limited, dev, dropped - nameless, unknown, nameless, unknown_negatives, lost)
 
 
 # --- passages ----------------------------------------------------------------------------------
@@ -246,14 +242,8 @@ def _report(
     sentences: int,
 ) -> None:
     """Reports what was left out as warnings, and the counts of the step as facts and metrics."""
-    if chosen.shared:
-        events.warning(
-            counted(
-                chosen.shared,
-                "dev question is a training question too",
-                "dev questions are training questions too",
-            )
-        )
+    if shared := questions.shared_line(chosen.train, chosen.dev):
+        events.warning(shared)
     if chosen.dropped:
         events.warning(
             counted(

@@ -90,7 +90,7 @@ def test_null_positives_of_dpr_are_none(tmp_path):
     assert questions(file)[0].positive_ids == () and passages(file) == []
 
 
-@pytest.mark.parametrize("contexts", [0.5, True, {"text": "no list"}, "no list"])
+@pytest.mark.parametrize("contexts", [0.5, True, {"text": "no list"}, "no list", {}, "", 0, False])
 @pytest.mark.parametrize("kind", CONTEXTS)
 def test_contexts_that_are_no_list_are_named(tmp_path, kind, contexts):
     row = {"question": "?", "answers": ["a"], kind: contexts}

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from multiview.data.questions import Question
+from multiview.data.reading.judged import REGRADED
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import UNKNOWN_JUDGED, questions_of
 from multiview.data.reading.sources import expand_sources, question_groups
@@ -90,6 +91,14 @@ def test_rows_that_are_not_marcos_or_no_judgements(tmp_path):
         questions(file)
 
 
+def test_judgements_without_their_header_are_named_with_the_header_that_is_expected(tmp_path):
+    folder = beir(tmp_path / "scifact", "train")
+    put(folder / "qrels/train.tsv", "0\t4983\t1\n1\t5836\t1\n")
+    line = r"qrels/train\.tsv line 1: judgements begin with the header query-id, corpus-id, score, separated by tabs, or have"
+    with pytest.raises(InputError, match=rf"{line} TREC's four columns .*, not '0\\t4983\\t1'"):
+        questions(*expand_sources([str(folder)], "train"))
+
+
 def test_judgements_have_grades_and_those_not_above_zero_are_no_positives(tmp_path):
     queries = put(tmp_path / "queries.tsv", "q\twho?\nr\twhat?\ns\twhy?\n")
     qrels = put(
@@ -100,6 +109,18 @@ def test_judgements_have_grades_and_those_not_above_zero_are_no_positives(tmp_pa
         Question("q", "who?", (), None, ("b", "e", "a"), (3, 3, 1)),
         Question("r", "what?", (), None, ("a",)),
     ], "the most relevant first; s has none"
+
+
+def test_of_a_pair_judged_twice_the_last_grade_counts_and_others_are_counted(tmp_path):
+    queries = put(tmp_path / "queries.tsv", "q\twho?\n")
+    qrels = put(tmp_path / "qrels.tsv", "q 0 a 1\nq 0 b 2\nq 0 c 2\nq 0 a 1\nq 0 b 1\nq 0 c 0\nq 0 a 3\n")
+    remarks = Problems()
+    ((_, question),) = questions_of([queries, qrels], report_remark=remarks)
+    assert question.grades == {"a": 3, "b": 1}, "a grade of 0 counts, too"
+    assert remarks.counts == {REGRADED: 3}, "equal grades are no remark"
+    assert (
+        remarks.first[REGRADED] == f"{qrels} line 5: question q and passage b have the grade 1, and 2 before"
+    )
 
 
 def test_judged_questions_that_are_not_there_are_remarked_and_refused_where_none_is(tmp_path):

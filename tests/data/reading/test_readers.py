@@ -177,6 +177,17 @@ def test_nan_is_missing_and_never_the_text_nan(tmp_path):
     assert [row["title"] for row in passages(numbers)] == ["", "2"]
 
 
+@pytest.mark.parametrize("column", ["id", "title", "text"])
+def test_an_object_is_no_text_and_stays_one_in_a_column_of_the_user_s_own(tmp_path, column):
+    rows = [{"id": f"p{n}", "title": "t", "text": "x", "more": {"a": n}} for n in range(3)]
+    assert passages(jsonl(tmp_path / "p.jsonl", *rows))[2]["more"] == '{"a": 2}'
+    (table,) = passage_tables(str(tmp_path / "p.jsonl"))
+    assert table.schema.field("more").metadata is None, "what is written has no metadata"
+    rows[1][column] = {"a": 1}
+    with pytest.raises(InputError, match=rf"p\.jsonl row 2: column '{column}' holds an object, not text"):
+        passages(jsonl(tmp_path / "p.jsonl", *rows))
+
+
 @pytest.mark.parametrize("others", [[], ["a title"]])
 @pytest.mark.parametrize("value", [True, False])
 def test_a_truth_value_is_no_title_and_no_id(tmp_path, value, others):
@@ -185,7 +196,9 @@ def test_a_truth_value_is_no_title_and_no_id(tmp_path, value, others):
             {"id": f"p{n}", "title": "t", "text": "x", column: shown}
             for n, shown in enumerate([value, *others])
         ]
-        with pytest.raises(InputError, match=rf"p\.jsonl.*{column}'.*(is bool, not text|differ in type)"):
+        with pytest.raises(
+            InputError, match=rf"p\.jsonl.*{column}'.*(is bool, not text|holds true or false)"
+        ):
             passages(jsonl(tmp_path / "p.jsonl", *rows))
 
 

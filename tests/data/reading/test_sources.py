@@ -4,6 +4,7 @@ import bz2
 import gzip
 import hashlib
 import lzma
+import os
 import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -153,6 +154,17 @@ def test_sources_that_are_not_there(tmp_path, monkeypatch):
         expand_source(str(tmp_path), "corpus")
     with pytest.raises(InputError, match="no files there"):
         expand_source(str(tmp_path / "*.json"), "corpus")
+
+
+def test_a_pipe_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "p.jsonl")
+    with pytest.raises(InputError, match=r"p\.jsonl: not a plain file, but a pipe .* write it to a file"):
+        expand_source(str(tmp_path / "p.jsonl"), "corpus")
+    with pytest.raises(InputError, match="no files there"):
+        expand_source(str(tmp_path), "corpus")
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"gone\.jsonl: no such file"):
+        expand_source(str(tmp_path / "gone.jsonl"), "corpus")
 
 
 def test_a_fingerprint_is_of_content_and_name(tmp_path):

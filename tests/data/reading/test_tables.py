@@ -81,7 +81,16 @@ def test_columns_of_the_user_s_own_may_be_mixed_and_nested(tmp_path):
             '{"id": "a", "text": "bad \\ud800 char"}\n',
             "p.jsonl line 1: holds half a character",
         ),
-        ("p.jsonl", '{"id": "a", "text": ["x"]}\n{"id": "b", "text": "y"}\n', "column 'text' differ in type"),
+        (
+            "p.jsonl",
+            '{"id": "a", "text": ["x"]}\n{"id": "b", "text": "y"}\n',
+            r"p\.jsonl row 1: column 'text' holds a list \(\['x'\]\), and other rows texts or numbers",
+        ),
+        (
+            "p.jsonl",
+            '{"id": "a", "text": "b", "more": [1, "x"]}\n',
+            "p.jsonl rows 1-1: lists of column 'more' hold values of different types; give them one type",
+        ),
         ("p.json", '[{"id": "a", "text": "x"}]', "not DPR's .*use the suffix .jsonl and one object per line"),
     ],
 )
@@ -142,8 +151,27 @@ def test_a_column_of_a_parquet_file_that_is_named_twice_is_a_line(tmp_path):
 
 @pytest.mark.parametrize("values", [[1.5, True], [True, 1.5], [1, False]])
 def test_true_and_false_beside_numbers_are_refused_and_are_never_1_and_0(values):
-    with pytest.raises(InputError, match="p.jsonl rows 1-2: values of column 'title' differ in type"):
+    with pytest.raises(InputError, match=r"p.jsonl row [12]: column 'title' holds .*; give it one type"):
         list(tables_of_rows([{"title": value} for value in values], "p.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("text", ["a", "b"], r"a list \(\['a', 'b'\]\), and other rows texts or numbers"),
+        ("id", True, r"true or false \(True\), and other rows texts or numbers"),
+        ("more", [1], r"a list \(\[1\]\), and other rows texts or numbers"),
+        ("tags", "x", r"a text or a number \('x'\), and other rows lists"),
+        ("seen", 0, r"a text or a number \(0\), and other rows true and false"),
+    ],
+)
+def test_a_value_of_another_type_is_named_with_its_row_and_the_type_of_others(column, value, said):
+    rows = [{"id": f"p{n}", "text": "x", "more": n, "tags": ["t"], "seen": True} for n in range(1020)]
+    rows[1002][column] = value
+    with pytest.raises(
+        InputError, match=rf"p\.jsonl row 1003: column '{column}' holds {said}; give it one type$"
+    ):
+        list(tables_of_rows(rows, "p.jsonl"))
 
 
 def test_true_beside_a_missing_value_of_pandas_stays_true():

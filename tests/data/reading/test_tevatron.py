@@ -46,3 +46,11 @@ def test_a_row_of_another_form_is_named(tmp_path, row, message):
     file = put(tmp_path / "train.jsonl", f"{json.dumps(first)}\n{json.dumps(row)}\n")
     with pytest.raises(InputError, match=message):
         questions(file)
+
+
+@pytest.mark.parametrize("passages_", [{}, {"docid": "1"}, "no list", 0, False])
+@pytest.mark.parametrize("kind", ["positive_passages", "negative_passages"])
+def test_passages_that_are_no_list_are_named(tmp_path, kind, passages_):
+    row = {"query_id": "1", "query": "?", "positive_passages": [], kind: passages_}
+    with pytest.raises(InputError, match=rf"train\.jsonl row 1: {kind} is no list of passages"):
+        questions(put(tmp_path / "train.jsonl", json.dumps(row)))

@@ -74,7 +74,9 @@ def dpr_entries(file: str) -> Iterator[tuple[int, JsonObject]]:
 
 def _contexts(entry: JsonObject, kind: str, file: str, number: int) -> list[JsonObject]:
     """Returns the passages of one kind that an entry names. Raises InputError for anything but a list or null."""
-    contexts = entry.get(kind) or []
+    contexts = entry.get(kind)
+    if contexts is None:
+        return []
     if not isinstance(contexts, list):
         raise InputError(f"{base_name(file)} row {number}: {kind} is no list of passages")
     return contexts

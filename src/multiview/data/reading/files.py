@@ -29,6 +29,18 @@ else:
     from backports.zstd import ZstdError
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
+PACKED = {
+    b"\x1f\x8b\x08": ("gzip", ".gz"),
+    b"BZh91AY&SY": ("bzip2", ".bz2"),
+    b"\xfd7zXZ\x00": ("xz", ".xz"),
+    b"\x28\xb5\x2f\xfd": ("zstd", ".zst"),
+    b"PK\x03\x04": ("zip", ""),
+}
+"""Beginnings of compressed files: the compression, and the suffix by which it is read, if it is."""
+ARCHIVES = (".zip", ".tar", ".tgz", ".7z", ".rar", ".lz4", ".lzma", ".z", ".br")
+"""Suffixes of archives and compressions that are not read."""
+READ_PACKED = f"unpack it: files are read plain, or compressed as {', '.join(COMPRESSIONS)}"
+"""Way out of files that are not."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 HEAD = 1 << 16
 """Bytes that are read to detect a format."""
@@ -72,7 +84,17 @@ def open_stream(file: str) -> Iterator[IO[bytes]]:
     with _as_input_error(file), _raw(file, COMPRESSIONS.get(suffix)) as raw, io.BufferedReader(raw) as stream:
         if stream.peek(len(BYTE_ORDER_MARK)).startswith(BYTE_ORDER_MARK):
             stream.read(len(BYTE_ORDER_MARK))
+        if not suffix:
+            _refuse_packed(file, stream.peek(16))
         yield stream
+
+
+def _refuse_packed(file: str, beginning: bytes) -> None:
+    """Raises InputError for the beginning of a compressed file, whose name does not say so."""
+    for magic, (name, suffix) in PACKED.items():
+        if beginning.startswith(magic):
+            way_out = f"name it {base_name(file)}{suffix}, so that it is read so" if suffix else READ_PACKED
+            raise InputError(f"{file}: is compressed by {name}; {way_out}")
 
 
 @contextlib.contextmanager
@@ -123,6 +145,10 @@ def _as_input_error(file: str) -> Iterator[None]:
         ZstdError,
     ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if isinstance(error, ijson.JSONError) and "integer overflow" in reason:
+            raise InputError(
+                f"{file}: holds a whole number of more than 64 bits; write it as text, in quotes"
+            ) from None
         raise InputError(
             f"{file}: cannot be read ({reason}); is it complete, and of the format its name says?"
         ) from None

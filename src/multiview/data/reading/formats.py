@@ -14,8 +14,8 @@ import pyarrow as pa
 from multiview.data.reading import tables
 from multiview.data.reading.articles import text_articles
 from multiview.data.reading.dpr import dpr_contexts, dpr_entries, dpr_question, qa_questions
-from multiview.data.reading.files import HEAD, base_name, head, is_web, plain_name
-from multiview.data.reading.judged import is_qrels, marco_rows
+from multiview.data.reading.files import ARCHIVES, HEAD, READ_PACKED, base_name, head, is_web, plain_name
+from multiview.data.reading.judged import QRELS_HEADER, is_qrels, marco_rows, split_of
 from multiview.data.reading.squad import squad_paragraphs, squad_passage, squad_questions
 from multiview.data.reading.tevatron import is_tevatron, tevatron_passages, tevatron_questions
 from multiview.data.reading.triples import is_triples
@@ -149,6 +149,11 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
     maybe_qrels = by_suffix != "json" and (by_suffix != "text" or "qrels" in base_name(file).lower())
     if maybe_qrels and is_qrels(first):
         return QRELS
+    if by_suffix == "tsv" and split_of(file):
+        raise InputError(
+            f"{file} line 1: judgements begin with the header {', '.join(QRELS_HEADER)}, separated by tabs, or have TREC's "
+            f"four columns (qid 0 pid relevance), not {first!r:.80}"
+        )
     if form != "auto":
         return form
     match by_suffix:
@@ -159,6 +164,8 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
             return _delimited(file, first, by_suffix, {*HEADER_NAMES, *known_columns}, cut)
         case str():
             return by_suffix
+    if plain_name(file).endswith(ARCHIVES):
+        raise InputError(f"{file}: an archive, or compressed in a way that is not read; {READ_PACKED}")
     raise InputError(
         f"{file}: its name does not say its format; set {setting} to one of {', '.join(FORMATS)}"
         + (", or end the address of a folder with /" if is_web(file) else "")

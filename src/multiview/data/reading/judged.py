@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from multiview.data.reading.files import base_name, lines, plain_name
+from multiview.data.reading.problems import ReportProblem, ignore_problem
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 
@@ -22,6 +23,8 @@ CORPORA = ("corpus.jsonl", "collection.tsv")
 """Names of the file of passages of a collection."""
 
 QRELS_HEADER = ("query-id", "corpus-id", "score")
+REGRADED = "grades of pairs that are judged again with another grade, of which the last counts"
+"""Kind of a remark."""
 INTEGER = re.compile(r"-?[0-9]{1,9}(\.0)?")
 """A grade; `questions.parquet` has 32 bits for each."""
 
@@ -47,11 +50,14 @@ def is_qrels(line: str) -> bool:
     return len(cells) == 4 and cells[1].upper() in ("0", "Q0") and _is_integer(cells[3])
 
 
-def judgements(files: Iterable[str]) -> dict[str, dict[str, int]]:
+def judgements(
+    files: Iterable[str], report_remark: ReportProblem = ignore_problem
+) -> dict[str, dict[str, int]]:
     """Returns, per judged question, its relevant passages (grade above 0) with their grades.
 
     Passages are sorted by grade, the highest first, then by their order in the files. A question without relevant
-    passages has an empty dict. Raises InputError for a line that is not a judgement.
+    passages has an empty dict. Of a pair that is judged twice the last grade counts; `report_remark` receives each
+    other one. Raises InputError for a line that is not a judgement.
     """
     judged: dict[str, dict[str, int]] = {}
     for file in files:
@@ -63,11 +69,17 @@ def judgements(files: Iterable[str]) -> dict[str, dict[str, int]]:
                 raise InputError(
                     f"{file} line {number}: not a judgement (query-id corpus-id score, or qid 0 pid relevance)"
                 )
-            grades = judged.setdefault(cells[0], {})
-            if int(float(cells[-1])) > 0:
-                grades[cells[-2]] = int(float(cells[-1]))
+            grades, passage, grade = judged.setdefault(cells[0], {}), cells[-2], int(float(cells[-1]))
+            if grades.get(passage, grade) != grade:
+                report_remark(
+                    REGRADED,
+                    f"{file} line {number}: question {cells[0]} and passage {passage} have the grade {grade}, and "
+                    f"{grades[passage]} before",
+                )
+            grades[passage] = grade
     return {
-        qid: dict(sorted(grades.items(), key=lambda graded: -graded[1])) for qid, grades in judged.items()
+        qid: dict(sorted(((id_, n) for id_, n in grades.items() if n > 0), key=lambda graded: -graded[1]))
+        for qid, grades in judged.items()
     }
 
 

@@ -135,4 +135,8 @@ def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
     ) or (inf in values or -inf in values):
         raise InputError(f"{location}: {name} are texts, not {value!r:.80}")
     present = [item for item in values if item is not None]
+    if present and len(present) < len(values) and name != "answers":
+        raise InputError(
+            f"{location}: {name} hold null beside {present[0]!r:.80}; leave it out, or mend the id"
+        )
     return tuple(str(item) if name == "answers" else id_text(item, f"{location}: {name}") for item in present)

@@ -21,7 +21,7 @@ from multiview.data.reading.judged import judgements
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.question_rows import checked_question
-from multiview.data.reading.tables import EXACT, Row, id_text, inexact, number_texts
+from multiview.data.reading.tables import EXACT, OBJECT_AT, Row, id_text, inexact, number_texts
 from multiview.data.reading.triples import MOST, Triples, read_triples
 from multiview.errors import InputError, counted
 
@@ -84,13 +84,15 @@ def questions_of(
 
     Raises InputError for a file that cannot be read. `report_problem` receives each row that cannot be used (no
     answer in a file with answers, offsets that do not match the answers), and judgements that match no question.
-    `report_remark` receives each judged question that is not in the files.
+    `report_remark` receives each judged question that is not in the files, and each grade that another one replaces.
     """
     columns = checked_columns("questions.columns", columns, QUESTION_COLUMNS)
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}
     companions = [file for file in files if formats[file] in COMPANIONS]
     triples = read_triples(file for file in companions if formats[file] == TRIPLES)
-    judged = triples.positives | judgements(file for file in companions if formats[file] == QRELS)
+    judged = triples.positives | judgements(
+        (file for file in companions if formats[file] == QRELS), report_remark
+    )
     unknown = dict.fromkeys(judged)
     shown = shown_names(files)
     for file in files:
@@ -180,8 +182,15 @@ def _require(
         if name not in matched:
             raise InputError(
                 f"{location}: no column {columns.get(name, name)!r} among {', '.join(present) or 'none'}; "
-                f"name the right one, as in {setting}={{{name}: yours}}"
+                f"name the right one, as in {setting}={{{name}: yours}}{_separator_hint(present)}"
             )
+
+
+def _separator_hint(present: Collection[str]) -> str:
+    """Returns the end of a line about the one column of a table whose name holds another separator, or nothing."""
+    only = next(iter(present)) if len(present) == 1 else ""
+    found = next((f"{mark!r}" for mark in "\t;,|" if mark in only), "")
+    return f"; or are its columns separated by {found}? A .csv has commas, a .tsv tabs" if found else ""
 
 
 # --- passages ----------------------------------------------------------------------------------
@@ -234,6 +243,10 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
             strings_by_name[name] = pa.array([""] * table.num_rows, pa.string())
             continue
         column = table.column(matched[name])
+        if found := (table.schema.field(matched[name]).metadata or {}).get(OBJECT_AT):
+            raise InputError(
+                f"{found.decode()}: column {matched[name]!r} holds an object, not text; see corpus.columns"
+            )
         if name == "id":
             _check_exact(column, f"{base_name(file)}: column {matched[name]!r}")
         strings = _as_strings(column, allow_numbers=name != "text")

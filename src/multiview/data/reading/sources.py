@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import fsspec
 from fsspec import AbstractFileSystem
@@ -73,6 +74,10 @@ def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[st
     elif not is_web(address) and re.search(r"[*?\[]", path):
         files = sorted(
             str(name) for name in fs.glob(path) if fs.isfile(name) and base_name(str(name))[0] != "."
+        )
+    elif isinstance(fs, LocalFileSystem) and Path(path).exists():
+        raise InputError(
+            f"{address}: not a plain file, but a pipe or a device; files are read more than once, so write it to a file"
         )
     else:
         # `info` raises the error that `isfile` and `isdir` hide: a bucket without access is not a folder to them.

@@ -7,8 +7,9 @@ import csv
 import io
 import json
 import math
+import sys
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -29,6 +30,10 @@ BATCH = 1000
 BUFFER = 1 << 20
 """Bytes per read of a column of a Parquet file."""
 
+TEXTS, LISTS, BOOLEANS = "texts or numbers", "lists", "true and false"
+"""Kinds of values that no column can hold together."""
+OBJECT_AT = b"multiview.object_at"
+"""Key of a field's metadata."""
 EXACT = 1 << 53
 """The largest whole number below which a fraction's type, float64, has every one."""
 
@@ -54,6 +59,11 @@ def json_lines(file: str) -> Iterator[Row]:
                 f"{file} line {number}: objects or lists are nested too deeply; is it data?"
             ) from None
         except ValueError as error:
+            if not isinstance(error, json.JSONDecodeError):  # Python's own limit
+                raise InputError(
+                    f"{file} line {number}: holds a whole number of more than {sys.get_int_max_str_digits():,} digits; "
+                    "write it as text, in quotes"
+                ) from None
             raise InputError(
                 f"{file} line {number}: not JSON ({error}); one object per line is expected"
             ) from None
@@ -114,17 +124,30 @@ def parse_list(cell: object) -> object:
 
 
 def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:
-    """Yields rows as tables of up to 1000 rows each; nested objects become JSON strings."""
+    """Yields rows as tables of up to 1000 rows each; nested objects become JSON strings.
+
+    The field of a column with objects has the location of the first one as its metadata, under `OBJECT_AT`.
+    """
     for number, batch in enumerate(_batches(rows)):
         first = number * BATCH + 1
         # Not `from_pylist`: it assumes that all rows have the columns of the first row.
         columns = dict.fromkeys(name for row in batch for name in row)
-        location = f"{base_name(file)} rows {first}-{first + len(batch) - 1}"
-        yield pa.table({name: _column([row.get(name) for row in batch], name, location) for name in columns})
+        arrays, fields = [], []
+        for name in columns:
+            values = [row.get(name) for row in batch]
+            arrays.append(_column(values, name, file, first))
+            nested = next((n for n, value in enumerate(values, first) if _is_nested(value)), None)
+            metadata = None if nested is None else {OBJECT_AT: f"{base_name(file)} row {nested}"}
+            fields.append(pa.field(name, arrays[-1].type, metadata=metadata))
+        yield pa.table(arrays, schema=pa.schema(fields))
 
 
-def _column(values: list[object], name: str, location: str) -> pa.Array:
-    """Returns a column with the type inferred from its values; numbers among strings become strings, and NaN null."""
+def _column(values: Sequence[object], name: str, file: str, first: int) -> pa.Array:
+    """Returns a column with the type inferred from its values; numbers among strings become strings, and NaN null.
+
+    `first` is the number of the first value's row in `file`, for messages.
+    """
+    location = f"{base_name(file)} rows {first}-{first + len(values) - 1}"
     try:
         flat = [_flat(value) for value in values]
         if any(isinstance(value, str) for value in flat):
@@ -138,19 +161,58 @@ def _column(values: list[object], name: str, location: str) -> pa.Array:
         raise InputError(
             f"{location}: column {name!r} holds a whole number of more than 64 bits; write it as text"
         ) from None
-    except (pa.ArrowException, TypeError, RecursionError) as error:
+    except (pa.ArrowException, TypeError, RecursionError):
+        if other := _other_kind(values):
+            row, found, expected = other
+            raise InputError(
+                f"{base_name(file)} row {first + row}: column {name!r} holds {found} ({values[row]!r:.80}), and other rows "
+                f"{expected}; give it one type"
+            ) from None
         if any(isinstance(value, int) and abs(value) > EXACT for value in values):
             raise InputError(
                 f"{location}: column {name!r} holds a whole number too large beside fractions, which are exact to 53 "
                 "bits; write them as text"
             ) from None
         raise InputError(
-            f"{location}: values of column {name!r} differ in type ({error}); give them one type"
+            f"{location}: lists of column {name!r} hold values of different types; give them one type"
         ) from None
     except UnicodeEncodeError:
         raise InputError(
             f"{location}: column {name!r} holds half a character (a lone surrogate); write the file again as UTF-8"
         ) from None
+
+
+def _other_kind(values: Sequence[object]) -> tuple[int, str, str] | None:
+    """Returns the position of the first value that is not of the kind of most, its kind, and that of most.
+
+    Numbers, texts and objects go together. None where no value stands out.
+    """
+    kinds = [_kind(value) for value in values]
+    counts = Counter(kind for kind in kinds if kind)
+    if len(counts) < 2:
+        return None
+    expected = max(counts, key=lambda kind: (counts[kind], kind == TEXTS))
+    row = next(row for row, kind in enumerate(kinds) if kind not in (None, expected))
+    return (
+        row,
+        {LISTS: "a list", BOOLEANS: "true or false"}.get(kinds[row] or "", "a text or a number"),
+        expected,
+    )
+
+
+def _kind(value: object) -> str | None:
+    """Returns the kind of a value, in the plural; None for what is missing."""
+    match value:
+        case None:
+            return None
+        case float() as number if math.isnan(number):
+            return None
+        case bool():
+            return BOOLEANS
+        case list() if not _is_nested(value):
+            return LISTS
+        case _:
+            return TEXTS
 
 
 def _as_text(value: object) -> object:
@@ -210,8 +272,11 @@ def inexact(value: float, location: str) -> InputError:
 
 def _flat(value: object) -> object:
     """Returns nested objects as JSON strings: their fields differ per row, and Parquet has no struct without fields."""
-    nested = isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
-    return json.dumps(value, ensure_ascii=False) if nested else value
+    return json.dumps(value, ensure_ascii=False) if _is_nested(value) else value
+
+
+def _is_nested(value: object) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -52,7 +52,10 @@ def _entries(file: str) -> Iterator[tuple[int, JsonObject]]:
 
 
 def _passages(entry: JsonObject, kind: str, file: str, number: int) -> Iterator[Row]:
-    for passage in entry.get(kind) or ():
+    passages = entry.get(kind)
+    if not isinstance(passages, list | None):
+        raise InputError(f"{base_name(file)} row {number}: {kind} is no list of passages")
+    for passage in passages or ():
         if not isinstance(passage, dict) or passage.get("docid") is None:
             raise InputError(f"{base_name(file)} row {number}: a passage without docid in {kind}")
         id_ = id_text(passage["docid"], f"{base_name(file)} row {number}: docid")
