@@ -13,7 +13,7 @@ import pytest
 from tests.fixtures.tiny import tiny_t5
 
 ROOT = Path(__file__).parents[2]
-ROWS = ["system", "base", "mvr", "camvr-plus", "bm25", "camvr-plus-bm25"]
+ROWS = ["system", "base", "mvr", "base-pooled", "camvr-plus", "bm25", "camvr-plus-bm25"]
 
 
 def clone(target: Path) -> Path:
