@@ -1,13 +1,21 @@
-"""The command lines: their options."""
+"""The command lines: their options, and what they do with standard output: its width, and where nobody takes it."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
+from multiview import environment
 from multiview.cli import app as multiview
+from multiview.cli.app import run_app
 from pipelines import __main__ as pipelines
 
 PROGRAMS = {"multiview": multiview.app, "python -m pipelines": pipelines.app}
@@ -52,3 +60,85 @@ def test_an_option_of_several_commands_is_one() -> None:
     # are there; Qdrant has aliases too.
     named = {"--verify", "--json", "--name", "--store", "--from", "--index", "--host"}
     assert several <= named | {"--alias", "--model", "--out"}, several
+
+
+def ended(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """`multiview` with these words, in a process of its own, to its end."""
+    command = [sys.executable, "-c", "from multiview.cli.app import main; main()", *words]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=300, **options)
+
+
+@pytest.mark.parametrize("words", [["config", "gate"], ["search", "--help"], ["config", "nosuch"]])
+def test_no_columns_are_eighty(words: list[str]) -> None:
+    """As for a width that is no number."""
+
+    def shown(columns: str) -> tuple[str, str]:
+        environ = {**os.environ, environment.COLUMNS: columns}
+        done = ended(*words, stdout=subprocess.PIPE, env=environ)
+        return done.stdout, done.stderr
+
+    assert shown("0") == shown("80") == shown("abc") != ("", "")
+
+
+FULL = Path("/dev/full")
+WRITTEN = {
+    "by Rich": ["config"],
+    "by print": ["config", "--markdown"],
+    "help": ["search", "--help"],
+}
+buffered = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+
+
+@buffered
+@pytest.mark.parametrize("words", WRITTEN.values(), ids=WRITTEN)
+def test_a_pipe_that_nobody_reads_ends_a_command_without_a_line(words: list[str], unbuffered: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = ended(*words, stdout=write, env={**os.environ, "PYTHONUNBUFFERED": unbuffered})
+    os.close(write)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_an_error_keeps_its_line_and_status_where_nobody_reads() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = ended("config", "nosuch", stdout=write)
+    os.close(write)
+    assert done.returncode == 2 and done.stderr.startswith("error: there is no setting nosuch")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+@buffered
+@pytest.mark.parametrize("words", WRITTEN.values(), ids=WRITTEN)
+def test_a_full_disk_behind_standard_output_is_named(words: list[str], unbuffered: str) -> None:
+    with FULL.open("wb") as full:
+        done = ended(*words, stdout=full, env={**os.environ, "PYTHONUNBUFFERED": unbuffered})
+    line = "error: standard output: No space left on device; make room on the disk, and the same command goes on\n"
+    assert (done.returncode, done.stderr) == (1, line)
+
+
+def test_another_broken_pipe_is_a_line(monkeypatch, capsys) -> None:
+    """Typer itself ends without one."""
+    app = typer.Typer()
+
+    @app.command()
+    def write() -> None:
+        read, write = os.pipe()
+        os.close(read)
+        try:
+            os.write(write, b"lost")
+        finally:
+            os.close(write)
+
+    monkeypatch.setattr(sys, "argv", ["x"])
+    monkeypatch.setattr(sys, "stderr", sys.stderr)  # which Typer replaces, as it does standard output
+    monkeypatch.setattr(sys, "stdout", sys.stdout)
+    with pytest.raises(SystemExit) as done:
+        run_app(app)
+    assert done.value.code == 1
+    assert capsys.readouterr().err.startswith("error: BrokenPipeError: [Errno 32] Broken pipe")
+
+
+def test_a_command_without_standard_output_runs() -> None:
+    done = ended("config", "gate", preexec_fn=lambda: os.close(1))
+    assert (done.returncode, done.stderr) == (0, "")

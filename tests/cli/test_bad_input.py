@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 
@@ -266,5 +267,6 @@ def test_gc_in_a_store_whose_files_cannot_be_removed_takes_nothing_and_says_so(t
         f"error: {path}: Permission denied; ask for the right to this file, or choose another place\n"
     )
     assert read_whole(store, names.INDEX, "k") == record
+    shutil.rmtree(store.root / names.COLLECTIONS)  # nor could the file that keeps others away be removed
     assert multiview_command(monkeypatch, capsys, *words).endswith("removed 1 index (0.0 MB)\n")
     assert read_record(store, names.INDEX, "k") is None

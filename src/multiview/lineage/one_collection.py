@@ -11,7 +11,7 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 from multiview import names
@@ -52,7 +52,8 @@ def only_collection(store: Store) -> Iterator[Callable[[], None]]:
         _check_alone(store, file)
         yield say_alive
     finally:
-        store.remove(file)
+        with suppress(OSError):  # where no file can be removed, what was to be collected says so
+            store.remove(file)
 
 
 def _check_alone(store: Store, own: str) -> None:
