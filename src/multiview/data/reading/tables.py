@@ -136,7 +136,9 @@ def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:
         for name in columns:
             values = [row.get(name) for row in batch]
             arrays.append(_column(values, name, file, first))
-            nested = next((n for n, value in enumerate(values, first) if _is_nested(value)), None)
+            nested = None
+            if {dict, list} & set(map(type, values)):
+                nested = next((n for n, value in enumerate(values, first) if _is_nested(value)), None)
             metadata = None if nested is None else {OBJECT_AT: f"{base_name(file)} row {nested}"}
             fields.append(pa.field(name, arrays[-1].type, metadata=metadata))
         yield pa.table(arrays, schema=pa.schema(fields))
