@@ -214,14 +214,15 @@ def test_a_run_ends_well_wherever_it_and_the_collection_are_interrupted(
     tally.add(SURVIVED, len(chosen), of="gc --delete beside a step")
 
 
+def in_any_order(test: Callable[..., None]) -> Callable[..., None]:
+    """Gives a test the turns of three workers, each with its number of points, as `parts`."""
+    drawn = given(parts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 12)), max_size=20))(test)
+    unlike = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    return settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=unlike)(drawn)
+
+
 @pytest.mark.parametrize("kind", FIRST)
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(parts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 12)), max_size=20))
+@in_any_order
 def test_two_runs_end_well_beside_a_collection_in_any_order(
     new_store: Callable[[], PausedStore], kind: str, tally: Tally, parts: list[tuple[int, int]]
 ) -> None:
@@ -235,13 +236,7 @@ def test_two_runs_end_well_beside_a_collection_in_any_order(
 
 
 @pytest.mark.parametrize("kind", FIRST)
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(parts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 12)), max_size=20))
+@in_any_order
 def test_a_run_ends_well_beside_two_collections_in_any_order(
     new_store: Callable[[], PausedStore], kind: str, tally: Tally, parts: list[tuple[int, int]]
 ) -> None:

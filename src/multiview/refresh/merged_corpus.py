@@ -35,7 +35,7 @@ ADDED_FILE = "added.parquet"
 
 @dataclass(frozen=True)
 class OldIndex:
-    """An index as a step wrote it; its vectors are read only on demand."""
+    """An index as a step wrote it, whose vectors are read where they are needed."""
 
     folder: Path
     header: JsonObject

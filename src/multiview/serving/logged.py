@@ -48,7 +48,7 @@ class QuestionDrift:
     earlier: float | None = None
     """Median top score of the earlier half; None where there are fewer than `FEWEST` on a side."""
     later: float | None = None
-    """The same of the later half."""
+    """Median top score of the later half; None as for `earlier`."""
     below: float | None = None
     """Share of the later half whose top score is below the 5 % quantile of the earlier half: 0.05 without a drift."""
 

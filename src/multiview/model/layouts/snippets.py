@@ -1,4 +1,4 @@
-"""Algorithm 1 of CAMVR, which merges a passage's sentences into exactly n snippets."""
+"""Snippets: a passage's sentences, merged into exactly n by Algorithm 1 of CAMVR."""
 
 from __future__ import annotations
 
