@@ -34,8 +34,8 @@ class CorpusFiles:
     def of(cls, settings: Config) -> CorpusFiles:
         """Returns the corpus that `settings.corpus` names or, without one, the passages in the files of questions.
 
-        Raises InputError when the files of questions hold no passages, or when `corpus.cut` is set for files that hold
-        passages and no articles.
+        Raises InputError when the files of questions hold no passages, or when `corpus.cut` is set for training questions
+        that bring their passages, as DPR's and tevatron's do.
         """
         corpus, questions = settings.corpus, settings.questions
         form, columns = corpus.format, corpus.columns
@@ -47,9 +47,9 @@ class CorpusFiles:
         formats = {file: detect(file, form, "corpus.format", columns.values()) for file in files}
         loaded = cls(formats, columns, corpus.cut, corpus.cut_length, corpus.language, corpus.empty_text)
         for file in files if corpus.cut in ("words", "sentences") else ():
-            if loaded.repeats(file):
+            if loaded.repeats(file) and formats[file] != "squad":
                 raise InputError(
-                    f"corpus.cut={corpus.cut}: the paragraphs of {base_name(file)} are passages already, "
+                    f"corpus.cut={corpus.cut}: {base_name(file)} holds passages that are cut already, "
                     "and its questions name them; set corpus.cut=none"
                 )
         return loaded

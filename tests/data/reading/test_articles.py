@@ -3,14 +3,16 @@
 import json
 import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.config import Corpus, Questions
+from multiview.config import Corpus, JsonObject, Questions
 from multiview.data.passages import PassageLookup
 from multiview.data.reading.articles import by_sentences, by_words
+from multiview.data.reading.squad import squad_id
 from multiview.data.sentences import sentence_ends
 from multiview.errors import InputError
 from tests.fixtures.split_run import Done, write
@@ -68,6 +70,11 @@ def asked(tmp_path, *rows: dict, gold: str = "Zürich-0") -> tuple[str, str]:
     return train, write(tmp_path / "d.jsonl", [dev])
 
 
+def write_squad(path: Path, *paragraphs: JsonObject) -> str:
+    path.write_text(json.dumps({"data": [{"paragraphs": list(paragraphs)}]}))
+    return str(path)
+
+
 def test_a_folder_of_texts_is_cut_into_passages_of_100_words(tmp_path, articles):
     train, dev = asked(tmp_path, {"answers": ["1815"], "positive_ids": "Ada_Lovelace-0"})
     done = Done(
@@ -105,7 +112,7 @@ def test_questions_about_an_article_find_the_passages_that_hold_their_answer(tmp
     assert done.events.facts["dropped_questions"] == 1
 
 
-def test_long_texts_of_a_table_are_cut_when_asked_and_paragraphs_never(tmp_path, articles):
+def test_long_texts_of_a_table_are_cut_when_asked(tmp_path):
     rows = [{"id": "a", "text": "one two three four five", "year": 7}, {"id": "b", "text": "six"}]
     table = write(tmp_path / "p.jsonl", rows)
     train, dev = asked(tmp_path, {"answers": ["x"], "positive_ids": "a-1"}, gold="b-0")
@@ -117,14 +124,32 @@ def test_long_texts_of_a_table_are_cut_when_asked_and_paragraphs_never(tmp_path,
         ("a-2", "five"),
         ("b-0", "six"),
     ]
-    squad = tmp_path / "s.json"
-    answer = {"text": "A", "answer_start": 0}
-    paragraph = {"context": "A b.", "qas": [{"id": "1", "question": "?", "answers": [answer]}]}
-    squad.write_text(json.dumps({"data": [{"title": "T", "paragraphs": [paragraph]}]}))
+
+
+def test_long_paragraphs_in_squads_form_are_cut_and_their_questions_find_the_part_at_the_offset(tmp_path):
+    """As COVID-QA has them: one paragraph per article, and answers by their offset in it."""
+    context = "A virus spreads. It is small. A virus mutates. It is new."
+    answer = {"text": "virus", "answer_start": context.rindex("virus")}
+    asked = {"id": 262, "question": "What mutates?", "answers": [answer], "is_impossible": False}
+    squad = write_squad(tmp_path / "s.json", {"context": context, "document_id": 630, "qas": [asked]})
+    again = write_squad(tmp_path / "again.json", {"context": context, "qas": [{**asked, "id": 263}]})
+    corpus = Corpus(cut="sentences", cut_length=6, shards=1)
+    done = Done(tmp_path / "out", corpus, Questions(source=(squad,), dev_source=(again,)))
+    assert [p.text for p in done.passages] == ["A virus spreads. It is small.", "A virus mutates. It is new."]
+    article = squad_id(context)
+    assert done.ids == [f"{article}-0", f"{article}-1"]
+    assert [q.positive_ids for q in (*done.train, *done.dev)] == [(done.ids[1],)] * 2
+
+
+def test_passages_that_come_with_training_questions_are_not_cut(tmp_path):
+    passage = {"title": "T", "text": "A b.", "passage_id": "1"}
+    dpr = {"question": "?", "answers": ["A"], "positive_ctxs": [passage], "negative_ctxs": []}
+    file = tmp_path / "d.json"
+    file.write_text(json.dumps([{**dpr, "hard_negative_ctxs": []}]))
     with pytest.raises(
-        InputError, match=r"corpus\.cut=words: the paragraphs of s\.json are passages already"
+        InputError, match=r"corpus\.cut=words: d\.json holds passages that are cut already, .*=none"
     ):
-        Done(tmp_path / "no", Corpus(cut="words"), Questions(source=(str(squad),)))
+        Done(tmp_path / "no", Corpus(cut="words"), Questions(source=(str(file),)))
 
 
 def test_a_wrong_offset_into_an_article_and_an_answer_that_was_cut_are_told_apart(tmp_path, articles):
