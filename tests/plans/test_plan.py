@@ -120,7 +120,7 @@ def test_an_output_that_a_step_does_not_have_is_refused():
         split.output("model")
 
 
-@pytest.mark.parametrize(("rounds", "steps"), [(0, 6), (1, 7), (2, 11), (3, 15)])
+@pytest.mark.parametrize(("rounds", "steps"), [(0, 5), (1, 7), (2, 11), (3, 15)])
 def test_rounds_shape_the_dag(rounds, steps):
     plan = training({"train": {"rounds": rounds}})
     assert len(plan.nodes) == steps

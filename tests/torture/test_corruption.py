@@ -1,5 +1,5 @@
-"""Every file of every artifact of a training, and of a refresh with its exports, damaged in every way: found before it is
-used, named, and repaired by the command that the line names."""
+"""Every file of every artifact of a training, of a refresh with its exports and of a comparison with generated queries and
+its report, damaged in every way: found before it is used, named, and repaired by the command that the line names."""
 
 from __future__ import annotations
 
@@ -29,16 +29,21 @@ from tests.fixtures.tortured import (
     Share,
     Tortured,
     each_share,
+    generated_comparison,
     needs_seccomp,
     refused_refresh,
     tiny_training,
 )
 
 pytestmark = needs_seccomp
-SECONDS = {"training": 420, "refresh": 80}
+SECONDS = {"training": 420, "refresh": 80, "comparison": 80}
 """Seconds for the damages of a pipeline."""
-MAKE = {"training": partial(tiny_training, by_step=False), "refresh": refused_refresh}
-SAMPLE = {"training": 99, "refresh": 3}
+MAKE = {
+    "training": partial(tiny_training, by_step=False),
+    "refresh": refused_refresh,
+    "comparison": generated_comparison,
+}
+SAMPLE = {"training": 99, "refresh": 3, "comparison": 3}
 """Ways to damage of which `make test` tries one each."""
 COMMAND = re.compile(r"multiview repair \S+(?=\))")
 

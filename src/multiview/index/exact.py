@@ -18,6 +18,7 @@ from multiview.index.columns import Columns
 from multiview.index.kernels import Rounding, kernels
 from multiview.index.products import Block, Part, blocks, highest, picked, positions, tensor
 from multiview.index.ranking import TopPassages, by_question, first_best, width
+from multiview.index.stored_views import score_views
 
 QUESTIONS_AT_ONCE = 512
 """Number of questions that share a pass over the views. Memory and speed depend on it, results do not."""
@@ -109,14 +110,6 @@ def longest_view(views: np.ndarray) -> float:
         for start in range(0, len(views), NORMS_AT_ONCE)
     )
     return math.sqrt(max(squares, default=0.0))
-
-
-def score_views(views: np.ndarray, query: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Returns the inner products of `views` [n, dim] with `query` [dim], all float64, in `out` where it is given.
-
-    The order of each sum is the same whatever the other views, so that equal views score equally, to the bit.
-    """
-    return np.einsum("nd,d->n", views, query, out=out)
 
 
 def _add_all(

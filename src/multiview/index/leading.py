@@ -13,9 +13,9 @@ from itertools import accumulate
 
 import numpy as np
 
-from multiview.index.exact import ViewRange, score_views
+from multiview.index.exact import ViewRange
 from multiview.index.ranking import TopPassages, best_first
-from multiview.index.stored_views import StoredViews
+from multiview.index.stored_views import StoredViews, score_views
 
 
 def searched(ranges: Sequence[ViewRange]) -> list[ViewRange]:

@@ -69,6 +69,14 @@ def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.searchsorted(offsets, view_rows, side="right") - 1
 
 
+def score_views(views: np.ndarray, query: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Returns the inner products of `views` [n, dim] with `query` [dim], all float64, in `out` where it is given.
+
+    The order of each sum is the same whatever the other views, so that equal views score equally, to the bit.
+    """
+    return np.einsum("nd,d->n", views, query, out=out)
+
+
 def score_passages(
     stored: StoredViews,
     offsets: np.ndarray,
@@ -79,8 +87,8 @@ def score_passages(
     """Scores passages by the max over their views; returns the scores [n] float64 and the first views that have them [n] int64.
 
     `offsets` and `view_counts` [all passages] are the row of each passage's first view and the number of its views;
-    `query` [dim] float64; each passage of `passage_rows` [n] has a view or more. Scores are summed in float64, so
-    that equal views score equally beside any other views.
+    `query` [dim] float64; each passage of `passage_rows` [n] has a view or more. Equal views score equally beside any
+    other views (see `score_views`).
     """
     if not len(passage_rows):
         return np.empty(0), np.empty(0, np.int64)
@@ -88,7 +96,7 @@ def score_passages(
     firsts = np.cumsum(counts) - counts  # of each passage among the views that are read
     positions = np.arange(counts.sum())
     view_rows = positions + np.repeat(offsets[passage_rows] - firsts, counts)
-    scores = stored.read_rows(view_rows, np.float64) @ query
+    scores = score_views(stored.read_rows(view_rows, np.float64), query)
     highest = np.maximum.reduceat(scores, firsts)
     winners = np.where(scores == np.repeat(highest, counts), positions, len(positions))
     return highest, np.minimum.reduceat(winners, firsts) - firsts

@@ -23,14 +23,15 @@ class Data:
     passages: Output
     train_questions: Output
     dev_questions: Output
-    negatives: Output
     shards: tuple[str, ...]
+    negatives: Output | None = None
+    """Round one's hard negatives, where a system is trained."""
     queries: Output | None = None
     """The queries generated for the passages, where a system needs them."""
 
 
 def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
-    """Adds the split, BM25's or given negatives, and generated queries if one of the systems needs them.
+    """Adds the split and, if one of the systems needs them, BM25's or given negatives and generated queries.
 
     Where questions are made from the corpus, they are the training questions, and the dev questions only if the
     settings name no labelled ones.
@@ -47,15 +48,20 @@ def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
         train_questions = made.output(names.TRAIN_QUESTIONS)
         if not config.questions.source and not config.questions.dev_source:
             dev_questions = made.output(names.DEV_QUESTIONS)
-    inputs: dict[str, Source] = {"questions": train_questions}
-    step = "given-negatives"
-    if config.questions.hard_negatives != "given":
-        step, inputs["passages"] = "bm25-negatives", passages
-    negatives = plan.add(StepPath(step), step, config, (), **inputs)
-    data = Data(passages, train_questions, dev_questions, negatives.output(), shard_names(config))
+    data = Data(passages, train_questions, dev_questions, shard_names(config))
+    if any(system.train.rounds for system in systems):
+        data = replace(data, negatives=_add_negatives(plan, config, data))
     if any(reads_queries(system) or system.train.warm_up for system in systems):
         data = replace(data, queries=add_queries(plan, config, data))
     return data
+
+
+def _add_negatives(plan: Plan, config: Config, data: Data) -> Output:
+    inputs: dict[str, Source] = {"questions": data.train_questions}
+    step = "given-negatives"
+    if config.questions.hard_negatives != "given":
+        step, inputs["passages"] = "bm25-negatives", data.passages
+    return plan.add(StepPath(step), step, config, (), **inputs).output()
 
 
 def check_made_questions(config: Config, systems: Iterable[Config]) -> None:

@@ -32,8 +32,8 @@ class SystemSteps:
         train, last = self.config.train, self.config.train.rounds
         start = pretrained = self._warm_up(self._start())
         model, index = start, None
-        negatives: Source = self.data.negatives
         for number in range(1, last + 1):
+            negatives: Source = self._negatives()
             if index is not None:
                 negatives = self._mine(number, model, index)
                 start = model if train.start_from == "round_one" else pretrained
@@ -74,7 +74,7 @@ class SystemSteps:
             index=index,
             passages=self.data.passages,
             questions=self.data.train_questions,
-            bm25_negatives=self.data.negatives,
+            bm25_negatives=self._negatives(),
         ).output()
 
     def _teach(self, number: int, config: Config, negatives: Source) -> Output:
@@ -143,6 +143,10 @@ class SystemSteps:
             questions=self.data.dev_questions,
             train_questions=self.data.train_questions,
         ).output()
+
+    def _negatives(self) -> Output:
+        assert self.data.negatives is not None, "add_data makes negatives for the systems that are trained"
+        return self.data.negatives
 
     def _queries(self) -> Output:
         assert self.data.queries is not None, "add_data generates queries for the systems that read them"
