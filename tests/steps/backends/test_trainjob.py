@@ -130,6 +130,15 @@ def test_pods_that_train_together_have_a_volume_that_their_user_may_write_to() -
     assert "fsGroup" not in pod_of(train_job(TASK, nodes()))["spec"]["securityContext"]
 
 
+def test_pods_that_train_together_write_to_volumes_alone() -> None:
+    """Their images need no other folder than /scratch (tests/images/test_containers.py)."""
+    spec = pod_of(train_job(TASK, nodes()))["spec"]
+    (container,) = spec["containers"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["volumeMounts"] == [{"name": "scratch", "mountPath": "/scratch"}]
+    assert spec["volumes"] == [{"name": "scratch", "emptyDir": {}}]
+
+
 def test_pods_that_train_together_are_of_the_level_restricted() -> None:
     for chosen in (nodes(), nodes(scratch="1Gi", shared_memory="1Gi")):
         spec = pod_of(train_job(TASK, chosen))["spec"]

@@ -195,15 +195,9 @@ def _pod_patch(pod: Pod, nodes: Nodes) -> JsonObject:
         patch["tolerations"] = [{name: value for name, value in t.items() if value} for t in given]
     if pod.image_pull_secrets:
         patch["imagePullSecrets"] = [{"name": name} for name in pod.image_pull_secrets]
-    volumes, mounts = _volumes(pod)
-    if volumes:
-        patch["volumes"] = volumes
+    patch["volumes"], mounts = _volumes(pod)
     patch["containers"] = [
-        {
-            "name": CONTAINER,
-            "securityContext": CONTAINER_SECURITY,
-            **({"volumeMounts": mounts} if mounts else {}),
-        }
+        {"name": CONTAINER, "securityContext": CONTAINER_SECURITY, "volumeMounts": mounts}
     ]
     return patch
 
@@ -226,7 +220,11 @@ def _node_affinity(pod: Pod) -> JsonObject:
     return affinity
 
 
-CONTAINER_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+CONTAINER_SECURITY = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
 
 
 def _pod_security(pod: Pod) -> JsonObject:
@@ -236,13 +234,9 @@ def _pod_security(pod: Pod) -> JsonObject:
 
 
 def _volumes(pod: Pod) -> tuple[list[JsonObject], list[dict[str, str]]]:
-    """Returns a pod's volumes and where they are mounted."""
-    volumes: list[JsonObject] = []
-    mounts: list[dict[str, str]] = []
-    if pod.shared_memory:
-        memory = {"medium": "Memory", "sizeLimit": pod.shared_memory}
-        volumes.append({"name": "shared-memory", "emptyDir": memory})
-        mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})
+    """Returns a pod's volumes and where they are mounted: all that it can write to."""
+    scratch: JsonObject = {"name": "scratch", "emptyDir": {}}
+    mounts = [{"name": "scratch", "mountPath": SCRATCH}]
     if pod.scratch:
         claim: JsonObject = {
             "accessModes": ["ReadWriteOnce"],
@@ -250,6 +244,10 @@ def _volumes(pod: Pod) -> tuple[list[JsonObject], list[dict[str, str]]]:
         }
         if pod.scratch_class:
             claim["storageClassName"] = pod.scratch_class
-        volumes.append({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}})
-        mounts.append({"name": "scratch", "mountPath": SCRATCH})
+        scratch = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
+    volumes = [scratch]
+    if pod.shared_memory:
+        memory = {"medium": "Memory", "sizeLimit": pod.shared_memory}
+        volumes.append({"name": "shared-memory", "emptyDir": memory})
+        mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})
     return volumes, mounts
