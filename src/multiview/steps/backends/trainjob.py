@@ -196,9 +196,7 @@ def _pod_patch(pod: Pod, nodes: Nodes) -> JsonObject:
     if pod.image_pull_secrets:
         patch["imagePullSecrets"] = [{"name": name} for name in pod.image_pull_secrets]
     patch["volumes"], mounts = _volumes(pod)
-    patch["containers"] = [
-        {"name": CONTAINER, "securityContext": CONTAINER_SECURITY, "volumeMounts": mounts}
-    ]
+    patch["containers"] = [{"name": CONTAINER, "securityContext": CONTAINER_SECURITY, "volumeMounts": mounts}]
     return patch
 
 

@@ -1,0 +1,32 @@
+"""docs/examples/merged_questions.py: what it writes is what a run reads."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from multiview.data.reading.squad import squad_id
+from tests.fixtures.project import ROOT
+
+SCRIPT = ROOT / "docs" / "examples" / "merged_questions.py"
+
+
+def test_equal_questions_are_one_with_the_passages_of_all(tmp_path: Path) -> None:
+    texts, files = ["We keep logs.", "We keep nothing."], []
+    for text in texts:
+        asked = [
+            {"id": text, "question": "What do  you keep?", "answers": [{"text": "keep", "answer_start": 3}]}
+        ]
+        files.append(str(tmp_path / f"{len(files)}.json"))
+        content = {"data": [{"title": "site.org", "paragraphs": [{"context": text, "qas": asked}]}]}
+        Path(files[-1]).write_text(json.dumps(content))
+    merged = tmp_path / "merged"
+    done = subprocess.run(
+        [sys.executable, SCRIPT, *files, "--folder", merged], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("2 passages, 1 questions in ")
+    (question,) = map(json.loads, (merged / "questions.jsonl").read_text().splitlines())
+    ids = [squad_id(text) for text in texts]
+    assert question == {"qid": "q0", "question": "What do you keep?", "positive_ids": ids}
+    passages = [json.loads(line) for line in (merged / "passages.jsonl").read_text().splitlines()]
+    assert passages == [{"id": i, "title": "site.org", "text": t} for i, t in zip(ids, texts, strict=True)]
