@@ -22,7 +22,7 @@ UNANSWERED = {"sample": 50, "all": 10}
 """Requests of which one gets no answer in time."""
 UNANSWERED_SECONDS = 25
 """Seconds for requests without an answer."""
-SECONDS = {"training": 240, "refresh": 45}
+SECONDS = {"training": 90, "refresh": 45}
 """Seconds for processes that die."""
 
 

@@ -36,7 +36,7 @@ from tests.fixtures.tortured import (
 )
 
 pytestmark = needs_seccomp
-SECONDS = {"training": 420, "refresh": 80, "comparison": 80}
+SECONDS = {"training": 200, "refresh": 60, "comparison": 60}
 """Seconds for the damages of a pipeline."""
 MAKE = {
     "training": partial(tiny_training, by_step=False),

@@ -1,4 +1,4 @@
-"""A million tiny passages through split, encoding, index, search and refresh, in the memory that `multiview plan` states.
+"""A million tiny passages through split, negatives, training, encoding, index, search and refresh, in the memory that `multiview plan` states.
 
 `PASSAGES` is the number of `make torture`; run by itself, this file prints a table for another one:
 
@@ -102,7 +102,7 @@ def settings(folder: Path, source: str) -> Overrides:
             "passage_length": 32,
             "question_length": 16,
         },
-        "train": {"rounds": 0},
+        "train": {"rounds": 1, "max_steps": 2, "batch_size": 8, "checkpoint_steps": 2},
         "evaluation": {"depth": 20, "analyses": []},
         "gate": {"drops": {}},
         "comparison": {"resamples": 200},
@@ -110,7 +110,7 @@ def settings(folder: Path, source: str) -> Overrides:
 
 
 def rows(folder: Path, passages: int) -> Iterator[Row]:
-    """Trains nothing, indexes all passages, searches them by command, and refreshes the index after one of a hundred changed."""
+    """Trains two steps, indexes all passages, searches them by command, and refreshes the index after one of a hundred changed."""
     tiny_bert(folder / "base", width=32)
     new_database(folder)
     corpus(folder / "first.parquet", passages)

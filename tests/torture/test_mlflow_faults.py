@@ -68,7 +68,7 @@ def _ship(reported: ReportedRun, uri: str) -> bool:
 
 @pytest.mark.parametrize(
     ("fault", "every"),
-    [("lost", 32), ("503", 32), *(pytest.param(fault, 2, marks=pytest.mark.torture) for fault in FAULTS)],
+    [("lost", 32), ("503", 32), *(pytest.param(fault, 3, marks=pytest.mark.torture) for fault in FAULTS)],
 )
 def test_a_request_that_fails_once_is_made_up_for(
     server: Server, tmp_path: Path, fault: Fault, every: int, tally: Tally

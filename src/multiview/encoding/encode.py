@@ -20,6 +20,7 @@ from multiview.errors import InputError
 from multiview.model.batch import Batch, Packed, make_batch, make_packed, to_device
 from multiview.model.devices import device, read_behind, workers
 from multiview.model.encoder import BiEncoder, width
+from multiview.model.half_products import half_products
 from multiview.model.layouts import TokenSequence, kept_views
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
@@ -246,8 +247,12 @@ def weights_type(settings: Encode) -> torch.dtype:
     return HALF.get(settings.compute, torch.float32)
 
 
-def arithmetic(settings: Encode, device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """Returns the context that a forward pass runs in under `encode.compute`."""
-    if settings.compute == "autocast":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return contextlib.nullcontext()
+@contextlib.contextmanager
+def arithmetic(settings: Encode, device: torch.device) -> Iterator[None]:
+    """The context that a forward pass runs in under `encode.compute`."""
+    autocast = torch.autocast(device.type, torch.bfloat16)
+    with (
+        half_products(device, settings.compute in ("autocast", "bfloat16")),
+        autocast if settings.compute == "autocast" else contextlib.nullcontext(),
+    ):
+        yield

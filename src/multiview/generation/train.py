@@ -22,6 +22,7 @@ from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import read_questions
 from multiview.errors import InputError
 from multiview.generation.generators import check_lengths, input_text, load, save
+from multiview.model.half_products import half_products
 from multiview.model.layouts import PreTrainedTokenizer
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
@@ -49,7 +50,8 @@ def train_generator(context: StepContext) -> None:
         )
         trainer.remove_callback(PrinterCallback)
         trainer.remove_callback(ProgressCallback)
-        trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
+        with half_products(trainer.args.device, trainer.args.bf16):
+            trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
     save(model.cpu(), tokenizer, context.output("generator"))
 
 

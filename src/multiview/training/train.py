@@ -17,6 +17,7 @@ from multiview.data.tokens import Mode
 from multiview.errors import InputError, counted
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder, load_settings
+from multiview.model.half_products import half_products
 from multiview.model.layouts import check
 from multiview.negatives.pool import Pool, read_negatives, read_positives
 from multiview.negatives.teacher import read_teacher
@@ -90,7 +91,8 @@ def fit(
         trainer = BiEncoderTrainer(
             model, stream, collator, arguments, context.events, context.checkpoints, validating
         )
-        trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
+        with half_products(arguments.device, arguments.bf16):
+            trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
         if first and validating is not None:
             validating.hand_on(context.output("model"))
         elif first:
