@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 IMAGES = Path(__file__).resolve().parent
+LOCKS = [*sorted(IMAGES.glob("*/requirements.lock")), IMAGES / "build.lock", IMAGES / "steps.lock"]
 SERVICES = ("pypi", "osv")
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;+\\]+)", re.MULTILINE)
 """A locked package; the local part of a version, such as +cpu, is in no list of vulnerabilities."""
@@ -64,7 +65,7 @@ def report(packages: Iterable[Mapping[str, Any]], service: str) -> tuple[list[st
 
 
 def main() -> int:
-    pins = locked([*sorted(IMAGES.glob("*/requirements.lock")), IMAGES / "build.lock"])
+    pins = locked(LOCKS)
     for service in SERVICES:
         # One package tells in a second or two whether the service answers.
         if ask(service, pins[:1]) and (packages := ask(service, pins)):

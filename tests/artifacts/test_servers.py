@@ -198,3 +198,19 @@ def test_an_answer_that_is_no_http_is_left_to_the_library():
         thread.start()
         check_reachable(fs, url)
         thread.join()
+
+
+def test_no_credentials_are_looked_for_where_cloud_storage_is_out_of_reach(nowhere, monkeypatch):
+    """Without any, gcsfs asks for them on the network, again and again; with an emulator it needs none."""
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST")
+    monkeypatch.setattr("gcsfs.core._location", lambda *given: f"http://{nowhere}")
+    monkeypatch.setattr("google.auth.default", lambda **given: pytest.fail("looks for credentials"))
+    with pytest.raises(InputError, match=f"^gs://bucket/store: {nowhere} cannot be reached"):
+        open_store("gs://bucket/store")
+    refused_source("gs://bucket/corpus.jsonl", f"{nowhere} cannot be reached")
+
+
+def test_a_line_about_a_server_holds_no_password(nowhere):
+    with pytest.raises(InputError) as refused:
+        expand_source(f"http://ann:secret@{nowhere}/p.jsonl", "corpus")
+    assert nowhere in str(refused.value) and "secret" not in str(refused.value)

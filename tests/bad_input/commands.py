@@ -206,6 +206,36 @@ CASES = {
     "an export where nothing can be written": line(
         "multiview export views --out /proc/x --index s/index/k", "--out /proc/x", "nothing can be written"
     ),
+    "an export of no index": line(
+        "multiview export qdrant --index s/index/k --url http://127.0.0.1:9", "no artifact at s/index/k"
+    ),
+    "a delta of no index": line(
+        "multiview export delta --index s/index/a --from s/index/b --out o", "no artifact at s/index/b"
+    ),
+    "an export of no model": line(
+        "multiview export model --model s/model/k --out o", "no artifact at s/model/k"
+    ),
+    "an encoder of no model": line(
+        "multiview export onnx --model s/model/k --out o", "no artifact at s/model/k"
+    ),
+    # --- repair
+    "a repair of nothing": line("multiview repair s/index/k", "no artifact at s/index/k"),
+    "a repair of no address": line(
+        "multiview repair nowhere", "'nowhere' is no artifact address", "STORE/KIND/KEY"
+    ),
+    # --- passwords
+    "a password in a source": line(
+        "multiview inspect --set corpus.source=https://ann:secret@example.org/p.jsonl",
+        "corpus.source",
+        "https://…@example.org/p.jsonl",
+        "holds a password",
+        "${NAME}",
+    ),
+    "a password in a system's model": line(
+        "multiview config --set comparison.systems='{a: {model: {base: s3://ann:secret@bucket/b}}}'",
+        "comparison.systems.a.model.base",
+        "holds a password",
+    ),
     # --- settings of pods and services
     "pods of a negative number": line(f"multiview config {PODS}.cpu.gpus=-1", "kubeflow.cpu.gpus", "-1"),
     "memory of words": line(f"multiview config {PODS}.cpu.memory=much", "kubeflow.cpu.memory", "much"),

@@ -81,7 +81,9 @@ def test_products_are_those_of_float32_rounded_and_so_are_their_gradients(name: 
 
 @pytest.mark.parametrize("compute", ["autocast", "bfloat16"])
 def test_no_product_of_a_model_is_computed_in_bfloat16(tmp_path: Path, compute: str) -> None:
-    BiEncoder.create(Model(base=str(tiny_bert(tmp_path / "base")), architecture="dpr")).save(tmp_path / "model")
+    BiEncoder.create(Model(base=str(tiny_bert(tmp_path / "base")), architecture="dpr")).save(
+        tmp_path / "model"
+    )
     dtype = HALF if compute == "bfloat16" else torch.float32
     model = BiEncoder.load(tmp_path / "model", dtype, plain=True)
     batch = make_packed([model.layout.question(text) for text in ("Who built it?", "When?")], 0, 64)

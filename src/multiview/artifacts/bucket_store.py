@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import fsspec
-
 from multiview.artifacts.base_store import Entry, Store
 from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
 from multiview.artifacts.scratch import scratch
-from multiview.artifacts.servers import check_reachable, silence_explained, time_outs
+from multiview.artifacts.servers import check_reachable, file_system, silence_explained
 from multiview.errors import InputError
 
 PART, PARTS = 8 << 20, 10_000
@@ -31,7 +29,7 @@ class BucketStore(Store):
 
     def __init__(self, url: str):
         protocol = PROTOCOLS[url.partition("://")[0]]
-        self.fs, root = fsspec.url_to_fs(url, use_listings_cache=False, **OPTIONS[protocol], **time_outs(url))
+        self.fs, root = file_system(url, use_listings_cache=False, **OPTIONS[protocol])
         self.root = root.rstrip("/")
         self.url = f"{protocol}://{self.root}"
 

@@ -49,6 +49,18 @@ def time_outs(url: str) -> dict[str, Any]:
     return {"requests_timeout": limits} if scheme in ("gs", "gcs") else {"client_kwargs": {"timeout": limits}}
 
 
+def file_system(url: str, **options: Any) -> tuple[AbstractFileSystem, str]:
+    """Returns the file system of an address and the path in it, with `options` and our time-outs.
+
+    Raises InputError if Cloud Storage is out of reach: gcsfs looks for credentials on the network, again and again.
+    """
+    from fsspec.core import url_to_fs
+
+    if url.startswith(("gs://", "gcs://")) and "token" not in options:
+        check_reachable(url_to_fs(url, token="anon")[0], url)
+    return url_to_fs(url, **options, **time_outs(url))
+
+
 def check_reachable(fs: AbstractFileSystem, url: str) -> None:
     """Raises InputError if the server behind a `gs://`, `s3://` or web address is out of reach or does not answer.
 
@@ -62,13 +74,9 @@ def check_reachable(fs: AbstractFileSystem, url: str) -> None:
     try:
         _ask(address)
     except TimeoutError:
-        raise InputError(
-            f"{url}: {urlsplit(address).netloc} does not answer within {SECONDS:g} s; {WAY_OUT}"
-        ) from None
+        raise InputError(f"{url}: {_host(address)} does not answer within {SECONDS:g} s; {WAY_OUT}") from None
     except OSError as error:
-        raise InputError(
-            f"{url}: {urlsplit(address).netloc} cannot be reached ({error}); {WAY_OUT}"
-        ) from None
+        raise InputError(f"{url}: {_host(address)} cannot be reached ({error}); {WAY_OUT}") from None
 
 
 @contextmanager
@@ -112,6 +120,11 @@ def _server(fs: AbstractFileSystem, url: str) -> str:
             return ""
         return str(fs.s3.meta.endpoint_url)  # pyright: ignore[reportAttributeAccessIssue]
     return url if scheme in ("http", "https") else ""
+
+
+def _host(address: str) -> str:
+    """Returns the host and port of an address, without the name and password that may stand before them."""
+    return urlsplit(address).netloc.rpartition("@")[2]
 
 
 @lru_cache

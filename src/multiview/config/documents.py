@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from multiview.config.section import JsonObject, Section
-from multiview.errors import InputError, nearest
+from multiview.errors import InputError, nearest, without_password
 
 FOLDERS = {"preset": "presets", "study": "studies"}
 """The folders of the documents shipped with this package, by kind."""
@@ -30,6 +30,9 @@ MESSAGES = {
     "invalid_key": "expected a name",
 }
 """Texts for kinds of wrong values that pydantic describes in the words of programmers."""
+
+PASSWORD = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s/?#@:]*:[^\s/?#@]+@")
+"""An address with a name and a password."""
 
 Checked = TypeVar("Checked", bound=Section)
 
@@ -150,11 +153,27 @@ def find_document(name: str, kind: str) -> Document:
 
 def checked(section: type[Checked], content: Mapping[str, object], where: str = "") -> Checked:
     """Returns settings as a section. Raises InputError for the first wrong setting; the message begins with `where`."""
+    _refuse_passwords(content, where)
     try:
         return section.model_validate(content)
     except ValidationError as error:
         line = _explain(error.errors()[0], section)
         raise InputError(f"{where}: {line}" if where else line) from error
+
+
+def _refuse_passwords(value: object, where: str, name: str = "") -> None:
+    """Raises InputError for an address with a password, because records, logs and MLflow keep settings."""
+    if isinstance(value, str) and PASSWORD.search(value):
+        raise InputError(
+            f"{where + ': ' if where else ''}{name}: {without_password(value)} holds a password, which records and "
+            "MLflow would keep; write ${NAME} for the address of a source and set that variable, or leave it out"
+        )
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _refuse_passwords(inner, where, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _refuse_passwords(inner, where, name)
 
 
 def _explain(error: ErrorDetails, section: type[BaseModel]) -> str:

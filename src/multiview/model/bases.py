@@ -9,7 +9,7 @@ from pathlib import Path
 
 import fsspec
 
-from multiview.artifacts.servers import check_reachable, silence_explained, time_outs
+from multiview.artifacts.servers import check_reachable, file_system, silence_explained
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.model import hub
@@ -120,7 +120,7 @@ def _model_files(folder: Path) -> list[Path]:
 def _remote(base: str) -> tuple[fsspec.AbstractFileSystem, list[str]]:
     """Returns the file system of a URL, and the sorted paths of the checkpoint's files on it."""
     try:
-        filesystem, root = fsspec.core.url_to_fs(base, **time_outs(base))
+        filesystem, root = file_system(base)
         check_reachable(filesystem, base)
         with silence_explained(base):
             files = sorted(path for path in filesystem.ls(root, detail=False) if Path(path).match("*.*"))

@@ -17,10 +17,9 @@ from urllib.parse import urlsplit
 import fsspec
 import ijson
 import pyarrow as pa
-from fsspec.core import url_to_fs
 
 from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
-from multiview.artifacts.servers import of_the_web, time_outs
+from multiview.artifacts.servers import file_system, of_the_web, time_outs
 from multiview.errors import InputError
 
 if sys.version_info >= (3, 14):
@@ -121,7 +120,7 @@ def _blocks(file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
     """Opens a file so that only the blocks that are accessed are read; a few blocks are cached and read once."""
     if file.partition("://")[0] not in PROTOCOLS:
         return _raw(file, None)
-    fs, path = url_to_fs(file, **time_outs(file))
+    fs, path = file_system(file)
     return fs.open(path, "rb", block_size=BLOCK, cache_type="blockcache")
 
 

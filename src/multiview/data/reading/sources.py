@@ -11,11 +11,10 @@ from pathlib import Path
 
 import fsspec
 from fsspec import AbstractFileSystem
-from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from multiview.artifacts.credentials import credentials_explained
-from multiview.artifacts.servers import check_reachable, of_the_web, time_outs
+from multiview.artifacts.servers import check_reachable, file_system, of_the_web, time_outs
 from multiview.data.reading import beir
 from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix
@@ -43,7 +42,9 @@ def expand_source(source: str, use: Use) -> list[str]:
     """
     address = _address(source)
     try:
-        fs, path = url_to_fs(address, **time_outs(address))
+        fs, path = file_system(address)
+    except InputError:
+        raise
     except Exception as error:  # the protocol's library may not know the address, or not be installed
         raise InputError(f"{source}: {' '.join(str(error).split())}") from None
     try:
@@ -183,7 +184,7 @@ def fingerprints(files: Iterable[str]) -> list[dict[str, object]]:
     """
     records: list[dict[str, object]] = []
     for file in files:
-        fs, path = url_to_fs(file, **time_outs(file))
+        fs, path = file_system(file)
         name = base_name(file)
         info = {} if isinstance(fs, LocalFileSystem) else fs.info(path)
         key = next((key for key in CHECKSUMS if info.get(key)), None)
