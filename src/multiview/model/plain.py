@@ -23,6 +23,8 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+FEW = 8
+"""Most texts that are tokenised one after the other: for so few, tokenizers' threads take longer than the texts."""
 
 TOKENIZERS = {"BertTokenizer", "BertTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"}
 """Tokenizer classes of transformers that add nothing to their `tokenizer.json`."""
@@ -203,7 +205,10 @@ class PlainTokenizer:
 
     def __call__(self, texts: list[str], **_: bool) -> dict[str, list[list[int]]]:
         """The ids of each text's tokens, under `input_ids`."""
-        encoded = self._backend.encode_batch(texts, add_special_tokens=False)
+        if len(texts) > FEW:
+            encoded = self._backend.encode_batch(texts, add_special_tokens=False)
+        else:
+            encoded = [self._backend.encode(text, add_special_tokens=False) for text in texts]
         return {"input_ids": [each.ids for each in encoded]}
 
     def convert_tokens_to_ids(self, token: str) -> int | None:
