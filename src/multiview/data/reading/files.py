@@ -121,7 +121,7 @@ def _blocks(file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
     if file.partition("://")[0] not in PROTOCOLS:
         return _raw(file, None)
     fs, path = file_system(file)
-    return fs.open(path, "rb", block_size=BLOCK, cache_type="blockcache")
+    return fs.open(path, "rb", block_size=BLOCK, cache_type="blockcache")  # pyright: ignore[reportReturnType]
 
 
 @contextlib.contextmanager
