@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import date
-from itertools import pairwise
+from itertools import count, pairwise
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,8 +28,10 @@ from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
 from multiview.data.sentences import sentence_ends
 from multiview.data.tokens import Mode
 from multiview.errors import InputError
+from multiview.index.view_index import ViewIndex
 from multiview.serving.where import Where
 from tests.bad_input.readers import SEEDS, WORDS, check_line, read
+from tests.fixtures.artifacts import write_embeddings, write_index
 from tests.fixtures.published import publish
 from tests.fixtures.split_run import Done
 from tests.fixtures.tally import FUZZED, Tally
@@ -51,19 +54,19 @@ def fuzz(
     tally: Tally, of: str, strategy: st.SearchStrategy, body: Callable, examples: int = EXAMPLES
 ) -> None:
     """Tries a body with many values, and counts them."""
-    count = 0
+    tries = 0
 
     @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=UNCHECKED)
     @given(strategy)
     def tried(value: object) -> None:
-        nonlocal count
-        count += 1
+        nonlocal tries
+        tries += 1
         body(value)
 
     try:
         tried()
     finally:
-        tally.add(FUZZED, count, of)
+        tally.add(FUZZED, tries, of)
 
 
 @st.composite
@@ -252,3 +255,36 @@ def test_any_record_is_read_or_refused(tmp_path, tally):
         st.one_of(mutated(intact), changed, deep, values.map(lambda value: json.dumps(value).encode())),
         body,
     )
+
+
+def test_vectors_of_any_numbers_are_indexed_and_searched_or_refused(tmp_path, tally):
+    """NaN, infinities and numbers beyond float16 at any place of a shard's views or of a question."""
+    numbers = st.one_of(
+        st.sampled_from([np.nan, np.inf, -np.inf, 70_000.0, -0.0, 6e-8, 65504.0]), st.floats(-1, 1, width=16)
+    )
+    folders = count()
+
+    def body(drawn: tuple[list[float], list[float]]) -> None:
+        views, question = np.array(drawn[0], np.float64).reshape(6, 2), np.array([drawn[1]], np.float32)
+        folder = tmp_path / str(next(folders))
+        shard = write_embeddings(folder / "shard", ["a", "b", "c"], [views[:2], views[2:3], views[3:]])
+        is_whole = bool((np.abs(views) <= 65504).all())
+        try:
+            write_index(folder / "index", shard)
+        except InputError as error:
+            check_line(error)
+            assert not is_whole and "is not finite" in str(error)
+            return
+        assert is_whole
+        index = ViewIndex.load(folder / "index")
+        try:
+            found = index.search(question, 3)
+        except ValueError as error:
+            assert "not finite" in str(error) and not np.isfinite(question).all()
+            return
+        scores = (views.astype(np.float16).astype(np.float64) * question[0].astype(np.float64)).sum(axis=1)
+        best = np.maximum.reduceat(scores, [0, 2, 3])
+        assert found.scores[0].tolist() == sorted(best.astype(np.float32).tolist(), reverse=True)
+
+    pairs = st.tuples(st.lists(numbers, min_size=12, max_size=12), st.lists(numbers, min_size=2, max_size=2))
+    fuzz(tally, "vectors", pairs, body, max(EXAMPLES // 4, 20))
