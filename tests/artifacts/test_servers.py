@@ -206,7 +206,7 @@ def test_no_credentials_are_looked_for_where_cloud_storage_is_out_of_reach(nowhe
     monkeypatch.setattr("gcsfs.core._location", lambda *given: f"http://{nowhere}")
     monkeypatch.setattr("google.auth.default", lambda **given: pytest.fail("looks for credentials"))
     with pytest.raises(InputError, match=f"^gs://bucket/store: {nowhere} cannot be reached"):
-        open_store("gs://bucket/store")
+        open_store("gs://bucket/store").read("runs")
     refused_source("gs://bucket/corpus.jsonl", f"{nowhere} cannot be reached")
 
 

@@ -87,19 +87,21 @@ def test_packs_have_the_loss_and_the_gradients_of_the_whole_batch(
 ) -> None:
     monkeypatch.setattr("multiview.training.batches.PACK_TOKENS", 256)
     exact, settings = trained(base, tmp_path / "exact", architecture, torch.float64)
+    # Beside float64, and so with float32's own rounding, which depends on the processor.
+    relative = 3 * RELATIVE if dtype == torch.float32 else RELATIVE
     whole = collated(exact, settings)
     expected = loss_and_gradients(exact, settings, whole)
     model, _ = trained(base, tmp_path, architecture, dtype)
     assert model.prepare_packing()
     packed = collated(model, settings, packs=True)
     assert len(packed["passages"]["batches"]) > 1
-    assert_equal(loss_and_gradients(model, settings, packed), expected)
+    assert_equal(loss_and_gradients(model, settings, packed), expected, relative)
     # Padded batches are read as before.
-    assert_equal(loss_and_gradients(model, settings, whole), expected)
+    assert_equal(loss_and_gradients(model, settings, whole), expected, relative)
     chunked = collated(model, settings.model_copy(update={"chunk": 3}), packs=True)
     assert max(map(len, lengths(chunked))) == 3
     model.encode_again = True
-    assert_equal(loss_and_gradients(model, settings, chunked), expected)
+    assert_equal(loss_and_gradients(model, settings, chunked), expected, relative)
 
 
 def lengths(batch: TrainingBatch) -> list[list[int]]:
@@ -120,15 +122,16 @@ def trained(
 def assert_equal(
     found: tuple[torch.Tensor, dict[str, torch.Tensor]],
     expected: tuple[torch.Tensor, dict[str, torch.Tensor]],
+    relative: float = RELATIVE,
 ) -> None:
     """Asserts that the losses are equal, and the gradients, to the rounding of the largest of them."""
     (again, others), (loss, gradients) = found, expected
-    torch.testing.assert_close(again.to(loss.dtype), loss, rtol=RELATIVE, atol=0)
+    torch.testing.assert_close(again.to(loss.dtype), loss, rtol=relative, atol=0)
     assert gradients.keys() == others.keys() and gradients
     largest = max(gradient.abs().max().item() for gradient in gradients.values())
     for name, gradient in gradients.items():
         other = others[name].to(gradient.dtype)
-        torch.testing.assert_close(other, gradient, rtol=RELATIVE, atol=RELATIVE * largest, msg=name)
+        torch.testing.assert_close(other, gradient, rtol=relative, atol=relative * largest, msg=name)
 
 
 @pytest.mark.parametrize("architecture", ["camvr", "dual-cross", "sentence"])

@@ -52,13 +52,19 @@ def time_outs(url: str) -> dict[str, Any]:
 def file_system(url: str, **options: Any) -> tuple[AbstractFileSystem, str]:
     """Returns the file system of an address and the path in it, with `options` and our time-outs.
 
-    Raises InputError if Cloud Storage is out of reach: gcsfs looks for credentials on the network, again and again.
+    gcsfs looks for credentials at once, on the network too, and again and again. So where Cloud Storage is out of reach
+    the file system has none; `check_reachable` says so before the first request.
     """
     from fsspec.core import url_to_fs
 
-    if url.startswith(("gs://", "gcs://")) and "token" not in options:
-        check_reachable(url_to_fs(url, token="anon")[0], url)
-    return url_to_fs(url, **options, **time_outs(url))
+    options |= time_outs(url)
+    if url.startswith(("gs://", "gcs://")):
+        anonymous = url_to_fs(url, token="anon", **options)
+        try:
+            check_reachable(anonymous[0], url)
+        except InputError:
+            return anonymous
+    return url_to_fs(url, **options)
 
 
 def check_reachable(fs: AbstractFileSystem, url: str) -> None:
