@@ -287,7 +287,7 @@ def _show_example(console: Console, evaluation: StepState) -> str | None:
     text.stylize("bold yellow", row["top_start"], row["top_start"] + len(snippet(row).rstrip()))
     lines = Table.grid(padding=(0, 1))
     lines.add_row("Question:", Text(question, "bold"))
-    lines.add_row("Passage:", Text.assemble((passage.title, "bold"), ": ", text))
+    lines.add_row("Passage:", Text.assemble((passage.title, "bold"), ": " if passage.title else "", text))
     lines.add_row("Matched:", Text(snippet(row).strip(), "bold yellow"))
     console.print(lines)
     console.print()
