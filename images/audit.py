@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 IMAGES = Path(__file__).resolve().parent
-LOCKS = [*sorted(IMAGES.glob("*/requirements.lock")), IMAGES / "build.lock", IMAGES / "steps.lock"]
+LOCKS = sorted(IMAGES.rglob("*.lock"))
 SERVICES = ("pypi", "osv")
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;+\\]+)", re.MULTILINE)
 """A locked package; the local part of a version, such as +cpu, is in no list of vulnerabilities."""

@@ -1,4 +1,4 @@
-"""A million tiny passages through split, negatives, training, encoding, index, search and refresh, in the memory that `multiview plan` states.
+"""A million tiny passages through all steps of a training, search and refresh, in the memory that `multiview plan` states.
 
 `PASSAGES` is the number of `make torture`; run by itself, this file prints a table for another one:
 
@@ -110,7 +110,7 @@ def settings(folder: Path, source: str) -> Overrides:
 
 
 def rows(folder: Path, passages: int) -> Iterator[Row]:
-    """Trains two steps, indexes all passages, searches them by command, and refreshes the index after one of a hundred changed."""
+    """Trains two steps, indexes all passages, searches them, and refreshes the index after one of a hundred changed."""
     tiny_bert(folder / "base", width=32)
     new_database(folder)
     corpus(folder / "first.parquet", passages)

@@ -44,8 +44,6 @@ def open_store(url: str) -> Store:
             return BucketStore(url)
         except ImportError as error:
             raise InputError(f"store {url} needs s3fs: pip install '{names.DISTRIBUTION}[s3]'") from error
-        except InputError:
-            raise
         except Exception as error:
             raise InputError(f"store {url} cannot be opened: {error}") from error
     raise InputError(

@@ -43,8 +43,6 @@ def expand_source(source: str, use: Use) -> list[str]:
     address = _address(source)
     try:
         fs, path = file_system(address)
-    except InputError:
-        raise
     except Exception as error:  # the protocol's library may not know the address, or not be installed
         raise InputError(f"{source}: {' '.join(str(error).split())}") from None
     try:
