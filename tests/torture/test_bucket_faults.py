@@ -1,4 +1,4 @@
-"""A training and a refresh in a bucket that refuses, forgets, shortens or withholds answers, and whose process dies at any
+"""A training and a refresh in buckets that refuse, forget, shorten or withhold answers, and whose process dies at any
 request."""
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.fixtures.bucket_kinds import S3, CloudStorage
 from tests.fixtures.faulty_proxy import FAULTS, Fault
 from tests.fixtures.tally import POINTS, Tally
 from tests.fixtures.tortured import SEED, Share, each_share
@@ -28,11 +29,21 @@ FEWEST = 12
 """Deaths at least, however long they take."""
 
 
-@pytest.fixture(scope="module", params=SECONDS)
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("training", CloudStorage()),
+        ("refresh", CloudStorage()),
+        pytest.param(("training", S3()), marks=pytest.mark.torture),
+        pytest.param(("refresh", S3()), marks=pytest.mark.torture),
+    ],
+    ids=["training-gs", "refresh-gs", "training-s3", "refresh-s3"],
+)
 def bucket(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TorturedBucket]:
-    with tortured_bucket(request.param, tmp_path_factory.mktemp(request.param)) as made:
+    pipeline, kind = request.param
+    with tortured_bucket(pipeline, kind, tmp_path_factory.mktemp(pipeline)) as made:
         yield made
 
 
@@ -75,7 +86,7 @@ def test_a_bucket_that_does_not_answer_in_time_disturbs_nothing(
         assert status == 0 and not bucket.differences(digests), f"no answer at {first} of {every}"
         bucket.count(tally, "no answer in time", bucket.proxy.faults)
     if share == "all":
-        tally.add(POINTS, bucket.requests, of=f"{bucket.pipeline} in a bucket, no answer in time")
+        tally.add(POINTS, bucket.requests, of=f"{bucket.name}, no answer in time")
 
 
 @each_share
@@ -112,4 +123,4 @@ def test_a_process_that_dies_at_a_request_is_continued(
         assert status == 0 and not different, f"killed at request {at}, {fault}: {different}"
         bucket.count(tally, "killed at a request", 1)
     if share == "all":
-        tally.add(POINTS, len(points), of=f"{bucket.pipeline} in a bucket, killed at a request")
+        tally.add(POINTS, len(points), of=f"{bucket.name}, killed at a request")
