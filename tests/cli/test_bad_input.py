@@ -192,7 +192,7 @@ def test_a_damaged_description_of_a_run_is_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["multiview", "sync", "--store", str(tmp_path / "s")])
     with pytest.raises(SystemExit) as ended:
         run_app(cli.app)
-    assert ended.value.code == 1
+    assert ended.value.code == 2
     assert f"error: r: {tmp_path}/s/runs/r/run.json is damaged: remove it" in capsys.readouterr().err
 
 
