@@ -124,6 +124,11 @@ def explained(uri: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if type(error).__module__ == "configparser":  # its text repeats a line of the file
+            raise Away(
+                f"MLflow at {uri}: ~/.mlflow/credentials cannot be read ({type(error).__name__}): "
+                "it begins with [mlflow], and a % is written %%"
+            ) from None
         if not type(error).__module__.startswith(("mlflow", "sqlalchemy", "requests", "urllib3")):
             raise
         raise _in_plain_words(uri, error) from error
