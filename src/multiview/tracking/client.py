@@ -131,7 +131,8 @@ def explained(uri: str) -> Iterator[None]:
             ) from None
         if not type(error).__module__.startswith(("mlflow", "sqlalchemy", "requests", "urllib3")):
             raise
-        raise _in_plain_words(uri, error) from error
+        # Of a header that is refused, the error repeats the token.
+        raise _in_plain_words(uri, error) from (None if "header value" in str(error) else error)
 
 
 def _in_plain_words(uri: str, error: BaseException) -> InputError:
