@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from multiview import tracking
-from tests.fixtures import on_buckets
+from multiview.artifacts.store import LocalStore
+from multiview.config import JsonObject
+from multiview.config.overrides import gather, merge
+from multiview.data.reading.files import shown_names
+from multiview.plans.training import training
+from multiview.steps.runs import Run, write_run
+from tests.fixtures import inprocess, on_buckets
 from tests.fixtures.bucket import emulated_bucket, free_port
 from tests.fixtures.faulty_proxy import FaultyProxy, faulty_proxy
 from tests.fixtures.hub_server import Hub, hub_serving
 from tests.fixtures.planted_secrets import always, files_with_secrets, leaked, said, service_account
+from tests.fixtures.project import Project
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.s3 import CREDENTIALS, s3_server
 from tests.fixtures.servers import mlflow_server, new_database
@@ -111,6 +120,7 @@ MLFLOW = {
         },
         "Basic cGxhbnRlZC",
     ),
+    "its address": ({}, {}, "Basic cGxhbnRlZC"),
     "netrc": ({}, {".netrc": "machine 127.0.0.1 login planted-user password planted"}, "Basic cGxhbnRlZC"),
 }
 """Where MLflow's client finds a secret: variables, files of the home, and the header that it makes of them."""
@@ -131,11 +141,11 @@ def test_a_secret_for_mlflow_is_in_its_header_alone(
         (tmp_path / "home" / name).parent.mkdir(parents=True)
         (tmp_path / "home" / name).write_text(text)
     proxy.reset(lambda number, method, path: "none")
-    reported = ReportedRun(
-        tmp_path / "store", proxy.url, f"run-{len(list(tmp_path.parent.iterdir()))}-{place}"
-    )
+    user = "planted-user:planted-password@" if place == "its address" else ""
+    uri = proxy.url.replace("//", f"//{user}")
+    reported = ReportedRun(tmp_path / "store", uri, f"run-{len(list(tmp_path.parent.iterdir()))}-{place}")
     reported.report_all()
-    assert tracking.ship(reported.store, reported.run.id, proxy.url)
+    assert tracking.ship(reported.store, reported.run.id, uri)
     assert len(proxy.headers) > 20 and all(header in each for each in proxy.headers)
     assert not leaked(*proxy.asked, *capfd.readouterr())
     assert files_with_secrets(folder) + files_with_secrets(tmp_path / "store") == []
@@ -147,26 +157,29 @@ SOURCES = {"FIRST": "first", "SECOND": "second"}
 def test_a_source_s_password_and_signature_are_in_no_record_and_no_event(
     website: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
 ) -> None:
-    """Of two files of one name, which messages tell apart by their addresses, and one with a flaw to tell of."""
+    """Of two files of one name, which messages tell apart by their addresses."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "project").mkdir()
     project = Project.make(tmp_path / "project")
-    passages = tmp_path / "project" / "corpus" / "train.json"
     for name, folder in SOURCES.items():
         (tmp_path / folder).mkdir()
         address = f"{website}/{folder}/train.json?signature=planted-signature"
         monkeypatch.setenv(name, address.replace("//", "//planted-user:planted-password@", 1))
-    (tmp_path / "first" / "train.json").write_bytes(passages.read_bytes())
-    other = json.loads(passages.read_text())
-    other["data"] = [{"title": "Another", "paragraphs": [{"context": "Of another thing.", "qas": []}]}] * 2
-    (tmp_path / "second" / "train.json").write_text(json.dumps(other))
-    sources = {"corpus": {"source": ["${FIRST}", "${SECOND}"]}, "questions": {"source": ["${FIRST}"]}}
+    for folder, file in {"first": "train.json", "second": "dev.json"}.items():
+        shutil.copy(tmp_path / "project" / "corpus" / file, tmp_path / folder / "train.json")
+    assert not leaked(*shown_names([os.environ[name] for name in SOURCES]).values())
+    sources = {
+        "corpus": {"source": ["${FIRST}", "${SECOND}"]},
+        "questions": {"source": "${FIRST}", "dev_source": "${SECOND}"},
+    }
     settings = merge(gather(str(tmp_path / "project" / "tiny.yaml"), []), sources)
     plan, store = training(settings), LocalStore(tmp_path / "project" / "store")
     for path in [path for path in plan.nodes if str(path) != "split"]:
         del plan.nodes[path]
-    inprocess.run_here(plan, plan.start(), store, "")
-    tracking.sync(store, project.tracking)
+    config: JsonObject = json.loads(json.dumps(settings))
+    write_run(store, Run(id="run", pipeline="training", config=config, steps=["split"], architectures={}))
+    inprocess.run_plan(plan, store)
+    assert tracking.sync(store, project.tracking)
     assert store.files("passages") and not leaked(*capfd.readouterr())
     assert files_with_secrets(tmp_path / "project") == []
 

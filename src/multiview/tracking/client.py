@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from multiview import environment, names
 from multiview.artifacts.store import LocalStore, Store, more_than_a_name
 from multiview.config import JsonObject
-from multiview.errors import InputError
+from multiview.errors import InputError, without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -93,6 +93,8 @@ def connect_to_read(uri: str) -> MlflowClient:
 def _client(uri: str) -> MlflowClient:
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
+    if without_secrets(uri) != uri:  # MLflow prints the address of each run that ends
+        os.environ[environment.MLFLOW_QUIET] = "true"
     from mlflow import MlflowClient
 
     for chatty in ("alembic", "mlflow", "urllib3"):  # what they log as errors, they raise too
