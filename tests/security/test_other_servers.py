@@ -103,8 +103,8 @@ def asked_of_qdrant(store: LocalStore) -> str:
     client: Any = Recorded(plain)
     loaded = load_index(client, address_of(store, champion_of(store)))
     (point,), _ = plain.scroll(loaded.name, limit=1, with_vectors=True)
-    assert point.vector is not None
-    plain.upsert(loaded.name, [models.PointStruct(id=7, vector=point.vector, payload={})])
+    vector: Any = point.vector
+    plain.upsert(loaded.name, [models.PointStruct(id=7, vector=vector, payload={})])
     follow_champion(store, client, keep=0)
     follow_champion(store, client, keep=0)
     assert [each.name for each in plain.get_collections().collections] == [loaded.name]

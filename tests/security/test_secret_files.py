@@ -179,7 +179,8 @@ def test_a_source_s_password_and_signature_are_in_no_record_and_no_event(
     config: JsonObject = json.loads(json.dumps(settings))
     write_run(store, Run(id="run", pipeline="training", config=config, steps=["split"], architectures={}))
     inprocess.run_plan(plan, store)
-    assert tracking.sync(store, project.tracking)
+    shipped, failed = tracking.sync(store, project.tracking)
+    assert shipped == ["run"] and not failed
     assert store.files("passages") and not leaked(*capfd.readouterr())
     assert files_with_secrets(tmp_path / "project") == []
 
