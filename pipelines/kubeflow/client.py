@@ -183,6 +183,10 @@ def explained(connection: Connection) -> Iterator[None]:
     except HTTPError as error:
         reason = getattr(error, "reason", None) or error
         raise Unavailable(f"{where} does not answer: {' '.join(str(reason).split())}") from error
+    except ValueError as error:
+        if "header value" not in str(error):  # which a token or cookie is, and the text repeats it
+            raise
+        raise InputError(f"{where}: {error}") from None
 
 
 def _answer(error: ApiException, connection: Connection) -> str:

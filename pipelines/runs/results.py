@@ -24,6 +24,7 @@ from multiview.config import JsonObject, PaperFigures
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
 from multiview.data.reading.tables import Row
+from multiview.errors import without_secrets
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, SIGNIFICANCE_FILE
 from multiview.evaluation.generated import asked_legend, count_generated, trained_legend
 from multiview.evaluation.tables import (
@@ -61,8 +62,9 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     evaluations = [state for state in states if state.step == "evaluate"]
     question = _show_example(console, evaluations[-1]) if evaluations else None
     if tracking_uri:
-        local = f"{_command('mlflow')} ui --backend-store-uri {shlex.quote(tracking_uri)}"
-        console.print(f"Look at it:   {tracking_uri if tracking_uri.startswith('http') else local}")
+        uri = without_secrets(tracking_uri)
+        local = f"{_command('mlflow')} ui --backend-store-uri {shlex.quote(uri)}"
+        console.print(f"Look at it:   {uri if uri.startswith('http') else local}")
     if report := _report(states):
         console.print(f"Report:       {report}", soft_wrap=True, markup=False)
     indexes = [reference.address for reference in finished_outputs(states, names.INDEX).values()]

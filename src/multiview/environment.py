@@ -129,6 +129,9 @@ MLFLOW_TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
 MLFLOW_PROGRESS_BAR = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
 """Whether MLflow draws a progress bar while it reads or writes files."""
 
+MLFLOW_QUIET = "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"
+"""Whether MLflow prints no address of a run that ends."""
+
 MLFLOW_USERNAME = "MLFLOW_TRACKING_USERNAME"
 """The user name for an MLflow server that requires one."""
 

@@ -11,17 +11,24 @@ from pathlib import Path
 LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 PASSWORD = re.compile(r"(\b[a-zA-Z][\w+.-]*://)[^\s/?#@]*(?:@[^\s/?#@]*)*@")
 """The user information of a URL, in which some people write passwords and tokens."""
+QUERY = re.compile(r"(\bhttps?://[^\s?'\"]*\?)[^\s'\"]+?(?=[:;,.)]*(?:[\s'\"]|$))")
+"""The query of a web address, in which signatures and tokens are."""
+HEADER = re.compile(r"(header value):? b?['\"].*", re.DOTALL)
+"""What libraries say of a secret that no HTTP header can hold; all of them repeat it."""
 LONGEST = 1500
 """Characters of an error line, a warning or a remark at most."""
 
 
-def without_password(text: str) -> str:
-    """Returns a text without the names and passwords that URLs in it hold.
+def without_secrets(text: str) -> str:
+    """Returns a text without the names, passwords and queries that URLs in it hold, and without values of headers.
 
-    >>> without_password("MLflow at https://ann:secret@mlflow.example.org/a: 503")
-    'MLflow at https://…@mlflow.example.org/a: 503'
+    >>> without_secrets("https://ann:secret@data.example.org/a.jsonl?token=secret: 503")
+    'https://…@data.example.org/a.jsonl?…: 503'
+    >>> without_secrets("Illegal header value b'Bearer secret\\\\n'")
+    'Illegal header value: does a password, token or key end with a line end?'
     """
-    return PASSWORD.sub(r"\1…@", text)
+    text = HEADER.sub(r"\1: does a password, token or key end with a line end?", text)
+    return QUERY.sub(r"\1…", PASSWORD.sub(r"\1…@", text))
 
 
 def shortened(line: str) -> str:
@@ -32,16 +39,16 @@ def shortened(line: str) -> str:
 class InputError(Exception):
     """Bad input: one line that names the file, the row or the setting, and the way out.
 
-    Line ends that an id or a setting brings into it are escaped, passwords of URLs are left out, and the middle of a
-    line of more than `LONGEST` characters is left out. Command lines print it without a traceback and exit with status
-    2.
+    Line ends that an id or a setting brings into it are escaped, secrets (`without_secrets`) are left out, and the
+    middle of a line of more than `LONGEST` characters is left out. Command lines print it without a traceback and exit
+    with status 2.
 
     >>> str(InputError("passage 'a\\nb': no text"))
     "passage 'a\\\\nb': no text"
     """
 
     def __init__(self, line: str) -> None:
-        super().__init__(LINE_END.sub(lambda end: repr(end[0])[1:-1], without_password(shortened(line))))
+        super().__init__(LINE_END.sub(lambda end: repr(end[0])[1:-1], without_secrets(shortened(line))))
 
 
 class StepFailed(Exception):
@@ -110,7 +117,7 @@ def fault(error: BaseException) -> int | None:
 def one_line(error: BaseException) -> str:
     """Returns an unforeseen error as one line: its type, its text, and where it was raised."""
     if isinstance(error, ProcessFailed):
-        return without_password(str(error))
+        return without_secrets(str(error))
     if isinstance(error, OSError) and error.errno in FAULTS:
         file = f"{error.filename}: " if error.filename else ""
         return f"{file}{error.strerror}; {FAULTS[error.errno]}"
@@ -118,5 +125,5 @@ def one_line(error: BaseException) -> str:
         return f"{os.strerror(number)}; {FAULTS[number]}"
     frames = traceback.extract_tb(error.__traceback__)
     location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    text = without_password(" ".join(str(error).split()))
+    text = without_secrets(" ".join(str(error).split()))
     return f"{type(error).__name__}{': ' if text else ''}{text}{location}"

@@ -135,14 +135,14 @@ def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None, debug: Deb
     """Send everything to MLflow that the store's runs have not sent yet."""
     from multiview import tracking
     from multiview.artifacts.store import open_store
-    from multiview.errors import InputError, counted, without_password
+    from multiview.errors import InputError, counted, without_secrets
 
     opened = open_store(store)
     uri = tracking_uri or tracking.tracking_uri(opened)
     shipped, failed = tracking.sync(opened, uri)
     if shipped or not failed:
         listed = f": {', '.join(shipped)}" if shipped else ""
-        print(f"{without_password(uri)}: {counted(len(shipped), 'run')} brought up to date{listed}")
+        print(f"{without_secrets(uri)}: {counted(len(shipped), 'run')} brought up to date{listed}")
     if failed:
         raise InputError("; ".join(f"{run}: {why}" for run, why in failed.items()))
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from multiview.config.section import JsonObject, Section
-from multiview.errors import InputError, nearest, without_password
+from multiview.errors import InputError, nearest, without_secrets
 
 FOLDERS = {"preset": "presets", "study": "studies"}
 """The folders of the documents shipped with this package, by kind."""
@@ -87,12 +87,24 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
     except yaml.YAMLError as error:
-        raise InputError(f"{where} is not YAML: {' '.join(str(error).split())}") from error
+        raise InputError(f"{where} is not YAML: {_problem(error)}") from error
     if content is None:
         content = {}
     if not isinstance(content, dict):
         raise InputError(f"{where}: expected names with values")
     return Document(where, content)
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    """Returns what is wrong and where, without the lines themselves: of a file of profiles they may be secrets."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return " ".join(str(error).split())
+    said = ((error.context, error.context_mark), (error.problem, error.problem_mark))
+    return ", ".join(
+        f"{text} (line {mark.line + 1}, column {mark.column + 1})" if mark else text
+        for text, mark in said
+        if text
+    )
 
 
 def _load(text: str) -> Any:
@@ -165,7 +177,7 @@ def _refuse_passwords(value: object, where: str, name: str = "") -> None:
     """Raises InputError for an address with a password, because records, logs and MLflow keep settings."""
     if isinstance(value, str) and PASSWORD.search(value):
         raise InputError(
-            f"{where + ': ' if where else ''}{name}: {without_password(value)} holds a password, which records and "
+            f"{where + ': ' if where else ''}{name}: {without_secrets(value)} holds a password, which records and "
             "MLflow would keep; write ${NAME} for the address of a source and set that variable, or leave it out"
         )
     if isinstance(value, Mapping):
@@ -190,7 +202,9 @@ def _explain(error: ErrorDetails, section: type[BaseModel]) -> str:
     # Our own validators may name the value themselves, or check a whole table of values.
     own_validator = error["type"] == "value_error"
     has_value = own_validator and (_names(message, value) or isinstance(value, (Mapping, list, tuple)))
-    return message if has_value else f"{message}, not {value!r}"
+    field = section.model_fields.get(location[0]) if location else None
+    shown = field is None or field.repr  # secrets have no `repr`
+    return message if has_value or not shown else f"{message}, not {value!r}"
 
 
 def _names(message: str, value: object) -> bool:

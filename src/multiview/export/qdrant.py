@@ -281,4 +281,5 @@ def _explained(place: str) -> Iterator[None]:
         if not type(error).__module__.startswith(("qdrant_client", "httpx", "httpcore")):
             raise
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{place}: {line}") from error
+        # Of a header that is refused, the error repeats the key.
+        raise InputError(f"{place}: {line}") from (None if "header value" in line else error)

@@ -19,7 +19,7 @@ from multiview.artifacts.record import Record, Reference, load_record, load_refe
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
 from multiview.config.overrides import leaves, parse_settings
-from multiview.errors import InputError
+from multiview.errors import InputError, without_secrets
 from multiview.kubeflow.one_line import exit_with_one_line
 from multiview.model.systems import resolve
 from multiview.steps.execution import run_step, watch_driver
@@ -264,4 +264,4 @@ def _compare_servers(uri: str) -> None:
             f"this step is recorded in {uri}, which Kubeflow's MLflow plugin gives, and not in {pod_uri}: "
             "set kubeflow.mlflow_uri to the plugin's server, or let the plugin not inject its environment"
         )
-        print(f"warning: {safe(line)}", file=sys.stderr)
+        print(f"warning: {safe(without_secrets(line))}", file=sys.stderr)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from multiview import environment, names
 from multiview.artifacts.store import LocalStore, Store, more_than_a_name
 from multiview.config import JsonObject
-from multiview.errors import InputError
+from multiview.errors import InputError, without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -93,6 +93,8 @@ def connect_to_read(uri: str) -> MlflowClient:
 def _client(uri: str) -> MlflowClient:
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
+    if without_secrets(uri) != uri:  # MLflow prints the address of each run that ends
+        os.environ[environment.MLFLOW_QUIET] = "true"
     from mlflow import MlflowClient
 
     for chatty in ("alembic", "mlflow", "urllib3"):  # what they log as errors, they raise too
@@ -124,9 +126,15 @@ def explained(uri: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        if type(error).__module__ == "configparser":  # its text repeats a line of the file
+            raise Away(
+                f"MLflow at {uri}: ~/.mlflow/credentials cannot be read ({type(error).__name__}): "
+                "it begins with [mlflow], and a % is written %%"
+            ) from None
         if not type(error).__module__.startswith(("mlflow", "sqlalchemy", "requests", "urllib3")):
             raise
-        raise _in_plain_words(uri, error) from error
+        # Of a header that is refused, the error repeats the token.
+        raise _in_plain_words(uri, error) from (None if "header value" in str(error) else error)
 
 
 def _in_plain_words(uri: str, error: BaseException) -> InputError:

@@ -23,7 +23,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
 from multiview import environment
-from multiview.errors import InputError, nearest
+from multiview.errors import InputError, nearest, without_secrets
 
 SCHEME = "beir:"
 
@@ -145,7 +145,7 @@ def _download(url: str, archive: Path) -> None:
             if present and answer.status_code == requests.codes.requested_range_not_satisfiable:
                 return  # nothing is lacking
             answer.raise_for_status()
-            print(f"fetching {url}", file=sys.stderr)
+            print(f"fetching {without_secrets(url)}", file=sys.stderr)
             with archive.open("ab" if answer.status_code == requests.codes.partial_content else "wb") as file:
                 for piece in answer.iter_content(PIECE):
                     file.write(piece)

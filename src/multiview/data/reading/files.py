@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
 from multiview.artifacts.servers import file_system, of_the_web, time_outs
-from multiview.errors import InputError
+from multiview.errors import InputError, without_secrets
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError
@@ -55,9 +55,9 @@ def base_name(file: str) -> str:
 
 
 def shown_names(files: Collection[str]) -> dict[str, str]:
-    """Returns each file's name for messages: its base name, or its full path where several share the base name."""
+    """Returns each file's name for messages: its base name, or its full path, without secrets, where several share the base name."""
     count = Counter(base_name(file) for file in files)
-    return {file: file if count[base_name(file)] > 1 else base_name(file) for file in files}
+    return {file: without_secrets(file) if count[base_name(file)] > 1 else base_name(file) for file in files}
 
 
 def plain_name(file: str) -> str:

@@ -29,7 +29,8 @@ TOO_OLD = (
 def api_client() -> KubernetesObject:
     """Returns a client of the cluster that this process is in, or that its kubeconfig names.
 
-    Raises InputError where there is neither a cluster nor the package of the client.
+    Raises InputError where there is neither a cluster nor the package of the client, and for a token that no header can
+    hold, which the client would repeat.
     """
     try:
         from kubernetes import client, config
@@ -48,6 +49,10 @@ def api_client() -> KubernetesObject:
         raise InputError(
             f"training on several nodes needs a cluster, and none is configured here: {error}"
         ) from error
+    if not str(configuration.api_key.get("authorization", "")).isprintable():
+        raise InputError(
+            "the token for Kubernetes has a line end or another character that no header can hold"
+        )
     configuration.retries = RETRY  # pyright: ignore[reportAttributeAccessIssue]
     return client.ApiClient(configuration)
 
