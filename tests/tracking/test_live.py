@@ -26,7 +26,7 @@ def test_a_run_is_shipped_while_a_block_runs(tmp_path, uri, expected, monkeypatc
         until(lambda: "split" in reported.seen())
         reported.events("camvr/round-2/train", "t", status="running")
         until(lambda: "camvr/round-2/train" in reported.seen())
-        until(lambda: reported.seen()["system camvr"][0] == "RUNNING")
+        until(lambda: reported.seen()["camvr"][0] == "RUNNING")
     reported.events("camvr/round-2/evaluate", "e")
     time.sleep(0.5)
     assert set(reported.seen()) == {"", "split", "camvr", "camvr/round-2/train"}, "the block has ended"
