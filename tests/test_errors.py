@@ -31,6 +31,15 @@ def test_a_query_of_a_web_address_is_left_out(text, expected):
     assert str(InputError(text)) == expected
 
 
+@pytest.mark.parametrize("length", [*range(715, 750, 5), *range(14_960, 15_000, 5), 3_000_000])
+@pytest.mark.parametrize("secret", ["https://ann:planted@a.org/ ", "https://a.org/?planted=planted "])
+def test_a_cut_line_keeps_no_half_of_a_secret(length, secret):
+    """Wherever the cuts of a long line fall."""
+    for shift in range(5):
+        line = "x" * length + " " + secret + "y" * (length + shift)
+        assert "anted" not in str(InputError(line)), shift
+
+
 def h11_refuses(value: str) -> Exception:
     with pytest.raises(LocalProtocolError) as refused:
         Request(method="GET", target="/", headers=[("Host", "a.org"), ("api-key", value)])

@@ -16,6 +16,7 @@ from tests.fixtures.project import ROOT
 TESTS = ROOT / "tests"
 
 ACROSS_ROOMS = {
+    "torture/test_mlflow_pipelines.py": "a training and a refresh whose MLflow fails",
     "cli/test_bad_input.py": "both programs, and every room whose error lines they print",
     "bad_input/test_fuzz.py": "any input of readers, settings, conditions and records",
     "bad_input/test_guided_fuzzing.py": "the readers, under coverage-guided fuzzing",

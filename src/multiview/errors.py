@@ -31,9 +31,9 @@ def without_secrets(text: str) -> str:
     return QUERY.sub(r"\1…", PASSWORD.sub(r"\1…@", text))
 
 
-def shortened(line: str) -> str:
-    """Returns a line without its middle if it has more than `LONGEST` characters, as where an id or an answer has megabytes."""
-    return line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[3 - LONGEST // 2 :]}"
+def shortened(line: str, longest: int = LONGEST) -> str:
+    """Returns a line without its middle if it has more than `longest` characters, as where an id or an answer has megabytes."""
+    return line if len(line) <= longest else f"{line[: longest // 2]} … {line[3 - longest // 2 :]}"
 
 
 class InputError(Exception):
@@ -48,7 +48,9 @@ class InputError(Exception):
     """
 
     def __init__(self, line: str) -> None:
-        super().__init__(LINE_END.sub(lambda end: repr(end[0])[1:-1], without_secrets(shortened(line))))
+        # Megabytes are cut before secrets are looked for; half a secret at that cut is in no part that is kept.
+        clean = shortened(without_secrets(shortened(line, 20 * LONGEST)))
+        super().__init__(LINE_END.sub(lambda end: repr(end[0])[1:-1], clean))
 
 
 class StepFailed(Exception):

@@ -133,6 +133,15 @@ CASES = {
     "Kubeflow, a profile with an open quote": kubeflow(
         "is not YAML", file='default:\n  token: "planted-token\n'
     ),
+    "Kubeflow, a token that begins with *": kubeflow(
+        "found undefined alias '…'", file="default: {{token: *planted}}"
+    ),
+    "Kubeflow, a token that begins with !": kubeflow(
+        "the tag '…'", file="default: {{token: !planted-token x}}"
+    ),
+    "Kubeflow, a token that begins with &": kubeflow(
+        "second occurrence", file="default: {{token: &planted x, cookie: &planted x}}"
+    ),
     "Kubeflow, a token that is no text": kubeflow("token: ", file="default: {{token: [planted-token]}}"),
     "Kubeflow, a cookie that is no text": kubeflow("cookie: ", file="default: {{cookie: [planted-token]}}"),
     "Kubeflow, a client's secret that is no text": kubeflow(

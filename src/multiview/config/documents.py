@@ -20,6 +20,8 @@ from pydantic_core import ErrorDetails
 from multiview.config.section import JsonObject, Section
 from multiview.errors import InputError, nearest, without_secrets
 
+NAMED = re.compile(r"'(?!<|.')[^']*'|\"[^\"]{2,}\"")
+"""What YAML's errors quote of a file; not tokens ('<scalar>') and single characters."""
 FOLDERS = {"preset": "presets", "study": "studies"}
 """The folders of the documents shipped with this package, by kind."""
 
@@ -96,14 +98,14 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
 
 
 def _problem(error: yaml.YAMLError) -> str:
-    """Returns what is wrong and where, without the lines themselves: of a file of profiles they may be secrets."""
+    """Returns what is wrong and where, without the lines and names in them: of a file of profiles they may be secrets."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return " ".join(str(error).split())
     said = ((error.context, error.context_mark), (error.problem, error.problem_mark))
     return ", ".join(
-        f"{text} (line {mark.line + 1}, column {mark.column + 1})" if mark else text
+        f"{shown} (line {mark.line + 1}, column {mark.column + 1})" if mark else shown
         for text, mark in said
-        if text
+        if text and (shown := text if isinstance(error, Refused) else NAMED.sub("'…'", text))
     )
 
 

@@ -97,3 +97,10 @@ def test_contexts_that_are_no_list_are_named(tmp_path, kind, contexts):
     file = put(tmp_path / "train.json", json.dumps([row]))
     with pytest.raises(InputError, match=rf"train\.json row 1: {kind} is no list of passages"):
         passages(file)
+
+
+def test_half_a_character_in_a_list_of_answers_is_refused(tmp_path):
+    """Python's syntax can write one, as JSON's can; no later step could encode it."""
+    file = put(tmp_path / "x.qa.csv", "who?\t['a']\nwho?\t['\\ud83d', 'b']\n")
+    with pytest.raises(InputError, match=r"x\.qa\.csv row 2 \(question x-2\): answers hold half a character"):
+        questions(file)

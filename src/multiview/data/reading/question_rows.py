@@ -8,6 +8,7 @@ from typing import TypeGuard
 
 from multiview.data.blank import is_blank
 from multiview.data.questions import Question, relevance
+from multiview.data.reading.surrogates import has_half
 from multiview.data.reading.tables import Row, id_text, parse_list
 from multiview.errors import InputError, counted
 
@@ -128,6 +129,10 @@ def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
         return (value,)
     values = value if isinstance(value, list) else [] if value is None else [value]
     if set(map(type, values)) == {str}:
+        if any(map(has_half, values)):  # of a list in a cell: readers of JSON refuse it themselves
+            raise InputError(
+                f"{location}: {name} hold half a character (a lone surrogate); write the file again as UTF-8"
+            )
         return tuple(map(str, values))
     values = [None if isinstance(item, float) and isnan(item) else item for item in values]
     if not all(
