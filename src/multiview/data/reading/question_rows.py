@@ -129,11 +129,12 @@ def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
         return (value,)
     values = value if isinstance(value, list) else [] if value is None else [value]
     if set(map(type, values)) == {str}:
-        if any(map(has_half, values)):  # of a list in a cell: readers of JSON refuse it themselves
+        texts = tuple(map(str, values))
+        if any(map(has_half, texts)):  # of a list in a cell: readers of JSON refuse it themselves
             raise InputError(
                 f"{location}: {name} hold half a character (a lone surrogate); write the file again as UTF-8"
             )
-        return tuple(map(str, values))
+        return texts
     values = [None if isinstance(item, float) and isnan(item) else item for item in values]
     if not all(
         isinstance(item, str | int | float | None) and not isinstance(item, bool) for item in values
