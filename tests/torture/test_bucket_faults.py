@@ -101,9 +101,9 @@ def test_a_process_that_dies_at_a_request_is_continued(
     ]
     random.Random(SEED).shuffle(points)
     chosen = points if share == "all" else points[:2]
-    ends = time.monotonic() + SECONDS[bucket.pipeline]
-    for tried, (at, fault) in enumerate(chosen):
-        if time.monotonic() > ends and tried >= FEWEST:
+    ends, died = time.monotonic() + SECONDS[bucket.pipeline], 0
+    for at, fault in chosen:
+        if time.monotonic() > ends and died >= FEWEST:
             break
 
         def die(process: int, number: int, method: str, at: int = at, fault: Fault = fault) -> Fault:
@@ -117,10 +117,12 @@ def test_a_process_that_dies_at_a_request_is_continued(
         status, _ = bucket.run(die)
         if status != -signal.SIGKILL:
             continue  # it asked less often this time
+        died += 1
         promoted = bucket.champions() > before
         status, digests = bucket.run(lambda process, number, method: "none")
         different = bucket.differences(digests, CHAMPION if promoted else "")
         assert status == 0 and not different, f"killed at request {at}, {fault}: {different}"
         bucket.count(tally, "killed at a request", 1)
+    assert died
     if share == "all":
         tally.add(POINTS, len(points), of=f"{bucket.name}, killed at a request")
