@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib3.util import Retry
 
 from multiview import environment
-from multiview.errors import InputError, nearest
+from multiview.errors import InputError, nearest, repeats_header
 from pipelines.kubeflow.connection import PROFILES, Connection
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def explained(connection: Connection) -> Iterator[None]:
         reason = getattr(error, "reason", None) or error
         raise Unavailable(f"{where} does not answer: {' '.join(str(reason).split())}") from error
     except ValueError as error:
-        if "header value" not in str(error):  # which a token or cookie is, and the text repeats it
+        if not repeats_header(error):  # which a token or cookie is, and the text repeats it
             raise
         raise InputError(f"{where}: {error}") from None
 

@@ -31,6 +31,11 @@ def without_secrets(text: str) -> str:
     return QUERY.sub(r"\1…", PASSWORD.sub(r"\1…@", text))
 
 
+def repeats_header(error: BaseException) -> bool:
+    """Whether a library's error repeats the value of a header that HTTP cannot hold, as of a token with a line end."""
+    return "header value" in str(error)
+
+
 def shortened(line: str, longest: int = LONGEST) -> str:
     """Returns a line without its middle if it has more than `longest` characters, as where an id or an answer has megabytes."""
     return line if len(line) <= longest else f"{line[: longest // 2]} … {line[3 - longest // 2 :]}"

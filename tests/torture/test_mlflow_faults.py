@@ -15,10 +15,8 @@ from multiview.errors import InputError
 from multiview.tracking import live
 from tests.fixtures.faulty_proxy import FAULTS, Fault, FaultyProxy, faulty_proxy
 from tests.fixtures.reported_run import ReportedRun
-from tests.fixtures.servers import mlflow_server, new_database
+from tests.fixtures.servers import AT_ONCE, mlflow_server, new_database
 from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
-
-QUICK = {"MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0", "MLFLOW_HTTP_REQUEST_BACKOFF_JITTER": "0"}
 
 
 @dataclass
@@ -42,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     words = ["server", "--backend-store-uri", new_database(folder)]
     words += ["--artifacts-destination", str(folder / "artifacts")]
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in QUICK.items():
+        for name, value in AT_ONCE.items():
             patch.setenv(name, value)
         with mlflow_server(words, folder) as address, faulty_proxy(address) as proxy:
             first = ReportedRun(folder / "first", proxy.url, "first")  # which makes the experiment

@@ -21,12 +21,10 @@ from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.faulty_proxy import Fault, FaultyProxy, faulty_proxy
 from tests.fixtures.injection import forks
 from tests.fixtures.reported_run import held
-from tests.fixtures.servers import mlflow_server, new_database
+from tests.fixtures.servers import AT_ONCE, mlflow_server, new_database
 from tests.fixtures.tally import COMPARED, SURVIVED, TRIED, Tally
 from tests.fixtures.tortured import training_plan
 
-AT_ONCE = {"MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0", "MLFLOW_HTTP_REQUEST_BACKOFF_JITTER": "0"}
-"""What lets MLflow's client ask again without a pause."""
 EVERY = 4
 """Requests of which one fails."""
 PASSING: tuple[Fault, ...] = ("503", "lost", "short")
@@ -141,11 +139,7 @@ def pipeline(
 
 def _refresh(folder: Path) -> Plan:
     """The plan of a second refresh, after passages were changed, added and removed."""
-    changing = ChangingCorpus.make(folder)
-    changing.refresh(refresh={"model": changing.with_model()})
-    changing.change(3)
-    changing.add("new-1")
-    changing.remove(changing.rows[5]["id"])
+    changing = ChangingCorpus.changed_once(folder)
     return changing.plan()
 
 

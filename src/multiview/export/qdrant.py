@@ -22,7 +22,7 @@ from multiview import environment, names
 from multiview.artifacts.champions import Champion, address_of, champion_numbers, champion_of, read_champion
 from multiview.artifacts.store import Store
 from multiview.config import Export
-from multiview.errors import InputError, counted
+from multiview.errors import InputError, counted, repeats_header
 from multiview.export.points import Content, point_digest, points_of
 from multiview.export.views import IndexViews
 from multiview.serving.retriever import check_index
@@ -282,4 +282,4 @@ def _explained(place: str) -> Iterator[None]:
             raise
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         # Of a header that is refused, the error repeats the key.
-        raise InputError(f"{place}: {line}") from (None if "header value" in line else error)
+        raise InputError(f"{place}: {line}") from (None if repeats_header(error) else error)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from multiview import environment, names
 from multiview.artifacts.store import LocalStore, Store, more_than_a_name
 from multiview.config import JsonObject
-from multiview.errors import InputError, without_secrets
+from multiview.errors import InputError, repeats_header, without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -134,7 +134,7 @@ def explained(uri: str) -> Iterator[None]:
         if not type(error).__module__.startswith(("mlflow", "sqlalchemy", "requests", "urllib3")):
             raise
         # Of a header that is refused, the error repeats the token.
-        raise _in_plain_words(uri, error) from (None if "header value" in str(error) else error)
+        raise _in_plain_words(uri, error) from (None if repeats_header(error) else error)
 
 
 def _in_plain_words(uri: str, error: BaseException) -> InputError:
