@@ -13,7 +13,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from multiview.config import Model
-from multiview.model import half_products
+from multiview.model import half_products, plain
 from multiview.model.batch import make_packed
 from multiview.model.encoder import BiEncoder
 from tests.fixtures.tiny import tiny_bert
@@ -24,7 +24,8 @@ HALF = torch.bfloat16
 
 @pytest.fixture(autouse=True)
 def without_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(half_products, "multiplies", lambda dtype: dtype == torch.float32)
+    for module in (half_products, plain):
+        monkeypatch.setattr(module, "multiplies", lambda dtype: dtype == torch.float32)
 
 
 class Seen(TorchDispatchMode):

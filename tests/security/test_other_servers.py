@@ -56,7 +56,7 @@ def mlflow_route(request: str) -> str:
 
 def hub_route(request: str) -> str:
     """A request to the hub without the model's name, its commit and its file."""
-    path = request.partition("?")[0].replace("team/bert", "NAME")
+    path = request.partition("?")[0].replace("team/bert", "MODEL")
     return re.sub(r"/(resolve|tree|revision)/.*", r"/\1/…", path)
 
 
