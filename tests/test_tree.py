@@ -67,6 +67,8 @@ ACROSS_ROOMS = {
     "torture/test_garbage_collection.py": "collections of garbage beside running steps",
     "torture/test_many_passages.py": "all steps of a training and a refresh, by their memory",
     "torture/test_mlflow_faults.py": "shipping to a server behind a proxy that fails",
+    "torture/test_dead_workers.py": "processes that prepare batches, for training and encoding",
+    "torture/test_other_faults.py": "trainings and a refresh with the steps that few pipelines have",
     "torture/test_refresh_faults.py": "a refresh, from its first step to its report",
     "torture/test_training_resume.py": "the step `train`, ended after each of its steps",
     "torture/test_training_faults.py": "a training, from its first step to its figures",

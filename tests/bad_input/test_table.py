@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -109,6 +110,20 @@ def test_the_table_has_what_it_should():
     assert len(names) > 20
     assert [name for name in names if not any(f"{line} ".startswith(f"{name} ") for line in lines)] == []
     assert len(PAIRS) >= 120
+
+
+def test_the_table_has_every_route(server):
+    """Of the routes that take anything, as the server describes them."""
+    described = requests.got(200, "/openapi.json").send(server.url).json()["paths"]
+    taking = [
+        (method.upper(), re.sub(r"\{\w+\}", ".+", path))
+        for path, methods in described.items()
+        for method, what in methods.items()
+        if {"parameters", "requestBody"} & what.keys()
+    ]
+    assert len(taking) >= 3
+    asked = [(case.method, case.path.partition("?")[0]) for case in requests.CASES.values()]
+    assert [(m, path) for m, path in taking if not any(m == a and re.fullmatch(path, b) for a, b in asked)] == []
 
 
 def names_of(command: Any, words: str) -> Iterator[str]:

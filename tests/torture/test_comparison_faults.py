@@ -5,7 +5,8 @@ import pytest
 
 from tests.fixtures.injection import Fault
 from tests.fixtures.tally import Tally
-from tests.fixtures.tortured import Tortured, each_fault, generated_comparison, needs_seccomp
+from tests.fixtures.tortured import Tortured, each_fault, needs_seccomp
+from tests.fixtures.tortured_plans import generated_comparison
 
 pytestmark = [needs_seccomp, pytest.mark.torture]
 

@@ -143,6 +143,30 @@ def test_a_step_does_not_wait_for_a_server_that_does_not_answer(
         tally.add(SURVIVED, of="MLflow, no answer")
 
 
+@pytest.mark.torture
+def test_a_step_does_not_wait_for_a_server_that_takes_its_time(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
+) -> None:
+    """With 5 s for each answer a shipment takes minutes: the step ends after a few of them, and a later shipment does the
+    rest."""
+    monkeypatch.setattr(live, "SHIP_SECONDS", 0.01)
+    monkeypatch.setattr(live, "END_SECONDS", 12)
+    proxy = server.proxy
+    reported = ReportedRun(tmp_path, proxy.url, "slow")
+    proxy.reset(lambda number, method, path: "slow")
+    with tracking.ship_step_live(reported.store, reported.run.id, "camvr/round-2/train", proxy.url):
+        reported.report_all()
+    assert proxy.answered < server.requests / 4, "the block has ended"
+    tally.add(TRIED, proxy.faults, of="MLflow, slow")
+    tally.add(SURVIVED, proxy.faults, of="MLflow, slow")
+    proxy.released.set()
+    proxy.reset(lambda number, method, path: "none")
+    for thread in threading.enumerate():
+        if thread.name == "shipping":
+            thread.join()
+    assert _ship(reported, proxy.url) and server.holds(reported) == server.expected
+
+
 def test_after_a_run_without_mlflow_the_command_that_it_names_ships_it(
     server: Server, tmp_path: Path, tally: Tally
 ) -> None:

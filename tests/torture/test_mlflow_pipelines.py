@@ -23,7 +23,7 @@ from tests.fixtures.injection import forks
 from tests.fixtures.reported_run import held
 from tests.fixtures.servers import AT_ONCE, mlflow_server, new_database
 from tests.fixtures.tally import COMPARED, SURVIVED, TRIED, Tally
-from tests.fixtures.tortured import training_plan
+from tests.fixtures.tortured_plans import training_plan
 
 EVERY = 4
 """Requests of which one fails."""
@@ -122,7 +122,8 @@ def pipeline(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ShippedPipeline]:
     folder = tmp_path_factory.mktemp(request.param)
-    plan = training_plan(folder, rounds=1) if request.param == "training" else _refresh(folder)
+    one_round: Overrides = {"train": {"rounds": 1}}
+    plan = training_plan(folder, one_round) if request.param == "training" else _refresh(folder)
     store = folder / "store"
     store.mkdir(exist_ok=True)
     # Runs of fixtures have no descriptions to ship.

@@ -4,7 +4,8 @@ import pytest
 
 from tests.fixtures.injection import Fault
 from tests.fixtures.tally import Tally
-from tests.fixtures.tortured import Share, Tortured, each_fault, each_share, needs_seccomp, tiny_refresh
+from tests.fixtures.tortured import Share, Tortured, each_fault, each_share, needs_seccomp
+from tests.fixtures.tortured_plans import tiny_refresh
 
 pytestmark = needs_seccomp
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Collection, Iterator
 
 from multiview.artifacts.store import Store
@@ -16,7 +17,7 @@ SOON_SECONDS = 3.0
 """Seconds before the first shipment of a run that starts at once: its first step is then at work, in another process."""
 
 END_SECONDS = 60.0
-"""Seconds that the end of a run, or of a step in its pod, waits for a shipment that is under way."""
+"""Seconds that the end of a run, or of a step in its pod, waits for shipments that are under way."""
 
 
 @contextlib.contextmanager
@@ -53,8 +54,8 @@ def ship_step_live(
     """Ships one step of a run while the block runs, and once more at its end.
 
     `plugin_run` is the run that Kubeflow's MLflow plugin made for the step, if it made one: it is tagged with the
-    step. A shipment that fails, or has not ended within `END_SECONDS`, is left to the last step of the run, or to
-    `multiview sync`: neither the step nor those after it wait for a slow server.
+    step. A shipment that fails, or has not ended `END_SECONDS` after the step, is left to the last step of the run, or
+    to `multiview sync`: neither the step nor those after it wait for a slow server.
     """
 
     def ship_at_last() -> None:
@@ -63,10 +64,14 @@ def ship_step_live(
                 link(uri, plugin_run, run_id, path)
             ship(store, run_id, uri, only={path})
 
+    ends = 0.0
     try:
         with ship_live(store, run_id, uri, only={path}):
-            yield
+            try:
+                yield
+            finally:
+                ends = time.monotonic() + END_SECONDS
     finally:
         last = threading.Thread(target=ship_at_last, daemon=True, name="shipping")
         last.start()
-        last.join(timeout=END_SECONDS)
+        last.join(timeout=max(0, ends - time.monotonic()))

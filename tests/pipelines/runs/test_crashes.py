@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -73,7 +74,7 @@ def test_killed_trainings_and_drivers_are_continued(project, tally):
 
 
 @pytest.mark.torture
-def test_an_encoding_that_was_killed_costs_its_shard_alone(project, tally):
+def test_an_encoding_that_was_killed_costs_its_shard_alone(project, tmp_path, tally):
     again = ("run", "training", "--set", "train.rounds=0", "--set", "encode.batch_tokens=1024")
     driver = project.start(*again)
     victim = _wait(lambda: _step_process(driver.pid, "encode", wait=False))
@@ -83,6 +84,9 @@ def test_an_encoding_that_was_killed_costs_its_shard_alone(project, tally):
     output = project(*again)
     found = [line for line in output.splitlines() if "/encode/" in line and line.endswith("found")]
     assert len(found) == 1, output
+    undisturbed = replace(project, store=str(tmp_path / "store"))
+    undisturbed(*again)
+    assert _digests(project) == _digests(undisturbed)
     tally.add(TRIED, of="training under KFP, a shard's process killed")
     tally.add(SURVIVED, of="training under KFP, a shard's process killed")
 
@@ -111,6 +115,16 @@ def test_the_line_of_a_failing_step_reaches_the_user(project, tmp_path):
     assert len(errors) == 1
     assert errors[0].startswith("error: split: broken.json row 7: question id 'train2-0' was used before, ")
     assert "Traceback" not in output and "Inner task failed" not in output
+
+
+def _digests(project: Project) -> dict[str, str]:
+    """Of all outputs of the run of an untrained model, by path and kind."""
+    (run,) = [run for run in project.runs() if "camvr/round-0/evaluate" in project.states(run)]
+    return {
+        f"{path}: {kind}": output.digest
+        for path, state in project.states(run).items()
+        for kind, output in state.outputs.items()
+    }
 
 
 def _logged_steps(project: Project, address: str) -> list[list[tuple[int, int | None]]]:
