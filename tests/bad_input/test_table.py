@@ -123,7 +123,9 @@ def test_the_table_has_every_route(server):
     ]
     assert len(taking) >= 3
     asked = [(case.method, case.path.partition("?")[0]) for case in requests.CASES.values()]
-    assert [(m, path) for m, path in taking if not any(m == a and re.fullmatch(path, b) for a, b in asked)] == []
+    assert [
+        (m, path) for m, path in taking if not any(m == a and re.fullmatch(path, b) for a, b in asked)
+    ] == []
 
 
 def names_of(command: Any, words: str) -> Iterator[str]:

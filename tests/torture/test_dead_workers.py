@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
+import threading
 
 import psutil
 import pytest
@@ -30,19 +30,30 @@ def tortured(tmp_path_factory: pytest.TempPathFactory) -> Tortured:
 def test_the_same_command_again_ends_with_the_very_same_artifacts(
     tortured: Tortured, writes: str, tally: Tally
 ) -> None:
-    killed: list[int] = []
+    """One is killed as soon as there is one after a first write of this kind."""
+    begun, ended, killed = threading.Event(), threading.Event(), list[int]()
 
-    def kill_worker(number: int, call: Call) -> Fault:
-        if not killed and call.path.startswith(f"{writes}/"):
-            killed.extend(_workers())
-            for worker in killed:
-                os.kill(worker, signal.SIGKILL)
+    def watch(number: int, call: Call) -> Fault:
+        if call.path.startswith(f"{writes}/"):
+            begun.set()
         return "none"
+
+    def kill_one() -> None:
+        begun.wait()
+        while not killed and not ended.wait(0.001):
+            for worker in _workers()[:1]:
+                os.kill(worker, signal.SIGKILL)
+                killed.append(worker)
 
     tortured.reset(0)
     root = tortured.store.root
-    hit = injection.run(run_plan, tortured.plan, tortured.store, watched=root, decide=kill_worker)
-    assert killed and hit.status == 1 and "DataLoader worker" in hit.error, hit.error
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    hit = injection.run(run_plan, tortured.plan, tortured.store, watched=root, decide=watch)
+    begun.set()
+    ended.set()
+    killer.join()
+    assert killed and hit.status == 1, hit
     rerun = injection.run(run_plan, tortured.plan, tortured.store, watched=root)
     assert rerun.status == 0, rerun.error
     assert tortured.difference(0, f"after {writes}") is None
@@ -51,11 +62,9 @@ def test_the_same_command_again_ends_with_the_very_same_artifacts(
 
 
 def _workers() -> list[int]:
-    """The children of the processes that `injection` runs."""
-    return [
-        worker.pid
-        for server in psutil.Process().children()
-        if any("forkserver" in word for word in server.cmdline())
-        for fork in server.children()
-        for worker in fork.children()
-    ]
+    """Those of the process that `injection` runs: a server forks it, and a server of its own forks them."""
+    found = psutil.Process().children()
+    for _ in range(3):
+        servers = [each for each in found if any("forkserver" in word for word in each.cmdline())]
+        found = [child for server in servers for child in server.children()]
+    return [worker.pid for worker in found]

@@ -15,6 +15,7 @@ from multiview.artifacts.local_store import LocalStore
 from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staging import verify
 from multiview.artifacts.store import open_store
+from multiview.config.overrides import Overrides
 from multiview.plans.plan import Plan
 from multiview.steps.runs import Run, read_states
 from tests.fixtures.changing_corpus import ChangingCorpus

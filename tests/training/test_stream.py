@@ -1,5 +1,6 @@
 """The sources of hard negatives: their shares, whatever each of them has."""
 
+import pickle
 from collections import Counter
 from collections.abc import Mapping
 
@@ -96,6 +97,13 @@ def test_the_first_source_is_another_for_other_questions_and_seeds() -> None:
         items = stream(pool, epochs=1, seed=seed)
         mined = sum(items[i].negatives[0].startswith("mined") for i in range(400))
         assert 150 < mined < 250
+
+
+def test_a_stream_is_the_same_in_a_process_that_is_not_forked() -> None:
+    items = stream({f"q{i}": pool_of({"bm25": 5}) for i in range(7)}, epochs=3)
+    expected = [items[i] for i in range(len(items))]
+    copy = pickle.loads(pickle.dumps(items))
+    assert [copy[i] for i in range(len(copy))] == expected
 
 
 def test_cocondenser_s_second_round_is_as_long_as_its_recipe() -> None:

@@ -8,7 +8,6 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +32,7 @@ class Example:
 class Stream(ABC):
     """The examples of all steps in sequence: item i is example `i % batch_size` of step `i // batch_size`.
 
+    It can be pickled, as processes that prepare batches need it where they are not forked.
     Each epoch is another permutation, drawn by seed, epoch and the examples' names. Examples that do not fill a batch
     are left out of that epoch. Where there are fewer examples than `train.batch_size`, the batches are smaller.
     """
@@ -45,8 +45,7 @@ class Stream(ABC):
         self.steps = max(1, round(settings.epochs * self.steps_per_epoch))
         if settings.max_steps is not None:
             self.steps = min(self.steps, settings.max_steps)
-        # Two epochs are cached: a batch never spans more, and loaders read a little ahead.
-        self._order = lru_cache(maxsize=2)(self._permutation)
+        self._orders: dict[int, np.ndarray] = {}
 
     @abstractmethod
     def names(self) -> Iterable[str]:
@@ -63,7 +62,10 @@ class Stream(ABC):
         if not 0 <= item < len(self):
             raise IndexError(item)
         epoch, position = divmod(item, self.steps_per_epoch * self.batch_size)
-        return self.example(int(self._order(epoch)[position]), epoch)
+        if epoch not in self._orders:
+            # Two epochs are kept: a batch never spans more, and loaders read a little ahead.
+            self._orders = dict([*self._orders.items()][-1:]) | {epoch: self._permutation(epoch)}
+        return self.example(int(self._orders[epoch][position]), epoch)
 
     def step(self, step: int) -> list[Example]:
         """All examples of a step; steps count from 0."""

@@ -1,6 +1,8 @@
 """transformers' Trainer with our loss and our order of questions, which reports to a step's events."""
 
 from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -114,7 +116,7 @@ class BiEncoderTrainer(Trainer):
         return DataLoader(
             Steps(self.stream),
             batch_size=1,
-            collate_fn=lambda steps: self.collator.share(steps[0], rank, processes),
+            collate_fn=partial(_share_of_step, self.collator, rank, processes),
             pin_memory=self.args.dataloader_pin_memory,
             num_workers=self.args.dataloader_num_workers,
             persistent_workers=self.args.dataloader_persistent_workers,
@@ -144,6 +146,13 @@ class Steps(Dataset):
 
     def __getitem__(self, step: int) -> list[Example]:
         return self._stream.step(step)
+
+
+def _share_of_step(
+    collator: Collator, rank: int, processes: int, steps: Sequence[Sequence[Example]]
+) -> TrainingBatch:
+    """The share of process `rank` of the one step in `steps`."""
+    return collator.share(steps[0], rank, processes)
 
 
 class Seeder(TrainerCallback):
