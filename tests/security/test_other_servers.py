@@ -12,11 +12,12 @@ from qdrant_client import QdrantClient, models
 
 from multiview import tracking
 from multiview.artifacts.champions import address_of, champion_of
-from multiview.artifacts.store import LocalStore
+from multiview.artifacts.store import Store
 from multiview.data.reading.files import open_stream
 from multiview.data.reading.sources import expand_source, fingerprints
 from multiview.export.qdrant import ALIAS, follow_champion, load_index
 from multiview.steps import webhook
+from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.faulty_proxy import faulty_proxy
 from tests.fixtures.hub_server import Hub, hub_serving
 from tests.fixtures.planted_secrets import always, said
@@ -24,7 +25,6 @@ from tests.fixtures.project import ROOT
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import mlflow_server, new_database
 from tests.fixtures.tiny import tiny_bert
-from tests.fixtures.watched_store import Watched
 
 HEADER = "| who | asks | for |"
 SHIPS = "every step with MLflow, `multiview sync`"
@@ -95,7 +95,7 @@ def asked_of_the_hub(folder: Path) -> str:
         return by_method(map(hub_route, proxy.asked))
 
 
-def asked_of_qdrant(store: LocalStore) -> str:
+def asked_of_qdrant(store: Store) -> str:
     """Where another index was loaded before, and the champion's has a point too many."""
     plain = QdrantClient(":memory:")
     vectors = models.VectorParams(size=2, distance=models.Distance.DOT)
@@ -128,7 +128,7 @@ def asked_of_a_webhook() -> str:
 
 
 def test_the_page_lists_what_is_asked_of_other_servers(
-    watched: Watched, website: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    promoted_corpus: ChangingCorpus, website: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TOKEN", "USERNAME", "PASSWORD"):
         monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
@@ -137,7 +137,7 @@ def test_the_page_lists_what_is_asked_of_other_servers(
     found += [
         (BASE, "the Hugging Face hub", asked_of_the_hub(tmp_path)),
         (READS, "the web server of an `http(s)://` source", asked_of_a_website(tmp_path, website)),
-        (FOLLOWS, "Qdrant", asked_of_qdrant(LocalStore(watched.folder / "refreshed" / "store"))),
+        (FOLLOWS, "Qdrant", asked_of_qdrant(promoted_corpus.store)),
         (NOTIFIES, "`notify.url`", asked_of_a_webhook()),
     ]
     rows = [f"| {' | '.join(row)} |" for row in found]
