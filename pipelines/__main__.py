@@ -235,6 +235,10 @@ def study(
     name: Annotated[
         str, typer.Argument(metavar="STUDY", help=f"A YAML file, or one of: {', '.join(study_names())}.")
     ],
+    rows: Annotated[
+        list[str] | None,
+        typer.Option("--row", metavar="NAME", help="Only this row; repeatable. Default: all."),
+    ] = None,
     preset: Preset = None,
     settings: Settings = None,
     dry_run: DryRun = False,
@@ -247,14 +251,15 @@ def study(
     from pipelines.runs import study_comparison, study_forecast
 
     document, base = read_study(name), gather(preset, settings or [])
+    document = document.only(rows) if rows else document
     shared, opened = document.shared(base), open_store(store)
     requests = {
         row: replace(Request.make(document.pipeline, overrides, preset), study=document.name)
         for row, overrides in document.overrides(base).items()
     }
     paths = {row: study_comparison.evaluation_paths(row, request.plan) for row, request in requests.items()}
-    rows = [evaluation for row in paths.values() for evaluation in row]
-    comparison = study_comparison.comparison_settings(document, rows, shared)
+    compared = [evaluation for row in paths.values() for evaluation in row]
+    comparison = study_comparison.comparison_settings(document, compared, shared)
     console.print(f"{document.name}: {document.about}", markup=False)
     if dry_run:
         plans = {row: request.plan for row, request in requests.items()}
@@ -267,10 +272,10 @@ def study(
         states = _run(request, opened, tracking_uri, debug, show=False)
         evaluations |= study_comparison.evaluations(paths[row], states)
     plan = comparison_of_evaluations("study", evaluations, comparison)
-    compared: Overrides = {"comparison": comparison.model_dump(include={"seeds_of", "paper"}, mode="json")}
-    compared["comparison"]["rows"] = list(evaluations)
+    about: Overrides = {"comparison": comparison.model_dump(include={"seeds_of", "paper"}, mode="json")}
+    about["comparison"]["rows"] = list(evaluations)
     console.print()
-    request = Request(plan, merge(shared, compared), preset, study=document.name)
+    request = Request(plan, merge(shared, about), preset, study=document.name)
     states = _run(request, opened, tracking_uri, debug)
     if document.seeds:
         console.print(study_comparison.seeds_table(states), markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -10,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from multiview.config import JsonObject, PaperFigures, Section
 from multiview.config.documents import document_names, find_document
 from multiview.config.overrides import Overrides, merge, read_preset, validate
+from multiview.errors import InputError
 
 RowName = Annotated[str, Field(coerce_numbers_to_str=True)]
 
@@ -66,6 +68,25 @@ class Study(Section):
                 "runs: expected two or more rows, each with the settings that it changes, or several seeds"
             )
         return self
+
+    def only(self, rows: Collection[str]) -> Study:
+        """Returns the study of the rows of these names, in its own order.
+
+        Raises InputError for a name that no row has, and for one row without seeds.
+        """
+        if unknown := [row for row in rows if row not in self.runs]:
+            raise InputError(
+                f"--row {unknown[0]}: the study {self.name} has no such row; its rows: {', '.join(self.runs)}"
+            )
+        if len(rows) * max(1, len(self.seeds)) < 2:
+            raise InputError(
+                f"--row {', '.join(rows)}: a study compares two rows or more; name another one with --row"
+            )
+        kept = {
+            name: {row: of for row, of in getattr(self, name).items() if row in rows}
+            for name in ("runs", "paper")
+        }
+        return self.model_copy(update=kept)
 
     def rows_without_seed(self) -> dict[str, str]:
         """Returns the name of the row without a seed per name of a row with one."""

@@ -47,6 +47,22 @@ def study(project: Project, monkeypatch, capsys, *words: str) -> str:
     return command(monkeypatch, capsys, "study", *words, *preset, *UNTRAINED)
 
 
+def test_some_rows_of_a_study(project, monkeypatch, capsys):
+    file = write(project, runs=ROWS)
+    before = study(project, monkeypatch, capsys, file, "--row", "index-all", "--row", "short", "--dry-run")
+    assert "short: 0 found" in before and "index-all: 0 found" in before and "long:" not in before
+    assert list(read_study("views").only(["mvr-8", "mvr-4"]).paper) == ["mvr-4", "mvr-8"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [(["short", "shrot"], "no such row; its rows: short, long, index-all"), (["long"], "two rows or more")],
+)
+def test_rows_that_make_no_study(project, rows, line):
+    with pytest.raises(InputError, match=line):
+        read_study(write(project, runs=ROWS)).only(rows)
+
+
 def test_a_study_says_what_is_shared_runs_each_step_once_and_compares_the_rows(project, monkeypatch, capsys):
     file = write(project, about="Lengths.", runs=ROWS)
     before = study(project, monkeypatch, capsys, file, "--dry-run")
