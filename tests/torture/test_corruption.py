@@ -33,16 +33,32 @@ from tests.fixtures.tortured import (
     each_share,
     needs_seccomp,
 )
-from tests.fixtures.tortured_plans import generated_comparison, refused_refresh, tiny_training
+from tests.fixtures.tortured_plans import (
+    generated_comparison,
+    queried_refresh,
+    refused_refresh,
+    taught_training,
+    tiny_training,
+    unlabelled_training,
+    warmed_up_training,
+)
 
 pytestmark = needs_seccomp
-SECONDS = {"training": 200, "refresh": 60, "comparison": 30}
-"""Seconds for the damages of a pipeline, beyond which only one of each kind is tried."""
+SECONDS = {"training": 120, "refresh": 60, "comparison": 30}
+"""Seconds for the damages of a pipeline, beyond which only one of each kind is tried; of others none."""
 MAKE = {
     "training": partial(tiny_training, by_step=False),
     "refresh": refused_refresh,
     "comparison": partial(generated_comparison, by_step=False),
 }
+OTHERS = {
+    "a teacher, given negatives": taught_training,
+    "crops": partial(unlabelled_training, origin="crop"),
+    "a generator": partial(unlabelled_training, origin="generator"),
+    "warm-up": warmed_up_training,
+    "refresh with queries": queried_refresh,
+}
+"""Pipelines with artifacts that the others lack, which alone are damaged."""
 SAMPLE = {"training": 99, "refresh": 3, "comparison": 3}
 """Ways to damage of which `make test` tries one each."""
 OF_TRAINING = {
@@ -53,9 +69,11 @@ OF_TRAINING = {
 COMMAND = re.compile(r"multiview repair \S+(?=\))")
 
 
-@pytest.fixture(scope="module", params=MAKE)
+@pytest.fixture(
+    scope="module", params=[*MAKE, *(pytest.param(name, marks=pytest.mark.torture) for name in OTHERS)]
+)
 def tortured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tortured:
-    return MAKE[request.param](tmp_path_factory.mktemp("corruption"))
+    return {**MAKE, **OTHERS}[request.param](tmp_path_factory.mktemp("corruption"))
 
 
 @each_share
@@ -63,16 +81,19 @@ def test_damage_is_found_before_use_named_and_repaired(
     tortured: Tortured, share: Share, tally: Tally
 ) -> None:
     tortured.reset(len(tortured.parts))
-    name = tortured.plan.name
-    possible = list(damages(tortured.store, tortured.made_all(), [*tortured.expected[-1].values()]))
+    name = tortured.name
+    damaged = [
+        record for record in tortured.made_all() if not tortured.steps or record.step in tortured.steps
+    ]
+    possible = list(damages(tortured.store, damaged, [*tortured.expected[-1].values()]))
     random.Random(SEED).shuffle(possible)
     kinds = {(damage.record.kind, damage.how): damage for damage in possible}
-    if name != "training":  # whose artifacts have been damaged there
+    if name in ("refresh", "comparison"):  # a training's artifacts have been damaged there
         kinds = {(kind, how): damage for (kind, how), damage in kinds.items() if kind not in OF_TRAINING}
     possible = [*kinds.values(), *(damage for damage in possible if damage not in kinds.values())]
-    sample = [*{damage.how: damage for damage in possible}.values()][: SAMPLE[name]]
+    sample = [*{damage.how: damage for damage in possible}.values()][: SAMPLE.get(name, 1)]
     chosen = possible if share == "all" else sample
-    ends, wrong = math.inf if WHOLE else time.monotonic() + SECONDS[name], []
+    ends, wrong = math.inf if WHOLE else time.monotonic() + SECONDS.get(name, 0), []
     for number, damage in enumerate(chosen):
         if share == "all" and time.monotonic() > ends and number >= len(kinds):
             break

@@ -31,7 +31,7 @@ from multiview.steps.runs import Run, write_run
 from multiview.steps.step import FORWARDED_FILE, Step
 from tests.fixtures.paused_stores import PausedBucket, PausedFolder
 from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
-from tests.fixtures.tortured import SEED, Share, each_share
+from tests.fixtures.tortured import SEED, WHOLE, Share, each_share
 from tests.fixtures.turns import Turns
 
 DAYS = 1.0
@@ -202,7 +202,8 @@ def test_a_run_ends_well_wherever_it_and_the_collection_are_interrupted(
 ) -> None:
     first, draw = FIRST[kind], random.Random(SEED)
     meeting, others = cases(new_store, first)
-    chosen = [*meeting, *draw.sample(others, OTHERS)] if share == "all" else draw.sample(meeting, SAMPLE)
+    rest = others if WHOLE else draw.sample(others, OTHERS)
+    chosen = [*meeting, *rest] if share == "all" else draw.sample(meeting, SAMPLE)
     for case in chosen:
         try:
             beside(new_store, first, case)

@@ -17,6 +17,7 @@ from tests.fixtures.faulty_proxy import FAULTS, Fault, FaultyProxy, faulty_proxy
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import AT_ONCE, mlflow_server, new_database
 from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
+from tests.fixtures.tortured import WHOLE
 
 
 @dataclass
@@ -66,7 +67,11 @@ def _ship(reported: ReportedRun, uri: str) -> bool:
 
 @pytest.mark.parametrize(
     ("fault", "every"),
-    [("lost", 32), ("503", 32), *(pytest.param(fault, 3, marks=pytest.mark.torture) for fault in FAULTS)],
+    [
+        ("lost", 32),
+        ("503", 32),
+        *(pytest.param(fault, 1 if WHOLE else 3, marks=pytest.mark.torture) for fault in FAULTS),
+    ],
 )
 def test_a_request_that_fails_once_is_made_up_for(
     server: Server, tmp_path: Path, fault: Fault, every: int, tally: Tally
@@ -117,7 +122,8 @@ def test_a_step_does_not_wait_for_a_server_that_does_not_answer(
 ) -> None:
     """A run's driver and a step's pod come to their end while not one answer was given."""
     monkeypatch.setattr(live, "SHIP_SECONDS", 0.01)
-    monkeypatch.setattr(live, "END_SECONDS", 0.1)
+    for name in ("END_SECONDS", "STEP_END_SECONDS"):
+        monkeypatch.setattr(live, name, 0.1)
     proxy, path = server.proxy, "camvr/round-2/train"
     for name in ("run", "step"):
         reported = ReportedRun(tmp_path / name, proxy.url, f"slow-{name}")
@@ -150,7 +156,6 @@ def test_a_step_does_not_wait_for_a_server_that_takes_its_time(
     """With 5 s for each answer a shipment takes minutes: the step ends after a few of them, and a later shipment does the
     rest."""
     monkeypatch.setattr(live, "SHIP_SECONDS", 0.01)
-    monkeypatch.setattr(live, "END_SECONDS", 12)
     proxy = server.proxy
     reported = ReportedRun(tmp_path, proxy.url, "slow")
     proxy.reset(lambda number, method, path: "slow")

@@ -17,15 +17,24 @@ SOON_SECONDS = 3.0
 """Seconds before the first shipment of a run that starts at once: its first step is then at work, in another process."""
 
 END_SECONDS = 60.0
-"""Seconds that the end of a run, or of a step in its pod, waits for shipments that are under way."""
+"""Seconds that the end of a run waits for a shipment that is under way."""
+
+STEP_END_SECONDS = 10.0
+"""Seconds that the end of a step in its pod waits for shipments that are under way."""
 
 
 @contextlib.contextmanager
 def ship_live(
-    store: Store, run_id: str, uri: str, only: Collection[str] | None = None, soon: bool = False
+    store: Store,
+    run_id: str,
+    uri: str,
+    only: Collection[str] | None = None,
+    soon: bool = False,
+    end_seconds: float | None = None,
 ) -> Iterator[None]:
     """Ships a run, or `only` the steps of some paths, now and then while the block runs.
 
+    A shipment that is under way at the end has `end_seconds` more, by default `END_SECONDS`.
     With `soon` the first time is after `SOON_SECONDS`: to import MLflow and to start its store takes seconds, which a
     short run would spend at its end. Results never wait for MLflow: a shipment that fails is left to a later one.
     """
@@ -44,7 +53,7 @@ def ship_live(
         yield
     finally:
         ended.set()
-        thread.join(timeout=END_SECONDS)
+        thread.join(timeout=END_SECONDS if end_seconds is None else end_seconds)
 
 
 @contextlib.contextmanager
@@ -54,7 +63,7 @@ def ship_step_live(
     """Ships one step of a run while the block runs, and once more at its end.
 
     `plugin_run` is the run that Kubeflow's MLflow plugin made for the step, if it made one: it is tagged with the
-    step. A shipment that fails, or has not ended `END_SECONDS` after the step, is left to the last step of the run, or
+    step. A shipment that fails, or has not ended `STEP_END_SECONDS` after the step, is left to the last step of the run, or
     to `multiview sync`: neither the step nor those after it wait for a slow server.
     """
 
@@ -66,11 +75,11 @@ def ship_step_live(
 
     ends = 0.0
     try:
-        with ship_live(store, run_id, uri, only={path}):
+        with ship_live(store, run_id, uri, only={path}, end_seconds=STEP_END_SECONDS):
             try:
                 yield
             finally:
-                ends = time.monotonic() + END_SECONDS
+                ends = time.monotonic() + STEP_END_SECONDS
     finally:
         last = threading.Thread(target=ship_at_last, daemon=True, name="shipping")
         last.start()
