@@ -13,6 +13,7 @@ from multiview.estimates.model_shape import shape_of
 from multiview.estimates.rates import Rates, default_rates
 from multiview.estimates.text import tables
 from multiview.estimates.workload import Hardware, Setting
+from multiview.model.bases import BASE
 from multiview.plans.pods import pod_of
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
@@ -26,7 +27,7 @@ SUFFIXES |= {f"{letter}i": 1024**power for power, letter in enumerate("KMGTP", 1
 def estimate_lines(request: Request, store: Store, hardware: Hardware) -> Iterator[str]:
     """Yields the lines of a request's estimate. Raises InputError for sources that cannot be read."""
     rates, config = default_rates(), base_config(request.overrides)
-    setting = Setting(count(request, store, rates), shape_of(config.model.base), hardware, rates)
+    setting = Setting(count(request, store, rates), shape_of(config.model.base, BASE), hardware, rates)
     found = found_steps(request, store)
     yield from tables(estimate(request, setting).without(found), setting, config)
 

@@ -18,6 +18,19 @@ def test_of_two_attempts_the_first_wins_and_the_other_leaves_nothing(tmp_path):
     assert store.folders("passages/k/attempts") == [first.attempt]
 
 
+def test_who_may_read_the_store_may_read_all_of_an_artifact(tmp_path):
+    """safetensors writes its files for their owner alone."""
+    attempt = Attempt(LocalStore(tmp_path), "passages", "k")
+    (attempt.path / "part").mkdir()
+    for name, mode in (("weights", 0o600), ("part/weights", 0o600), ("program", 0o755)):
+        (attempt.path / name).write_text("text")
+        (attempt.path / name).chmod(mode)
+    attempt.path.chmod(0o755)
+    record, _ = attempt.publish(**DESCRIPTION)
+    modes = {name: (tmp_path / record.data / name).stat().st_mode & 0o777 for name in (file.path for file in record.files)}
+    assert modes == {"weights": 0o644, "part/weights": 0o644, "program": 0o755}
+
+
 @pytest.mark.parametrize("point", ["save", "record"])
 def test_a_crash_before_any_write_leaves_no_artifact_and_no_obstacle(tmp_path, point):
     store = LocalStore(tmp_path)

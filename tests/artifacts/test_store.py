@@ -121,3 +121,10 @@ def test_a_folder_that_mlflow_or_fsspec_would_read_as_another_is_refused(tmp_pat
 @pytest.mark.parametrize("name", ["a b", "a#b", "a:b", "é", "a;b", "a&b=c", "a@b"])
 def test_a_folder_of_any_other_name_is_itself(tmp_path, name):
     assert open_store(f"{tmp_path}/{name}").url == f"{tmp_path}/{name}"
+
+
+@pytest.mark.parametrize("url", ["", " "])
+def test_no_address_is_no_store(url):
+    """Such as of `--store "$UNSET"`: it is not the current folder."""
+    with pytest.raises(InputError, match="--store names none; give a folder"):
+        open_store(url)

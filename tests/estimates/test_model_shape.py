@@ -52,3 +52,5 @@ def test_shapes_are_known_by_name_or_read_from_a_folder(tmp_path: Path) -> None:
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="model: there is no folder .*gone.*bert-base"):
         shape_of(str(tmp_path / "gone"))
+    with pytest.raises(InputError, match="gone; give a folder, a hub name, a URL or package:NAME$"):
+        shape_of(str(tmp_path / "gone"), "model.base")

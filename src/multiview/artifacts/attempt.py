@@ -11,6 +11,7 @@ from typing import NotRequired, TypedDict, Unpack
 
 from multiview import names
 from multiview.artifacts.record import Record, Reference, describe_files, digest_of, parse_record
+from multiview.artifacts.rights import share
 from multiview.artifacts.store import LocalStore, Store
 from multiview.artifacts.verified import is_settled, remember, stamp
 from multiview.config import JsonObject
@@ -60,6 +61,7 @@ class Attempt:
         If another attempt was first, its record is valid and this attempt's files are removed.
         `description` is the rest of `Record`; `crash` is called before each write, for tests.
         """
+        share(self.path)
         stamps = {path: stamp(path) for path in self.path.rglob("*") if path.is_file()}
         files = describe_files(self.path)
         crash("save")

@@ -28,9 +28,13 @@ character: files of the store would lie beside it."""
 def open_store(url: str) -> Store:
     """Returns the store at a local folder or a `gs://` or `s3://` URL.
 
-    Raises InputError for any other file system, because none is known to create files exclusively, and for a folder
-    whose path has a part of `MORE_THAN_A_NAME`.
+    Raises InputError for any other file system, because none is known to create files exclusively, for a folder
+    whose path has a part of `MORE_THAN_A_NAME`, and for no address at all.
     """
+    if not url.strip():
+        raise InputError(
+            "a store has an address: --store names none; give a folder (. is this one), or a gs:// or s3:// URL"
+        )
     protocol, separator, _ = url.partition("://")
     if not separator or protocol in ("file", "local"):
         _check_path(url, url)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multiview.errors import InputError, nearest
-from multiview.model.bases import staged_base
+from multiview.model.bases import BASE, staged_base
 
 
 @dataclass(frozen=True)
@@ -63,21 +63,23 @@ SAME_SHAPE = {
 """Models of the hub whose shape is known without asking for it: those of the defaults and presets, among others."""
 
 
-def shape_of(model: str) -> ModelShape:
+def shape_of(model: str, setting: str = "model") -> ModelShape:
     """The shape of a known model, or of a base model as in `model.base`, from its config.json.
 
-    Raises InputError where there is none, or it is no BERT-like model.
+    Raises InputError that names `setting` where there is none, or it is no BERT-like model.
     """
     if known := KNOWN.get(SAME_SHAPE.get(model, model)):
         return known
     try:
-        with staged_base(model, "model") as folder:
+        with staged_base(model, setting) as folder:
             config = json.loads((Path(folder) / "config.json").read_text())
     except InputError as error:
+        if setting == BASE:  # which takes none of the names
+            raise
         raise InputError(f"{error}{nearest(model, KNOWN)}") from error
     names = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
     if missing := [name for name in names if name not in config]:
         raise InputError(
-            f"model: the config.json of {model} has no {missing[0]}: give one of {', '.join(KNOWN)}"
+            f"{setting}: the config.json of {model} has no {missing[0]}: give one of {', '.join(KNOWN)}"
         )
     return ModelShape(*(config[name] for name in names))

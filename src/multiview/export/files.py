@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview.artifacts.rights import share
 from multiview.config import JsonObject
 from multiview.errors import InputError
 
@@ -46,6 +47,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     try:
         yield part
         part.chmod(0o755)  # as `mkdir` would make it
+        share(part)
         part.rename(out)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)

@@ -23,6 +23,7 @@ from multiview.serving.observing import Metrics, Observed, StateCollector, refus
 from multiview.serving.others import NoSuchIndex, Others
 from multiview.serving.question_log import QuestionLog
 from multiview.serving.retriever import Hit
+from multiview.serving.routes import ID
 from multiview.serving.where import ConditionError
 
 REFUSALS = {
@@ -148,7 +149,7 @@ def build_app(serving: Serving) -> FastAPI:
             }
             return json_response(content)
 
-    @app.get("/passages/{id:path}", response_model=schemas.Passage, **asked)
+    @app.get(f"/passages/{ID}", response_model=schemas.Passage, **asked)
     async def passage(id: str, index: IndexParameter = None) -> Response:
         """A passage of the corpus by its id, with its columns and what its views represent."""
         async with chosen(index) as generation:

@@ -22,6 +22,7 @@ from multiview.serving.limits import Limits
 from multiview.serving.others import Choice, Others
 from multiview.serving.ranks import WordIndexes, ranked_passages
 from multiview.serving.retriever import Hit
+from multiview.serving.routes import ID
 from multiview.serving.underway import Underway
 from multiview.serving.where import column_names
 
@@ -79,7 +80,7 @@ def add_explorer(app: FastAPI, exploring: Exploring, asked: dict[str, Any]) -> N
                 }
             )
 
-    @app.get("/views/{id:path}", response_model=schemas.PassageViews, **asked)
+    @app.get(f"/views/{ID}", response_model=schemas.PassageViews, **asked)
     async def views(id: str, index: IndexParameter = None) -> Response:
         """What the views of a passage represent, and the cosines between them."""
         async with exploring.chosen(index) as generation:
