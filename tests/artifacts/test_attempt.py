@@ -27,7 +27,10 @@ def test_who_may_read_the_store_may_read_all_of_an_artifact(tmp_path):
         (attempt.path / name).chmod(mode)
     attempt.path.chmod(0o755)
     record, _ = attempt.publish(**DESCRIPTION)
-    modes = {name: (tmp_path / record.data / name).stat().st_mode & 0o777 for name in (file.path for file in record.files)}
+    modes = {
+        name: (tmp_path / record.data / name).stat().st_mode & 0o777
+        for name in (file.path for file in record.files)
+    }
     assert modes == {"weights": 0o644, "part/weights": 0o644, "program": 0o755}
 
 

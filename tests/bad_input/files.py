@@ -33,11 +33,11 @@ def answered(content: str, *says: str, settings: str = "") -> Command:
     return Command(f"multiview inspect p.jsonl q.jsonl {settings}", ("q.jsonl", *says), files)
 
 
-def judged(content: str | bytes, *says: str) -> Command:
-    """Judgements beside intact passages and questions."""
-    files = {"p.jsonl": PASSAGES, "q.jsonl": MORE, "qrels.tsv": content}
-    settings = "--set corpus.source=p.jsonl --set 'questions.source=[q.jsonl, qrels.tsv]'"
-    return Command(f"multiview inspect {settings}", ("qrels.tsv", *says), files)
+def judged(content: str | bytes, *says: str, name: str = "qrels.tsv") -> Command:
+    """Judgements, or triples, beside intact passages and questions."""
+    files = {"p.jsonl": PASSAGES, "q.jsonl": MORE, name: content}
+    settings = f"--set corpus.source=p.jsonl --set 'questions.source=[q.jsonl, {name}]'"
+    return Command(f"multiview inspect {settings}", (name, *says), files)
 
 
 def squad(paragraph: object) -> str:
@@ -273,6 +273,12 @@ CASES = {
         "multiview inspect p.jsonl q.jsonl --set 'questions.columns={quid: qid}'",
         ("questions.columns", "no column 'quid' is known here", "positive_ids"),
         {"p.jsonl": PASSAGES, "q.jsonl": MORE},
+    ),
+    "triples of texts": judged(
+        "q1\tp1\tp2\nwho?\tone text\tanother\n", "line 2: not three ids", name="triples.train.tsv"
+    ),
+    "a triple of two": judged(
+        "q1\tp1\tp2\nq2\tp1\n", "line 2: not three ids", name="qidpidtriples.train.tsv"
     ),
     "judgements of other digits": judged("q1 0 p1 1\nq2 0 p1 ²\n", "line 2", "not a judgement"),
     "judgements of 400 digits": judged(f"q1 0 p1 1\nq1 0 p1 {'9' * 400}\n", "line 2", "not a judgement"),
