@@ -62,15 +62,19 @@ class Stream(ABC):
         if not 0 <= item < len(self):
             raise IndexError(item)
         epoch, position = divmod(item, self.steps_per_epoch * self.batch_size)
-        if epoch not in self._orders:
-            # Two epochs are kept: a batch never spans more, and loaders read a little ahead.
-            self._orders = dict([*self._orders.items()][-1:]) | {epoch: self._permutation(epoch)}
-        return self.example(int(self._orders[epoch][position]), epoch)
+        return self.example(int(self._order(epoch)[position]), epoch)
 
     def step(self, step: int) -> list[Example]:
         """All examples of a step; steps count from 0."""
         first = step * self.batch_size
         return [self[item] for item in range(first, first + self.batch_size)]
+
+    def _order(self, epoch: int) -> np.ndarray:
+        """The order of an epoch. Two are kept: a batch never spans more, and loaders read a little ahead."""
+        orders = self._orders
+        if epoch not in orders:
+            orders = self._orders = dict([*orders.items()][-1:]) | {epoch: self._permutation(epoch)}
+        return orders[epoch]
 
     def _permutation(self, epoch: int) -> np.ndarray:
         """The order of the examples in an epoch, which depends on their names and not on the order of the file."""
