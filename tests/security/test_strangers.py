@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import pickle
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from multiview.tracking import notes
 from tests.fixtures import inprocess
 from tests.fixtures.encoded import settings as model_settings
 from tests.fixtures.hostile_texts import HOSTILE
+from tests.fixtures.payload import Payload
 from tests.fixtures.project import ROOT
 from tests.fixtures.system_indexes import SystemIndexes, make
 from tests.fixtures.tiny import tiny_bert
@@ -94,16 +94,6 @@ def test_no_source_unpickles_or_runs_what_it_reads():
 )
 def test_such_a_source_would_be_found(source):
     assert [*flaws(source)]
-
-
-class Payload:
-    """What makes a mark when it is unpickled."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
-        return os.mkdir, (str(self.mark),)  # type: ignore[return-value]
 
 
 @pytest.fixture(scope="module")

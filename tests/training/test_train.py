@@ -1,6 +1,8 @@
 """The training step: its data order, its resumption, and what it refuses."""
 
+import pickle
 from collections import Counter, defaultdict
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -24,6 +26,7 @@ from multiview.training.trainer import BiEncoderTrainer, warmup_steps
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
+from tests.fixtures.payload import Payload
 
 
 def plain_questions(count: int) -> list[Question]:
@@ -185,6 +188,31 @@ def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
     assert expected.keys() == got.keys()
     assert all(torch.equal(expected[name], got[name]) for name in expected)
     assert any(not torch.equal(expected[name], start[name]) for name in expected)
+
+
+def test_a_pickle_in_place_of_any_file_of_a_checkpoint_is_not_run(
+    data: dict[str, Staged], base: Path, tmp_path: Path
+) -> None:
+    """As pickle writes it, and as torch does: a checkpoint's own files of optimizer and random states are torch's."""
+    model, mark = training_material.saved_model(tmp_path / "start", base), tmp_path / "mark"
+    kept = KeptCheckpoints(tmp_path / "kept", stop_after=4)
+    with pytest.raises(KeyboardInterrupt):
+        run(data, model, tmp_path / "killed", RecordedEvents(), kept)
+    checkpoint = kept.latest()
+    assert checkpoint is not None
+    files = [file for file in checkpoint.rglob("*") if file.is_file()]
+    assert {"optimizer.pt", "scheduler.pt", "rng_state.pth"} <= {file.name for file in files}
+    for number, file in enumerate(files):
+        content = file.read_bytes()
+        for form in ("pickle", "torch"):
+            if form == "pickle":
+                file.write_bytes(pickle.dumps(Payload(mark)))
+            else:
+                torch.save(Payload(mark), file)
+            with suppress(Exception):
+                run(data, model, tmp_path / f"{form}-{number}", RecordedEvents(), kept)
+            assert not mark.exists(), f"{file.name} was unpickled"
+        file.write_bytes(content)
 
 
 def test_weights_are_the_same_whatever_works_ahead(
