@@ -34,6 +34,7 @@ from tests.fixtures.tortured import (
     needs_seccomp,
 )
 from tests.fixtures.tortured_plans import (
+    REFUSING,
     generated_comparison,
     queried_refresh,
     refused_refresh,
@@ -56,7 +57,7 @@ OTHERS = {
     "crops": partial(unlabelled_training, origin="crop"),
     "a generator": partial(unlabelled_training, origin="generator"),
     "warm-up": warmed_up_training,
-    "refresh with queries": queried_refresh,
+    "refresh with queries": partial(queried_refresh, gate=REFUSING),
 }
 """Pipelines with artifacts that the others lack, which alone are damaged."""
 SAMPLE = {"training": 99, "refresh": 3, "comparison": 3}
