@@ -14,11 +14,13 @@ import psutil
 import pytest
 
 from multiview import tracking
+from multiview.artifacts.champions import champion_of
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import open_store
 from multiview.steps.events import read_metrics
 from tests.fixtures.project import Project
 from tests.fixtures.tally import SURVIVED, TRIED
+from tests.fixtures.tortured import DATED
 
 ROUND_ONE = [
     "bm25-negatives",
@@ -86,9 +88,34 @@ def test_an_encoding_that_was_killed_costs_its_shard_alone(project, tmp_path, ta
     assert len(found) == 1, output
     undisturbed = replace(project, store=str(tmp_path / "store"))
     undisturbed(*again)
-    assert _digests(project) == _digests(undisturbed)
+    assert _digests(project, "camvr/round-0/evaluate") == _digests(undisturbed, "camvr/round-0/evaluate")
     tally.add(TRIED, of="training under KFP, a shard's process killed")
     tally.add(SURVIVED, of="training under KFP, a shard's process killed")
+
+
+@pytest.mark.torture
+def test_a_refresh_whose_step_and_then_driver_are_killed_is_continued(project, tmp_path, tally):
+    """Over a model of its own; the same command ends with the artifacts of an undisturbed refresh."""
+    project("run", "training", "--set", "train.rounds=0")
+    (run,) = [run for run in project.runs() if "camvr/initial-model" in project.states(run)][:1]
+    model = project.states(run)["camvr/initial-model"].outputs["model"].address
+    fresh, undisturbed = (replace(project, store=str(tmp_path / name)) for name in ("store", "undisturbed"))
+    command = ("run", "refresh", "--set", f"refresh.model={model}")
+    driver = fresh.start(*command)
+    os.kill(_step_process(driver.pid, "encode"), signal.SIGKILL)
+    driver.communicate(timeout=120)
+    assert driver.returncode == 1
+    driver = fresh.start(*command)
+    step = _step_process(driver.pid, "evaluate")
+    driver.kill()
+    driver.communicate()
+    _wait(lambda: not Path(f"/proc/{step}").exists())
+    fresh(*command)
+    undisturbed(*command)
+    assert _digests(fresh, "promote") == _digests(undisturbed, "promote")
+    assert champion_of(open_store(fresh.store)).number == 1
+    tally.add(TRIED, 2, of="refresh under KFP, a step and its driver killed")
+    tally.add(SURVIVED, 2, of="refresh under KFP, a step and its driver killed")
 
 
 @pytest.mark.torture
@@ -117,13 +144,14 @@ def test_the_line_of_a_failing_step_reaches_the_user(project, tmp_path):
     assert "Traceback" not in output and "Inner task failed" not in output
 
 
-def _digests(project: Project) -> dict[str, str]:
-    """Of all outputs of the run of an untrained model, by path and kind."""
-    (run,) = [run for run in project.runs() if "camvr/round-0/evaluate" in project.states(run)]
+def _digests(project: Project, path: str) -> dict[str, str]:
+    """Of all outputs of the run with a step, by path and kind, but for those that say when they were made."""
+    (run,) = [run for run in project.runs() if path in project.states(run)]
     return {
         f"{path}: {kind}": output.digest
         for path, state in project.states(run).items()
         for kind, output in state.outputs.items()
+        if kind not in DATED
     }
 
 
