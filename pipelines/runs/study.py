@@ -78,7 +78,7 @@ class Study(Section):
             raise InputError(
                 f"--row {unknown[0]}: the study {self.name} has no such row; its rows: {', '.join(self.runs)}"
             )
-        if len(rows) * max(1, len(self.seeds)) < 2:
+        if len({*rows}) * max(1, len(self.seeds)) < 2:
             raise InputError(
                 f"--row {', '.join(rows)}: a study compares two rows or more; name another one with --row"
             )

@@ -56,7 +56,11 @@ def test_some_rows_of_a_study(project, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("rows", "line"),
-    [(["short", "shrot"], "no such row; its rows: short, long, index-all"), (["long"], "two rows or more")],
+    [
+        (["short", "shrot"], "no such row; its rows: short, long, index-all"),
+        (["long"], "two rows or more"),
+        (["long", "long"], "two rows or more"),
+    ],
 )
 def test_rows_that_make_no_study(project, rows, line):
     with pytest.raises(InputError, match=line):
