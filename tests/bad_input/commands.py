@@ -41,7 +41,7 @@ CASES = {
         "multiview search --questions none.txt --index s/index/k", "none.txt", "no such file"
     ),
     "a folder of questions": line(
-        "multiview search --questions q.txt --index s/index/k", "q.txt", "no such file", q_txt=None
+        "multiview search --questions q.txt --index s/index/k", "q.txt", "it is no file", q_txt=None
     ),
     "an index that is not there": line("multiview search a --index s/index/k", "no artifact at s/index/k"),
     "an index in no store": line("multiview search a --store nowhere", "nowhere", NOTHING),
@@ -118,7 +118,10 @@ CASES = {
         m_db="much",
     ),
     "an MLflow of no protocol": line(
-        "multiview gc --store s --tracking-uri ftp://host", "ftp://host", **{"s/runs/r/x": "x"}
+        "multiview gc --store s --tracking-uri ftp://host",
+        "MLflow at ftp://host: it has no such kind of address",
+        "--tracking-uri",
+        **{"s/runs/r/x": "x"},
     ),
     # --- config, plan
     "an unknown section": line("multiview config trian", "trian", "train"),
@@ -149,7 +152,7 @@ CASES = {
     "a number beyond any": line("multiview config --set train.epochs=1e999", "train.epochs"),
     "a preset that is not there": line("multiview config --preset none.yaml", "none.yaml", "No such file"),
     "a preset that is a folder": preset(None, "directory"),
-    "a preset that is not UTF-8": preset(b"train: {epochs: \xff}", "can't decode"),
+    "a preset that is not UTF-8": preset(b"train: {epochs: \xff}", "not UTF-8", "convert the file"),
     "a preset that is no YAML": preset("train: [", "not YAML", "line 1"),
     "a preset of a list": preset("- train", "expected names with values"),
     "a preset of a Python object": preset("train: !!python/object/apply:os.getcwd []", "not YAML"),

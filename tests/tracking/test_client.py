@@ -47,6 +47,7 @@ def test_a_server_that_is_away_is_one_line_of_plain_words(reported, capfd, monke
 def test_a_database_that_only_reads_is_one_line(reported, tmp_path, capfd, monkeypatch):
     """SQLite itself refuses the writes: the file is opened for reading alone."""
     new_database(tmp_path)
+    monkeypatch.chdir(tmp_path)  # MLflow makes a folder "file:" there
     uri = f"sqlite:///file:{tmp_path}/mlflow.db?mode=ro&uri=true"
     line = refused(["sync", "--store", reported.store.url, "--tracking-uri", uri], capfd, monkeypatch)
     assert (

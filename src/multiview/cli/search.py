@@ -39,7 +39,8 @@ def read_questions(question: str | None, file: Path | None) -> Iterator[list[str
             )
         return iter([[question or ""]])
     if str(file) != "-" and not file.is_file():
-        raise InputError(f"--questions {file}: there is no such file")
+        said = "it is no file" if file.exists() else "there is no such file"
+        raise InputError(f"--questions {file}: {said}; name one with a question per line")
     return _batches(file)
 
 

@@ -86,8 +86,10 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
     where = f"{kind} {name or file}"
     try:
         content = _load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{where}: {getattr(error, 'strerror', None) or error}") from error
+    except OSError as error:
+        raise InputError(f"{where}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: not UTF-8 ({error.reason}); convert the file") from None
     except yaml.YAMLError as error:
         raise InputError(f"{where} is not YAML: {_problem(error)}") from error
     if content is None:

@@ -133,6 +133,8 @@ def explained(uri: str) -> Iterator[None]:
             ) from None
         if not type(error).__module__.startswith(("mlflow", "sqlalchemy", "requests", "urllib3")):
             raise
+        if type(error).__name__ == "UnsupportedModelRegistryStoreURIException":
+            raise Away(f"MLflow at {uri}: it has no such kind of address; {OTHER}") from None
         # Of a header that is refused, the error repeats the token.
         raise _in_plain_words(uri, error) from (None if repeats_header(error) else error)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from multiview import metric_names, names
+from multiview.tracking.headlines import CURVES
 from multiview.tracking.tags import SYSTEM
 
 VIEW = "systems"
@@ -35,6 +36,9 @@ CHARTED = (
     "compute_seconds",
 )
 """Metrics with a bar chart each, in this order; one that no system has is hidden."""
+
+ROUNDS = 3
+"""Rounds of a training of which the curves are charted: `camvr-plus` and the papers have two."""
 
 
 def experiment_tags(experiment: str) -> dict[str, str]:
@@ -63,7 +67,7 @@ def charts_address(experiment: str) -> str:
 
 
 def _view() -> dict[str, object]:
-    differences, figures = f"{VIEW}-differences", f"{VIEW}-figures"
+    differences, figures, curves = f"{VIEW}-differences", f"{VIEW}-figures", f"{VIEW}-curves"
     table = {
         **_chart(differences, "DIFFERENCE", "table"),
         "chartName": "Settings that differ, and figures",
@@ -73,17 +77,34 @@ def _view() -> dict[str, object]:
         "baselineColumnUuid": "",
     }
     bars = [{**_chart(figures, "BAR", metric), "metricKey": metric} for metric in CHARTED]
+    lines = [_curve(curves, metric) for metric in CURVES]
     return {
         "searchFilter": f"tags.`{names.TAG_LEVEL}` = '{SYSTEM}'",
         # MLflow nests runs that are sorted by their start, and draws nested runs only when they are unfolded.
         "orderByKey": "attributes.end_time",
         "orderByAsc": False,
         "selectedColumns": list(COLUMNS),
-        "compareRunCharts": [*bars, table],
+        "compareRunCharts": [*bars, *lines, table],
         "compareRunSections": [
             _section(figures, "Figures", columns=3, height=300),
+            _section(curves, "Held-out questions while training", columns=2, height=300),
             _section(differences, "What differs", columns=1, height=600),
         ],
+    }
+
+
+def _curve(section: str, metric: str) -> dict[str, object]:
+    """A line per system, by training step; of a training in several rounds one per round."""
+    rounds = [metric_names.of_group(f"round-{number}", metric) for number in range(1, ROUNDS + 1)]
+    return {
+        **_chart(section, "LINE", metric),
+        "metricKey": metric,
+        "selectedMetricKeys": [metric, *rounds],
+        "displayName": metric,
+        "xAxisKey": "step",
+        "lineSmoothness": 0,
+        "useGlobalXaxisKey": False,
+        "useGlobalLineSmoothing": False,
     }
 
 
