@@ -1,4 +1,5 @@
-"""The batch of a step in groups of similar length or in packs: the loss and gradients are those of one padded batch."""
+"""The batch of a step: in groups of similar length or in packs its loss and gradients are those of one padded batch, and
+which of its passages are no negatives of a question."""
 
 import math
 from collections import defaultdict
@@ -11,11 +12,13 @@ import pytest
 import torch
 
 from multiview.config import Train
+from multiview.data.questions import Question
 from multiview.model.batch import Packed
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import LAYOUTS
-from multiview.training.batches import Collator, TrainingBatch, passage_ids
+from multiview.model.loss import contrastive_loss
+from multiview.training.batches import Collator, TrainingBatch, no_negatives, passage_ids
 from multiview.training.stream import Example
 from multiview.training.trainer import BiEncoderTrainer
 from tests.fixtures import training_material
@@ -204,3 +207,36 @@ def padded(batch: TrainingBatch) -> int:
     return sum(
         group["input_ids"].numel() for group in batch["passages"]["batches"] if not isinstance(group, Packed)
     )
+
+
+def test_a_passage_that_is_a_positive_of_the_same_question_is_no_negative_of_it() -> None:
+    both = Question("a", "?", ("x",), None, ("p1", "p2"))
+    other = Question("b", "?", ("x",), None, ("p2",))
+    examples = [Example(both, "p1", ("n1",)), Example(other, "p2", ("p1",))]
+    # The passages are p1, p2, n1, p1: the hard negative of b is the positive of a.
+    ids = ["p1", "p2", "n1", "p1"]
+    assert no_negatives(examples, ids, None) == [[False, True, False, True], [False, False, False, False]]
+    assert no_negatives(examples, ids, 2) == no_negatives(examples, ids, None)
+    # Groups of one question: the other one's positive and hard negative are none of its own.
+    assert no_negatives(examples, ids, 1) == [[False, True, False, True], [True, False, True, False]]
+
+
+def test_groups_of_questions_are_as_batches_of_their_own() -> None:
+    """A batch in groups has the mean of the groups' losses (Dual Cross Encoder: no negatives across GPUs)."""
+    examples = [
+        Example(Question(f"q{i}", "?", ("x",), None, (f"p{i}",)), f"p{i}", (f"n{i}",)) for i in range(4)
+    ]
+    ids = [e.positive for e in examples] + [n for e in examples for n in e.negatives]
+    scores = torch.randn(4, 8, 2, generator=torch.Generator().manual_seed(0))
+
+    def loss(rows: list[int], group: int | None) -> float:
+        positions = [*rows, *(4 + row for row in rows)]
+        part = [examples[row] for row in rows]
+        masks = torch.tensor(no_negatives(part, [ids[position] for position in positions], group))
+        views = torch.ones(len(positions), 2, dtype=torch.bool)
+        diagonal = torch.arange(len(rows))
+        found, _ = contrastive_loss(scores[rows][:, positions], views, diagonal, masks, 1.0, real_views=views)
+        return found.item()
+
+    assert loss([0, 1, 2, 3], 2) == pytest.approx((loss([0, 1], None) + loss([2, 3], None)) / 2, rel=1e-5)
+    assert loss([0, 1, 2, 3], 2) < loss([0, 1, 2, 3], None)

@@ -1,7 +1,7 @@
-"""The training step: its data order, its resumption, and what it refuses."""
+"""The training step: its resumption, what it reports, and what it refuses."""
 
 import pickle
-from collections import Counter, defaultdict
+from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,18 +9,15 @@ from typing import Any, cast
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from multiview.artifacts.staged import Staged
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
-from multiview.model.loss import contrastive_loss
 from multiview.steps.context import StepContext
-from multiview.training.batches import Collator, no_negatives
-from multiview.training.stream import Example, QuestionStream
+from multiview.training.batches import Collator
+from multiview.training.stream import Example
 from multiview.training.train import train, training_data
 from multiview.training.trainer import BiEncoderTrainer, warmup_steps
 from tests.fixtures import training_material
@@ -29,101 +26,11 @@ from tests.fixtures.events import RecordedEvents
 from tests.fixtures.payload import Payload
 
 
-def plain_questions(count: int) -> list[Question]:
-    return [Question(f"q{i}", "?", ("a",), None, (f"p{i}",)) for i in range(count)]
-
-
-def stream(count: int, pool: dict[str, list[str]] | None = None, **options: Any) -> QuestionStream:
-    questions = plain_questions(count)
-    sources = {qid: {"bm25": ids} for qid, ids in (pool or {}).items()}
-    return QuestionStream(questions, [q.positive_ids for q in questions], sources, Train(**options))
-
-
-@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 3))
-@settings(max_examples=50, deadline=None)
-def test_every_epoch_is_another_permutation_without_what_does_not_fill_a_batch(
-    count: int, batch: int, seed: int
-) -> None:
-    items = stream(count, batch_size=batch, epochs=3, seed=seed)
-    size = min(batch, count)
-    per_epoch = count // size * size
-    assert len(items) == 3 * per_epoch == items.steps * size
-    epochs = [[items[e * per_epoch + i].question.qid for i in range(per_epoch)] for e in range(3)]
-    for order in epochs:
-        assert len(set(order)) == per_epoch
-    if per_epoch > 8:
-        assert epochs[0] != epochs[1] != epochs[2]
-
-
-def test_an_item_depends_on_its_index_alone() -> None:
-    pool = {f"q{i}": [f"n{j}" for j in range(10)] for i in range(7)}
-    once = stream(7, pool, batch_size=3, epochs=4, negatives=3)
-    again = stream(7, pool, batch_size=3, epochs=4, negatives=3)
-    forwards = [once[i] for i in range(len(once))]
-    assert [again[i] for i in reversed(range(len(again)))] == forwards[::-1]
-    other = stream(7, pool, batch_size=3, epochs=4, negatives=3, seed=1)
-    assert [other[i] for i in range(len(other))] != forwards
-
-
-def test_hard_negatives_are_drawn_without_replacement_anew_each_epoch() -> None:
-    pool = {"q0": [f"n{j}" for j in range(6)], "q1": ["only"], "q2": []}
-    items = stream(3, pool, batch_size=3, epochs=200, negatives=2)
-    drawn = Counter()
-    for i in range(len(items)):
-        example = items[i]
-        assert (
-            len(set(example.negatives)) == len(example.negatives) == min(2, len(pool[example.question.qid]))
-        )
-        assert set(example.negatives) <= set(pool[example.question.qid])
-        drawn.update(example.negatives)
-    assert drawn["only"] == 200
-    assert all(40 < drawn[name] < 95 for name in pool["q0"])  # 200 · 2/6 expected
-
-
-def test_max_steps_cuts_epochs_short() -> None:
-    assert stream(10, batch_size=4, epochs=5).steps == 10
-    assert stream(10, batch_size=4, epochs=5, max_steps=3).steps == 3
-    assert stream(10, batch_size=4, epochs=0.5).steps == 1
-
-
 def test_warm_up_is_as_set_but_never_most_of_a_short_run() -> None:
     events = RecordedEvents()
     assert warmup_steps(Train(), 10_000, events) == 1237 and not events.warnings
     assert warmup_steps(Train(), 100, events) == 10 and len(events.warnings) == 1
     assert warmup_steps(Train(warmup_steps=None, warmup_ratio=0.2), 100, events) == 20
-
-
-def test_a_passage_that_is_a_positive_of_the_same_question_is_no_negative_of_it() -> None:
-    both = Question("a", "?", ("x",), None, ("p1", "p2"))
-    other = Question("b", "?", ("x",), None, ("p2",))
-    examples = [Example(both, "p1", ("n1",)), Example(other, "p2", ("p1",))]
-    # The passages are p1, p2, n1, p1: the hard negative of b is the positive of a.
-    ids = ["p1", "p2", "n1", "p1"]
-    assert no_negatives(examples, ids, None) == [[False, True, False, True], [False, False, False, False]]
-    assert no_negatives(examples, ids, 2) == no_negatives(examples, ids, None)
-    # Groups of one question: the other one's positive and hard negative are none of its own.
-    assert no_negatives(examples, ids, 1) == [[False, True, False, True], [True, False, True, False]]
-
-
-def test_groups_of_questions_are_as_batches_of_their_own() -> None:
-    """A batch in groups has the mean of the groups' losses (Dual Cross Encoder: no negatives across GPUs)."""
-    examples = [
-        Example(Question(f"q{i}", "?", ("x",), None, (f"p{i}",)), f"p{i}", (f"n{i}",)) for i in range(4)
-    ]
-    ids = [e.positive for e in examples] + [n for e in examples for n in e.negatives]
-    scores = torch.randn(4, 8, 2, generator=torch.Generator().manual_seed(0))
-
-    def loss(rows: list[int], group: int | None) -> float:
-        positions = [*rows, *(4 + row for row in rows)]
-        part = [examples[row] for row in rows]
-        masks = torch.tensor(no_negatives(part, [ids[position] for position in positions], group))
-        views = torch.ones(len(positions), 2, dtype=torch.bool)
-        diagonal = torch.arange(len(rows))
-        found, _ = contrastive_loss(scores[rows][:, positions], views, diagonal, masks, 1.0, real_views=views)
-        return found.item()
-
-    assert loss([0, 1, 2, 3], 2) == pytest.approx((loss([0, 1], None) + loss([2, 3], None)) / 2, rel=1e-5)
-    assert loss([0, 1, 2, 3], 2) < loss([0, 1, 2, 3], None)
 
 
 @pytest.fixture(scope="module")
