@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from multiview.model.batch import add_snippet_means, make_batch, make_groups
-from multiview.model.encoder import BiEncoder, LoadedModel, embedding_matrix
+from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence, View
+from multiview.model.pretrained import LoadedModel, embedding_matrix
 from tests.fixtures import training_material
 from tests.fixtures.encoded import settings
 

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from multiview.errors import InputError
 from multiview.export.files import new_folder
 from multiview.export.tokenizer_files import TOKENIZER_FILE, question_tokenizer, special_tokens, write_json
-from multiview.model.encoder import PASSAGE, QUESTION, BiEncoder, quiet
+from multiview.model.encoder import PASSAGE, QUESTION, BiEncoder
 from multiview.model.layouts import architecture
 from multiview.model.layouts.base import SNIPPET_MEAN
+from multiview.model.pretrained import quiet
 
 if TYPE_CHECKING:
     import onnx_ir

@@ -18,8 +18,8 @@ from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.generation.sources import SETTING
 from multiview.model.bases import staged_base
-from multiview.model.encoder import LoadedModel, first_line, quiet
 from multiview.model.layouts import PreTrainedTokenizer
+from multiview.model.pretrained import LoadedModel, first_line, quiet
 from multiview.steps.context import StepContext
 
 _TOKENS = (

@@ -1,11 +1,8 @@
 """The bi-encoder: one or two BERT-like models without poolers, with the viewer tokens of a layout."""
 
-import contextlib
 import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from pydantic import ValidationError
@@ -16,22 +13,21 @@ from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE, staged_base
 from multiview.model.batch import Batch, Groups, Packed, add_snippet_means, encode_groups, pool
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
-from multiview.model.layouts.base import SNIPPET_MEAN
 from multiview.model.packed import add_packed_means, prepare_packing
 from multiview.model.plain import PlainBert, PlainTokenizer, is_plain
+from multiview.model.pretrained import (
+    LoadedModel,
+    add_viewers,
+    first_position,
+    load_encoder,
+    load_tokenizer,
+    max_positions,
+    quiet,
+)
 from multiview.steps.context import StepContext
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-LoadedModel: TypeAlias = Any
-"""A model as transformers loads it: to a type checker its classes have neither `to` nor `generate`."""
 PASSAGE = "passage"
 QUESTION = "question"
-VIEWER_STD = 0.02
-"""Standard deviation of new tokens' embeddings (BERT's own initialisation)."""
-_SHIFTED_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet"}
-"""Model types whose positions start after the padding token's id."""
 
 
 class BiEncoder(nn.Module):
@@ -65,7 +61,7 @@ class BiEncoder(nn.Module):
     @property
     def positions(self) -> int | None:
         """Maximum number of tokens per sequence; None if the base model has no limit."""
-        return _positions(self._encoder(next(iter(self.encoders))))
+        return max_positions(self._encoder(next(iter(self.encoders))))
 
     def forward(self, questions: Groups, passages: Groups) -> tuple[Tensor, Tensor]:
         """Returns question vectors [B, D], multiplied by the scale, and view vectors [S, V, D], in float32."""
@@ -128,7 +124,7 @@ class BiEncoder(nn.Module):
         if packed.starts:
             words = encoder.get_input_embeddings()(packed.input_ids)
             inputs = {"inputs_embeds": add_packed_means(words, packed)}
-        positions = packed.position_ids + _first_position(encoder)
+        positions = packed.position_ids + first_position(encoder)
         (hidden,) = encoder(position_ids=positions, lengths=packed.lengths, **inputs).last_hidden_state
         # Sequence by sequence, because the number of tokens that a product sums over changes its last bits.
         each = hidden[: sum(packed.lengths)].split(packed.lengths)
@@ -177,8 +173,8 @@ class BiEncoder(nn.Module):
             plain_encoders = {part: PlainBert.load(folder / part, dtype) for part in parts}
             return cls(settings, PlainTokenizer(folder / parts[0]), **plain_encoders).eval()
         with quiet():
-            encoders = {part: _load_encoder(str(folder / part), dtype) for part in parts}
-            tokenizer = _load_tokenizer(str(folder / parts[0]))
+            encoders = {part: load_encoder(str(folder / part), dtype) for part in parts}
+            tokenizer = load_tokenizer(str(folder / parts[0]))
         return cls(settings, tokenizer, **encoders).eval()
 
     @classmethod
@@ -191,9 +187,9 @@ class BiEncoder(nn.Module):
         kind = architecture(settings.architecture)
         kind.check(settings)
         with quiet(), staged_base(settings.base) as folder:
-            encoder = _load_encoder(folder, torch.float32, settings.base)
-            tokenizer = _load_tokenizer(folder, settings.base)
-        kind.check(settings, _positions(encoder))
+            encoder = load_encoder(folder, torch.float32, settings.base)
+            tokenizer = load_tokenizer(folder, settings.base)
+        kind.check(settings, max_positions(encoder))
         add_viewers(encoder, tokenizer, kind.viewers(settings), settings)
         question = None if settings.tied else copy.deepcopy(encoder)
         return cls(settings, tokenizer, encoder, question).eval()
@@ -208,7 +204,7 @@ def _inputs(encoder: LoadedModel, batch: Batch) -> dict[str, Tensor]:
     else:
         inputs["input_ids"] = batch["input_ids"]
     if "position_ids" in batch:
-        inputs["position_ids"] = batch["position_ids"] + _first_position(encoder)
+        inputs["position_ids"] = batch["position_ids"] + first_position(encoder)
     return inputs
 
 
@@ -244,41 +240,7 @@ def load_layout(folder: Path) -> Layout:
     """
     settings = load_settings(folder)
     part = folder / PASSAGE
-    return layout(settings, PlainTokenizer(part) if is_plain(part) else _load_tokenizer(str(part)))
-
-
-def add_viewers(
-    encoder: "PreTrainedModel", tokenizer: PreTrainedTokenizer, tokens: list[str], settings: Model
-) -> None:
-    """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`.
-
-    The embeddings are drawn here, because transformers' mean initialisation on resizing makes them almost equal. They
-    are zero where the tokens start from their snippets (`add_snippet_means`).
-    """
-    new = [token for token in tokens if token not in tokenizer.get_vocab()]
-    tokenizer.add_tokens(new, special_tokens=True)
-    if len(tokenizer) > len(embedding_matrix(encoder)):
-        encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    weight = embedding_matrix(encoder)
-    generator = torch.Generator().manual_seed(settings.seed)
-    with torch.no_grad():
-        for token in new:
-            embedding = torch.randn(weight.shape[1], generator=generator) * VIEWER_STD
-            if settings.init == "cls":
-                embedding += weight[tokenizer.cls_token_id]
-            elif settings.init == SNIPPET_MEAN:
-                embedding.zero_()
-            weight[tokenizer.convert_tokens_to_ids(token)] = embedding
-
-
-def embedding_matrix(encoder: nn.Module) -> Tensor:
-    """Returns the word embeddings [vocabulary, D] of one encoder of a bi-encoder."""
-    from transformers import PreTrainedModel
-
-    assert isinstance(encoder, PreTrainedModel)
-    weight = encoder.get_input_embeddings().weight
-    assert isinstance(weight, Tensor)
-    return weight
+    return layout(settings, PlainTokenizer(part) if is_plain(part) else load_tokenizer(str(part)))
 
 
 def initial_model(context: StepContext) -> None:
@@ -287,63 +249,3 @@ def initial_model(context: StepContext) -> None:
     model.save(context.output("model"))
     context.events.fact("dimension", model.dim)
     context.events.fact("parameters", sum(parameter.numel() for parameter in model.parameters()))
-
-
-def _load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> "PreTrainedModel":
-    """Returns a model without its pooler, which is unused: unused parameters stop distributed training.
-
-    Errors name the model as `base` does, otherwise its folder.
-    """
-    from transformers import AutoModel
-
-    try:
-        encoder = AutoModel.from_pretrained(
-            folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa"
-        )
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(f"model.base: cannot load {base or folder}: {first_line(error)}") from error
-    if getattr(encoder, "pooler", None) is not None:
-        encoder.pooler = None
-    return encoder
-
-
-def _load_tokenizer(folder: str, base: str | None = None) -> PreTrainedTokenizer:
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        line = f"model.base: cannot load the tokenizer of {base or folder}: {first_line(error)}"
-        raise InputError(line) from error
-
-
-def first_line(error: Exception) -> str:
-    """Returns the first line of an error's text, or the error's type where it has no text."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _first_position(encoder: LoadedModel) -> int:
-    """Returns the position id of the first token."""
-    config = encoder.config
-    return config.pad_token_id + 1 if config.model_type in _SHIFTED_POSITIONS else 0
-
-
-def _positions(encoder: LoadedModel) -> int | None:
-    positions = getattr(encoder.config, "max_position_embeddings", None)
-    return None if positions is None else positions - _first_position(encoder)
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Silences transformers' progress bars and notes, such as the one about the missing pooler."""
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()

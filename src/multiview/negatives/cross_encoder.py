@@ -20,8 +20,8 @@ from multiview.encoding.encode import arithmetic, weights_type
 from multiview.errors import InputError
 from multiview.model.bases import staged_base
 from multiview.model.devices import device
-from multiview.model.encoder import LoadedModel, quiet
 from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
+from multiview.model.pretrained import LoadedModel, quiet
 from multiview.negatives.filtering import hits_by_passage
 from multiview.steps.events import Events
 

@@ -1,0 +1,120 @@
+"""Models and tokenizers as transformers loads them, and the viewer tokens that are added to them."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from multiview.config import Model
+from multiview.errors import InputError
+from multiview.model.layouts import PreTrainedTokenizer
+from multiview.model.layouts.base import SNIPPET_MEAN
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+LoadedModel: TypeAlias = Any
+"""A model as transformers loads it: to a type checker its classes have neither `to` nor `generate`."""
+
+VIEWER_STD = 0.02
+"""Standard deviation of new tokens' embeddings (BERT's own initialisation)."""
+_SHIFTED_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet"}
+"""Model types whose positions start after the padding token's id."""
+
+
+def load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> "PreTrainedModel":
+    """Returns a model without its pooler, which is unused: unused parameters stop distributed training.
+
+    Raises InputError if it cannot be loaded; the error names the model as `base` does, otherwise its folder.
+    """
+    from transformers import AutoModel
+
+    try:
+        encoder = AutoModel.from_pretrained(
+            folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa"
+        )
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        raise InputError(f"model.base: cannot load {base or folder}: {first_line(error)}") from error
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None
+    return encoder
+
+
+def load_tokenizer(folder: str, base: str | None = None) -> PreTrainedTokenizer:
+    """Returns a model's tokenizer. Raises InputError, as `load_encoder` does."""
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        line = f"model.base: cannot load the tokenizer of {base or folder}: {first_line(error)}"
+        raise InputError(line) from error
+
+
+def first_line(error: Exception) -> str:
+    """Returns the first line of an error's text, or the error's type where it has no text."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def first_position(encoder: LoadedModel) -> int:
+    """Returns the position id of the first token."""
+    config = encoder.config
+    return config.pad_token_id + 1 if config.model_type in _SHIFTED_POSITIONS else 0
+
+
+def max_positions(encoder: LoadedModel) -> int | None:
+    """Returns the maximum number of tokens per sequence; None if the model has no limit."""
+    positions = getattr(encoder.config, "max_position_embeddings", None)
+    return None if positions is None else positions - first_position(encoder)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silences transformers' progress bars and notes, such as the one about the missing pooler."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def add_viewers(
+    encoder: "PreTrainedModel", tokenizer: PreTrainedTokenizer, tokens: list[str], settings: Model
+) -> None:
+    """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`.
+
+    The embeddings are drawn here, because transformers' mean initialisation on resizing makes them almost equal. They
+    are zero where the tokens start from their snippets (`add_snippet_means`).
+    """
+    new = [token for token in tokens if token not in tokenizer.get_vocab()]
+    tokenizer.add_tokens(new, special_tokens=True)
+    if len(tokenizer) > len(embedding_matrix(encoder)):
+        encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    weight = embedding_matrix(encoder)
+    generator = torch.Generator().manual_seed(settings.seed)
+    with torch.no_grad():
+        for token in new:
+            embedding = torch.randn(weight.shape[1], generator=generator) * VIEWER_STD
+            if settings.init == "cls":
+                embedding += weight[tokenizer.cls_token_id]
+            elif settings.init == SNIPPET_MEAN:
+                embedding.zero_()
+            weight[tokenizer.convert_tokens_to_ids(token)] = embedding
+
+
+def embedding_matrix(encoder: nn.Module) -> Tensor:
+    """Returns the word embeddings [vocabulary, D] of one encoder of a bi-encoder."""
+    from transformers import PreTrainedModel
+
+    assert isinstance(encoder, PreTrainedModel)
+    weight = encoder.get_input_embeddings().weight
+    assert isinstance(weight, Tensor)
+    return weight
