@@ -8,7 +8,7 @@ import pytest
 
 from multiview.cli.hits import SHOWN, print_hits
 from multiview.serving.answers import answer, as_json
-from multiview.serving.retriever import Hit, ScoredView
+from multiview.serving.hits import Hit, ScoredView
 from multiview.terminal import Console
 
 

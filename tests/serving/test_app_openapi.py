@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from multiview.serving import openai
-from multiview.serving.retriever import Hit, ScoredView
+from multiview.serving.hits import Hit, ScoredView
 
 
 def test_the_server_keeps_what_its_openapi_promises(client, loaded):

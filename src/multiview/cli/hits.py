@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich.text import Text
 
-from multiview.serving.retriever import Hit, ScoredView
+from multiview.serving.hits import Hit, ScoredView
 from multiview.terminal import Console, safe
 
 MARK = "**"

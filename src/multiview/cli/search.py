@@ -17,7 +17,8 @@ from multiview.errors import InputError, counted
 from multiview.terminal import Console
 
 if TYPE_CHECKING:
-    from multiview.serving.retriever import Hit, Retriever
+    from multiview.serving.hits import Hit
+    from multiview.serving.retriever import Retriever
 
 BATCH_SIZE = 64
 """Questions per batch: read, searched and printed together."""

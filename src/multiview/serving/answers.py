@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from multiview.index.indexed_passages import IndexedPassage
-    from multiview.serving.retriever import Hit, ScoredView
+    from multiview.serving.hits import Hit, ScoredView
 
 
 def as_json(content: object) -> str:

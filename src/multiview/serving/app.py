@@ -17,12 +17,12 @@ from multiview.serving import answers, openai, schemas
 from multiview.serving.batching import Batcher, Search, TooManyWaiting
 from multiview.serving.exploring import NO_PASSAGE, Exploring, IndexParameter, add_explorer, json_response
 from multiview.serving.follow import Follower, Generation, Generations
+from multiview.serving.hits import Hit
 from multiview.serving.keys import KeyCheck
 from multiview.serving.limits import POLL_SECONDS, Limits
 from multiview.serving.observing import Metrics, Observed, StateCollector, refusal
 from multiview.serving.others import NoSuchIndex, Others
 from multiview.serving.question_log import QuestionLog
-from multiview.serving.retriever import Hit
 from multiview.serving.routes import ID
 from multiview.serving.where import ConditionError
 

@@ -16,7 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from multiview.serving.retriever import Hit, Retriever
+    from multiview.serving.hits import Hit
+    from multiview.serving.retriever import Retriever
 
 
 class TooManyWaiting(Exception):

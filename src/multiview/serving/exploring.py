@@ -18,10 +18,10 @@ from multiview.errors import counted
 from multiview.serving import answers, schemas
 from multiview.serving.batching import Search
 from multiview.serving.follow import Generation, Generations
+from multiview.serving.hits import Hit
 from multiview.serving.limits import Limits
 from multiview.serving.others import Choice, Others
 from multiview.serving.ranks import WordIndexes, ranked_passages
-from multiview.serving.retriever import Hit
 from multiview.serving.routes import ID
 from multiview.serving.underway import Underway
 from multiview.serving.where import column_names

@@ -19,8 +19,9 @@ from pathlib import Path
 from multiview.artifacts.champions import Champion, address_of, champion_of, current
 from multiview.artifacts.store import Store
 from multiview.errors import InputError, one_line
+from multiview.serving.hits import Hit
 from multiview.serving.limits import POLL_SECONDS
-from multiview.serving.retriever import Hit, Retriever, load
+from multiview.serving.retriever import Retriever, load
 
 RETRY_SECONDS = 60.0
 """Time after which a champion that could not be loaded is tried again."""

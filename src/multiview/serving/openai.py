@@ -11,7 +11,7 @@ from multiview.serving.schemas import Content, Filter, Result, ResultsPage
 from multiview.serving.where import ConditionError
 
 if TYPE_CHECKING:
-    from multiview.serving.retriever import Hit
+    from multiview.serving.hits import Hit
 
 OPERATORS = {
     "eq": "==", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "in": "in", "nin": "not in",

@@ -16,7 +16,7 @@ from multiview.errors import InputError
 
 if TYPE_CHECKING:
     from multiview.serving.follow import Generation
-    from multiview.serving.retriever import Hit
+    from multiview.serving.hits import Hit
 
 FILE_BYTES = 64 << 20
 """Size of a file of the log, after which the next one is begun."""

@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 from multiview.config import Bm25, Comparison
 from multiview.evaluation.fusion import Ranking, reciprocal_rank_fusion
 from multiview.negatives.bm25 import Bm25Index
-from multiview.serving.retriever import Hit, Retriever
+from multiview.serving.hits import Hit
+from multiview.serving.retriever import Retriever
 
 CONSTANT = Comparison().fusion_constant
 """k of reciprocal rank fusion: Σ 1 / (k + rank)."""

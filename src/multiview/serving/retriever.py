@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +19,9 @@ from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import Corpus, Encode
 from multiview.data.passages import COLUMNS, Passage, PassageRows, passages_of, shard_files
-from multiview.data.reading.tables import Row
-from multiview.data.tokens import Span
 from multiview.errors import InputError, counted
-from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, IndexedView, TextsInOrder
+from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsInOrder
+from multiview.serving.hits import Hit
 from multiview.serving.where import Where, satisfying
 
 if TYPE_CHECKING:
@@ -35,49 +33,6 @@ QUESTIONS_AT_ONCE = 256
 
 CONDITIONS_KEPT = 32
 """Conditions whose passages are remembered, at a bit per passage."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredView:
-    """One view of a passage with its score, and the text that the view represents."""
-
-    number: int
-    """Position among all views of the passage, from 1, the views of empty snippets included: the 3 of `[VIE3]`."""
-    score: float
-    span: Span | None
-    """The part of the text that the view represents, [start, stop) in code points; none for the title, and where
-    views represent no part of the text."""
-    snippet: str | None
-    """The text of the span; the title for the title's view; empty for the view of an empty snippet; none where the
-    architecture's views represent no part of the passage (MVR)."""
-    query: str | None = None
-    """The generated query that the passage was read with for this view, where the architecture reads queries."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A passage that a search found."""
-
-    id: str
-    title: str
-    text: str
-    score: float
-    best: ScoredView
-    """The view that gave the passage its score."""
-    columns: Row
-    """Other columns of the corpus, such as url or date."""
-    views: tuple[ScoredView, ...] = ()
-    """Every indexed view of the passage, in order, where `search` was called with `explain`; else empty."""
-
-    @property
-    def snippet(self) -> str | None:
-        """The snippet that matched (see `ScoredView`)."""
-        return self.best.snippet
-
-    @property
-    def span(self) -> Span | None:
-        """The snippet's part of the text, [start, stop) in code points."""
-        return self.best.span
 
 
 class Retriever:
@@ -220,13 +175,12 @@ class Retriever:
             queries = np.stack([self._encoder.question_vector(question) for question in questions])
         top = self.index.search(queries, k, among=among)
         passages = self._read(top.passages)
-        return [
-            [
-                self._hit(passages[row], score, winner, query if explain else None)
-                for row, score, winner in top.hits(question)
-            ]
-            for question, query in enumerate(queries)
-        ]
+
+        def hit(query: np.ndarray, row: int, score: float, winner: int) -> Hit:
+            scores = self.index.view_scores(query, row).tolist() if explain else ()
+            return Hit.of(passages[row], score, winner, scores)
+
+        return [[hit(query, *found) for found in top.hits(number)] for number, query in enumerate(queries)]
 
     def _read(self, rows: np.ndarray) -> dict[int, IndexedPassage]:
         """The passages at `rows`, by row. Raises InputError where the corpus or the layout does not suit the index."""
@@ -244,27 +198,6 @@ class Retriever:
             yield
         except InputError as error:
             raise InputError(f"index {self.address}: {error}") from error
-
-    def _hit(self, indexed: IndexedPassage, score: float, winner: int, query: np.ndarray | None) -> Hit:
-        """A hit whose best view is `winner`; with the scores of all views of the passage where `query` is given."""
-        views: tuple[ScoredView, ...] = ()
-        if query is not None:
-            scores = self.index.view_scores(query, indexed.row).tolist()
-            views = tuple(map(_scored, indexed.views, scores))
-        passage = indexed.passage
-        return Hit(
-            id=passage.id,
-            title=passage.title,
-            text=passage.text,
-            score=score,
-            best=_scored(indexed.views[winner], score),
-            columns=dict(indexed.columns),
-            views=views,
-        )
-
-
-def _scored(view: IndexedView, score: float) -> ScoredView:
-    return ScoredView(view.number + 1, score, view.span, view.snippet, view.query)
 
 
 def check_index(address: str) -> tuple[Store, Record]:

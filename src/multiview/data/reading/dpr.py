@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from multiview.config import JsonObject
 from multiview.data.reading.files import base_name, plain_name
 from multiview.data.reading.json_items import json_items
-from multiview.data.reading.tables import Row, cells, id_text, parse_list
+from multiview.data.reading.numbers import id_text
+from multiview.data.reading.tables import Row, cells, parse_list
 from multiview.errors import InputError
 
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")

@@ -8,8 +8,9 @@ from typing import TypeGuard
 
 from multiview.data.blank import is_blank
 from multiview.data.questions import Question, relevance
+from multiview.data.reading.numbers import id_text
 from multiview.data.reading.surrogates import has_half
-from multiview.data.reading.tables import Row, id_text, parse_list
+from multiview.data.reading.tables import Row, parse_list
 from multiview.errors import InputError, counted
 
 NO_TEXT = (bool, list, dict)

@@ -19,9 +19,10 @@ from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import COMPANIONS, FORMATS, QRELS, TRIPLES, detect
 from multiview.data.reading.judged import judgements
 from multiview.data.reading.kept import KeptPassages
+from multiview.data.reading.numbers import EXACT, id_text, inexact, number_texts
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.question_rows import checked_question
-from multiview.data.reading.tables import EXACT, OBJECT_AT, Row, id_text, inexact, number_texts
+from multiview.data.reading.tables import OBJECT_AT, Row
 from multiview.data.reading.triples import MOST, Triples, read_triples
 from multiview.errors import InputError, counted
 
