@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
 from multiview.config import Questions
 from multiview.data.answers import check_patterns, has_answer
 from multiview.data.corpus import CorpusFiles
-from multiview.data.moved_answers import Elsewhere, find_again, nearest, not_at_offset
+from multiview.data.moved_answers import Elsewhere, nearest, not_at_offset
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
-from multiview.data.reading.files import shown_names
 from multiview.data.reading.judged import Use
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.readers import PASSAGE_COLUMNS, questions_of
+from multiview.data.seen import Seen
 from multiview.data.tokens import Mode, TokenizedText
 from multiview.errors import InputError, counted
 
@@ -69,69 +68,6 @@ def read_questions(
     if files and not questions:
         report_problem("sources without questions", f"{', '.join(files)}: no questions in it")
     return questions
-
-
-@dataclass
-class Seen:
-    """Result of reading the whole corpus once: ids and columns, no texts."""
-
-    rows: dict[str, int] = field(default_factory=dict)
-    """Passage id to row, counted over all files."""
-    extra: pa.Schema = field(default_factory=lambda: pa.schema([]))
-    """The user's further columns."""
-    files: list[str] = field(default_factory=list)
-    firsts: list[int] = field(default_factory=list)
-    """The row at which each file begins."""
-    holding: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    """(question, cut article) to the passages of the article that hold an answer."""
-    cut: set[str] = field(default_factory=set)
-    """Ids of gold passages that are cut articles."""
-    left_out: int = 0
-    """Number of passages without text that are left out (`corpus.empty_text`)."""
-    moved: dict[Question, Question] = field(default_factory=dict)
-    """Question to the same question with the answers that its gold passage still holds, where they stand now."""
-    moved_answers: list[str] = field(default_factory=list)
-    """One line per answer that was not at its offset and was found again in its passage."""
-    lost: dict[Question, str] = field(default_factory=dict)
-    """Question whose gold passage holds none of its answers any more, to a line that says so."""
-    unheld: list[Question] = field(default_factory=list)
-    """Questions without offsets of whose gold passages in the corpus none holds an answer: free answers, or an edit."""
-
-    def location(self, row: int) -> str:
-        """Returns the file of a row, which is counted over all files, and its number in that file."""
-        index = bisect_right(self.firsts, row) - 1
-        return f"{shown_names(self.files)[self.files[index]]} row {row - self.firsts[index] + 1}"
-
-    def look_for_answers(self, question: Question, id_: str, text: str) -> None:
-        """Looks for the answers of a question at their offsets in the text of its first positive, or near them."""
-        found, moved, gone = find_again(question, id_, text)
-        if found is None:
-            self.lost[question] = gone[0]
-        elif found is not question:
-            self.moved[question] = found
-        self.moved_answers += moved
-
-    def lacks_gold(self, question: Question) -> bool:
-        """Whether a question that names gold passages has lost them all, or every answer in them."""
-        named = question.positive_ids
-        return question in self.lost or (bool(named) and not any(id_ in self.rows for id_ in named))
-
-    def in_passages(self, question: Question) -> Question:
-        """Returns the question with each positive that is a cut article replaced by its passages that hold an answer.
-
-        The passages get the article's grade, or the highest grade of several articles. The offsets are dropped,
-        because they counted in the article.
-        """
-        question = self.moved.get(question, question)
-        if not self.holding or question in self.lost:
-            return question
-        grades: dict[str, int] = {}
-        for positive, grade in question.grades.items():
-            for id_ in self.holding.get((question.qid, positive), [positive]):
-                grades[id_] = max(grade, grades.get(id_, 0))
-        if tuple(grades) == question.positive_ids:
-            return question
-        return replace(question.with_grades(grades), answer_starts=None)
 
 
 def check(
@@ -222,18 +158,6 @@ def check(
     if not seen.rows:
         raise InputError(f"{', '.join(corpus.files)}: no passages in it; see corpus.source")
     return seen
-
-
-def unheld_line(seen: Seen) -> str:
-    """Returns what is said of `seen.unheld`, or nothing."""
-    if not seen.unheld:
-        return ""
-    first = seen.unheld[0]
-    return (
-        f"{counted(len(seen.unheld), 'question')} whose gold passages hold none of the answers, which have no offsets: they "
-        f"are kept, as for free answers (first: question {first.qid}, passage {first.positive_ids[0]}, "
-        f"answer {first.answers[0]!r})"
-    )
 
 
 def check_gold(

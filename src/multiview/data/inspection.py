@@ -209,7 +209,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     if seen.moved_answers:
         line = f"{counted(len(seen.moved_answers), 'answer')} not at the offset, where a run takes the nearest occurrence; "
         inspection.warnings.append(shortened(f"{line}the first: {seen.moved_answers[0]}"))
-    if unheld := checking.unheld_line(seen):
+    if unheld := seen.unheld_line():
         inspection.warnings.append(shortened(unheld))
     for use, questions in inspection.questions.items():
         inspection.questions[use] = [seen.in_passages(question) for question in questions]

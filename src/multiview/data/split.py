@@ -26,6 +26,7 @@ from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
 from multiview.data.scripts import SAMPLE, Scripts
+from multiview.data.seen import Seen
 from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
 from multiview.errors import InputError, counted
 from multiview.steps.context import StepContext
@@ -152,7 +153,7 @@ class _Chosen:
     lost: int  # questions whose gold passages hold none of their answers any more
 
 
-def _choose(section: Questions, train: list[Question], dev: list[Question], seen: checking.Seen) -> _Chosen:
+def _choose(section: Questions, train: list[Question], dev: list[Question], seen: Seen) -> _Chosen:
     """Returns the questions that are used: those with a gold passage in the corpus, then restricted and sampled.
 
     Dev questions that name no passage at all are kept, because retrieved passages are searched for their answers.
@@ -236,7 +237,7 @@ def _wanted_tables(
 def _report(
     events: Events,
     chosen: _Chosen,
-    seen: checking.Seen,
+    seen: Seen,
     remarks: Problems,
     passage_count: int,
     sentences: int,
@@ -262,7 +263,7 @@ def _report(
             f"{counted(len(seen.moved_answers), 'answer')} not at the offset, found again in the passage, the first: "
             f"{seen.moved_answers[0]}"
         )
-    if unheld := checking.unheld_line(seen):
+    if unheld := seen.unheld_line():
         events.warning(unheld)
     if chosen.nameless:
         events.warning(f"{counted(chosen.nameless, 'training question')} without a gold passage: left out")

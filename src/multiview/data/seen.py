@@ -1,0 +1,87 @@
+"""What one reading of the whole corpus finds: ids, columns, and where the questions' answers stand."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from multiview.data.moved_answers import find_again
+from multiview.data.questions import Question
+from multiview.data.reading.files import shown_names
+from multiview.errors import counted
+
+
+@dataclass
+class Seen:
+    """Result of reading the whole corpus once: ids and columns, no texts."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    """Passage id to row, counted over all files."""
+    extra: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    """The user's further columns."""
+    files: list[str] = field(default_factory=list)
+    firsts: list[int] = field(default_factory=list)
+    """The row at which each file begins."""
+    holding: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """(question, cut article) to the passages of the article that hold an answer."""
+    cut: set[str] = field(default_factory=set)
+    """Ids of gold passages that are cut articles."""
+    left_out: int = 0
+    """Number of passages without text that are left out (`corpus.empty_text`)."""
+    moved: dict[Question, Question] = field(default_factory=dict)
+    """Question to the same question with the answers that its gold passage still holds, where they stand now."""
+    moved_answers: list[str] = field(default_factory=list)
+    """One line per answer that was not at its offset and was found again in its passage."""
+    lost: dict[Question, str] = field(default_factory=dict)
+    """Question whose gold passage holds none of its answers any more, to a line that says so."""
+    unheld: list[Question] = field(default_factory=list)
+    """Questions without offsets of whose gold passages in the corpus none holds an answer: free answers, or an edit."""
+
+    def location(self, row: int) -> str:
+        """Returns the file of a row, which is counted over all files, and its number in that file."""
+        index = bisect_right(self.firsts, row) - 1
+        return f"{shown_names(self.files)[self.files[index]]} row {row - self.firsts[index] + 1}"
+
+    def look_for_answers(self, question: Question, id_: str, text: str) -> None:
+        """Looks for the answers of a question at their offsets in the text of its first positive, or near them."""
+        found, moved, gone = find_again(question, id_, text)
+        if found is None:
+            self.lost[question] = gone[0]
+        elif found is not question:
+            self.moved[question] = found
+        self.moved_answers += moved
+
+    def lacks_gold(self, question: Question) -> bool:
+        """Whether a question that names gold passages has lost them all, or every answer in them."""
+        named = question.positive_ids
+        return question in self.lost or (bool(named) and not any(id_ in self.rows for id_ in named))
+
+    def in_passages(self, question: Question) -> Question:
+        """Returns the question with each positive that is a cut article replaced by its passages that hold an answer.
+
+        The passages get the article's grade, or the highest grade of several articles. The offsets are dropped,
+        because they counted in the article.
+        """
+        question = self.moved.get(question, question)
+        if not self.holding or question in self.lost:
+            return question
+        grades: dict[str, int] = {}
+        for positive, grade in question.grades.items():
+            for id_ in self.holding.get((question.qid, positive), [positive]):
+                grades[id_] = max(grade, grades.get(id_, 0))
+        if tuple(grades) == question.positive_ids:
+            return question
+        return replace(question.with_grades(grades), answer_starts=None)
+
+    def unheld_line(self) -> str:
+        """Returns what is said of `unheld`, or nothing."""
+        if not self.unheld:
+            return ""
+        first = self.unheld[0]
+        return (
+            f"{counted(len(self.unheld), 'question')} whose gold passages hold none of the answers, which have no offsets: they "
+            f"are kept, as for free answers (first: question {first.qid}, passage {first.positive_ids[0]}, "
+            f"answer {first.answers[0]!r})"
+        )
