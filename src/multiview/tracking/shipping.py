@@ -34,7 +34,7 @@ from multiview.tracking.client import (
     short_digest,
 )
 from multiview.tracking.corpus import corpus_tag
-from multiview.tracking.experiment import experiment_tags
+from multiview.tracking.experiment import VIEW_TAG, experiment_tags
 from multiview.tracking.registry import mirror
 from multiview.tracking.run_contents import RunContents
 from multiview.tracking.systems import Systems
@@ -156,7 +156,8 @@ class _Shipper:
             created = self.client.create_experiment(names.EXPERIMENT, artifact_location=location)
             found = self.client.get_experiment(created)
         for tag, value in experiment_tags(found.experiment_id).items():
-            if tag not in found.tags:  # a person may have written another
+            # A person may have written another description; the view is an earlier version's, if it differs.
+            if tag not in found.tags or (tag == VIEW_TAG and found.tags[tag] != value):
                 self.client.set_experiment_tag(found.experiment_id, tag, value)
         return found
 
