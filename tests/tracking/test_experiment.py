@@ -1,13 +1,12 @@
 """The experiment's description, and its view of the systems."""
 
-import json
-
 from mlflow import MlflowClient
 
 from multiview import metric_names, names, tracking
 from multiview.tracking import experiment
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
+from tests.tracking.views import view_of
 
 
 def test_the_experiment_has_a_description_and_a_view_that_opens_by_its_address(tmp_path):
@@ -16,7 +15,7 @@ def test_the_experiment_has_a_description_and_a_view_that_opens_by_its_address(t
     tracking.ship(reported.store, reported.run.id, uri)
     client = MlflowClient(uri)
     (made,) = client.search_experiments(filter_string="name = 'multiview'")
-    view = json.loads(made.tags["mlflow.sharedViewState.systems"])
+    view = view_of(made)
     assert "viewStateShareKey=systems" in made.tags["mlflow.note.content"]
     assert f"/experiments/{made.experiment_id}/" in experiment.charts_address(made.experiment_id)
     sections = {section["uuid"] for section in view["compareRunSections"]}
@@ -42,4 +41,4 @@ def test_what_a_person_wrote_about_the_experiment_stays(tmp_path):
     tracking.ship(reported.store, reported.run.id, uri)
     tags = client.get_experiment(made).tags
     assert tags["mlflow.note.content"] == "ours"
-    assert "compareRunCharts" in tags[experiment.VIEW_TAG], "an earlier version's view is replaced"
+    assert view_of(client.get_experiment(made)), "an earlier version's view is replaced"

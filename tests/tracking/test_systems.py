@@ -1,6 +1,5 @@
 """MLflow runs of systems: what they hold, how they end, and how they are found."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,10 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, read_state, read_states, write_run, write_state
 from multiview.tracking import shipping, systems
 from multiview.tracking.client import PARENT_RUN
-from multiview.tracking.experiment import VIEW_TAG
 from pipelines.runs.comparison_rows import evaluations_of_run
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
+from tests.tracking.views import view_of
 
 SYSTEMS = {
     "mvr": {"model": {"architecture": "mvr"}},
@@ -144,9 +143,10 @@ def test_a_system_has_the_curves_of_its_validations(tmp_path, database):
     share = client.get_metric_history(run, "validation_view_2_wins/round-2")
     assert sorted((metric.step, metric.value) for metric in share) == [(0, 0.25), (5, 0.25)]
     (experiment,) = client.search_experiments(filter_string="name = 'multiview'")
-    charts = json.loads(experiment.tags[VIEW_TAG])["compareRunCharts"]
-    drawn = {name for chart in charts if chart["type"] == "LINE" for name in chart["selectedMetricKeys"]}
-    assert "validation_mrr_at_10/round-2" in drawn
+    drawn = {
+        chart["metricKey"] for chart in view_of(experiment)["compareRunCharts"] if chart["type"] == "LINE"
+    }
+    assert {"validation_mrr_at_10/round-2", "validation_view_2_wins/round-2"} <= drawn
 
 
 def test_a_system_has_its_figures_by_round_and_its_costs(compared):

@@ -6,7 +6,10 @@ tag is written without the button. A server that knows no such view shows the ex
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
+from collections.abc import Iterable
 
 from multiview import metric_names, names
 from multiview.tracking.headlines import CURVES
@@ -40,6 +43,9 @@ CHARTED = (
 ROUNDS = 3
 """Rounds of a training of which the curves are charted: `camvr-plus` and the papers have two."""
 
+VIEWS = 12
+"""Views of which the shares are charted, as many as in the papers' largest models."""
+
 
 def experiment_tags(experiment: str) -> dict[str, str]:
     """Returns the tags of the MLflow experiment with an id."""
@@ -57,8 +63,13 @@ def experiment_tags(experiment: str) -> dict[str, str]:
 | refreshes that were refused | `tags.decision = 'refuse'` |
 | everything done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
 """,
-        VIEW_TAG: json.dumps(_view(), separators=(",", ":")),
+        VIEW_TAG: _compressed(json.dumps(_view(), separators=(",", ":"))),
     }
+
+
+def _compressed(text: str) -> str:
+    """Returns a text as MLflow's pages write long ones: an earlier MLflow takes 5,000 characters per tag."""
+    return "deflate;" + base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def charts_address(experiment: str) -> str:
@@ -67,7 +78,9 @@ def charts_address(experiment: str) -> str:
 
 
 def _view() -> dict[str, object]:
-    differences, figures, curves = f"{VIEW}-differences", f"{VIEW}-figures", f"{VIEW}-curves"
+    differences, figures, curves, shares = (
+        f"{VIEW}-{section}" for section in ("differences", "figures", "curves", "shares")
+    )
     table = {
         **_chart(differences, "DIFFERENCE", "table"),
         "chartName": "Settings that differ, and figures",
@@ -77,7 +90,10 @@ def _view() -> dict[str, object]:
         "baselineColumnUuid": "",
     }
     bars = [{**_chart(figures, "BAR", metric), "metricKey": metric} for metric in CHARTED]
-    lines = [_curve(curves, metric) for metric in CURVES]
+    lines = [
+        *_curves(curves, CURVES),
+        *_curves(shares, (metric_names.of_validation(metric_names.view_wins(view)) for view in range(VIEWS))),
+    ]
     return {
         "searchFilter": f"tags.`{names.TAG_LEVEL}` = '{SYSTEM}'",
         # MLflow nests runs that are sorted by their start, and draws nested runs only when they are unfolded.
@@ -88,24 +104,25 @@ def _view() -> dict[str, object]:
         "compareRunSections": [
             _section(figures, "Figures", columns=3, height=300),
             _section(curves, "Held-out questions while training", columns=2, height=300),
+            _section(shares, "Share of each view while training", columns=3, height=300, unfolded=False),
             _section(differences, "What differs", columns=1, height=600),
         ],
     }
 
 
-def _curve(section: str, metric: str) -> dict[str, object]:
-    """A line per system, by training step; of a training in several rounds one per round."""
-    rounds = [metric_names.of_group(f"round-{number}", metric) for number in range(1, ROUNDS + 1)]
-    return {
-        **_chart(section, "LINE", metric),
-        "metricKey": metric,
-        "selectedMetricKeys": [metric, *rounds],
-        "displayName": metric,
+def _curves(section: str, metrics: Iterable[str]) -> list[dict[str, object]]:
+    """A chart per metric and round, with a line per system; one that no system has is hidden."""
+    rounds = [f"round-{number}" for number in range(1, ROUNDS + 1)]
+    found = [
+        name for metric in metrics for name in (metric, *(metric_names.of_group(r, metric) for r in rounds))
+    ]
+    options = {
         "xAxisKey": "step",
         "lineSmoothness": 0,
         "useGlobalXaxisKey": False,
         "useGlobalLineSmoothing": False,
     }
+    return [{**_chart(section, "LINE", name), "metricKey": name, **options} for name in found]
 
 
 def _chart(section: str, kind: str, name: str) -> dict[str, object]:
@@ -118,11 +135,11 @@ def _chart(section: str, kind: str, name: str) -> dict[str, object]:
     }
 
 
-def _section(uuid: str, name: str, columns: int, height: int) -> dict[str, object]:
+def _section(uuid: str, name: str, columns: int, height: int, unfolded: bool = True) -> dict[str, object]:
     return {
         "uuid": uuid,
         "name": name,
-        "display": True,
+        "display": unfolded,
         "isReordered": False,
         "columns": columns,
         "cardHeight": height,
