@@ -97,8 +97,13 @@ class Study(Section):
         return merge(base, self.settings)
 
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
-        """Returns all overrides of each row: the row's over the study's over `base`."""
+        """Returns all overrides of each row: the row's over the study's over `base`.
+
+        Only `comparison.baseline` is not the rows': it names one of the rows.
+        """
         base = self.shared(base)
+        if comparison := base.get("comparison"):
+            base |= {"comparison": {name: of for name, of in comparison.items() if name != "baseline"}}
         if not self.seeds:
             return {row: merge(base, changes) for row, changes in self.runs.items()}
         return {
