@@ -47,7 +47,7 @@ def study(project: Project, monkeypatch, capsys, *words: str) -> str:
     return command(monkeypatch, capsys, "study", *words, *preset, *UNTRAINED)
 
 
-def tested_files(project: Project) -> set[Path]:
+def significance_files(project: Project) -> set[Path]:
     return {*Path(project.store).glob("comparison/*/attempts/*/significance.json")}
 
 
@@ -155,16 +155,16 @@ def test_a_single_row_with_seeds_has_means_of_every_system(project, monkeypatch,
 def test_a_baseline_among_several_systems_is_a_row_s_system(project, monkeypatch, capsys):
     """The comparison of each row's own systems has the first one as baseline, as without the setting."""
     file = write(project, pipeline="comparison", runs={"all": {}}, seeds=[0, 1])
-    before = tested_files(project)
+    before = significance_files(project)
     study(project, monkeypatch, capsys, file, "--set", "comparison.baseline=all/bm25")
-    new = {json.loads(file.read_text())["baseline"] for file in tested_files(project) - before}
+    new = {json.loads(file.read_text())["baseline"] for file in significance_files(project) - before}
     assert "all/bm25" in new and "bm25" not in new
 
 
 def test_a_study_s_own_baseline_holds(project, monkeypatch, capsys):
     baseline = {"comparison": {"baseline": "long"}}
     study(project, monkeypatch, capsys, write(project, runs=ROWS, settings=baseline))
-    assert "long" in {json.loads(file.read_text())["baseline"] for file in tested_files(project)}
+    assert "long" in {json.loads(file.read_text())["baseline"] for file in significance_files(project)}
 
 
 def test_a_study_s_own_baseline_that_is_no_row_is_refused(project, monkeypatch, capsys):
