@@ -67,8 +67,13 @@ $(VENV)/fuzzed: $(VENV)/tested
 	$(PIP) -e '.[fuzz]' -c constraints.txt
 	touch $@
 
+# What models on MTEB's tasks need besides.
+$(VENV)/evaluated: $(VENV)/tested
+	$(PIP) -e '.[mteb]' -c constraints.txt
+	touch $@
+
 # What takes too long for `test`; nothing else should run beside it.
-acceptance: setup
+acceptance: setup $(VENV)/evaluated
 	$(BIN)/python -m pytest -m acceptance -s
 
 # The part of `acceptance` that builds the images and runs a pipeline with every step in its own container.
