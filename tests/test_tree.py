@@ -67,6 +67,7 @@ ACROSS_ROOMS = {
     "torture/test_garbage_collection.py": "collections of garbage beside running steps",
     "torture/test_many_passages.py": "all steps of a training and a refresh, by their memory",
     "torture/test_mlflow_faults.py": "shipping to a server behind a proxy that fails",
+    "torture/test_mlflow_database.py": "shipping to a file at whose changes the process dies",
     "torture/test_dead_workers.py": "processes that prepare batches, for training and encoding",
     "torture/test_other_faults.py": "trainings and a refresh with the steps that few pipelines have",
     "torture/test_refresh_faults.py": "a refresh, from its first step to its report",

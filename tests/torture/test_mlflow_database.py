@@ -1,0 +1,78 @@
+"""A shipment to MLflow's SQLite file that dies, or whose disk is full, at any change of a file: the next one makes up for it."""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from multiview import tracking
+from tests.fixtures import injection
+from tests.fixtures.injection import At, Call, Fault, disturbed
+from tests.fixtures.reported_run import ReportedRun
+from tests.fixtures.servers import new_database
+from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
+from tests.fixtures.tortured import SEED, WHOLE, WORDS, Share, each_fault, each_share, needs_seccomp
+
+pytestmark = needs_seccomp
+SECONDS = 30
+"""Seconds for the points of a fault."""
+
+
+@dataclass
+class Shipped:
+    """A reported run beside an MLflow without it, the calls of its shipment, and what MLflow then holds."""
+
+    before: Path
+    calls: list[Call]
+    expected: dict
+
+    def again(self, folder: Path) -> ReportedRun:
+        """The same run and the same MLflow in another folder."""
+        shutil.copytree(self.before, folder)
+        return ReportedRun(folder / "store", f"sqlite:///{folder}/mlflow.db")
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Shipped:
+    folder = tmp_path_factory.mktemp("shipped")
+    reported = ReportedRun(folder / "before" / "store", new_database(folder / "before"))
+    reported.report_all()
+    made = Shipped(folder / "before", [], {})
+    undisturbed = made.again(folder / "undisturbed")
+    outcome = injection.run(_ship, undisturbed, watched=folder / "undisturbed")
+    assert outcome.status == 0, outcome.error
+    made.calls, made.expected = outcome.calls, undisturbed.seen()
+    return made
+
+
+def _ship(reported: ReportedRun) -> None:
+    tracking.ship(reported.store, reported.run.id, reported.uri)
+
+
+@each_fault
+@each_share
+def test_the_next_shipment_brings_what_is_missing_and_nothing_twice(
+    shipped: Shipped, tmp_path: Path, fault: Fault, share: Share, tally: Tally
+) -> None:
+    points = [number for number, call in enumerate(shipped.calls, 1) if disturbed(call, fault)]
+    random.Random(SEED).shuffle(points)
+    name, ends = f"MLflow's database, {WORDS[fault]}", math.inf if WHOLE else time.monotonic() + SECONDS
+    if share == "all":
+        tally.add(POINTS, len(points), of=name)
+    for tried, point in enumerate(points[:1] if share == "sample" else points):
+        if time.monotonic() > ends and tried:
+            break
+        reported = shipped.again(tmp_path / str(point))
+        outcome = injection.run(_ship, reported, decide=At(point, fault), watched=tmp_path / str(point))
+        where = f"{fault} at {point}, {shipped.calls[point - 1]}: {outcome.error}"
+        assert outcome.killed if fault != "full" else "full disk" in outcome.error, where
+        tally.add(TRIED, of=name)
+        _ship(reported)
+        assert reported.seen() == shipped.expected, where
+        tally.add(SURVIVED, of=name)
