@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.fixtures.beir_server import beir_server
 from tests.fixtures.documented import beginning_with
 from tests.fixtures.refreshed_corpora import first_champion, promoted_corpus, second_champion
-from tests.fixtures.tally import print_counts, summed, tally
+from tests.fixtures.tally import print_counts, skips, summed, tally
 from tests.fixtures.website import website
 
 __all__ = ["beir_server", "first_champion", "promoted_corpus", "second_champion", "tally", "website"]
@@ -58,7 +58,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if counts:
         failed = any(terminalreporter.stats.get(outcome) for outcome in ("failed", "error"))
         terminalreporter.section("broken on purpose")
-        print_counts(Console(width=100), counts, failed)
+        print_counts(Console(width=100), counts, failed, skips(terminalreporter.stats.get("skipped", [])))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -26,6 +26,11 @@ def test_counts(number, tally):
     tally.add(TRIED, number, of="training, killed")
     tally.add(SURVIVED)
 
+@pytest.mark.skipif(True, reason="needs Linux's seccomp")
+@pytest.mark.parametrize("number", range(2))
+def test_skipped(number):
+    pass
+
 def test_another(tally):
     tally.add(TRIED, 1000, of="refresh, disk full")
     with pytest.raises(ValueError, match="is not counted"):
@@ -44,6 +49,7 @@ def test_counts_are_summed_over_tests_and_processes(pytester: pytest.Pytester) -
             "  refresh, disk full * 1,000",
             "  training, killed * 6",
             "faults survived * 3",
+            "skipped 2 tests: needs Linux's seccomp",
             "nothing lost",
         ]
     )
