@@ -45,7 +45,7 @@ from multiview.refresh.gate import TITLES
 from multiview.refresh.promote import PROMOTION_FILE
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
-from multiview.terminal import Console
+from multiview.terminal import Console, safe
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
@@ -285,12 +285,14 @@ def _show_example(console: Console, evaluation: StepState) -> str | None:
 
     row = next((row for row in right if is_clear(row)), right[0])
     question, passage = questions[row["qid"]].question, passages[row["top_passage_id"]]
-    text = Text(passage.text)
+    text = Text(safe(passage.text))
     text.stylize("bold yellow", row["top_start"], row["top_start"] + len(snippet(row).rstrip()))
     lines = Table.grid(padding=(0, 1))
-    lines.add_row("Question:", Text(question, "bold"))
-    lines.add_row("Passage:", Text.assemble((passage.title, "bold"), ": " if passage.title else "", text))
-    lines.add_row("Matched:", Text(snippet(row).strip(), "bold yellow"))
+    lines.add_row("Question:", Text(safe(question), "bold"))
+    lines.add_row(
+        "Passage:", Text.assemble((safe(passage.title), "bold"), ": " if passage.title else "", text)
+    )
+    lines.add_row("Matched:", Text(safe(snippet(row).strip()), "bold yellow"))
     console.print(lines)
     console.print()
     return question

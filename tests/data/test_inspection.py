@@ -169,6 +169,22 @@ def test_what_comes_without_answers_or_without_passages_is_said(tmp_path, capsys
     assert "name training questions: --set questions.source=…" in output
 
 
+def test_questions_whose_gold_column_has_another_name_are_training_questions(tmp_path, capsys, monkeypatch):
+    rows = [{"qid": "q", "question": "who?", "answers": ["a"], "positive_passage_id": "p"}]
+    file = write(tmp_path / "train.jsonl", rows)
+    output = inspected(file, capsys=capsys, monkeypatch=monkeypatch, status=2)
+    assert "Training questions\n" in output and "Dev questions" not in output
+    assert "if it names them, set questions.columns={positive_ids: positive_passage_id}" in output
+
+
+def test_a_control_character_cuts_no_end_off(tmp_path, capsys, monkeypatch):
+    text = "The \x1b[31mriver\x1b]0;pwn\x07 \u202eruns to the sea."
+    corpus = write(tmp_path / "p.jsonl", [{"id": "p", "text": text}])
+    words = (corpus, "--set", "corpus.shards=1")
+    output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch)
+    assert value(output, "first") == "p  The ?[31mriver?]0;pwn? ?runs to the sea."
+
+
 def test_what_is_left_out_is_said_and_no_problem(tmp_path, capsys, monkeypatch):
     folder = beir(tmp_path / "scifact", "train", "test")
     put(folder / "qrels/test.tsv", "query-id\tcorpus-id\tscore\n1\t4983\t1\n1\tgone\t2\n77\t4983\t1\n")
@@ -266,7 +282,7 @@ def test_columns_that_are_not_read_are_named_and_one_that_may_hold_gold_passages
         for n in range(5)
     ]
     train = write(tmp_path / "train.jsonl", rows)
-    output = inspected(passages, train, capsys=capsys, monkeypatch=monkeypatch)
+    output = inspected(passages, train, capsys=capsys, monkeypatch=monkeypatch, status=2)
     assert value(output, "not read") == "positive_passage_id, source"
     assert (
         "its questions name no passages, and its column positive_passage_id is not read; if it names them, set "
@@ -275,7 +291,7 @@ def test_columns_that_are_not_read_are_named_and_one_that_may_hold_gold_passages
     words = (passages, train, "--set", "questions.columns={positive_ids: positive_passage_id}")
     output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch)
     assert value(output, "not read") == "source" and "Warnings" not in output
-    assert value(output, "AVQ").startswith("1.00"), "training questions now"
+    assert value(output, "AVQ").startswith("1.00")
 
 
 def test_on_a_narrow_terminal_no_figure_is_cut(tmp_path, monkeypatch, capsys):

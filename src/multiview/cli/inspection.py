@@ -17,7 +17,7 @@ from multiview.data.reading.formats import COMPANIONS, FORMATS
 from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
 from multiview.errors import counted
-from multiview.terminal import Console
+from multiview.terminal import Console, safe
 
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
 ID_SHARE = 0.3
@@ -103,12 +103,17 @@ def _print_heading(console: Console, inspection: Inspection, use: Use) -> None:
 
 
 def _print_rows(console: Console, rows: list[tuple[str, str]], first: list[str]) -> None:
-    """Print rows of a name and a value, and the first texts, of which each takes a line."""
+    """Print rows of a name and a value, and the first texts, of which each takes a line.
+
+    They are made safe here: rich takes control characters for no columns, and would cut what is shown in their place.
+    """
     grid = Table.grid(padding=(0, 2))
     for name, value in rows:
-        grid.add_row(Text(f"  {name}", "dim"), Text(value))
+        grid.add_row(Text(f"  {name}", "dim"), Text(safe(value)))
     for number, value in enumerate(first):
-        grid.add_row(Text("" if number else "  first", "dim"), Text(value, overflow="ellipsis", no_wrap=True))
+        grid.add_row(
+            Text("" if number else "  first", "dim"), Text(safe(value), overflow="ellipsis", no_wrap=True)
+        )
     console.print(grid)
     console.print()
 

@@ -163,7 +163,9 @@ def _use(file: str, config: Config) -> Use:
     columns = match_columns(config.questions.columns, dict.fromkeys(QUESTION_COLUMNS, ()), row)
     if "question" not in columns:
         return "corpus"
-    return question_use if "positive_ids" in columns or "answers" not in columns else "dev"
+    if "answers" in columns and "positive_ids" not in columns and not any(map(GOLD.search, row)):
+        return "dev"
+    return question_use
 
 
 def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
@@ -187,6 +189,13 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         inspection.questions[use] = checking.read_questions(
             settings, source, use, inspection.problems, inspection.remarks
         )
+    for use, columns in inspection.unread.items():
+        gold = next((column for column in columns if GOLD.search(column)), None)
+        if gold and not any(question.positive_ids for question in inspection.questions[use]):
+            inspection.warnings.append(
+                f"{SETTING[use]}: its questions name no passages, and its column {gold} is not read; if it names them, set "
+                f"questions.columns={{positive_ids: {gold}}}"
+            )
     try:
         corpus = CorpusFiles.of(config)
         inspection.formats["corpus"] = dict(corpus.formats)
@@ -223,13 +232,6 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
             for _ in range(unknown_positives(question, seen.rows)):
                 inspection.remarks(UNKNOWN_POSITIVES, f"{SETTING[use]}: question {question.qid} has others")
     _check_settings(inspection, config)
-    for use, columns in inspection.unread.items():
-        gold = next((column for column in columns if GOLD.search(column)), None)
-        if gold and not any(question.positive_ids for question in inspection.questions[use]):
-            inspection.warnings.append(
-                f"{SETTING[use]}: its questions name no passages, and its column {gold} is not read; if it names them, set "
-                f"questions.columns={{positive_ids: {gold}}}"
-            )
     if line := inspection.scripts.problem(config.corpus.language):
         inspection.warnings.append(line)
     return inspection

@@ -160,6 +160,7 @@ def test_true_and_false_beside_numbers_are_refused_and_are_never_1_and_0(values)
     [
         ("text", ["a", "b"], r"a list \(\['a', 'b'\]\), and other rows texts or numbers"),
         ("id", True, r"true or false \(True\), and other rows texts or numbers"),
+        ("text", float("inf"), r"an infinite number \(inf\), and other rows texts or numbers"),
         ("more", [1], r"a list \(\[1\]\), and other rows texts or numbers"),
         ("tags", "x", r"a text or a number \('x'\), and other rows lists"),
         ("seen", 0, r"a text or a number \(0\), and other rows true and false"),

@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from multiview.artifacts.record import Reference
 from multiview.artifacts.staged import Staged
+from multiview.artifacts.store import LocalStore
 from multiview.config import Analysis, Evaluation
 from multiview.config.overrides import validate
 from multiview.data.passages import PassageLookup
@@ -20,6 +22,7 @@ from multiview.evaluation.analyses.tables import LONGEST, CaptionedTable, markdo
 from multiview.evaluation.evaluate import evaluate
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import LAYOUTS
+from multiview.refresh.empty_index import empty_corpus, empty_index
 from multiview.steps.context import StepContext
 from tests.fixtures.analysed_model import AnalysedModel, fresh_views
 from tests.fixtures.artifacts import questions_folder, write_index
@@ -60,6 +63,24 @@ def with_index(analysed: AnalysedModel, folder: Path) -> AnalysedModel:
     other = copy(analysed)
     other.inputs = {**analysed.inputs, "index": Staged(folder, "index")}
     return other
+
+
+def test_the_champion_that_a_first_refresh_begins_with_has_no_analyses(padded, tmp_path):
+    """An index without passages: every analysis is left out, with the reason."""
+    store = LocalStore(tmp_path / "store")
+    model = Reference(address=f"{store.url}/model/m", digest=padded.inputs["model"].digest)
+    corpus = empty_corpus(store)
+    made = empty_index(
+        store,
+        model,
+        Reference(address=f"{store.url}/{corpus.folder}", digest=corpus.digest),
+        ViewIndex.load(padded.folder / "index").stored.dim,
+    )
+    empty = with_index(padded, tmp_path / "store" / made.data)
+    empty.inputs["passages"] = Staged(tmp_path / "store" / corpus.data, "passages")
+    folder, events = run(empty, tmp_path / "evaluation")
+    assert events.facts["analyses_left_out"] == dict.fromkeys(ANALYSES, "the index has no passages")
+    assert json.loads((folder / "metrics.json").read_text()) == {}
 
 
 def test_all_analyses_of_a_model(padded, tmp_path, monkeypatch):

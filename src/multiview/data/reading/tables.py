@@ -31,7 +31,7 @@ BATCH = 1000
 BUFFER = 1 << 20
 """Bytes per read of a column of a Parquet file."""
 
-TEXTS, LISTS, BOOLEANS = "texts or numbers", "lists", "true and false"
+TEXTS, LISTS, BOOLEANS, INFINITE = "texts or numbers", "lists", "true and false", "infinite numbers"
 """Kinds of values that no column can hold together."""
 OBJECT_AT = b"multiview.object_at"
 """Key of a field's metadata."""
@@ -196,7 +196,9 @@ def _other_kind(values: Sequence[object]) -> tuple[int, str, str] | None:
     row = next(row for row, kind in enumerate(kinds) if kind not in (None, expected))
     return (
         row,
-        {LISTS: "a list", BOOLEANS: "true or false"}.get(kinds[row] or "", "a text or a number"),
+        {LISTS: "a list", BOOLEANS: "true or false", INFINITE: "an infinite number"}.get(
+            kinds[row] or "", "a text or a number"
+        ),
         expected,
     )
 
@@ -208,6 +210,8 @@ def _kind(value: object) -> str | None:
             return None
         case float() as number if math.isnan(number):
             return None
+        case float() as number if math.isinf(number):
+            return INFINITE
         case bool():
             return BOOLEANS
         case list() if not _is_nested(value):
@@ -219,9 +223,9 @@ def _kind(value: object) -> str | None:
 def _as_text(value: object) -> object:
     """Returns a number as text, and NaN, which `json.dumps` writes for pandas' missing values, as null.
 
-    Raises TypeError for true and false.
+    Raises TypeError for true and false, and for infinite numbers.
     """
-    if isinstance(value, bool):
+    if isinstance(value, bool) or (isinstance(value, float) and math.isinf(value)):
         raise TypeError(f"{json.dumps(value)} among texts")
     if isinstance(value, float) and math.isnan(value):
         return None

@@ -64,6 +64,8 @@ def search_ahead(subject: Subject) -> None:
     """Searches for all rankings that the analyses of a subject ask for: in one pass over the views, and in one reading
     of the texts, that of the whole index included."""
     asking = [ranges for name, ranges in RANGES.items() if name in subject.settings.analyses]
+    if not len(subject.index):  # the first refresh's champion
+        return
     try:
         most = subject.check_views().most if asking else 0
     except NotApplicable:
@@ -88,6 +90,8 @@ def analyse(folder: Path, subject: Subject) -> None:
         if name not in subject.settings.analyses:
             continue
         try:
+            if not len(subject.index):
+                raise NotApplicable("the index has no passages")
             findings = run(subject)
         except NotApplicable as reason:
             left_out[name] = str(reason)
