@@ -44,7 +44,7 @@ def refusal(tmp_path: Path, text: str | bytes) -> str:
     ("text", "line"),
     [
         ("[", "house TMP/house.yaml is not YAML: "),
-        (b"\xff\xfe\xfa", "house TMP/house.yaml: 'utf-8' codec can't decode"),
+        (b"\xff\xfe\xfa", "house TMP/house.yaml: not UTF-8 (invalid start byte); convert the file"),
         ("[1]", "house TMP/house.yaml: expected names with values"),
         ("", "house TMP/house.yaml: name is missing"),
         ("name: 1", "house TMP/house.yaml: name: input should be a valid string, not 1"),
