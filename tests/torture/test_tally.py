@@ -38,9 +38,17 @@ def test_another(tally):
 """
 
 
+SKIPPED = """
+import pytest
+
+def test_skipped():
+    pytest.skip("of no fault")
+"""
+
+
 def test_counts_are_summed_over_tests_and_processes(pytester: pytest.Pytester) -> None:
     Path(pytester.path / "conftest.py").write_text(CONFTEST)
-    pytester.makepyfile(COUNTING)
+    pytester.makepyfile(**{"tests/torture/test_counting": COUNTING, "test_other": SKIPPED})
     result = pytester.runpytest_subprocess("-n", "2")
     result.stdout.fnmatch_lines(
         [
