@@ -169,7 +169,9 @@ def test_what_comes_without_answers_or_without_passages_is_said(tmp_path, capsys
     assert "name training questions: --set questions.source=…" in output
 
 
-def test_questions_whose_gold_column_has_another_name_are_training_questions(tmp_path, capsys, monkeypatch):
+def test_questions_that_are_named_for_training_are_training_questions_whatever_their_gold_column(
+    tmp_path, capsys, monkeypatch
+):
     rows = [{"qid": "q", "question": "who?", "answers": ["a"], "positive_passage_id": "p"}]
     file = write(tmp_path / "train.jsonl", rows)
     output = inspected(file, capsys=capsys, monkeypatch=monkeypatch, status=2)

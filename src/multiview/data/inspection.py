@@ -163,9 +163,8 @@ def _use(file: str, config: Config) -> Use:
     columns = match_columns(config.questions.columns, dict.fromkeys(QUESTION_COLUMNS, ()), row)
     if "question" not in columns:
         return "corpus"
-    if "answers" in columns and "positive_ids" not in columns and not any(map(GOLD.search, row)):
-        return "dev"
-    return question_use
+    named = "positive_ids" in columns or "answers" not in columns or "train" in words
+    return question_use if named else "dev"
 
 
 def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
