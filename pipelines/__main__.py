@@ -239,6 +239,10 @@ def study(
         list[str] | None,
         typer.Option("--row", metavar="NAME", help="Only this row; repeatable. Default: all."),
     ] = None,
+    seeds: Annotated[
+        list[int] | None,
+        typer.Option("--seed", metavar="N", help="Run every row with this seed; repeatable. Default: the study's."),
+    ] = None,
     preset: Preset = None,
     settings: Settings = None,
     dry_run: DryRun = False,
@@ -250,8 +254,7 @@ def study(
     from multiview.plans.comparison import comparison_of_evaluations
     from pipelines.runs import study_comparison, study_forecast
 
-    document, base = read_study(name), gather(preset, settings or [])
-    document = document.only(rows) if rows else document
+    document, base = read_study(name).chosen(rows or [], seeds or []), gather(preset, settings or [])
     shared, opened = document.shared(base), open_store(store)
     requests = {
         row: replace(Request.make(document.pipeline, overrides, preset), study=document.name)

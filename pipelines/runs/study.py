@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Self
@@ -69,24 +70,24 @@ class Study(Section):
             )
         return self
 
-    def only(self, rows: Collection[str]) -> Study:
-        """Returns the study of the rows of these names, in its own order.
+    def chosen(self, rows: Collection[str], seeds: Collection[int]) -> Study:
+        """Returns the study of the rows of these names, in its own order, with each of these seeds; none: its own.
 
-        Raises InputError for a name that no row has, and for one row without seeds.
+        Raises InputError for a name that no row has, a seed that is there twice, and one row without seeds.
         """
         if unknown := [row for row in rows if row not in self.runs]:
             raise InputError(
                 f"--row {unknown[0]}: the study {self.name} has no such row; its rows: {', '.join(self.runs)}"
             )
-        if len({*rows}) * max(1, len(self.seeds)) < 2:
+        if twice := [seed for seed, count in Counter(seeds).items() if count > 1]:
+            raise InputError(f"--seed {twice[0]}: given twice, and a run with it would count twice")
+        kept, seeds = [row for row in self.runs if row in rows] or [*self.runs], tuple(seeds) or self.seeds
+        if len(kept) * max(1, len(seeds)) < 2:
             raise InputError(
                 f"--row {', '.join(rows)}: a study compares two rows or more; name another one with --row"
             )
-        kept = {
-            name: {row: of for row, of in getattr(self, name).items() if row in rows}
-            for name in ("runs", "paper")
-        }
-        return self.model_copy(update=kept)
+        runs, paper = ({row: of[row] for row in kept if row in of} for of in (self.runs, self.paper))
+        return self.model_copy(update={"runs": runs, "paper": paper, "seeds": seeds})
 
     def rows_without_seed(self) -> dict[str, str]:
         """Returns the name of the row without a seed per name of a row with one."""
@@ -99,7 +100,7 @@ class Study(Section):
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
         """Returns all overrides of each row: the row's over the study's over `base`.
 
-        Only `comparison.baseline` is not the rows': it names one of the rows.
+        Only `comparison.baseline` is not the rows': it names one of the rows. A row that sets a seed itself keeps it.
         """
         base = self.shared(base)
         if comparison := base.get("comparison"):
@@ -107,7 +108,7 @@ class Study(Section):
         if not self.seeds:
             return {row: merge(base, changes) for row, changes in self.runs.items()}
         return {
-            _seeded(row, seed): merge(base, changes, {"model": {"seed": seed}, "train": {"seed": seed}})
+            _seeded(row, seed): merge(base, {"model": {"seed": seed}, "train": {"seed": seed}}, changes)
             for row, changes in self.runs.items()
             for seed in self.seeds
         }

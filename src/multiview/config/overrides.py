@@ -57,21 +57,21 @@ def preset_names() -> list[str]:
 
 
 def read_preset(name: str, *above: str) -> Overrides:
-    """Reads a preset by its name, or from a YAML file, over the preset that it names as `extends`.
+    """Reads a preset by its name, or from a YAML file, over those that it names as `extends`, of which later ones win.
 
     `above` are the presets that led to this one. Raises InputError if there is no such preset, or if presets extend one
     another in a circle.
     """
     document = find_document(name, "preset")
     content = dict(document.content)
-    below = content.pop("extends", None)
-    if below is None:
-        return content
-    if not isinstance(below, str):
-        raise InputError(f"{document.where}: extends: expected the name of a preset, or a YAML file")
-    if below in (chain := (*above, name)):
-        raise InputError(f"{document.where}: extends: presets in a circle: {' → '.join((*chain, below))}")
-    return merge(read_preset(below, *chain), content)
+    extended = content.pop("extends", [])
+    names = [extended] if isinstance(extended, str) else extended
+    if not isinstance(names, list) or not all(isinstance(below, str) for below in names):
+        raise InputError(f"{document.where}: extends: expected the name of a preset or a YAML file, or a list of them")
+    for below in names:
+        if below in (chain := (*above, name)):
+            raise InputError(f"{document.where}: extends: presets in a circle: {' → '.join((*chain, below))}")
+    return merge(*(read_preset(below, *above, name) for below in names), content)
 
 
 def merge(*layers: Mapping[str, object], depth: int = 0) -> Overrides:
