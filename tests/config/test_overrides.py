@@ -39,9 +39,28 @@ def test_presets_in_a_circle_are_one_line(tmp_path):
     other.write_text(f"extends: {one}\n")
     with pytest.raises(InputError, match="in a circle"):
         gather(str(one), [])
-    one.write_text("extends: [demo]\n")
-    with pytest.raises(InputError, match="expected the name of a preset"):
+    one.write_text(f"extends: [demo, {other}]\n")
+    with pytest.raises(InputError, match="in a circle"):
         gather(str(one), [])
+
+
+@pytest.mark.parametrize("extended", ["[[demo]]", "[demo, 3]", "{demo: 1}", "3"])
+def test_what_a_preset_extends_is_named(tmp_path, extended):
+    (preset := tmp_path / "preset.yaml").write_text(f"extends: {extended}\n")
+    with pytest.raises(InputError, match="expected the name of a preset or a YAML file, or a list of them"):
+        gather(str(preset), [])
+
+
+def test_a_preset_extends_several_of_which_later_ones_win(tmp_path):
+    one, two, above = (tmp_path / name for name in ("one.yaml", "two.yaml", "above.yaml"))
+    one.write_text("train: {epochs: 3, batch_size: 8}\n")
+    two.write_text("train: {epochs: 4, negatives: 2}\n")
+    above.write_text(f"extends: [{one}, {two}]\ntrain: {{negatives: 5}}\n")
+    assert gather(str(above), []) == {"train": {"epochs": 4, "batch_size": 8, "negatives": 5}}
+    # Two that extend the same one make no circle.
+    one.write_text("extends: demo\n")
+    two.write_text("extends: demo\n")
+    assert gather(str(above), [])["train"] == gather("demo", [])["train"] | {"negatives": 5}
 
 
 @pytest.mark.parametrize(

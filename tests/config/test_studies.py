@@ -114,5 +114,8 @@ def test_the_studies_have_the_papers_figures():
 def test_every_study_compiles_and_its_rows_differ(name):
     found = read_study(name)
     base = gather("camvr-plus", []) if name == "camvr-plus" else {}
-    plans = [PIPELINES[found.pipeline](overrides) for overrides in found.overrides(base).values()]
-    assert found.about and len({str(plan.nodes) for plan in plans}) == len(plans) > 1
+    plans = {row: PIPELINES[found.pipeline](overrides) for row, overrides in found.overrides(base).items()}
+    # A row that sets its seed itself is one run for all seeds of the study.
+    fixed = [name for name, changes in found.runs.items() if "seed" in changes.get("model", {})]
+    once = {row for row in plans if row.partition("/")[0] not in fixed or row.endswith("/seed-0")}
+    assert found.about and len({str(plan.nodes) for plan in plans.values()}) == len(once) > 1

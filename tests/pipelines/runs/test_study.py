@@ -55,20 +55,37 @@ def test_some_rows_of_a_study(project, monkeypatch, capsys):
     file = write(project, runs=ROWS)
     before = study(project, monkeypatch, capsys, file, "--row", "index-all", "--row", "short", "--dry-run")
     assert "short: 0 found" in before and "index-all: 0 found" in before and "long:" not in before
-    assert list(read_study("views").only(["mvr-8", "mvr-4"]).paper) == ["mvr-4", "mvr-8"]
+    assert list(read_study("views").chosen(["mvr-8", "mvr-4"], []).paper) == ["mvr-4", "mvr-8"]
 
 
 @pytest.mark.parametrize(
-    ("rows", "line"),
+    ("rows", "seeds", "line"),
     [
-        (["short", "shrot"], "no such row; its rows: short, long, index-all"),
-        (["long"], "two rows or more"),
-        (["long", "long"], "two rows or more"),
+        (["short", "shrot"], [], "no such row; its rows: short, long, index-all"),
+        (["long"], [], "two rows or more"),
+        (["long", "long"], [], "two rows or more"),
+        (["long"], [1], "two rows or more"),
+        ([], [0, 2, 2], "--seed 2: given twice"),
     ],
 )
-def test_rows_that_make_no_study(project, rows, line):
+def test_rows_and_seeds_that_make_no_study(project, rows, seeds, line):
     with pytest.raises(InputError, match=line):
-        read_study(write(project, runs=ROWS)).only(rows)
+        read_study(write(project, runs=ROWS)).chosen(rows, seeds)
+
+
+def test_a_study_runs_with_the_seeds_that_are_named(project, monkeypatch, capsys):
+    file = write(project, runs=ROWS)
+    before = study(project, monkeypatch, capsys, file, "--row", "long", "--seed", "3", "--seed", "5", "--dry-run")
+    assert "long/seed-3: 0 found" in before and "long/seed-5: 0 found" in before and "short" not in before
+    rows = read_study(file).chosen([], [3, 5]).overrides({"train": {"epochs": 2}})
+    assert [changes["train"] for changes in rows.values()] == 3 * [{"epochs": 2, "seed": 3}, {"epochs": 2, "seed": 5}]
+    assert read_study(file).chosen([], []) == read_study(file)
+
+
+def test_a_row_that_sets_a_seed_keeps_it(project):
+    file = write(project, runs={"base": {"model": {"seed": 0}, "train": {"rounds": 0}}}, seeds=[1, 2])
+    rows = read_study(file).overrides({"model": {"seed": 7}})
+    assert [(changes["model"]["seed"], changes["train"]["seed"]) for changes in rows.values()] == [(0, 1), (0, 2)]
 
 
 def test_a_study_says_what_is_shared_runs_each_step_once_and_compares_the_rows(project, monkeypatch, capsys):
