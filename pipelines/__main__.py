@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from multiview import environment, tracking
-from multiview.artifacts.record import Reference
-from multiview.artifacts.store import Store, open_store
+from multiview.artifacts.store import open_store
 from multiview.cli.folders import check_folder
 from multiview.cli.options import (
     Debug,
@@ -25,20 +22,13 @@ from multiview.cli.options import (
     Wait,
 )
 from multiview.config import Export
-from multiview.config.overrides import Overrides, gather, merge, parse_setting, validate
-from multiview.errors import counted
-from multiview.estimates.rates import default_rates
-from multiview.evaluation.tables import baseline_of
-from multiview.model.systems import resolve
+from multiview.config.overrides import Overrides, merge, parse_setting
 from multiview.plans import PIPELINES
-from multiview.plans.description import describe
 from multiview.plans.request import Request
-from multiview.steps.runs import StepState
 from multiview.terminal import Console
-from pipelines.kubeflow import commands
-from pipelines.kubeflow.commands import PipelineName
+from pipelines.kubeflow import commands as kubeflow
 from pipelines.kubeflow.connection import Profile, connected
-from pipelines.runs.study import read_study, study_names
+from pipelines.runs import commands as runs
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -48,33 +38,11 @@ app = typer.Typer(
 )
 console = Console(highlight=False, soft_wrap=True)
 
-app.command("submit")(commands.submit)
-app.add_typer(commands.schedule, name="schedule")
-
-
-@app.command()
-def run(
-    pipeline: PipelineName,
-    preset: Preset = None,
-    settings: Settings = None,
-    dry_run: DryRun = False,
-    store: StoreUrl = "store",
-    tracking_uri: TrackingUri = None,
-    debug: Debug = False,
-) -> None:
-    """Run a pipeline here, through KFP's local runner. The same command continues or finds its run."""
-    request, opened = Request.from_settings(pipeline, preset, settings), open_store(store)
-    if dry_run:
-        from pipelines.runs import dry_run as forecasts
-
-        for line in forecasts.estimate_lines(request, opened, forecasts.this_machine(default_rates())):
-            console.print(line, markup=False)
-        return
-    if pipeline == "refresh":
-        from multiview.refresh.champion import check_champion
-
-        check_champion(opened, resolve(request.overrides))
-    _run(request, opened, tracking_uri, debug)
+app.command()(runs.run)
+app.command()(runs.compare)
+app.command()(runs.study)
+app.command()(kubeflow.submit)
+app.add_typer(kubeflow.schedule, name="schedule")
 
 
 @app.command("compile")
@@ -162,39 +130,12 @@ def rerun(
         return
     if submit:
         request = part.request.over(connection.settings)
-        submission = commands.check(request, store or run.store, connection)
+        submission = kubeflow.check(request, store or run.store, connection)
         part.verify()
-        commands.launch(submission, connection, wait, uri)
+        kubeflow.launch(submission, connection, wait, uri)
         return
     part.verify()
-    _run(part.request, open_store(store or run.store), uri, debug)
-
-
-@app.command()
-def compare(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="MLflow, KFP or multiview run ids.")],
-    baseline: Annotated[
-        str | None, typer.Option(metavar="ROW", help="What the others are tested against; else the first.")
-    ] = None,
-    store: EarlierStoreUrl = None,
-    tracking_uri: TrackingUri = None,
-    debug: Debug = False,
-) -> None:
-    """Compare the systems of earlier runs, found in MLflow, in one table and one report."""
-    from multiview.plans.comparison import comparison_of_evaluations
-    from pipelines.runs.comparison_rows import rows_of_runs
-
-    uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
-    earlier = [tracking.find_run(uri, run, open_store(store).url if store else None) for run in runs]
-    rows = rows_of_runs(earlier)
-    changes: Overrides = {"comparison": {"rows": list(rows), "baseline": baseline}}
-    settings = validate(changes).comparison
-    baseline_of(baseline, settings.rows)
-    evaluations = {name: row.evaluation for name, row in rows.items()}
-    architectures = {name: row.architecture for name, row in rows.items() if row.architecture}
-    plan = comparison_of_evaluations("compare", evaluations, settings, architectures)
-    request = Request(plan, changes, compares=tuple(dict.fromkeys(run.run.id for run in earlier)))
-    _run(request, open_store(store or earlier[0].store), uri, debug)
+    runs.run_and_show(part.request, open_store(store or run.store), uri, debug)
 
 
 @app.command()
@@ -228,78 +169,6 @@ def rollback(
         settings = Export(qdrant_url=qdrant_url, alias=qdrant_alias)
         if loaded := try_to_follow(opened, qdrant_url, settings, _print_warning):
             console.print(f"  Qdrant: {qdrant_alias} is collection {loaded.name}", markup=False)
-
-
-@app.command()
-def study(
-    name: Annotated[
-        str, typer.Argument(metavar="STUDY", help=f"A YAML file, or one of: {', '.join(study_names())}.")
-    ],
-    rows: Annotated[
-        list[str] | None,
-        typer.Option("--row", metavar="NAME", help="Only this row; repeatable. Default: all."),
-    ] = None,
-    seeds: Annotated[
-        list[int] | None,
-        typer.Option("--seed", metavar="N", help="Run every row with this seed; repeatable. Default: the study's."),
-    ] = None,
-    preset: Preset = None,
-    settings: Settings = None,
-    dry_run: DryRun = False,
-    store: StoreUrl = "store",
-    tracking_uri: TrackingUri = None,
-    debug: Debug = False,
-) -> None:
-    """Run one pipeline several times with the settings that a study varies, and print one table of the rows."""
-    from multiview.plans.comparison import comparison_of_evaluations
-    from pipelines.runs import study_comparison, study_forecast
-
-    document, base = read_study(name).chosen(rows or [], seeds or []), gather(preset, settings or [])
-    shared, opened = document.shared(base), open_store(store)
-    requests = {
-        row: replace(Request.make(document.pipeline, overrides, preset), study=document.name)
-        for row, overrides in document.overrides(base).items()
-    }
-    paths = {row: study_comparison.evaluation_paths(row, request.plan) for row, request in requests.items()}
-    compared = [evaluation for row in paths.values() for evaluation in row]
-    comparison = study_comparison.comparison_settings(document, compared, shared)
-    console.print(f"{document.name}: {document.about}", markup=False)
-    if dry_run:
-        plans = {row: request.plan for row, request in requests.items()}
-        for line in study_forecast.summary(study_forecast.forecast(plans, opened)):
-            console.print(line, markup=False)
-        return
-    evaluations: dict[str, Reference] = {}
-    for row, request in requests.items():
-        console.print(f"\n{row}", style="bold", markup=False)
-        states = _run(request, opened, tracking_uri, debug, show=False)
-        evaluations |= study_comparison.evaluations(paths[row], states)
-    plan = comparison_of_evaluations("study", evaluations, comparison)
-    about: Overrides = {"comparison": comparison.model_dump(include={"seeds_of", "paper"}, mode="json")}
-    about["comparison"]["rows"] = list(evaluations)
-    console.print()
-    request = Request(plan, merge(shared, about), preset, study=document.name)
-    states = _run(request, opened, tracking_uri, debug)
-    if document.seeds:
-        console.print(study_comparison.seeds_table(states), markup=False)
-
-
-def _run(request: Request, store: Store, uri: str | None, debug: bool, show: bool = True) -> list[StepState]:
-    """Runs a request on this machine and returns the states of all steps; with `show`, prints their results."""
-    from pipelines.runs import results
-    from pipelines.runs.local import run_here
-
-    uri = uri or tracking.tracking_uri(store)
-    run = describe(request, store)
-    started = time.time()
-    states = run_here(request.plan, run, store, uri, debug)
-    done = sum(state.status != "found" for state in states)
-    console.print(
-        f"{run.id}: {counted(done, 'step')} done, {len(states) - done} found, {time.time() - started:.0f} s\n"
-    )
-    if show:
-        results.show_results(console, states, uri)
-    return states
 
 
 def _print_warning(line: str) -> None:

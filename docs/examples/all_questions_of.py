@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 train, sample, out = map(Path, sys.argv[1:])
 asked = {ids[0] for ids in pq.read_table(sample, columns=["positive_ids"]).column("positive_ids").to_pylist()}
 questions = pq.read_table(train)
-kept = questions.filter(pc.is_in(questions.column("positive_passage_id"), value_set=pc.cast(sorted(asked), "string")))
+kept = questions.filter(
+    pc.is_in(questions.column("positive_passage_id"), value_set=pc.cast(sorted(asked), "string"))
+)
 pq.write_table(kept, out)
 print(f"{len(kept)} questions about {len(asked)} passages: {out}")

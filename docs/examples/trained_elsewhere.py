@@ -28,7 +28,9 @@ def write(run: str, store: Annotated[str, typer.Option(envvar="MULTIVIEW_STORE")
         settings.pop(data, None)
     systems = {system: {"train": {"model": address}} for system, address in trained.items()}
     untrained = {"train": {"rounds": 0, "validate_steps": None}, "evaluation": {"analyses": []}}
-    typer.echo(yaml.safe_dump(merge(settings, untrained, {"comparison": {"systems": systems}}), sort_keys=False))
+    typer.echo(
+        yaml.safe_dump(merge(settings, untrained, {"comparison": {"systems": systems}}), sort_keys=False)
+    )
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from multiview.artifacts.store import open_store
 from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
 from multiview.errors import counted
 from multiview.estimates.rates import default_rates
-from multiview.plans import PIPELINES
 from multiview.plans.request import Request
 from multiview.terminal import Console
 from pipelines.kubeflow.connection import Profile, connected
+from pipelines.runs.commands import PipelineName
 
 if TYPE_CHECKING:
     from kfp.client import Client
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 console = Console(highlight=False, soft_wrap=True)
 schedule = typer.Typer(no_args_is_help=True, help="Recurring runs of a file in the repository.")
-
-PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help=f"One of: {', '.join(PIPELINES)}.")]
 
 
 @connected

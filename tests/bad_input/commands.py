@@ -163,7 +163,9 @@ CASES = {
         {"f.yaml": "train: {epoch: 1}"},
     ),
     "a preset over itself": preset("extends: f.yaml", "circle", "f.yaml → f.yaml"),
-    "a preset over no presets": preset("extends: [[demo]]", "expected the name of a preset", "a list of them"),
+    "a preset over no presets": preset(
+        "extends: [[demo]]", "expected the name of a preset", "a list of them"
+    ),
     "a preset with a tab": preset("train:\n\tepochs: 1", "not YAML", "line 2"),
     "a preset with a control character": preset("train: {epochs: '\x07'}", "not YAML"),
     "a deep preset": preset("train: " + "[" * 3000 + "]" * 3000, "nested"),

@@ -30,6 +30,7 @@ from multiview.steps.reporter import StepReporter
 from multiview.steps.table import STEPS
 from multiview.terminal import Console
 from pipelines import __main__ as pipelines
+from pipelines.runs import commands as runs_here
 from tests.fixtures.beir_server import archive, publish
 from tests.fixtures.documented import DOCUMENTS, commands, declared
 from tests.fixtures.format_files import beir, biencoder, marco, put, tevatron
@@ -177,7 +178,7 @@ def test_runs_read_the_files_that_they_name(documented, files, monkeypatch):
         node = request.plan.node("split")
         run_step(node.step, StepReporter(store, "run", "split", "split"), node.config, {})
 
-    monkeypatch.setattr(pipelines, "_run", split)
+    monkeypatch.setattr(runs_here, "run_and_show", split)
     monkeypatch.setattr(
         champion, "check_champion", lambda store, settings: None
     )  # no store here has a champion

@@ -67,7 +67,9 @@ def read_preset(name: str, *above: str) -> Overrides:
     extended = content.pop("extends", [])
     names = [extended] if isinstance(extended, str) else extended
     if not isinstance(names, list) or not all(isinstance(below, str) for below in names):
-        raise InputError(f"{document.where}: extends: expected the name of a preset or a YAML file, or a list of them")
+        raise InputError(
+            f"{document.where}: extends: expected the name of a preset or a YAML file, or a list of them"
+        )
     for below in names:
         if below in (chain := (*above, name)):
             raise InputError(f"{document.where}: extends: presets in a circle: {' → '.join((*chain, below))}")

@@ -75,17 +75,25 @@ def test_rows_and_seeds_that_make_no_study(project, rows, seeds, line):
 
 def test_a_study_runs_with_the_seeds_that_are_named(project, monkeypatch, capsys):
     file = write(project, runs=ROWS)
-    before = study(project, monkeypatch, capsys, file, "--row", "long", "--seed", "3", "--seed", "5", "--dry-run")
+    before = study(
+        project, monkeypatch, capsys, file, "--row", "long", "--seed", "3", "--seed", "5", "--dry-run"
+    )
     assert "long/seed-3: 0 found" in before and "long/seed-5: 0 found" in before and "short" not in before
     rows = read_study(file).chosen([], [3, 5]).overrides({"train": {"epochs": 2}})
-    assert [changes["train"] for changes in rows.values()] == 3 * [{"epochs": 2, "seed": 3}, {"epochs": 2, "seed": 5}]
+    assert [changes["train"] for changes in rows.values()] == 3 * [
+        {"epochs": 2, "seed": 3},
+        {"epochs": 2, "seed": 5},
+    ]
     assert read_study(file).chosen([], []) == read_study(file)
 
 
 def test_a_row_that_sets_a_seed_keeps_it(project):
     file = write(project, runs={"base": {"model": {"seed": 0}, "train": {"rounds": 0}}}, seeds=[1, 2])
     rows = read_study(file).overrides({"model": {"seed": 7}})
-    assert [(changes["model"]["seed"], changes["train"]["seed"]) for changes in rows.values()] == [(0, 1), (0, 2)]
+    assert [(changes["model"]["seed"], changes["train"]["seed"]) for changes in rows.values()] == [
+        (0, 1),
+        (0, 2),
+    ]
 
 
 def test_a_study_says_what_is_shared_runs_each_step_once_and_compares_the_rows(project, monkeypatch, capsys):
