@@ -1,22 +1,28 @@
-"""Writes all questions of a Parquet file that are about the passages of another one's questions.
+"""Write all questions of a file that are about the passages of a sample of them.
 
-    python docs/examples/all_questions_of.py TRAIN.parquet SAMPLE OUT.parquet
+    python docs/examples/all_questions_of.py train.parquet STORE/train_questions/KEY/attempts/ATTEMPT all.parquet
 
-SAMPLE is a run's `train_questions`, a folder of the store, or a Parquet file of questions. A sample with one question
-per passage thus becomes that of all questions about the same passages.
+The sample is a run's `train_questions`, in its store. One question per passage becomes all questions about the same
+passages, which the papers' AVQ = 1 is compared with.
 """
 
-import sys
 from pathlib import Path
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import typer
 
-train, sample, out = map(Path, sys.argv[1:])
-asked = {ids[0] for ids in pq.read_table(sample, columns=["positive_ids"]).column("positive_ids").to_pylist()}
-questions = pq.read_table(train)
-kept = questions.filter(
-    pc.is_in(questions.column("positive_passage_id"), value_set=pc.cast(sorted(asked), "string"))
-)
-pq.write_table(kept, out)
-print(f"{len(kept)} questions about {len(asked)} passages: {out}")
+from multiview.data.questions import read_questions
+
+
+def write(questions: Path, sample: Path, out: Path, gold: str = "positive_passage_id") -> None:
+    """Write the rows of `questions` whose passage, named in the column `gold`, is that of a question in `sample`."""
+    asked = {question.positive_ids[0] for question in read_questions(sample)}
+    rows = pq.read_table(questions)
+    kept = rows.filter(pc.is_in(rows.column(gold), value_set=pc.cast([*asked], rows.column(gold).type)))
+    pq.write_table(kept, out)
+    typer.echo(f"{len(kept):,} questions about {len(asked):,} passages in {out}")
+
+
+if __name__ == "__main__":
+    typer.run(write)
