@@ -25,6 +25,7 @@ ACROSS_ROOMS = {
     "config/test_setting_reads.py": "reads of settings in the whole source",
     "demo/test_demo.py": "`make demo` in a clone",
     "docs/test_commands.py": "the commands of all pages",
+    "docs/test_all_questions_of.py": "an example that a page names",
     "docs/test_merged_questions.py": "an example that a page names",
     "docs/test_ci_example.py": "the example of a CI workflow, beside Makefile, manifests and guide",
     "docs/test_links.py": "the links of all pages",
