@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,7 +60,7 @@ class Bm25Index:
         # `streaming_tokenize` only iterates over its texts, but is annotated with a list.
         words: Any = texts()
         streamed = self._tokenizer.streaming_tokenize(words, update_vocab=True, allow_empty=False)
-        tokens = TokenIdLists(streamed)
+        tokens = TokenIds(streamed)
         self.ids = pa.array(ids, pa.string())
         self._tie_order = tie_order(self.ids)
         stemmed = self._tokenizer.stemmer is not None
@@ -109,7 +109,7 @@ class Bm25Index:
         return top
 
 
-class TokenIdLists(Sequence[list[int]]):
+class TokenIds(Sequence["array[int]"]):
     """Token ids per passage, in 4 bytes per token and 8 per passage; lists need 8 and 56."""
 
     def __init__(self, passages: Iterable[Sequence[int]]) -> None:
@@ -121,10 +121,13 @@ class TokenIdLists(Sequence[list[int]]):
     def __len__(self) -> int:
         return len(self._stops) - 1
 
-    def __getitem__(self, row: int) -> list[int]:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __getitem__(self, row: int) -> array[int]:  # pyright: ignore[reportIncompatibleMethodOverride]
         if not 0 <= row < len(self):
             raise IndexError(row)
-        return self._ids[self._stops[row] : self._stops[row + 1]].tolist()
+        return self._ids[self._stops[row] : self._stops[row + 1]]
+
+    def __iter__(self) -> Iterator[array[int]]:
+        return (self._ids[start:stop] for start, stop in pairwise(self._stops))
 
 
 def tokenizer(language: str) -> Tokenizer:
