@@ -105,6 +105,7 @@ def study(
     from pipelines.runs import study_comparison, study_forecast
 
     document, base = read_study(name).chosen(rows or [], seeds or []), gather(preset, settings or [])
+    document.check_given(settings or [])
     shared, opened = document.shared(base), open_store(store)
     requests = {
         row: replace(Request.make(document.pipeline, overrides, preset), study=document.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from multiview.config import JsonObject, PaperFigures, Section
 from multiview.config.documents import document_names, find_document
-from multiview.config.overrides import Overrides, merge, read_preset, validate
+from multiview.config.overrides import Overrides, merge, parse_setting, read_preset, validate, value_at
 from multiview.errors import InputError
 
 RowName = Annotated[str, Field(coerce_numbers_to_str=True)]
@@ -96,6 +96,17 @@ class Study(Section):
     def shared(self, base: Overrides) -> Overrides:
         """Returns the overrides of all rows and of their comparison: the study's over `base`."""
         return merge(base, self.settings)
+
+    def check_given(self, settings: Iterable[str]) -> None:
+        """Raises InputError for a setting of `--set` to which the study gives another value in all of its rows."""
+        for setting in settings:
+            given, name = parse_setting(setting), setting.partition("=")[0]
+            here, there = merge(given, self.settings), merge(self.settings, given)
+            if value_at(here, name) != value_at(there, name):
+                raise InputError(
+                    f"--set {setting}: the study {self.name} sets {name}={value_at(here, name)} in all of its rows; "
+                    "leave it out, or write a study of your own (docs/studies.md)"
+                )
 
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
         """Returns all overrides of each row: the row's over the study's over `base`.

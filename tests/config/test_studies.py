@@ -40,6 +40,13 @@ def test_a_study_varies_what_the_paper_varies(name):
     assert [getattr(getattr(config, section), leaf) for config in configs] == expected
 
 
+def test_one_question_is_asked_or_all_whatever_the_preset_says():
+    for preset in ("paper-camvr", "squad-viewers"):
+        rows = read_study("one-question").overrides(gather(preset, []))
+        asked = {row: resolve(overrides).questions.one_per_passage for row, overrides in rows.items()}
+        assert asked == {"mvr": False, "camvr": False, "mvr-avq1": True, "camvr-avq1": True}
+
+
 def test_the_study_of_temperatures_has_the_paper_s():
     trained = [resolve(overrides).train for overrides in read_study("temperature").overrides({}).values()]
     found = [train.temperature for train in trained]

@@ -89,6 +89,15 @@ def merge(*layers: Mapping[str, object], depth: int = 0) -> Overrides:
     return merged
 
 
+def value_at(overrides: Overrides, name: str) -> object:
+    """Returns the value of a dotted name in nested overrides.
+
+    >>> value_at({"train": {"epochs": 3}}, "train.epochs")
+    3
+    """
+    return reduce(lambda section, part: section[part], name.split("."), overrides)
+
+
 PLACES = {"kubeflow", "notify"}
 """Sections of where steps run and whom to notify; they change no step's output."""
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,23 @@ def test_a_study_runs_with_the_seeds_that_are_named(project, monkeypatch, capsys
         {"epochs": 2, "seed": 5},
     ]
     assert read_study(file).chosen([], []) == read_study(file)
+
+
+@pytest.mark.parametrize(
+    ("setting", "refused"),
+    [
+        ("train.rounds=2", True),
+        ("train={rounds: 2}", True),
+        ("train.rounds=1", False),
+        ("train.epochs=2", False),
+        ("train={epochs: 2}", False),
+        ("model.views=4", False),
+    ],
+)
+def test_a_setting_that_the_study_sets_itself_is_refused(project, setting, refused):
+    read = read_study(write(project, runs=ROWS, settings={"train": {"rounds": 1}}))
+    with pytest.raises(InputError, match="sets train") if refused else nullcontext():
+        read.check_given([setting])
 
 
 def test_a_row_that_sets_a_seed_keeps_it(project):
