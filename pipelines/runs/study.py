@@ -36,6 +36,8 @@ class Study(Section):
     """What a paper reports for a row; in a file it stands in the row, beside the settings."""
     seeds: tuple[int, ...] = ()
     """Seeds, with each of which every row runs; empty: every row runs once, with the configured seed."""
+    by_seed: dict[int, Overrides] = {}
+    """Settings of all rows with a seed, such as the model that another run trained with it, over `settings`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -61,6 +63,12 @@ class Study(Section):
         if len(set(seeds)) < len(seeds):
             raise ValueError(f"has one twice, and a run with it would count twice: {list(seeds)}")
         return seeds
+
+    @model_validator(mode="after")
+    def _known_seeds(self) -> Self:
+        if unknown := [seed for seed in self.by_seed if seed not in self.seeds]:
+            raise ValueError(f"by_seed.{unknown[0]}: none of the seeds {list(self.seeds)}")
+        return self
 
     @model_validator(mode="after")
     def _several(self) -> Self:
@@ -119,7 +127,9 @@ class Study(Section):
         if not self.seeds:
             return {row: merge(base, changes) for row, changes in self.runs.items()}
         return {
-            _seeded(row, seed): merge(base, {"model": {"seed": seed}, "train": {"seed": seed}}, changes)
+            _seeded(row, seed): merge(
+                base, {"model": {"seed": seed}, "train": {"seed": seed}}, self.by_seed.get(seed, {}), changes
+            )
             for row, changes in self.runs.items()
             for seed in self.seeds
         }

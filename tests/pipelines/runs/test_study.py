@@ -105,6 +105,17 @@ def test_a_setting_that_the_study_sets_itself_is_refused(project, setting, refus
         read.check_given([setting])
 
 
+def test_settings_by_seed_are_those_of_all_rows_with_it(project):
+    models = {1: {"train": {"model": "one"}}, 2: {"train": {"model": "two"}}}
+    rows = {"a": {}, "b": {"train": {"epochs": 2}}}
+    found = read_study(write(project, runs=rows, seeds=[1, 2], by_seed=models)).overrides({})
+    assert {row: (of["train"]["seed"], of["train"]["model"]) for row, of in found.items()} == {
+        f"{row}/seed-{seed}": (seed, model) for row in "ab" for seed, model in ((1, "one"), (2, "two"))
+    }
+    with pytest.raises(InputError, match=r"by_seed.3: none of the seeds \[1, 2\]"):
+        read_study(write(project, runs=rows, seeds=[1, 2], by_seed={3: {}}))
+
+
 def test_a_row_that_sets_a_seed_keeps_it(project):
     file = write(project, runs={"base": {"model": {"seed": 0}, "train": {"rounds": 0}}}, seeds=[1, 2])
     rows = read_study(file).overrides({"model": {"seed": 7}})

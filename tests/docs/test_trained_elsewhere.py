@@ -1,0 +1,64 @@
+"""docs/examples/trained_elsewhere.py: what it writes evaluates the models that were trained, and trains none."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from multiview.artifacts.store import open_store
+from multiview.steps.runs import read_states
+from tests.fixtures.corpus import squad_corpus
+from tests.fixtures.inprocess import command
+from tests.fixtures.project import ROOT, Project
+
+SCRIPT = ROOT / "docs" / "examples" / "trained_elsewhere.py"
+ONE_ROUND = {"train": {"rounds": 1, "epochs": 1}, "evaluation": {"analyses": []}}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project.make(tmp_path_factory.mktemp("elsewhere"))
+
+
+@pytest.fixture
+def runs(project: Project, monkeypatch, capsys) -> list[str]:
+    """Two comparisons of one trained system, with the seeds 3 and 5."""
+    study = {"pipeline": "comparison", "seeds": [3, 5], "settings": ONE_ROUND, "runs": {"all": {}}}
+    (project.folder / "seeds.yaml").write_text(yaml.safe_dump(study))
+    preset = ["--preset", str(project.folder / "tiny.yaml"), "--store", project.store]
+    output = command(monkeypatch, capsys, "study", str(project.folder / "seeds.yaml"), *preset)
+    return re.findall(r"^(comparison-\w+):", output, re.MULTILINE)
+
+
+def written(project: Project, *runs: str) -> Path:
+    words = [sys.executable, SCRIPT, *runs, "--store", project.store]
+    (file := project.folder / "elsewhere.yaml").write_text(subprocess.check_output(words, text=True))
+    return file
+
+
+def models(project: Project, run: str) -> list[str]:
+    """The models that a run encoded passages with."""
+    states = read_states(open_store(project.store), run)
+    return sorted({state.inputs["model"][0].address for state in states if state.step == "encode"})
+
+
+def test_models_are_evaluated_as_they_are_one_by_one_and_over_seeds(project, runs, monkeypatch, capsys):
+    data, _ = squad_corpus(project.folder / "other")
+    sources = ("corpus.source", "questions.source", "questions.dev_source")
+    other = [word for name in sources for word in ("--set", f"{name}={data}")]
+    given = ["--store", project.store, *other]
+    preset = str(written(project, runs[0]))
+    output = command(monkeypatch, capsys, "run", "comparison", "--preset", preset, *given)
+    (alone,) = re.findall(r"^(comparison-\w+):", output, re.MULTILINE)
+    assert models(project, alone) == models(project, runs[0])
+
+    output = command(monkeypatch, capsys, "study", str(written(project, *runs)), *given)
+    both = re.findall(r"^(comparison-\w+):", output, re.MULTILINE)
+    assert [models(project, run) for run in both] == [models(project, run) for run in runs]
+    for run in (alone, *both):
+        assert "train" not in {state.step for state in read_states(open_store(project.store), run)}
+    table = [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")]
+    assert table[-2:] == ["systems/mvr", "systems/bm25"] and "±" in output
