@@ -12,7 +12,7 @@ def test_the_study_of_camvr_plus_has_the_systems_of_squad_small():
     systems = validate(gather("squad-small", [])).comparison.systems
     runs = read_study("camvr-plus").runs
     assert {row: runs[row] for row in systems} == systems
-    assert [*runs] == [*systems, "answer-alone", "max-alone", "scale-20", "one-round"]
+    assert [*runs] == [*systems, "answer-alone", "max-alone", "scale-20", "annealed", "one-round"]
     assert next(iter(systems)) == "camvr-plus", "against which the others are tested"
 
 
