@@ -146,7 +146,9 @@ def sentence_transformers(work: Task) -> list[float]:
             log_level="error",
             logging_strategy="no",
             batch_sampler=lambda dataset, batch_size, drop_last, **_: DefaultBatchSampler(
-                SequentialSampler(dataset), batch_size, drop_last
+                SequentialSampler(dataset),  # pyright: ignore[reportArgumentType]
+                batch_size,
+                drop_last,
             ),
         )
         columns = {

@@ -45,7 +45,7 @@ class BiEncoderTrainer(Trainer):
         super().__init__(
             model=model,
             args=arguments,
-            train_dataset=stream,
+            train_dataset=stream,  # pyright: ignore[reportArgumentType]
             data_collator=collator,  # pyright: ignore[reportArgumentType]
             callbacks=[*first, ReportingCallback(events, checkpoints), Seeder(stream.settings.seed)],
         )
