@@ -104,7 +104,9 @@ def study(
     from multiview.plans.comparison import comparison_of_evaluations
     from pipelines.runs import study_comparison, study_forecast
 
-    document, base = read_study(name).chosen(rows or [], seeds or []), gather(preset, settings or [])
+    document = read_study(name).chosen(rows or [], seeds or [])
+    preset = preset or document.systems_of
+    base = gather(preset, settings or [])
     document.check_given(settings or [])
     shared, opened = document.shared(base), open_store(store)
     requests = {

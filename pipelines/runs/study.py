@@ -29,7 +29,7 @@ class Study(Section):
     settings: Overrides = {}
     """Settings of all rows, over those of the preset."""
     systems_of: str | None = None
-    """A preset, by its name or as a YAML file: the systems of its comparison are the study's first rows."""
+    """A preset, by its name or as a YAML file: the systems of its comparison are the study's first rows, and it is the preset of all rows where none is named."""
     runs: dict[RowName, Overrides]
     """The settings that each row changes, by the row's name, over those of the system of that name; may be missing beside `systems_of`."""
     paper: dict[RowName, PaperFigures] = {}

@@ -247,6 +247,17 @@ def test_systems_of_a_preset_are_the_first_rows(tmp_path):
     assert list(read_study(str(file)).runs) == ["mvr", "dpr"]
 
 
+def test_the_preset_of_the_systems_is_that_of_all_rows(project, monkeypatch, capsys):
+    """Without it a row named after a recipe would be the defaults."""
+    preset = str(project.folder / "tiny.yaml")
+    (file := project.folder / "of.yaml").write_text(
+        yaml.safe_dump({"systems_of": preset, "runs": {"other": {"model": {"views": 2}}}})
+    )
+    words = ["study", str(file), "--store", project.store, *UNTRAINED, "--dry-run"]
+    alone = command(monkeypatch, capsys, *words)
+    assert alone == command(monkeypatch, capsys, *words, "--preset", preset) and "mvr: " in alone
+
+
 def test_a_study_s_tables_have_the_paper_s_figures_beside_its_own(project, monkeypatch, capsys):
     paper = {"source": "MVR Table 2", "figures": {"accuracy_at_5": 75.5, "mrr_at_10": 33.25}}
     rows = {"short": {**ROWS["short"], "paper": paper}, "long": {}}
