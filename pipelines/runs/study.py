@@ -92,7 +92,8 @@ class Study(Section):
         kept, seeds = [row for row in self.runs if row in rows] or [*self.runs], tuple(seeds) or self.seeds
         if len(kept) * max(1, len(seeds)) < 2:
             raise InputError(
-                f"--row {', '.join(rows)}: a study compares two rows or more; name another one with --row"
+                f"a study compares two rows or more, or several seeds, and of {self.name} one is left: "
+                f"{', '.join(kept)}; name another one with --row or --seed"
             )
         runs, paper = ({row: of[row] for row in kept if row in of} for of in (self.runs, self.paper))
         return self.model_copy(update={"runs": runs, "paper": paper, "seeds": seeds})
