@@ -67,7 +67,7 @@ def main(
             try:
                 rows = pool.submit(rows_of, name, size, gpu).result()
             except Exception as error:
-                rows = [Row(name, "", Contestant(not_run=f"{type(error).__name__}: {error}"))]
+                rows = [Row(name, "", Contestant(not_run=str(error) or type(error).__name__))]
                 failed.append(name)
         if (share := others.share()) > QUIET and any(row.ours.values for row in rows):
             disturbed.append(f"{name} {share:.0%}")

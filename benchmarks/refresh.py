@@ -121,7 +121,7 @@ def compare(
             },
             "evaluation": {"at": [1, 5, 20]},
             "index": {"kind": kind},
-            "gate": {"drops": {}},
+            "gate": {"drops": {}, "max_lost_questions": 1.0},
         }
         store = LocalStore(folder / "store")
         model = Plan("model")

@@ -30,8 +30,9 @@ from benchmarks.timing import in_turns
 from multiview.config import Encode, Model
 from multiview.encoding.encode import Encoder
 from multiview.index.approximate.searching import distinct_passages
-from multiview.index.exact import ALL_VIEWS, longest_view, top_passages_by
+from multiview.index.exact import longest_view, top_passages_by
 from multiview.index.faiss_library import faiss, threads
+from multiview.index.products import ALL_VIEWS
 from multiview.model.bases import staged_base
 from multiview.model.encoder import BiEncoder
 

@@ -167,6 +167,9 @@ def rows_of(name: str, size: Size, gpu: bool = False) -> list[Row]:
         return list((module.rows_on_gpu if gpu else module.rows)(size))
     except (NotRun, ImportError) as error:
         return [Row(about, "", Contestant(not_run=str(error)))]
+    except Exception as error:
+        # Errors with further arguments break the pool that hands them back.
+        raise RuntimeError(f"{type(error).__name__}: {error}") from None
 
 
 def squad_folder() -> Path:

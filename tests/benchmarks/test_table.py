@@ -1,15 +1,18 @@
 """The table of all benchmarks: its cells, its goals, and what was not run."""
 
 import importlib
+import pickle
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import NoReturn
 
 import pytest
 import torch
 
 from benchmarks import __main__ as program
-from benchmarks import search
+from benchmarks import bm25, search
 from benchmarks.table import Contestant, Goal, Row, markdown, number, of_times, rows_of
+from multiview.errors import StepFailed
 
 OURS = Contestant((3.0, 1.0, 2.0))
 
@@ -66,6 +69,19 @@ def test_a_benchmark_without_its_data_is_a_row(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("MULTIVIEW_DATA", str(tmp_path))
     (row,) = rows_of("training", "quick")
     assert "not run: no SQuAD in" in row.cells()[1]
+
+
+def test_an_error_of_any_kind_comes_back_from_another_process(monkeypatch) -> None:
+    """StepFailed cannot be pickled, and would break the pool without a word."""
+
+    def fails(size: str) -> NoReturn:
+        raise StepFailed("encode: the disk is full", bad_input=False)
+
+    monkeypatch.setattr(bm25, "rows", fails)
+    with pytest.raises(RuntimeError) as caught:
+        rows_of("bm25", "quick")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == "StepFailed: encode: the disk is full"
 
 
 def test_every_benchmark_has_rows() -> None:

@@ -16,5 +16,5 @@ def test_rows_come_back_in_order_beyond_the_room_and_after_clearing():
         assert len(columns) == len(whole)
         assert numbers.dtype == np.int64 and numbers.tolist() == whole.tolist()
         assert halves.dtype == np.float32 and halves.tolist() == (whole / 2).tolist()
-        columns.clear()
+        columns.replace(*(part[:0] for part in columns.filled))
         assert not len(columns)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.index import exact, kernels, products
-from multiview.index.exact import ALL_VIEWS, longest_view, top_passages_by
+from multiview.index.exact import longest_view, top_passages_by
+from multiview.index.products import ALL_VIEWS
 from multiview.index.ranking import TopPassages, tie_order
 
 
@@ -255,6 +256,25 @@ def test_equal_passages_with_short_views_take_little_memory():
         tracemalloc.stop()
     assert (top.passages == np.arange(10)).all()
     assert peak < 500e6
+
+
+def test_a_question_with_far_more_proposals_than_others_takes_little_memory():
+    """Every passage ties for a question of zeros, and the others have few proposals each."""
+    rng = np.random.default_rng(0)
+    views = rng.standard_normal((20_000, 8)).astype(np.float16)
+    queries = rng.standard_normal((1000, 8)).astype(np.float32)
+    queries[5] = 0
+    ties = rng.permutation(20_000)
+    tracemalloc.start()
+    try:
+        top = top_passages_by(views, np.arange(20_000), ties, queries, 10, [ALL_VIEWS])[0]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (ties[top.passages[5]] == np.arange(10)).all()
+    alone = top_passages_by(views, np.arange(20_000), ties, queries[4:7], 10, [ALL_VIEWS])[0]
+    assert (alone.passages == top.passages[4:7]).all()
+    assert peak < 150e6
 
 
 def test_fewer_passages_than_asked_are_padded_and_never_wrap_round():

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from multiview.index.exact import ViewRange, top_passages_by
+from multiview.index.exact import top_passages_by
 from multiview.index.leading import searched
+from multiview.index.products import ViewRange
 from tests.fixtures.analysed_model import hand_index
 
 LEADING: list[ViewRange] = [(0, n) for n in range(1, 6)]

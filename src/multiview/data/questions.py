@@ -187,11 +187,13 @@ def with_known_positives(questions: Iterable[Question], known: Collection[str]) 
     kept: list[Question] = []
     dropped = 0
     for q in questions:
-        grades = {id_: grade for id_, grade in q.grades.items() if id_ in known}
-        if not grades:
+        found = [id_ for id_ in q.positive_ids if id_ in known]
+        if not found:
             dropped += 1
+        elif len(found) == len(q.positive_ids):
+            kept.append(q)
         else:
-            kept.append(q if len(grades) == len(q.positive_ids) else q.with_grades(grades))
+            kept.append(q.with_grades({id_: q.grades[id_] for id_ in found}))
     return kept, dropped
 
 
@@ -200,6 +202,9 @@ def with_known_negatives(questions: Iterable[Question], known: Collection[str]) 
     kept: list[Question] = []
     unknown = 0
     for q in questions:
+        if not q.negative_ids:
+            kept.append(q)
+            continue
         negatives = tuple(id_ for id_ in q.negative_ids if id_ in known)
         unknown += len(q.negative_ids) - len(negatives)
         kept.append(replace(q, negative_ids=negatives) if len(negatives) < len(q.negative_ids) else q)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -13,6 +14,7 @@ from multiview.errors import InputError, counted
 TAG = "multiview"
 
 
+@lru_cache(maxsize=1 << 16)
 def quoted(name: str) -> str:
     """Returns an id as one word: percent-encoded if it is empty or contains white space or a percent sign."""
     return quote(name, safe="") if "%" in name or name.split() != [name] else name

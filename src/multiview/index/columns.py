@@ -32,11 +32,12 @@ class Columns:
             column[self._rows : stop] = more
         self._rows = stop
 
-    def clear(self) -> None:
-        """Drops all rows."""
+    def replace(self, *columns: np.ndarray) -> None:
+        """Has these rows in place of all."""
         self._rows = 0
+        self.append(*columns)
 
     @property
     def filled(self) -> list[np.ndarray]:
-        """The columns, which the next `append` after `clear` overwrites."""
+        """The columns, which `replace` overwrites."""
         return [column[: self._rows] for column in self._columns]

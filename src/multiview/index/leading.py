@@ -13,7 +13,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from multiview.index.exact import ViewRange
+from multiview.index.products import ViewRange
 from multiview.index.ranking import TopPassages, best_first
 from multiview.index.stored_views import StoredViews, score_views
 
@@ -107,7 +107,7 @@ def _scored(
     for question in np.flatnonzero(tied.any(axis=1)).tolist():
         columns = order[question, tied[question]]
         rows = offsets[passages[question, columns]] + views[question, columns]
-        vectors, query = stored.read_rows(rows, np.float64), queries[question].astype(np.float64)
+        vectors, query = stored.read_rows(rows), queries[question].astype(np.float64)
         scores[question, columns] = score_views(vectors, query)
     parts = (np.split(column, len(alone), axis=1) for column in (passages, scores, views))
     return [_Scored(*part) for part in zip(*parts, strict=True)]

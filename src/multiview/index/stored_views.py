@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from multiview.encoding.embeddings import VIEW_DTYPE, map_views
+from multiview.index.products import tensor
+
+SCORED_AT_ONCE = 1024
+"""Number of views that are scored in float64 at once. Only speed depends on it."""
 
 REBUILD = "delete this artifact's folder and run `index` again"
 
@@ -30,9 +35,9 @@ class StoredViews:
         """Number of views."""
         return len(self.matrix)
 
-    def read_rows(self, rows: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
-        """The views of `rows` [n, dim]."""
-        return self.matrix[rows].astype(dtype, copy=False)
+    def read_rows(self, rows: np.ndarray) -> np.ndarray:
+        """The views of `rows` [n, dim] float16."""
+        return self.matrix[rows]
 
     def read_range(self, start: int, count: int) -> np.ndarray:
         """`count` views from row `start` on [count, dim] float32."""
@@ -69,12 +74,65 @@ def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.searchsorted(offsets, view_rows, side="right") - 1
 
 
-def score_views(views: np.ndarray, query: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Returns the inner products of `views` [n, dim] with `query` [dim], all float64, in `out` where it is given.
+def score_rows(views: np.ndarray, rows: np.ndarray, queries: np.ndarray, questions: np.ndarray) -> np.ndarray:
+    """Returns the scores [m] float64 of the views of `rows` [m], which rise, with the queries of `questions` [m].
 
-    The order of each sum is the same whatever the other views, so that equal views score equally, to the bit.
+    `views` [v, dim] float16, which may be memory-mapped; `queries` [q, dim] float64. See `score_views`.
     """
-    return np.einsum("nd,d->n", views, query, out=out)
+    firsts = np.flatnonzero(np.diff(rows, prepend=-1))
+    if len(firsts) and 2 * len(firsts) > rows[-1] - rows[0]:  # most of these rows: they need not be copied
+        starts = np.searchsorted(rows, np.arange(rows[0], rows[-1] + 2))
+        return _inner_products(views[rows[0] : rows[-1] + 1], queries, starts, questions)
+    return _inner_products(views.take(rows[firsts], axis=0), queries, np.append(firsts, len(rows)), questions)
+
+
+def score_views(views: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """Returns the inner products [n] float64 of `views` [n, dim] float16 with `query` [dim] float64.
+
+    The order of each sum is the same whatever the other views and queries, so that equal views score equally, to the bit.
+    """
+    return _inner_products(views, query[None], np.arange(len(views) + 1), np.zeros(len(views), np.int64))
+
+
+def _inner_products(
+    views: np.ndarray, queries: np.ndarray, starts: np.ndarray, questions: np.ndarray
+) -> np.ndarray:
+    """Returns the inner products [m] of pairs: those of view i with the queries questions[starts[i]:starts[i + 1]]."""
+    import torch
+
+    _have_torch_warn_of_sparse_tensors()
+    products, zeros, asked = (
+        np.empty(len(questions)),
+        torch.zeros(len(questions)).double(),
+        torch.from_numpy(queries).T,
+    )
+    for first in range(0, len(views), SCORED_AT_ONCE):
+        some = views[first : first + SCORED_AT_ONCE]
+        starts_of = starts[first : first + len(some) + 1]
+        here = slice(starts_of[0], starts_of[-1])
+        pairs = torch.sparse_csr_tensor(
+            torch.from_numpy(starts_of - starts_of[0]),
+            torch.from_numpy(questions[here]),
+            zeros[here],
+            (len(some), len(queries)),
+            check_invariants=False,
+        )
+        # By way of float32, since torch has no vector instructions from float16 to float64.
+        double = tensor(some).float().double()
+        products[here] = torch.sparse.sampled_addmm(pairs, double, asked, beta=0).values().numpy()
+    return products
+
+
+@cache
+def _have_torch_warn_of_sparse_tensors() -> None:
+    """Has torch say that they are a beta, which it does once, where nobody hears it."""
+    import warnings
+
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.zeros(1, 1).to_sparse_csr()
 
 
 def score_passages(
@@ -96,7 +154,7 @@ def score_passages(
     firsts = np.cumsum(counts) - counts  # of each passage among the views that are read
     positions = np.arange(counts.sum())
     view_rows = positions + np.repeat(offsets[passage_rows] - firsts, counts)
-    scores = score_views(stored.read_rows(view_rows, np.float64), query)
+    scores = score_views(stored.read_rows(view_rows), query)
     highest = np.maximum.reduceat(scores, firsts)
     winners = np.where(scores == np.repeat(highest, counts), positions, len(positions))
     return highest, np.minimum.reduceat(winners, firsts) - firsts

@@ -19,9 +19,10 @@ from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, SearchParameters
-from multiview.index.exact import ALL_VIEWS, ViewRange, top_passages_by
+from multiview.index.exact import top_passages_by
 from multiview.index.faiss_index import FaissIndex
 from multiview.index.leading import searched, with_first_views
+from multiview.index.products import ALL_VIEWS, ViewRange
 from multiview.index.ranking import TopPassages, tie_order, width
 from multiview.index.stored_views import REBUILD, StoredViews, score_passages
 

@@ -78,8 +78,11 @@ def positive_hits(passage_rows: np.ndarray, ids: pa.Array, questions: Sequence[Q
 def hits_among(passage_rows: np.ndarray, rows: Sequence[np.ndarray]) -> np.ndarray:
     """Returns whether each retrieved passage [q, k] is one of `rows` of its question [q, k] bool."""
     hits = np.zeros(passage_rows.shape, dtype=bool)
-    for question, positives in enumerate(rows):
-        hits[question] = (passage_rows[question, :, None] == positives).any(axis=1)
+    counts = np.array([len(each) for each in rows], np.int64)
+    for number in range(counts.max(initial=0)):  # a question has few
+        some = np.flatnonzero(counts > number)
+        positives = np.array([rows[question][number] for question in some.tolist()])
+        hits[some] |= passage_rows[some] == positives[:, None]
     return hits
 
 

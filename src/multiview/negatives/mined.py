@@ -6,6 +6,7 @@ import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,12 +163,16 @@ def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: i
     The sample depends only on `seed`, the qid and the hits of the question, and on no other question.
     """
     sampled = kept.copy()
+    asked = np.flatnonzero(kept.sum(axis=1) > number)
+    questions, columns = np.nonzero(kept[asked])
+    bounds = np.searchsorted(questions, np.arange(len(asked) + 1)).tolist()
     generator = random.Random()
-    for question in np.flatnonzero(kept.sum(axis=1) > number).tolist():
-        columns = np.flatnonzero(kept[question])
+    drawn: list[int] = []
+    for question, (first, stop) in zip(asked.tolist(), pairwise(bounds), strict=True):
         generator.seed(hashlib.sha256(f"{seed}:{qids[question]}".encode()).digest())
-        sampled[question] = False
-        sampled[question, columns[generator.sample(range(len(columns)), number)]] = True
+        drawn += generator.sample(range(first, stop), number)
+    sampled[asked] = False
+    sampled[np.repeat(asked, number), columns[drawn]] = True
     return sampled
 
 

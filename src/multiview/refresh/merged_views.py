@@ -96,5 +96,5 @@ class MergedViews:
             views[new] = self._new_views.read_rows(stored_rows[new])
         if not new.all():
             assert self._old_views is not None
-            views[~new] = self._old_views.read_rows(stored_rows[~new], np.float16)
+            views[~new] = self._old_views.read_rows(stored_rows[~new])
         return views

@@ -34,7 +34,7 @@ def checked_question(
     if row["qid"] is None or is_blank(str(row["question"] or "")):
         raise InputError(f"{location}: no qid or no question; every row needs both")
     for name in ("qid", "question"):
-        if isinstance(row[name], NO_TEXT) or row[name] in (inf, -inf):
+        if not isinstance(row[name], str) and (isinstance(row[name], NO_TEXT) or row[name] in (inf, -inf)):
             raise InputError(f"{location}: {name} is a text, not {row[name]!r:.80}")
     qid = id_text(row["qid"], f"{location}: qid")
     location = f"{location} (question {qid})"
@@ -126,9 +126,11 @@ def _as_list(value: object) -> list[object]:
 
 def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
     """Returns the strings of a list or of a single value; null gives no string."""
+    if value is None:
+        return ()
     if isinstance(value, str):
         return (value,)
-    values = value if isinstance(value, list) else [] if value is None else [value]
+    values = value if isinstance(value, list) else [value]
     if set(map(type, values)) == {str}:
         texts = tuple(map(str, values))
         if any(map(has_half, texts)):  # of a list in a cell: readers of JSON refuse it themselves

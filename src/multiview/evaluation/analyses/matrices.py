@@ -38,9 +38,12 @@ def view_cosines(vectors: np.ndarray, counts: np.ndarray, view_count: int) -> np
 
     `vectors` [v, dim] are those of all passages, `counts` [p] their number per passage.
     """
-    vectors = vectors.astype(np.float64)
+    vectors = vectors.astype(np.float64, copy=False)
     lengths = np.sqrt(np.add.reduce(vectors * vectors, axis=1, keepdims=True))
-    np.divide(vectors, lengths, out=vectors, where=True if lengths.all() else lengths > 0)
+    if lengths.all():
+        vectors = vectors / lengths
+    else:
+        vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     if len(vectors) == len(counts) * view_count:
         padded = vectors.reshape(len(counts), view_count, -1)
     else:

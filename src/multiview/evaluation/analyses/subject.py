@@ -17,8 +17,8 @@ from multiview.data.questions import Question
 from multiview.data.tokens import Mode
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.answer_hits import AnswerHits
-from multiview.index.exact import ViewRange
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsById
+from multiview.index.products import ViewRange
 from multiview.index.ranking import TopPassages
 from multiview.model.layouts import Layout
 from multiview.negatives.filtering import hits_among, positive_rows

@@ -9,7 +9,7 @@ import numpy as np
 
 from multiview import metric_names
 from multiview.config import JsonObject
-from multiview.index.exact import ALL_VIEWS
+from multiview.index.products import ALL_VIEWS
 from multiview.index.stored_views import passages_of_views, sampled_rows
 from multiview.steps.events import Events
 
@@ -31,7 +31,7 @@ def measure(index: ViewIndex, count: int, seed: int, events: Events) -> JsonObje
     rows = sampled_rows(int(index.view_counts.sum()), count, seed)
     if not len(rows):
         return {"views": 0}
-    queries = index.stored.read_rows(rows)
+    queries = index.stored.read_rows(rows).astype(np.float32)
     begun = time.perf_counter()
     found = index.search(queries, max(RECALL_CUTS) + 1).passages
     events.fact("questions_per_second", round(len(rows) / (time.perf_counter() - begun), 1))
