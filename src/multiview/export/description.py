@@ -153,14 +153,18 @@ def _origin(questions: Ancestor | None, *uses: str) -> str:
 
 
 def _evaluations(model: Ancestor, index: Ancestor | None) -> list[Evaluation]:
-    """Returns the evaluations in the model's store: of `index`, or of any index of the model; the oldest one first."""
+    """Returns the evaluations in the model's store: of `index`, or of any index of the model.
+
+    Their order is that of what they say, and not of their dates, so that no clock decides on the bytes of a card.
+    """
     name, digest = ("index", index.record.digest) if index else ("model", model.record.digest)
     store, found = model.store, []
     for key in store.folders(names.EVALUATION):
         record = read_record(store, names.EVALUATION, key)
         if record and any(reference.digest == digest for reference in record.inputs.get(name, ())):
             found.append(record)
-    return [_evaluation(Ancestor(store, record)) for record in sorted(found, key=lambda each: each.created)]
+    told = (_evaluation(Ancestor(store, record)) for record in found)
+    return sorted(told, key=lambda each: (each.questions, each.index, *each.metrics.items()))
 
 
 def _evaluation(evaluation: Ancestor) -> Evaluation:
