@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.config import Config
-from multiview.data.passages import SCHEMA, Passage, content_hash
+from multiview.data.passages import ROW_GROUP, SCHEMA, Passage, content_hash
 from multiview.data.questions import Question
 from multiview.data.split import split
 from multiview.steps.context import StepContext
@@ -37,7 +37,7 @@ def squad_questions(data: Path, part: str, count: int, seed: int) -> list[Questi
 
 
 def write_passages(folder: Path, passages: Sequence[Passage]) -> None:
-    """Writes a corpus of one shard."""
+    """Writes a corpus of one shard, as the step `split` does."""
     folder.mkdir()
     columns = {
         "id": [passage.id for passage in passages],
@@ -46,7 +46,8 @@ def write_passages(folder: Path, passages: Sequence[Passage]) -> None:
         "sentence_ends": [passage.sentence_ends for passage in passages],
         "content_hash": [content_hash(passage.title, passage.text) for passage in passages],
     }
-    pq.write_table(pa.table(columns, SCHEMA), folder / shard_file("shard-00"), row_group_size=1000)
+    file = folder / shard_file("shard-00")
+    pq.write_table(pa.table(columns, SCHEMA), file, compression="zstd", row_group_size=ROW_GROUP)
 
 
 def split_settings(folder: Path, form: str, shards: int) -> Config:

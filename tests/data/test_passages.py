@@ -35,10 +35,8 @@ def test_lookup_reads_passages_by_id_over_shards_and_row_groups(tmp_path):
     ids = pa.array(["p1250", "nobody", "p3"])
     assert [found.tolist() for found in lookup.find(ids)] == [[3, 1250], [2, 0]]
     assert list(lookup.stream(pa.array(["p1250", "p3"]))) == [(1, by_id["p3"]), (0, by_id["p1250"])]
-    assert list(lookup.stream_texts(pa.array(["p1250", "p3"]))) == [
-        (1, by_id["p3"].text),
-        (0, by_id["p1250"].text),
-    ]
+    texts = [(at, table.to_pydict()) for at, table in lookup.tables(pa.array(["p1250", "p3"]), ["text"])]
+    assert texts == [([1], {"text": [by_id["p3"].text]}), ([0], {"text": [by_id["p1250"].text]})]
     with pytest.raises(InputError, match=r"1 of 2 passages .*'nobody'"):
         lookup.passages(["p1", "nobody"])
 

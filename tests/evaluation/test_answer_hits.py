@@ -43,13 +43,13 @@ def test_every_call_says_what_the_texts_say(asked):
 
 def test_a_known_pair_is_not_read_again(asked, monkeypatch):
     _, questions, ids, corpus = asked
-    hits, read, stream = AnswerHits(questions, ids, corpus, "string"), [], corpus.stream_texts
+    hits, read, tables = AnswerHits(questions, ids, corpus, "string"), [], corpus.tables
 
-    def stream_texts(ids):
+    def counted(ids, columns):
         read.extend(ids.to_pylist())
-        return stream(ids)
+        return tables(ids, columns)
 
-    monkeypatch.setattr(corpus, "stream_texts", stream_texts)
+    monkeypatch.setattr(corpus, "tables", counted)
     hits.holds(np.array([[0, 1, 1, 2]] * 6))
     hits.holds(np.array([[2, 3, 0, -1]] * 6))
     assert read == ids.take([0, 1, 2, 3]).to_pylist()

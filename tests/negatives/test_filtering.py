@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.data.answers import has_answer
+from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
 from tests.fixtures.artifacts import passage, question
@@ -14,6 +15,10 @@ from tests.fixtures.artifacts import passage, question
 WORDS = ["red", "green", "blue", "grey"]
 
 texts = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
+
+
+def batch(*passages: Passage) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"id": each.id, "text": each.text} for each in passages])
 
 
 @st.composite
@@ -50,7 +55,8 @@ def retrieved(draw_):
 def test_no_negative_is_a_positive_or_holds_an_answer_or_is_padding(case):
     passages, questions, numbers, shuffled = case
     ids = pa.array([p.id for p in passages])
-    answer = answer_holding(numbers, ids, ((p.id, p.text) for p in shuffled), questions, "string")
+    batches = (batch(*shuffled[first : first + 3]) for first in range(0, len(shuffled), 3))
+    answer = answer_holding(numbers, ids, batches, questions, "string")
     positive = positive_hits(numbers, ids, questions)
     assert not positive[numbers < 0].any() and not answer[numbers < 0].any()
     left = filter_hits(numbers, {"positive": positive, "answer": answer})
@@ -78,7 +84,7 @@ def test_every_positive_is_excluded_not_only_the_first():
 
 def test_answers_may_be_patterns():
     ids, numbers = pa.array(["a", "b"]), np.array([[0, 1]])
-    passages = [("a", "In 1969 it flew."), ("b", "It flew.")]
+    passages = [batch(passage("a", "In 1969 it flew."), passage("b", "It flew."))]
     asked = [question("q", "?", [r"19\d\d"], ["b"])]
     assert answer_holding(numbers, ids, passages, asked, "regex").tolist() == [[True, False]]
     assert answer_holding(numbers, ids, passages, asked, "string").tolist() == [[False, False]]
@@ -89,7 +95,7 @@ def test_a_retrieved_passage_that_is_not_in_the_corpus_is_named():
         answer_holding(
             np.array([[0, 1]]),
             pa.array(["a", "b"]),
-            [("a", "x")],
+            [batch(passage("a", "x"))],
             [question("q", "?", ["x"], ["a"])],
             "string",
         )

@@ -8,11 +8,14 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 import regex
 
 from multiview.config import Config
 from multiview.data import cjk
+from multiview.data.folded import FoldedTexts
 from multiview.data.pieces import Pieces
+from multiview.data.ranges import rows_in
 from multiview.data.tokens import (
     FLAGS,
     Mode,
@@ -27,7 +30,7 @@ from multiview.errors import InputError
 
 Kind = Literal["offset", "one", "several", "none"]
 TEXTS_AT_ONCE = 500
-"""Number of texts that are searched for answers together. Memory and speed depend on it."""
+"""Number of texts that are searched for answers together. Only memory and speed depend on it."""
 PAIRS_PER_TEXT = 6
 """Number of answers looked for per text from which on most are ruled out together. Only speed depends on it."""
 
@@ -63,31 +66,46 @@ class QuestionAnswers:
         self._needles = [needle for each in needles for needle in each if needle]
         counts = [sum(needle is not None for needle in each) for each in needles]
         self._starts = np.cumsum([0, *counts])
-        self._pieces = Pieces([needle.longest for needle in self._needles])
+        self._parts = [needle.part.encode() for needle in self._needles]
+        self._pieces = Pieces(self._parts)
 
-    def answered(
-        self, texts: Sequence[TokenizedText], in_text: np.ndarray, questions: np.ndarray
-    ) -> np.ndarray:
-        """Whether each text holds an answer of a question, for pairs of a position in `texts` and a question's row [n].
+    def answered(self, texts: pa.Array, in_text: np.ndarray, questions: np.ndarray) -> np.ndarray:
+        """Whether each text holds an answer of a question [n] bool.
 
-        Most texts lack the longest token of every answer, and are never tokenised.
+        `texts` are strings; `in_text` [n] are positions in `texts`, rising, and `questions` [n] rows of questions. Few
+        texts are tokenised: most lack a part of every answer, or have it where it stands alone.
         """
         held = np.zeros(len(questions), bool)
+        for start in range(0, len(texts), TEXTS_AT_ONCE):
+            some = texts.slice(start, TEXTS_AT_ONCE)
+            pairs = slice(*np.searchsorted(in_text, (start, start + len(some))))
+            held[pairs] = self._answered(some, in_text[pairs] - start, questions[pairs])
+        return held
+
+    def _answered(self, texts: pa.Array, in_text: np.ndarray, questions: np.ndarray) -> np.ndarray:
+        held = np.zeros(len(questions), bool)
         if self._patterns is not None:
+            decomposed = [unicodedata.normalize("NFD", text) for text in texts.to_pylist()]
             for pair, (text, row) in enumerate(zip(in_text.tolist(), questions.tolist(), strict=True)):
-                held[pair] = _matches(self._patterns[row], texts[text].decomposed)
+                held[pair] = _matches(self._patterns[row], decomposed[text])
             return held
         firsts = self._starts[questions]
         counts = self._starts[questions + 1] - firsts
         pairs = np.repeat(np.arange(len(questions)), counts)
-        numbers = np.arange(len(pairs)) + np.repeat(firsts - (np.cumsum(counts) - counts), counts)
+        numbers = rows_in(firsts, counts)
         in_text = in_text[pairs]
+        folded = FoldedTexts.of(texts)
         if len(pairs) > PAIRS_PER_TEXT * len(texts):
-            possible = self._pieces.may_hold([text.lowered for text in texts], in_text, numbers)
+            possible = self._pieces.may_hold(folded, in_text, numbers)
             pairs, numbers, in_text = pairs[possible], numbers[possible], in_text[possible]
+        bounds = folded.bounds.tolist()
+        tokenized: dict[int, TokenizedText] = {}
         for pair, text, number in zip(pairs.tolist(), in_text.tolist(), numbers.tolist(), strict=True):
-            needle = self._needles[number]
-            if needle.longest in texts[text].lowered and texts[text].has_tokens(needle):
+            if folded.data.find(self._parts[number], bounds[text], bounds[text + 1]) < 0:
+                continue
+            if text not in tokenized:
+                tokenized[text] = TokenizedText(texts[text].as_py(), self._mode, folded.text(text))
+            if tokenized[text].has_tokens(self._needles[number]):
                 held[pair] = True
         return held
 
@@ -98,7 +116,7 @@ class QuestionAnswers:
         """
         if self._patterns is None and text.in_place:
             needles = self._needles[self._starts[question] : self._starts[question + 1]]
-            if any(each.phrase and stands_alone(each.phrase, text.lowered, True, span) for each in needles):
+            if any(each.phrase and stands_alone(each.phrase, text.lowered, span) for each in needles):
                 return True
             part = text.lowered[slice(*span)]
             if not any(each.longest in part for each in needles):
@@ -113,8 +131,10 @@ def _matches(patterns: Sequence[regex.Pattern[str]], text: str) -> bool:
 def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> bool:
     """Whether the text holds one of the answers (see `QuestionAnswers`, which is for many texts)."""
     tokenized = TokenizedText(text, mode) if isinstance(text, str) else text
-    one = np.zeros(1, np.int64)
-    return bool(QuestionAnswers([answers], mode).answered([tokenized], one, one)[0])
+    if mode == "regex":
+        return _matches([_pattern(answer) for answer in answers], tokenized.decomposed)
+    needles = (Needle.of(answer, mode) for answer in answers)
+    return any(needle is not None and tokenized.has_tokens(needle) for needle in needles)
 
 
 def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> list[Span]:

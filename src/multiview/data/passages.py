@@ -37,7 +37,6 @@ ROW_GROUP = 1000
 """Passages per row group, the least that is read even for a single passage."""
 
 COLUMNS = ["id", "title", "text", "sentence_ends"]
-TEXTS = ["id", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +94,9 @@ def read_passages(folder: Path) -> Iterator[Passage]:
         yield from passages_of(batch)
 
 
-def read_texts(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yields id and text of the passages of a folder's shards, as `read_passages` does, without their other columns."""
-    for batch in read_tables(folder, TEXTS):
-        yield from texts_of(batch)
-
-
-def texts_of(table: pa.RecordBatch | pa.Table) -> Iterator[tuple[str, str]]:
-    """Yields id and text of the passages of a table."""
-    return zip(*(table.column(name).to_pylist() for name in TEXTS), strict=True)
+def read_texts(folder: Path) -> Iterator[pa.RecordBatch]:
+    """Yields `id` and `text` of the passages of a folder's shards in order, a batch in memory at a time."""
+    return read_tables(folder, ["id", "text"])
 
 
 def passages_of(table: pa.RecordBatch | pa.Table) -> Iterator[Passage]:
@@ -207,11 +200,6 @@ class PassageLookup:
         """
         for positions, table in self.tables(ids, COLUMNS):
             yield from zip(positions, passages_of(table), strict=True)
-
-    def stream_texts(self, ids: pa.Array) -> Iterator[tuple[int, str]]:
-        """Yields the texts of distinct `ids`, as `stream` does, without reading other columns."""
-        for positions, table in self.tables(ids, ["text"]):
-            yield from zip(positions, table.column("text").to_pylist(), strict=True)
 
     def texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Returns id to (title, text)."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
+
+from multiview.data.folded import FoldedTexts
 
 SLOTS = 4096
 """Number of kinds of pieces that are told apart. Only speed depends on it."""
@@ -21,30 +22,32 @@ class Pieces:
     all kinds of a word's pieces may still lack the word.
     """
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[bytes]) -> None:
         """Words shorter than three bytes may be in every text."""
+        lengths = np.array([len(word) for word in words], np.int64)
+        pieces = lengths - 2
+        places = (np.cumsum(lengths) - lengths)[:, None] + np.arange(PIECES) * (pieces[:, None] - 1) // (
+            PIECES - 1
+        )
         self._slots = np.zeros((len(words), PIECES), np.intp)
-        for number, word in enumerate(words):
-            if len(pieces := slots(np.frombuffer(word.encode("utf-8", "surrogatepass"), np.uint8))):
-                self._slots[number] = pieces[np.arange(PIECES) * (len(pieces) - 1) // (PIECES - 1)]
+        if (pieces > 0).any():
+            self._slots[pieces > 0] = slots(np.frombuffer(b"".join(words), np.uint8))[places[pieces > 0]]
 
-    def may_hold(self, texts: Sequence[str], in_text: np.ndarray, words: np.ndarray) -> np.ndarray:
+    def may_hold(self, texts: FoldedTexts, in_text: np.ndarray, words: np.ndarray) -> np.ndarray:
         """Whether each text may hold a word, for pairs of a position in `texts` and a word's number [n]; [n] bool."""
-        encoded = [text if text.isascii() else text.encode("utf-8", "surrogatepass") for text in texts]
-        _, offsets, data = pa.array(encoded, pa.large_binary()).buffers()
-        stops = np.frombuffer(offsets, np.int64)[: len(texts) + 1]
-        found = np.zeros((len(texts), SLOTS), bool)
-        if stops[-1]:
-            pieces = slots(np.frombuffer(data, np.uint8)[: stops[-1]])
+        lengths = np.diff(texts.bounds)
+        found = np.zeros(len(lengths) * SLOTS, bool)
+        if len(texts.data) > 2:
+            pieces = slots(np.frombuffer(texts.data, np.uint8))
             # A piece across the end of a text counts for it, which makes the test weaker there and no less right.
-            texts_of_pieces = np.repeat(np.arange(len(texts)) * SLOTS, np.diff(stops))[: len(pieces)]
-            texts_of_pieces += pieces
-            found.ravel()[texts_of_pieces] = True
-        found[:, 0] = True  # the slot of short words
+            places = np.repeat(np.arange(len(lengths)) * SLOTS, lengths)[: len(pieces)]
+            places += pieces
+            found[places] = True
+        found[::SLOTS] = True  # the slot of short words
         first = in_text * SLOTS
         held = np.ones(len(words), bool)
         for piece in self._slots.T:
-            held &= found.ravel()[first + piece[words]]
+            held &= found[first + piece[words]]
         return held
 
 

@@ -29,32 +29,44 @@ CHARACTER = regex.compile(
 """`TOKEN` with each letter of Chinese, Japanese and Korean as a token, as CMRC's, DRCD's and JaQuAD's scores count."""
 NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 SEPARATOR = " "  # in the class Z, so no token holds it
-ASCII_WORD = re.compile(r"[a-z0-9]")
-SIGMAS = frozenset("Σσς")
+BLANKS = regex.compile(r"[\p{Z}\p{C}]+")
+"""What stands between tokens."""
+WORD = regex.compile(r"[\p{L}\p{N}\p{M}]")
+SIGMA, FINAL_SIGMA = "\u03c3", "\u03c2"
 
 
 @dataclass(frozen=True, slots=True)
 class Needle:
-    """An answer to look for in many texts, lower-cased."""
+    """An answer to look for in many texts."""
 
     joined: str
     """Its tokens between separators (see `joined_tokens`)."""
     tokens: tuple[str, ...]
-    """Its tokens but those that have a sigma, which Python lower-cases by the letters around it."""
+    """Its tokens, folded (see `fold`)."""
     longest: str
-    """The longest of `tokens`; empty without any."""
+    """The longest of `tokens`."""
     phrase: str
-    """Its tokens between spaces; empty if one has a sigma, or other characters than letters and digits."""
+    """The answer, folded: a text where it stands alone has its tokens. Empty where this does not follow."""
+    decides: bool
+    """Whether a text where `phrase` does not stand alone lacks the tokens."""
 
     @classmethod
     def of(cls, answer: str, mode: Mode = "string") -> Needle | None:
         """Returns the needle of an answer; None for an answer without tokens."""
         if not (joined := joined_tokens(answer, mode)):
             return None
-        every = joined.split(SEPARATOR)[1:-1]
-        tokens = tuple(token for token in every if not SIGMAS.intersection(token))
-        plain = tokens == tuple(every) and all(map(str.isalnum, tokens))
-        return cls(joined, tokens, max(tokens, key=len, default=""), " ".join(tokens) if plain else "")
+        phrase = fold(answer).strip()
+        # Python lower-cases a sigma by the letters around it, and a letter of Chinese is a token with all that joins it.
+        if SIGMA in phrase or not (mode == "string" or answer.isascii()):
+            phrase = ""
+        tokens = tuple(fold(joined).split())
+        words = all(map(WORD.match, tokens))  # between which a text has blanks alone
+        return cls(joined, tokens, max(tokens, key=len), phrase, bool(phrase) and words and mode == "string")
+
+    @property
+    def part(self) -> str:
+        """The longest string that a folded text with the answer's tokens has for certain."""
+        return self.phrase if self.decides else self.longest
 
 
 class TokenizedText:
@@ -65,10 +77,12 @@ class TokenizedText:
     separators, so that a contiguous run of tokens is a substring.
     """
 
-    def __init__(self, text: str, mode: Mode = "string") -> None:
+    def __init__(self, text: str, mode: Mode = "string", folded: str | None = None) -> None:
+        """`folded` is the folded text, where it is known."""
         self.text = text
         self.mode: Mode = mode
-        self._lowered: str | None = None
+        if folded is not None:
+            self.folded = folded
 
     @cached_property
     def joined(self) -> str:
@@ -80,12 +94,15 @@ class TokenizedText:
         """The text in NFD."""
         return unicodedata.normalize("NFD", self.text)
 
-    @property
+    @cached_property
     def lowered(self) -> str:
-        """The text in NFD, lower-cased: a string that it does not contain is not in `joined` either."""
-        if self._lowered is None:  # `cached_property` takes as long as lower-casing
-            self._lowered = (self.text if self.text.isascii() else self.decomposed).lower()
-        return self._lowered
+        """The text in NFD, lower-cased, a sigma as it is within words."""
+        return _lower(self.text if self.text.isascii() else self.decomposed)
+
+    @cached_property
+    def folded(self) -> str:
+        """The text folded (see `fold`)."""
+        return fold(self.text)
 
     @cached_property
     def in_place(self) -> bool:
@@ -110,12 +127,14 @@ class TokenizedText:
         return self._covered(firsts, length)
 
     def has_tokens(self, needle: Needle) -> bool:
-        """Whether the text has the needle's tokens; its longest token is known to be in `lowered`."""
-        if needle.phrase and stands_alone(needle.phrase, self.lowered, clearly=True):
-            return True
-        if not stands_alone(needle.longest, self.lowered):
+        """Whether the text has the needle's tokens, without tokenising it where its folded form says so."""
+        if needle.part not in self.folded:
             return False
-        return all(token in self.lowered for token in needle.tokens) and needle.joined in self.joined
+        if needle.phrase and stands_alone(needle.phrase, self.folded):
+            return True
+        if needle.decides:
+            return False
+        return all(token in self.folded for token in needle.tokens) and needle.joined in self.joined
 
     def _covered(self, firsts: Sequence[int], length: int) -> list[Span]:
         """The parts of `text` that the `length` tokens from each of `firsts` on, which rise, came from."""
@@ -155,6 +174,26 @@ def joined_tokens(text: str, mode: Mode = "string") -> str:
     if not tokens:
         return ""
     return f"{SEPARATOR}{SEPARATOR.join(tokens)}{SEPARATOR}".lower()
+
+
+def fold(text: str) -> str:
+    r"""Returns a text in NFD and lower-cased, each run of separators and control characters as one space.
+
+    A sigma is that of the middle of a word everywhere, so a run of other characters than ASCII is folded the same
+    wherever it stands.
+
+    >>> fold("Caf\u00e9\tBlue")
+    'cafe\u0301 blue'
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFD", text)
+    if not text.isprintable() or "  " in text:
+        text = BLANKS.sub(SEPARATOR, text)
+    return _lower(text)
+
+
+def _lower(text: str) -> str:
+    return text.lower() if text.isascii() else text.lower().replace(FINAL_SIGMA, SIGMA)
 
 
 def decompose(text: str) -> tuple[str, Sequence[int]]:
@@ -200,22 +239,20 @@ def original_span(origin: Sequence[int], start: int, stop: int) -> Span:
     return min(indices), max(indices) + 1
 
 
-def stands_alone(
-    piece: str, lowered: str, clearly: bool = False, span: tuple[int, int | None] = (0, None)
-) -> bool:
-    """Whether a piece that is one word or several may be words of a text: no letter or digit of ASCII is next to it.
-
-    `clearly`: it is words of the text, since only other characters of ASCII are next to it. With a `span`, only pieces
-    within it count.
-    """
-    if not clearly and (not piece.isalnum() or (not piece.isascii() and cjk.has_letters(piece))):
-        return True
+def stands_alone(phrase: str, text: str, span: tuple[int, int | None] = (0, None)) -> bool:
+    """Whether a phrase occurs in a lower-cased text, within a span of it, and no word goes on beyond its ends."""
     first, last = span
-    start = lowered.find(piece, first, last)
+    begins, ends = _is_word(phrase[:1]), _is_word(phrase[-1:])
+    start = text.find(phrase, first, last)
     while start >= 0:
-        stop = start + len(piece)
-        around = lowered[start - 1 : start] + lowered[stop : stop + 1]
-        if not ASCII_WORD.search(around) and (around.isascii() or not clearly):
+        stop = start + len(phrase)
+        goes_on = (begins and _is_word(text[start - 1 : start])) or (ends and _is_word(text[stop : stop + 1]))
+        if not goes_on:
             return True
-        start = lowered.find(piece, start + 1, last)
+        start = text.find(phrase, start + 1, last)
     return False
+
+
+def _is_word(character: str) -> bool:
+    """Whether a character belongs to a word; False for an empty string."""
+    return character.isalnum() if character.isascii() else bool(WORD.match(character))

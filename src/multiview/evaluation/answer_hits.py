@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 
-from multiview.data.answers import TEXTS_AT_ONCE, QuestionAnswers
+from multiview.data.answers import QuestionAnswers
+from multiview.data.arrow import int64_array
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
+from multiview.data.ranges import rows_in
 from multiview.data.tokens import Mode, Span, TokenizedText
 
 
@@ -62,15 +63,13 @@ class AnswerHits:
         by_passage = np.argsort(passages, kind="stable")
         passages, questions = passages[by_passage], questions[by_passage]
         starts = np.flatnonzero(np.diff(passages, prepend=-1))
-        stops = np.append(starts[1:], len(pairs))
+        counts = np.diff(starts, append=len(pairs))
         found = np.zeros(len(pairs), bool)
-        texts = self._corpus.stream_texts(self._ids.take(pa.array(passages[starts])))
-        while some := list(islice(texts, TEXTS_AT_ONCE)):
-            hits = [np.arange(starts[position], stops[position]) for position, _ in some]
-            in_text = np.repeat(np.arange(len(some)), [len(each) for each in hits])
-            tokenized = [TokenizedText(text, self._matching) for _, text in some]
-            at = np.concatenate(hits)
-            found[by_passage[at]] = self._answers.answered(tokenized, in_text, questions[at])
+        for positions, table in self._corpus.tables(self._ids.take(int64_array(passages[starts])), ["text"]):
+            hits = rows_in(starts[positions], counts[positions])
+            in_text = np.repeat(np.arange(len(positions)), counts[positions])
+            texts = table.column("text").combine_chunks()
+            found[by_passage[hits]] = self._answers.answered(texts, in_text, questions[hits])
         known = np.concatenate([self._pairs, pairs])
         order = np.argsort(known, kind="stable")  # which merges what rises already
         self._pairs, self._holds = known[order], np.concatenate([self._holds, found])[order]

@@ -1,9 +1,10 @@
 """Exact top-k passages over stored views: a product, a maximum and a top-k.
 
-A passage's score is the max over its views' scores. A group of questions shares a pass over the views, block by block; the
-few for which a guess was wrong (`multiview.index.floors`) share another. Products, which are rounded, propose the views that can be among the best; each of these is scored in float64. So passages, their order and their
-scores are those of a brute-force search in float64, whatever the block, the other questions, the number of threads, or
-the GPU or kernel that multiplies. Only the order of a sum in float64 is the processor's own.
+A passage's score is the max over its views' scores. A group of questions shares a pass over the views, block by block;
+the few for which a guess was wrong (`multiview.index.floors`) share another. Products, which are rounded, propose the
+views that can be among the best; each of these is scored in float64. So passages, their order and their scores are those
+of a brute-force search in float64, whatever the block, the other questions, the number of threads, or the GPU or kernel
+that multiplies. Only the order of a sum in float64 is the processor's own.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from multiview.data.ranges import rows_in
 from multiview.index.kernels import Kernel
 from multiview.index.products import Highest, ViewRange, blocks
 
@@ -47,9 +48,7 @@ def floors(
     some = passages[:: max(EVERY, math.ceil(stored / SAMPLED_BYTES))]
     if not len(some) or SHARE * _rank(k, len(passages), len(some)) > len(some):
         return None
-    rows = np.repeat(offsets[some] - np.cumsum(counts[some]) + counts[some], counts[some]) + np.arange(
-        counts[some].sum()
-    )
+    rows = rows_in(offsets[some], counts[some])
     best = []
     for first, _ in ranges:
         able, sampled = (int((counts[numbers] > first).sum()) for numbers in (passages, some))

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from multiview.config import Config, Encode, JsonObject
-from multiview.data.passages import Passage, read_passages
+from multiview.data.passages import COLUMNS, Passage, passages_of, read_tables
 from multiview.data.questions import Question
 from multiview.encoding.batches import Buckets
 from multiview.encoding.encode import arithmetic, weights_type
@@ -115,13 +115,14 @@ def logits(
     name = settings.mining.cross_encoder or ""
     with staged_base(name, SETTING) as folder:
         cross_encoder = CrossEncoder(Path(folder), settings.encode, name)
-    by_id = ((passage.id, passage) for passage in read_passages(passages))
-    pairs = (
-        (questions[question].question, passage, (question, column))
-        for passage, asking, columns in hits_by_passage(passage_rows, wanted, ids, by_id)
-        for question, column in zip(asking.tolist(), columns.tolist(), strict=True)
-    )
-    for done, (position, logit) in enumerate(cross_encoder.logits(pairs), 1):
+
+    def pairs() -> Iterator[tuple[str, Passage, tuple[int, int]]]:
+        for batch, *hits in hits_by_passage(passage_rows, wanted, ids, read_tables(passages, COLUMNS)):
+            some = list(passages_of(batch))
+            for number, question, column in zip(*(each.tolist() for each in hits), strict=True):
+                yield questions[question].question, some[number], (question, column)
+
+    for done, (position, logit) in enumerate(cross_encoder.logits(pairs()), 1):
         if not np.isfinite(logit):
             raise InputError(f"{SETTING}: {name} gives scores that are not numbers; give another model")
         result[position] = logit

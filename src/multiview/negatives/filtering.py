@@ -4,42 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multiview.data.answers import TEXTS_AT_ONCE, QuestionAnswers
+from multiview.data.answers import QuestionAnswers
+from multiview.data.arrow import int64_array
 from multiview.data.questions import Question
-from multiview.data.tokens import Mode, TokenizedText
+from multiview.data.ranges import rows_in
+from multiview.data.tokens import Mode
 from multiview.errors import InputError
-
-Content = TypeVar("Content")
 
 
 def hits_by_passage(
-    passage_rows: np.ndarray, wanted: np.ndarray, ids: pa.Array, passages: Iterable[tuple[str, Content]]
-) -> Iterator[tuple[Content, np.ndarray, np.ndarray]]:
-    """Yields what is given of each passage that has a wanted hit, with the questions and the columns of these hits [n].
+    passage_rows: np.ndarray, wanted: np.ndarray, ids: pa.Array, batches: Iterable[pa.RecordBatch]
+) -> Iterator[tuple[pa.RecordBatch, np.ndarray, np.ndarray, np.ndarray]]:
+    """Yields the passages of each batch that have a wanted hit, and the hits: passage in the batch, question, column [n].
 
-    `passage_rows` [q, k] are rows of `ids`, -1 for padding; `wanted` [q, k] bool. `passages`, id and content, is read
-    once, in any order, and one of them is in memory at a time. Raises InputError when a retrieved passage is not in
-    `passages`.
+    `passage_rows` [q, k] are rows of `ids`, -1 for padding; `wanted` [q, k] bool. `batches`, with a column `id`, are
+    read once, in any order, and one of them is in memory at a time. Hits are in the order of a batch's passages. Raises
+    InputError when a retrieved passage is in no batch.
     """
     flat = np.flatnonzero(wanted & (passage_rows >= 0))
     rows = passage_rows.ravel()[flat]
     # As one number, since NumPy sorts these in a fraction of the time of a stable order.
     rows, flat = np.divmod(np.sort(rows * max(1, wanted.size) + flat), max(1, wanted.size))
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
-    bounds = zip(starts.tolist(), np.append(starts, len(rows))[1:].tolist(), strict=True)
-    pending = dict(zip(ids.take(pa.array(rows[starts])).to_pylist(), bounds, strict=True))
+    counts = np.diff(starts, append=len(rows))
     questions, columns = np.divmod(flat, max(1, passage_rows.shape[1]))
-    for id_, content in passages:
-        if (hit_range := pending.pop(id_, None)) is not None:
-            hits = slice(*hit_range)
-            yield content, questions[hits], columns[hits]
+    pending = {id_: number for number, id_ in enumerate(ids.take(int64_array(rows[starts])).to_pylist())}
+    for batch in batches:
+        numbers = np.array([pending.pop(id_, -1) for id_ in batch.column("id").to_pylist()], np.int64)
+        found = np.flatnonzero(numbers >= 0)
+        if len(found):
+            of_each = counts[numbers[found]]
+            hits = rows_in(starts[numbers[found]], of_each)
+            yield (
+                batch.take(int64_array(found)),
+                np.repeat(np.arange(len(found)), of_each),
+                questions[hits],
+                columns[hits],
+            )
     if pending:
         raise InputError(
             f"passage {next(iter(pending))!r} was retrieved but is not in the passages ({len(pending):,} in all): "
@@ -50,22 +56,19 @@ def hits_by_passage(
 def answer_holding(
     passage_rows: np.ndarray,
     ids: pa.Array,
-    texts: Iterable[tuple[str, str]],
+    batches: Iterable[pa.RecordBatch],
     questions: Sequence[Question],
     mode: Mode,
 ) -> np.ndarray:
     """Returns whether each retrieved passage's text holds an answer of its question [q, k] bool; False for padding (-1).
 
-    `texts` are id and text of all passages. Each text and each answer is tokenised once. Raises InputError when a
-    retrieved passage is not in `texts`.
+    `batches` have the columns `id` and `text` of all passages (see `hits_by_passage`). Raises InputError when a
+    retrieved passage is not in them.
     """
     answers = QuestionAnswers((question.answers for question in questions), mode)
     holds = np.zeros(passage_rows.shape, dtype=bool)
-    passages = hits_by_passage(passage_rows, passage_rows >= 0, ids, texts)
-    while some := list(islice(passages, TEXTS_AT_ONCE)):
-        asking, columns = (np.concatenate(each) for each in list(zip(*some, strict=True))[1:])
-        in_text = np.repeat(np.arange(len(some)), [len(hits) for _, hits, _ in some])
-        held = answers.answered([TokenizedText(text, mode) for text, _, _ in some], in_text, asking)
+    for passages, in_batch, asking, columns in hits_by_passage(passage_rows, passage_rows >= 0, ids, batches):
+        held = answers.answered(passages.column("text"), in_batch, asking)
         holds[asking[held], columns[held]] = True
     return holds
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from multiview.config import JsonObject
 from multiview.data.passages import ROW_GROUP, PassageRows
+from multiview.data.ranges import rows_in
 from multiview.data.shards import Rows
 from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
@@ -144,11 +145,9 @@ class MergedCorpus:
         assert self.old is not None
         kept = np.flatnonzero(~self.new)
         counts = self.view_counts[kept]
-        view_numbers = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         offsets = self.passages["offset"].to_numpy()
-        old_view_rows = np.repeat(self.old.offsets[self.old_rows[kept]], counts) + view_numbers
         moved = np.full(self.old.view_counts.sum(), -1)
-        moved[old_view_rows] = np.repeat(offsets[kept], counts) + view_numbers
+        moved[rows_in(self.old.offsets[self.old_rows[kept]], counts)] = rows_in(offsets[kept], counts)
         return moved
 
     def content(self, model: str) -> IndexContent:

@@ -167,9 +167,10 @@ def test_views_are_searched_twice_and_texts_of_hits_read_once(padded, tmp_path, 
         return lambda *given, **options: calls.append(given) or function(*given, **options)
 
     monkeypatch.setattr(ViewIndex, "search_views", counted(passes, ViewIndex.search_views))
-    monkeypatch.setattr(PassageLookup, "stream_texts", counted(readings, PassageLookup.stream_texts))
+    monkeypatch.setattr(PassageLookup, "tables", counted(readings, PassageLookup.tables))
     run(padded, tmp_path / "one", analyses=("each_view", "first_views", "answer_view", "groups"))
-    assert [len(ranges) for _, ranges, *_ in passes] == [1, 6] and len(readings) == 1
+    assert [len(ranges) for _, ranges, *_ in passes] == [1, 6]
+    assert [columns for _, _, columns in readings].count(["text"]) == 1
 
 
 def test_data_without_training_questions_or_answers(camvr, tmp_path):
