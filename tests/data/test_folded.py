@@ -9,8 +9,8 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.data.folded import SHORT, FoldedTexts
-from multiview.data.tokens import fold
+from multiview.data.folded import SHORT, FoldedTexts, alone
+from multiview.data.tokens import fold, stands_alone
 from tests.fixtures.answer_texts import dpr_tokens, texts
 
 hard = st.lists(texts | st.text("a ée\u0301", min_size=SHORT, max_size=2 * SHORT), max_size=6)
@@ -32,6 +32,26 @@ def test_a_folded_text_has_the_tokens_of_the_text(text):
         return [token.replace("ς", "σ") for token in tokens]
 
     assert without_final_sigma(dpr_tokens(fold(text))) == without_final_sigma(dpr_tokens(text))
+
+
+@given(
+    st.lists(texts | st.text("a é,_\u0301", max_size=8), min_size=1, max_size=4),
+    texts | st.text("a é,", min_size=1, max_size=3),
+)
+@settings(max_examples=500, deadline=None)
+def test_a_phrase_stands_alone_in_bytes_where_it_does_in_the_string(some, phrase):
+    """Or bytes do not say it, which they do where all is ASCII."""
+    phrase = fold(phrase).strip()
+    if not phrase:
+        return
+    folded = FoldedTexts.of(pa.array(some, pa.string()))
+    for number, text in enumerate(some):
+        bounds = folded.bounds[number : number + 2].tolist()
+        found = alone(phrase.encode(), folded.data, *bounds)
+        if found is None:
+            assert not (text + phrase).isascii()
+        else:
+            assert found == stands_alone(phrase, fold(text))
 
 
 def test_folding_keeps_what_belongs_to_words():

@@ -13,7 +13,7 @@ import regex
 
 from multiview.config import Config
 from multiview.data import cjk
-from multiview.data.folded import FoldedTexts
+from multiview.data.folded import FoldedTexts, alone
 from multiview.data.pieces import Pieces
 from multiview.data.ranges import rows_in
 from multiview.data.tokens import (
@@ -67,6 +67,12 @@ class QuestionAnswers:
         counts = [sum(needle is not None for needle in each) for each in needles]
         self._starts = np.cumsum([0, *counts])
         self._parts = [needle.part.encode() for needle in self._needles]
+        self._phrases = [needle.phrase.encode() for needle in self._needles]
+        self._others = [
+            () if needle.decides else tuple(token.encode() for token in needle.tokens if token != needle.part)
+            for needle in self._needles
+        ]
+        """The tokens that a text has to have besides the part."""
         self._pieces = Pieces(self._parts)
 
     def answered(self, texts: pa.Array, in_text: np.ndarray, questions: np.ndarray) -> np.ndarray:
@@ -98,16 +104,31 @@ class QuestionAnswers:
         if len(pairs) > PAIRS_PER_TEXT * len(texts):
             possible = self._pieces.may_hold(folded, in_text, numbers)
             pairs, numbers, in_text = pairs[possible], numbers[possible], in_text[possible]
-        bounds = folded.bounds.tolist()
+        data, bounds = folded.data, folded.bounds.tolist()
         tokenized: dict[int, TokenizedText] = {}
+        answered: list[int] = []
         for pair, text, number in zip(pairs.tolist(), in_text.tolist(), numbers.tolist(), strict=True):
-            if folded.data.find(self._parts[number], bounds[text], bounds[text + 1]) < 0:
+            first, stop = bounds[text], bounds[text + 1]
+            if data.find(self._parts[number], first, stop) < 0:
                 continue
-            if text not in tokenized:
-                tokenized[text] = TokenizedText(texts[text].as_py(), self._mode, folded.text(text))
-            if tokenized[text].has_tokens(self._needles[number]):
-                held[pair] = True
+            holds = self._holds(number, data, first, stop)
+            if holds is None:
+                if text not in tokenized:
+                    tokenized[text] = TokenizedText(texts[text].as_py(), self._mode, folded.text(text))
+                holds = tokenized[text].has_tokens(self._needles[number])
+            if holds:
+                answered.append(pair)
+        held[answered] = True
         return held
+
+    def _holds(self, number: int, data: bytes, first: int, stop: int) -> bool | None:
+        """Whether a folded text, data[first:stop], which has the part of a needle, has the needle; None where its tokens say."""
+        stands = alone(self._phrases[number], data, first, stop) if self._phrases[number] else None
+        if stands is False and not self._needles[number].decides:
+            stands = None
+        if stands is None and any(data.find(token, first, stop) < 0 for token in self._others[number]):
+            return False
+        return stands
 
     def within(self, text: TokenizedText, span: Span, question: int) -> bool:
         """Whether a span of a text contains a whole match of an answer of a question (see `find_answers`).

@@ -14,6 +14,8 @@ LOWER = bytes(32 if byte < 32 or byte == 127 else byte for byte in range(128)).l
     range(128, 256)
 )
 """What becomes of each byte: of ASCII, `fold`; the others stay."""
+WORD = bytes(2 if byte > 127 else chr(byte).isalnum() for byte in range(256))
+"""Whether each byte belongs to a word: 0 no, 1 yes, 2 as the character says that it is a part of."""
 SHORT = 32
 """Bytes of a run of other characters than ASCII up to which its folded form is remembered. Only speed depends on it."""
 
@@ -45,6 +47,27 @@ class FoldedTexts:
         return self.data[self.bounds[number] : self.bounds[number + 1]].decode()
 
 
+def alone(phrase: bytes, data: bytes, first: int, stop: int) -> bool | None:
+    """Whether a phrase occurs in a folded text, data[first:stop], where no word goes on beyond its ends.
+
+    None where other characters than ASCII decide it. See `multiview.data.tokens.stands_alone`, for strings.
+
+    >>> alone(b"sea", b"seal, sea", 0, 9), alone(b"sea", b"seal", 0, 4)
+    (True, False)
+    """
+    sure, at = True, data.find(phrase, first, stop)
+    while at >= 0:
+        end = at + len(phrase)
+        # 0 where either side is no part of a word, 1 where both are.
+        before = WORD[phrase[0]] * WORD[data[at - 1]] if at > first else 0
+        after = WORD[phrase[-1]] * WORD[data[end]] if end < stop else 0
+        if not before and not after:
+            return True
+        sure &= before == 1 or after == 1
+        at = data.find(phrase, at + 1, stop)
+    return False if sure else None
+
+
 def _folded_runs(data: bytes, bounds: np.ndarray) -> tuple[bytes, np.ndarray]:
     """Folds each run of other characters than ASCII, which ends where its text does."""
     at = np.flatnonzero(np.frombuffer(data, np.uint8) > 127)
@@ -73,9 +96,10 @@ _remembered = lru_cache(maxsize=1 << 14)(_folded)
 
 def _without_double_blanks(data: bytes, bounds: np.ndarray) -> tuple[bytes, np.ndarray]:
     """Leaves out each blank after a blank."""
-    bytes_ = np.frombuffer(data, np.uint8)
-    blank = bytes_ == 32
+    blank = np.frombuffer(data, np.uint8) == 32
     twice = np.flatnonzero(blank[1:] & blank[:-1]) + 1
     if not len(twice):
         return data, bounds
-    return np.delete(bytes_, twice).tobytes(), bounds - np.searchsorted(twice, bounds)
+    starts, stops = [0, *(twice + 1).tolist()], [*twice.tolist(), len(data)]
+    kept = b"".join([data[start:stop] for start, stop in zip(starts, stops, strict=True)])
+    return kept, bounds - np.searchsorted(twice, bounds)

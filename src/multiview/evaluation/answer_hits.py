@@ -59,7 +59,8 @@ class AnswerHits:
         """Matches pairs that are not known, rising numbers question · passages + passage."""
         if not len(pairs):
             return
-        questions, passages = np.divmod(pairs, len(self._ids))
+        questions = pairs // len(self._ids)
+        passages = pairs - questions * len(self._ids)  # and not `np.divmod`, which divides one by one
         by_passage = np.argsort(passages, kind="stable")
         passages, questions = passages[by_passage], questions[by_passage]
         starts = np.flatnonzero(np.diff(passages, prepend=-1))

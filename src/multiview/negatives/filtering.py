@@ -28,11 +28,14 @@ def hits_by_passage(
     """
     flat = np.flatnonzero(wanted & (passage_rows >= 0))
     rows = passage_rows.ravel()[flat]
-    # As one number, since NumPy sorts these in a fraction of the time of a stable order.
-    rows, flat = np.divmod(np.sort(rows * max(1, wanted.size) + flat), max(1, wanted.size))
+    # As one number, since NumPy sorts these in a fraction of the time of a stable order; `np.divmod` divides one by one.
+    both = np.sort(rows * max(1, wanted.size) + flat)
+    rows = both // max(1, wanted.size)
+    flat = both - rows * max(1, wanted.size)
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     counts = np.diff(starts, append=len(rows))
-    questions, columns = np.divmod(flat, max(1, passage_rows.shape[1]))
+    questions = flat // max(1, passage_rows.shape[1])
+    columns = flat - questions * max(1, passage_rows.shape[1])
     pending = {id_: number for number, id_ in enumerate(ids.take(int64_array(rows[starts])).to_pylist())}
     for batch in batches:
         numbers = np.array([pending.pop(id_, -1) for id_ in batch.column("id").to_pylist()], np.int64)
