@@ -107,7 +107,7 @@ def measure(data: Path, steps: int, passages: int) -> Row:
     torch.set_num_threads(1)
     model = InModel()
     encodes = ("encode_questions", "encode_passages", "encode_packed_questions", "encode_packed_passages")
-    model.watch(BiEncoder, "forward", *encodes)
+    model.watch(BiEncoder, "forward", "passage_attention", *encodes)
     model.watch(torch.Tensor, "backward")
     model.watch(torch.optim.AdamW, "step")
     with tempfile.TemporaryDirectory(prefix="multiview-training-run-") as temporary:
