@@ -39,6 +39,14 @@ def as_rows(top: TopPassages, ids):
     ]
 
 
+def small_blocks(patch: pytest.MonkeyPatch, size: int) -> None:
+    """Has so many bytes multiplied and ranked at once."""
+    for name in ("BLOCK_BYTES", "STREAMED_BYTES", "FEW_BYTES", "GPU_BLOCK_BYTES"):
+        patch.setattr(kernels, name, size)
+    for name in ("SCORES_BYTES", "GPU_SCORES_BYTES"):
+        patch.setattr(products, name, size)
+
+
 @st.composite
 def collections(draw):
     """Vectors of few small integers: products are exact in float32 and most scores tie."""
@@ -69,8 +77,7 @@ def test_equals_brute_force_among_heavy_ties(collection, block_bytes, questions_
     views, counts, ids, queries, k = collection
     offsets = np.cumsum(counts) - counts
     with pytest.MonkeyPatch.context() as patch:
-        for size in ("BLOCK_BYTES", "SCORES_BYTES", "GPU_BLOCK_BYTES"):
-            patch.setattr(products, size, block_bytes)
+        small_blocks(patch, block_bytes)
         patch.setattr(products, "with_numpy", lambda device: with_numpy)
         patch.setattr(exact, "QUESTIONS_AT_ONCE", questions_at_once)
         patch.setattr(exact, "PROPOSED_AT_ONCE", 10)
@@ -104,8 +111,7 @@ def test_passages_among_others_are_searched_as_if_there_were_no_others(collectio
     offsets = np.cumsum(counts) - counts
     among = np.random.default_rng(len(views)).random(len(ids)) < share
     with pytest.MonkeyPatch.context() as patch:
-        for size in ("BLOCK_BYTES", "SCORES_BYTES"):
-            patch.setattr(products, size, block_bytes)
+        small_blocks(patch, block_bytes)
         top = top_passages_by(views, offsets, tie_order(pa.array(ids)), queries, k, [ALL_VIEWS], among=among)[
             0
         ]
@@ -162,9 +168,9 @@ def test_torch_finds_what_numpy_finds(k, monkeypatch):
     views[1200:1800] = views[:600]
     queries = rng.standard_normal((90, 48)).astype(np.float32)
     args = views, offsets, np.arange(500)[::-1], queries, k, [(0, None), (2, 4)]
-    monkeypatch.setattr(products, "BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr(kernels, "BLOCK_BYTES", 1 << 16)
     expected = top_passages_by(*args)
-    monkeypatch.setattr(products, "GPU_BLOCK_BYTES", 1 << 17)
+    monkeypatch.setattr(products, "GPU_SCORES_BYTES", 1 << 17)
     monkeypatch.setattr(products, "with_numpy", lambda device: False)
     torch.set_float32_matmul_precision("high")
     try:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from multiview.index import exact, floors, kernels, products, proposals
 from multiview.index.exact import longest_view, top_passages_by
-from multiview.index.kernels import BFloat16, Float32, Rounding
+from multiview.index.kernels import BFloat16, Float16, Float32, Rounding, multiplies_float16
 from multiview.model.onednn import multiplies
 
 needs_onednn = pytest.mark.skipif(kernels.onednn_product() is None, reason="torch has no oneDNN here")
@@ -60,6 +60,21 @@ def test_products_are_as_near_to_scores_as_kernels_state(in_float32, seed, kind,
     )
     if isinstance(kernel, BFloat16) and not kernel.finite:
         return
+    assert_as_near_as_stated(kernel, views, queries)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 2**32), kinds, scales, st.sampled_from([32, 96, 384]))
+def test_products_in_float16_are_as_near_to_scores_as_stated(seed, kind, scale, dim):
+    rng = np.random.default_rng(seed)
+    views = vectors(rng, kind, (40, dim))
+    for query in questions(rng, scale, (2, dim))[:, None]:
+        kernel = Float16(query, longest_view(views))
+        assert_as_near_as_stated(kernel, views, query)
+        assert np.isfinite(kernel.multiplier(50)(torch.from_numpy(views)).numpy()).all()
+
+
+def assert_as_near_as_stated(kernel: kernels.Kernel, views: np.ndarray, queries: np.ndarray) -> None:
     found = kernel.multiplier(50)(torch.from_numpy(views)).double().numpy()[:, : len(queries)]
     error = np.abs(found - views.astype(np.float64) @ queries.astype(np.float64).T)
     # numpy's products in float64 round, too.
@@ -116,7 +131,7 @@ def test_bfloat16_and_float32_find_the_same_to_the_bit(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(kernels, "multiplies_bfloat16", lambda able=able: able)
             patch.setattr(kernels, "ONEDNN_QUESTIONS", 1)
-            patch.setattr(products, "BLOCK_BYTES", 1 << 12)
+            patch.setattr(kernels, "BLOCK_BYTES", 1 << 12)
             patch.setattr(products, "SCORES_BYTES", 1 << 12)
             patch.setattr(exact, "GUESSED_FOR", 1)
             patch.setattr(floors, "EVERY", 2)
@@ -138,6 +153,61 @@ def test_bfloat16_and_float32_find_the_same_to_the_bit(
         assert (
             found[0][0].scores[question, : len(order)].tobytes() == best[order].astype(np.float32).tobytes()
         )
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    kinds,
+    scales,
+    st.sampled_from([1, 5, 40, 2000]),
+    st.sampled_from([1 << 12, 1 << 30]),
+)
+def test_one_question_finds_the_same_in_float16_and_float32(seed, kind, scale, k, size):
+    """To the bit, and what a search by float64 alone finds; with views that are equal or differ by a bit."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 5, 150)
+    views = vectors(rng, kind, (int(counts.sum()), 64))
+    copied = rng.integers(0, len(views), (2, 60))
+    views[copied[0]] = views[copied[1]]
+    changed = rng.integers(0, len(views), 60)
+    views[changed, 0] = np.nextafter(views[changed, 0], np.float16(0))
+    (query, _) = questions(rng, scale, (2, 64))
+    offsets, ties = np.cumsum(counts) - counts, rng.permutation(150)
+    found = []
+    for able in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernels, "multiplies_float16", lambda able=able: able)
+            patch.setattr(kernels, "STREAMED_BYTES", size)
+            patch.setattr(products, "SCORES_BYTES", size)
+            found += top_passages_by(views, offsets, ties, query[None], k, [(0, None)])
+    coarse, fine = found
+    assert coarse.passages.tolist() == fine.passages.tolist()
+    assert coarse.scores.tobytes() == fine.scores.tobytes()
+    assert coarse.winning_views.tolist() == fine.winning_views.tolist()
+    best = np.maximum.reduceat(
+        np.einsum("nd,d->n", views.astype(np.float64), query.astype(np.float64)), offsets
+    )
+    assert coarse.passages[0, :150].tolist() == np.lexsort((ties, -best))[:k].tolist()
+
+
+@pytest.mark.parametrize(
+    ("many", "dim", "able", "in_float16"),
+    [(1, 64, True, True), (1, 64, False, False), (1, 48, True, False), (2, 64, True, False)],
+)
+def test_float16_is_for_one_question_whose_width_torch_does_not_round_otherwise(
+    many, dim, able, in_float16, monkeypatch
+):
+    monkeypatch.setattr(kernels, "multiplies_float16", lambda: able)
+    (chosen,) = kernels.kernels(np.ones((many, dim), np.float32), 1.0, torch.device("cpu"))
+    assert isinstance(chosen, Float16 if in_float16 else Float32)
+
+
+def test_a_torch_that_may_sum_in_float16_is_not_asked_to(monkeypatch):
+    multiplies_float16.cache_clear()
+    monkeypatch.setattr(torch._C, "_get_cpu_allow_fp16_reduced_precision_reduction", lambda: True)
+    assert not multiplies_float16()
+    multiplies_float16.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,18 @@
 """Products of views with questions, by the kernel that is fastest for them, and how far each may round.
 
 On the CPU oneDNN multiplies, at twice the speed of OpenBLAS and MKL on some processors, or NumPy for few questions.
-Some processors multiply in bfloat16 at two to ten times the speed of float32.
+Some processors multiply in bfloat16 at two to ten times the speed of float32. With one question, reading the views takes
+longest, so they are multiplied in float16, as they are stored.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -19,6 +23,25 @@ if TYPE_CHECKING:
 ONEDNN_QUESTIONS = 8
 """Number of questions from which on oneDNN multiplies instead of NumPy. Only speed depends on it."""
 
+LANES = 32
+"""Of whose multiples the width of views is for products in float16: torch multiplies the rest as scalars, and rounds each
+of their products."""
+
+BLOCK_BYTES = 4 << 20
+"""Size of the block of views in float32 that is multiplied at once. Only speed depends on it."""
+
+STREAMED_BYTES = 64 << 20
+"""`BLOCK_BYTES` where the views are multiplied as they are stored, without a copy."""
+
+FEW_BYTES = 1 << 20
+"""`BLOCK_BYTES` where NumPy multiplies, whose products take less time than reading the block; it stays in a core's cache."""
+
+GPU_BLOCK_BYTES = 64 << 20
+"""`BLOCK_BYTES` on a GPU."""
+
+MEASURED_VIEWS = 600
+"""Number of views by which `multiplies_float16` decides: about a block of `FEW_BYTES`."""
+
 TILE = 32
 """Of whose multiples the number of questions is for products in bfloat16, a fifth faster. Only speed depends on it."""
 
@@ -27,6 +50,12 @@ SUMMED = 2.0**-24
 
 HALVED = 2.0**-8
 """The share by which a number of float32 is rounded to bfloat16, whose significand has 8 bits."""
+
+STORED = 2.0**-11
+"""The share by which a number of float32 is rounded to float16, whose significand has 11 bits."""
+
+LEAST_STORED = 2.0**-14
+"""The least normal number of float16."""
 
 UNDERFLOW = 2.0**-124
 """Four times the least normal number of float32: more than a product and a sum lose where smaller numbers count as 0."""
@@ -73,6 +102,11 @@ class Kernel(Protocol):
         """How far products may be from scores."""
         ...
 
+    @property
+    def block_bytes(self) -> int:
+        """Size of the block of views in float32 that is multiplied at once, at most."""
+        ...
+
     def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
         """Returns a function of at most so many views [n, dim] float16, whose products it returns [n, q or more], in float32
         or bfloat16. Columns beyond the questions mean nothing.
@@ -89,6 +123,8 @@ def kernels(queries: np.ndarray, longest: float, device: device) -> list[Kernel]
     """
     if device.type != "cpu":
         return [Float32(queries, longest, device)]
+    if len(queries) == 1 and not queries.shape[1] % LANES and multiplies_float16():
+        return [Float16(queries, longest)]
     onednn = onednn_product() if len(queries) >= ONEDNN_QUESTIONS else None
     single = Float32(queries, longest, device, onednn)
     if onednn is None or not multiplies_bfloat16():
@@ -111,6 +147,10 @@ class Float32:
 
         self._queries = torch.from_numpy(queries).to(device)
         self._onednn = onednn
+        if device.type == "cpu":
+            self.block_bytes = FEW_BYTES if onednn is None else BLOCK_BYTES
+        else:
+            self.block_bytes = GPU_BLOCK_BYTES
         rounding = (_gamma(queries.shape[1]) + 2.0**-22) * longest * _norms(queries)
         self.rounding = Rounding(rounding + queries.shape[1] * UNDERFLOW * (1 + longest))
 
@@ -150,6 +190,7 @@ class BFloat16:
 
         self._onednn = onednn
         self._dim = queries.shape[1]
+        self.block_bytes = BLOCK_BYTES
         self._queries = torch.zeros(-(-len(queries) // TILE) * TILE, self._dim, dtype=torch.bfloat16)
         self._queries[: len(queries)] = torch.from_numpy(queries)
         rounded, norms = self._queries[: len(queries)].double().numpy(), _norms(queries)
@@ -176,6 +217,39 @@ class BFloat16:
         return multiply
 
 
+class Float16:
+    """Products with one question in float16, which sum in float32 and are rounded to float16.
+
+    The question is multiplied by a power of two, s, so that products are far from the least and the largest numbers of
+    float16. With q' for s q in float16, divided by s, and v for a view, q·v - q'·v = (q - q')·v, of which |q - q'| is
+    measured. The sum q'·v is rounded by γ |q'| |v| (see `BFloat16`), and its rounding to float16 by 2^-11 |p|. Numbers
+    below the least normal one, 2^-14, may count as 0: those of a view, of s q', and of s p.
+    """
+
+    def __init__(self, queries: np.ndarray, longest: float) -> None:
+        import torch
+
+        dim = queries.shape[1]
+        self.block_bytes = STREAMED_BYTES
+        (norm,) = _norms(queries)
+        # Products are up to 2^14; s and 1 / s are normal numbers of float32.
+        self._scale = 2.0 ** min(126, max(-126, 13 - math.frexp(norm * max(1.0, longest))[1]))
+        self._query = torch.from_numpy(queries[0].astype(np.float64) * self._scale).half()
+        rounded = (self._query.double() / self._scale).numpy()[None]
+        lost, reached = _norms(rounded - queries), _norms(rounded)
+        least = LEAST_STORED * (math.sqrt(dim) * (reached + longest / self._scale) + 1 / self._scale)
+        rounding = longest * (lost + _gamma(4 * dim) * reached + 2.0**-22 * norm) + least
+        self.rounding = Rounding(rounding + dim * UNDERFLOW * (1 + longest), STORED)
+
+    def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
+        """See `Kernel`."""
+
+        def multiply(views: Tensor) -> Tensor:
+            return views.mv(self._query)[:, None].float() * (1 / self._scale)
+
+        return multiply
+
+
 def _gamma(roundings: int) -> float:
     return roundings * SUMMED / (1 - roundings * SUMMED)
 
@@ -191,6 +265,35 @@ def multiplies_bfloat16() -> bool:
 
     able = torch.cpu.get_capabilities()
     return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
+
+
+@cache
+def multiplies_float16() -> bool:
+    """Whether torch multiplies views by a question in float16, and faster than NumPy after a conversion to float32.
+
+    It is measured once, in some two milliseconds, since it depends on the processor and on what torch's library for it
+    does with float16. Sums have to be of float32, which is torch's own choice unless somebody allowed it others.
+    """
+    import torch
+
+    sums_in_float16 = getattr(torch._C, "_get_cpu_allow_fp16_reduced_precision_reduction", lambda: True)
+    if sums_in_float16():
+        return False
+    queries, views = np.ones((1, 12 * LANES), np.float32), torch.ones(MEASURED_VIEWS, 12 * LANES).half()
+    as_stored, converted = Float16(queries, 1.0), Float32(queries, 1.0, torch.device("cpu"))
+    return _seconds(as_stored, views) < _seconds(converted, views)
+
+
+def _seconds(kernel: Kernel, views: Tensor) -> float:
+    """The least time of a product of some, after one that is not counted."""
+    multiply = kernel.multiplier(len(views))
+    multiply(views)
+    times = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        multiply(views)
+        times.append(time.perf_counter() - begun)
+    return min(times)
 
 
 def onednn_product() -> Callable[..., Tensor] | None:

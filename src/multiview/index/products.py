@@ -22,17 +22,11 @@ ViewRange = tuple[int, int | None]
 
 ALL_VIEWS: ViewRange = (0, None)
 
-BLOCK_BYTES = 4 << 20
-"""Size of the block of views in float32 that is multiplied at once. Only speed depends on it."""
-
-FEW_BYTES = 1 << 20
-"""`BLOCK_BYTES` for fewer questions than oneDNN multiplies (`ONEDNN_QUESTIONS`), whose products take less time than reading the block; it stays in a core's cache."""
-
 SCORES_BYTES = 4 << 20
 """Size of the products that are ranked at once. Speed depends on it, and memory: each of them may be proposed."""
 
-GPU_BLOCK_BYTES = 64 << 20
-"""`BLOCK_BYTES` and `SCORES_BYTES` on a GPU, where products of a whole block are ranked at once however many they are."""
+GPU_SCORES_BYTES = 64 << 20
+"""`SCORES_BYTES` on a GPU, where products of a whole block are ranked at once however many they are."""
 
 
 def with_numpy(device: device) -> bool:
@@ -120,12 +114,8 @@ def blocks(
     import torch
 
     dim = views.shape[1]
-    block_bytes, scores_bytes = (
-        (BLOCK_BYTES, SCORES_BYTES) if with_numpy(device) else (GPU_BLOCK_BYTES, GPU_BLOCK_BYTES)
-    )
-    if questions < ONEDNN_QUESTIONS and with_numpy(device):
-        block_bytes = min(block_bytes, FEW_BYTES)
-    rows_at_once = max(1, block_bytes // (4 * dim))
+    scores_bytes = SCORES_BYTES if with_numpy(device) else GPU_SCORES_BYTES
+    rows_at_once = max(1, kernel.block_bytes // (4 * dim))
     ranked_at_once = max(1 if with_numpy(device) else rows_at_once, scores_bytes // (4 * questions))
     bounds = _bounds(offsets, len(views), ranked_at_once)
     at_once = min(max(stop - first for first, stop in pairwise(bounds)), rows_at_once)

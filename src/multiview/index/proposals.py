@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,22 +10,24 @@ import numpy as np
 from multiview.index.columns import Columns
 from multiview.index.kernels import Rounding
 from multiview.index.products import Block, Highest, reaching
-from multiview.index.ranking import best_first, by_question, first_best
+from multiview.index.ranking import best_first, by_question, first_best, passage_runs
 from multiview.index.stored_views import score_rows
 
 CROWDED = 4
-"""Number of scored views per view that reaches its bar, on top of k per question, from which on products are too coarse.
-Only speed depends on it."""
+"""Number of proposed views per view whose product is as high as the bar, on top of k per question, from which on products
+are too coarse. Only speed depends on it."""
 
 WIDER = 4
-"""A question with more than k and so many times as many proposals as the mean is cut to its k best. Memory depends on it."""
+"""A question with more than k and so many times as many proposals as the mean is not in a table with the others. Memory
+depends on it."""
 
 
 class Proposals:
     """The views seen so far that can be among the best of some questions.
 
-    A view whose product allows a score as high as that of the k-th best passage so far is scored (see
-    `multiview.index.kernels.Rounding`), and proposed if its score is. A `floor` says beforehand which scores to look for.
+    A view is proposed if its product allows a score as high as that of the k-th best passage so far (see
+    `multiview.index.kernels.Rounding`), and scored after the last view, if it still does. A `floor` says beforehand
+    which scores to look for.
     """
 
     def __init__(
@@ -51,14 +54,14 @@ class Proposals:
         self._most = held + 2 * len(queries) * k
         self._between = len(queries) * k // 4 if floor is None else self._most
         """Number of proposed views between two siftings: few without a floor, because sifting raises the bar."""
-        self._columns = Columns(self._most, np.int64, np.int64, np.int64, np.float64)
-        """Questions, rows, passages and scores of the proposed views; those of each question by rising rows."""
+        self._columns = Columns(self._most, np.int64, np.int64, np.int64, np.float32)
+        """Questions, rows, passages and products of the proposed views, by rising rows, then questions."""
         self._several = False
         """Whether a passage may be proposed with several views."""
         self._sifted = 0
         """Number of proposed views after the last sifting."""
-        self._seen = self._kept = 0
-        """Number of views scored, and of those whose score reached the bar."""
+        self._seen = self._high = 0
+        """Number of views proposed, and of those whose products are not below the bar."""
 
     def add(self, block: Block, first: int, stop: int | None) -> None:
         """Proposes views of a block, as if passages had their views [first, stop) alone."""
@@ -69,24 +72,18 @@ class Proposals:
             highest = Highest(self._k)
             highest.add(part.best())
             self._bar = np.maximum(self._bar, self._rounding.least(highest.lowest(len(self._bar))))
-        several = len(part.counts) < len(part.rows)
-        self._several |= several
         numbers, questions, products = reaching(part.products, self._rounding.lowest(self._bar))
         owners = np.repeat(np.arange(len(part.counts)), part.counts).take(numbers)
-        if several:
+        if len(part.counts) < len(part.rows):
+            self._several = True
             # Of a passage's views, those which may have its score.
             bar = self._rounding.bar(self._best_of(owners, questions, products), questions)
             near = np.flatnonzero(products >= bar)
-            numbers, questions, owners = numbers.take(near), questions.take(near), owners.take(near)
-        rows = part.rows.take(numbers)
-        scores = score_rows(self._views, rows, self._queries, questions)
-        near = scores >= self._bar.take(questions)
-        self._seen, self._kept = self._seen + len(near), self._kept + int(np.count_nonzero(near))
-        if several:
-            near &= scores == self._best_of(owners, questions, scores)
-        near = np.flatnonzero(near)
-        columns = questions, rows, part.passages.take(owners), scores
-        self._columns.append(*(column.take(near) for column in columns))
+            columns = numbers, questions, owners, products
+            numbers, questions, owners, products = (column.take(near) for column in columns)
+        self._seen += len(products)
+        self._high += int(np.count_nonzero(products >= self._bar.take(questions)))
+        self._columns.append(questions, part.rows.take(numbers), part.passages.take(owners), products)
         if len(self._columns) > self._sifted + self._between:
             self._sift()
             if len(self._columns) > self._most:
@@ -101,48 +98,34 @@ class Proposals:
 
     @property
     def crowded(self) -> bool:
-        """Whether far more views were scored than reached the bar, which products that round less would have left out."""
-        return self._seen > CROWDED * (self._kept + self._k * len(self._bar))
+        """Whether products are so coarse that far more views were proposed than are likely to reach the bar."""
+        return self._seen > CROWDED * (self._high + self._k * len(self._bar))
 
     def _sift(self) -> None:
-        """Keeps the first best view of each passage, if the passage is among the k best so far or ties with the last."""
-        filled = self._columns.filled
-        order = by_question(filled[0])
-        questions, scores = filled[0].take(order), filled[3].take(order)
-        if self._several:
-            first = first_best(questions, filled[2].take(order), scores)
-            order, questions, scores = order.take(first), questions.take(first), scores.take(first)
-        counts = np.bincount(questions, minlength=len(self._bar))
-        if counts.max() > self._k + WIDER * len(order) // len(counts):
-            kept = self._without_wide_rows(counts, filled[2].take(order), scores)
-            order, questions, scores = order.take(kept), questions.take(kept), scores.take(kept)
-        lowest = kth_highest(questions, scores, self._k, len(self._bar))
-        order = order.take(np.flatnonzero(scores >= lowest.take(questions)))
-        self._columns.replace(*(column.take(order) for column in filled))
-        self._sifted = len(self._columns)
-        # Rounded down, so that the score itself reaches it.
-        below = np.nextafter(lowest.astype(np.float32), np.float32(-np.inf))
-        self._bar = np.maximum(self._bar, below)
-
-    def _without_wide_rows(self, counts: np.ndarray, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Returns the positions of all proposals, but of the k best alone where a question has far more than others.
-
-        `counts` [q] are the numbers of proposals; the `passages` [n] and `scores` [n] of each question follow each other.
-        """
-        kept, stops = np.ones(len(scores), bool), np.cumsum(counts)
-        for question in np.flatnonzero(counts > self._k + WIDER * len(scores) // len(counts)).tolist():
-            first, stop = int(stops[question] - counts[question]), int(stops[question])
-            best = best_first(scores[first:stop], self._tie_order[passages[first:stop]])[: self._k]
-            kept[first:stop] = False
-            kept[first + best] = True
-        return np.flatnonzero(kept)
+        """Keeps the views whose products allow a score as high as that of the k-th best passage so far."""
+        questions, _, passages, products = self._columns.filled
+        order = by_question(questions)
+        asked, best = questions.take(order), products.take(order)
+        if self._several and len(order):
+            starts, _ = passage_runs(asked, passages.take(order))
+            asked, best = asked.take(starts), np.maximum.reduceat(best, starts)
+        lowest = kth_highest(asked, best, self._k, len(self._bar))
+        self._bar = np.maximum(self._bar, self._rounding.least(lowest))
+        kept = np.flatnonzero(products >= self._rounding.lowest(self._bar).take(questions))
+        self._columns.replace(*(column.take(kept) for column in self._columns.filled))
+        self._sifted = len(kept)
 
     def _cut(self) -> None:
-        """Keeps the k best passages so far, where many more tie."""
+        """Keeps the k best passages so far, where the products of many more allow their scores."""
         best = self.best()
+        if best.scores.shape[1] == self._k:
+            # Rounded down, so that the score itself reaches it.
+            below = np.nextafter(best.scores[:, -1].astype(np.float32), np.float32(-np.inf))
+            self._bar = np.maximum(self._bar, below)
         questions, ranks = np.nonzero(best.passages >= 0)
         rows = best.rows[questions, ranks]
-        order = np.lexsort((rows, questions))
+        order = np.lexsort((questions, rows))
+        # A score is a product, too, as near to it as any.
         columns = questions, rows, best.passages[questions, ranks], best.scores[questions, ranks]
         self._columns.replace(*(column[order] for column in columns))
         self._sifted = len(order)
@@ -150,13 +133,21 @@ class Proposals:
     def best(self) -> Best:
         """Returns each question's k best passages."""
         self._sift()
-        questions, rows, passages, scores = self._columns.filled
+        questions, rows, passages, _ = self._columns.filled
+        scores = score_rows(self._views, rows, self._queries, questions)
+        order = by_question(questions)
+        if self._several:
+            order = order.take(first_best(questions.take(order), passages.take(order), scores.take(order)))
+        order = order.take(self._without_wide(questions, passages, scores, order))
+        questions, rows, passages, scores = (
+            column.take(order) for column in (questions, rows, passages, scores)
+        )
         table, starts = by_rows(questions, scores, len(self._bar))
         order = np.argsort(-table, axis=1)
         ordered = np.take_along_axis(table, order, axis=1)
         tied = np.flatnonzero(((ordered[:, 1:] == ordered[:, :-1]) & np.isfinite(ordered[:, 1:])).any(axis=1))
         if len(tied):
-            ties, _ = by_rows(questions, self._tie_order[passages], len(self._bar))
+            ties, _ = by_rows(questions, self._tie_order[passages].astype(np.float64), len(self._bar))
             order[tied] = best_first(table[tied], ties[tied])
         order = order[:, : self._k]
         found = np.take_along_axis(table, order, axis=1)
@@ -164,6 +155,19 @@ class Proposals:
         at = np.where(real, starts[:, None] + order, 0)
         rows, passages = (np.where(real, column[at] if len(column) else 0, -1) for column in (rows, passages))
         return Best(rows, passages, found)
+
+    def _without_wide(
+        self, questions: np.ndarray, passages: np.ndarray, scores: np.ndarray, order: np.ndarray
+    ) -> np.ndarray:
+        """Returns the positions in `order`, which is by question, but of the k best alone where a question has far more
+        proposals than others."""
+        kept = np.ones(len(order), bool)
+        for _, of_question in wide(questions.take(order), self._k, len(self._bar)):
+            own = order[of_question]
+            best = best_first(scores[own], self._tie_order[passages[own]])[: self._k]
+            kept[of_question] = False
+            kept[of_question.start + best] = True
+        return np.flatnonzero(kept)
 
     def above_floor(self, best: Best) -> np.ndarray:
         """Returns whether each question's k best passages have scores not below the floor [q] bool, so that all views that
@@ -190,7 +194,7 @@ def by_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the values of each of `count` questions as a row [count, at least `least`], and where its values begin [count].
 
-    `questions` [n] rise. Rows end with -inf where a question has fewer values than others.
+    `questions` [n] rise. Rows end with -inf where a question has fewer values than others; `values` [n] are floats.
 
     >>> by_rows(np.array([0, 0, 0, 2]), np.array([3.0, 9.0, 5.0, 1.0]), 3)
     (array([[  3.,   9.,   5.],
@@ -199,16 +203,30 @@ def by_rows(
     """
     counts = np.bincount(questions, minlength=count)
     starts = np.cumsum(counts) - counts
-    table = np.full((count, max(least, counts.max())), -np.inf)
+    table = np.full((count, max(least, counts.max())), -np.inf, values.dtype)
     table.ravel()[
         np.arange(len(questions)) + np.repeat(np.arange(count) * table.shape[1] - starts, counts)
     ] = values
     return table, starts
 
 
-def kth_highest(questions: np.ndarray, scores: np.ndarray, k: int, count: int) -> np.ndarray:
-    """Returns the k-th highest score of each of `count` questions [count], -inf for one with fewer (see `by_rows`)."""
-    table, _ = by_rows(questions, scores, count, k)
+def kth_highest(questions: np.ndarray, values: np.ndarray, k: int, count: int) -> np.ndarray:
+    """Returns the k-th highest value of each of `count` questions [count], -inf for one with fewer (see `by_rows`)."""
+    lowest = np.full(count, -np.inf, values.dtype)
+    usual = np.ones(len(values), bool)
+    for question, of_question in wide(questions, k, count):
+        own = values[of_question]
+        lowest[question] = np.partition(own, len(own) - k)[len(own) - k]
+        usual[of_question] = False
+    table, _ = by_rows(questions[usual], values[usual], count, k)
     at = table.shape[1] - k
     table.partition(at, axis=1)
-    return table[:, at]
+    return np.maximum(lowest, table[:, at])
+
+
+def wide(questions: np.ndarray, k: int, count: int) -> Iterator[tuple[int, slice]]:
+    """Yields the questions with far more than k of the rows [n], and where their rows are (see `WIDER`)."""
+    counts = np.bincount(questions, minlength=count)
+    stops = np.cumsum(counts)
+    for question in np.flatnonzero(counts > k + WIDER * len(questions) // count).tolist():
+        yield question, slice(int(stops[question] - counts[question]), int(stops[question]))

@@ -80,10 +80,7 @@ def score_rows(views: np.ndarray, rows: np.ndarray, queries: np.ndarray, questio
     `views` [v, dim] float16, which may be memory-mapped; `queries` [q, dim] float64. See `score_views`.
     """
     firsts = np.flatnonzero(np.diff(rows, prepend=-1))
-    if len(firsts) and 2 * len(firsts) > rows[-1] - rows[0]:  # most of these rows: they need not be copied
-        starts = np.searchsorted(rows, np.arange(rows[0], rows[-1] + 2))
-        return _inner_products(views[rows[0] : rows[-1] + 1], queries, starts, questions)
-    return _inner_products(views.take(rows[firsts], axis=0), queries, np.append(firsts, len(rows)), questions)
+    return _inner_products(views, rows.take(firsts), queries, np.append(firsts, len(rows)), questions)
 
 
 def score_views(views: np.ndarray, query: np.ndarray) -> np.ndarray:
@@ -91,23 +88,25 @@ def score_views(views: np.ndarray, query: np.ndarray) -> np.ndarray:
 
     The order of each sum is the same whatever the other views and queries, so that equal views score equally, to the bit.
     """
-    return _inner_products(views, query[None], np.arange(len(views) + 1), np.zeros(len(views), np.int64))
+    rows = np.arange(len(views))
+    return _inner_products(
+        views, rows, query[None], np.arange(len(views) + 1), np.zeros(len(views), np.int64)
+    )
 
 
 def _inner_products(
-    views: np.ndarray, queries: np.ndarray, starts: np.ndarray, questions: np.ndarray
+    views: np.ndarray, rows: np.ndarray, queries: np.ndarray, starts: np.ndarray, questions: np.ndarray
 ) -> np.ndarray:
-    """Returns the inner products [m] of pairs: those of view i with the queries questions[starts[i]:starts[i + 1]]."""
+    """Returns the inner products [m] of pairs: those of the i-th view of `rows` with the queries questions[starts[i]:starts[i + 1]]."""
     import torch
 
     _have_torch_warn_of_sparse_tensors()
-    products, zeros, asked = (
-        np.empty(len(questions)),
-        torch.zeros(len(questions)).double(),
-        torch.from_numpy(queries).T,
-    )
-    for first in range(0, len(views), SCORED_AT_ONCE):
-        some = views[first : first + SCORED_AT_ONCE]
+    size = min(len(rows), SCORED_AT_ONCE), views.shape[1]
+    single, double = torch.empty(size), torch.empty(size, dtype=torch.float64)
+    products, asked = np.empty(len(questions)), torch.from_numpy(queries).T
+    zeros = torch.zeros(len(questions), dtype=torch.float64)
+    for first in range(0, len(rows), SCORED_AT_ONCE):
+        some = rows[first : first + SCORED_AT_ONCE]
         starts_of = starts[first : first + len(some) + 1]
         here = slice(starts_of[0], starts_of[-1])
         pairs = torch.sparse_csr_tensor(
@@ -118,8 +117,8 @@ def _inner_products(
             check_invariants=False,
         )
         # By way of float32, since torch has no vector instructions from float16 to float64.
-        double = tensor(some).float().double()
-        products[here] = torch.sparse.sampled_addmm(pairs, double, asked, beta=0).values().numpy()
+        converted = double[: len(some)].copy_(single[: len(some)].copy_(tensor(views.take(some, axis=0))))
+        products[here] = torch.sparse.sampled_addmm(pairs, converted, asked, beta=0).values().numpy()
     return products
 
 
