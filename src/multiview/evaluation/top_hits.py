@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 TOP_HITS_FILE = "best.parquet"
 HITS_PER_QUESTION = 5
 
-QUESTIONS_AT_ONCE = 256
-"""Number of questions whose passages are held in memory at once."""
+QUESTIONS_AT_ONCE = 1024
+"""Number of questions whose passages are held in memory at once, and read from the corpus in one pass."""
+
+ROW_GROUP = 256 * HITS_PER_QUESTION
+"""Number of rows per row group of the file."""
 
 SCHEMA = pa.schema(
     {
@@ -116,7 +119,7 @@ def write_top_hits(
                         record |= _view_columns(winner, hit_views[column])
                     records.append(record)
                 first_spans.append(hit_views[0].spans[hits[0][2]] if hit_views else None)
-            writer.write_table(pa.Table.from_pylist(records, SCHEMA))
+            writer.write_table(pa.Table.from_pylist(records, SCHEMA), ROW_GROUP)
     return first_spans
 
 
