@@ -35,13 +35,19 @@ class AnswerHits:
         the corpus lacks.
         """
         questions = np.arange(self._questions) if questions is None else questions
-        real = passage_rows >= 0
-        pairs = (passage_rows + len(self._ids) * questions[:, None])[real]
-        asked = np.sort(pairs)  # several times as fast as `np.unique`
-        asked = asked[np.diff(asked, prepend=-1) > 0]
-        self._match(asked[~self._known(asked)])
         holds = np.zeros(passage_rows.shape, bool)
-        holds[real] = self._holds[np.searchsorted(self._pairs, pairs)]
+        # Row by row, and with its column in each number, which NumPy sorts in a fraction of the time of an order.
+        bits = max(0, passage_rows.shape[1] - 1).bit_length()
+        numbers = np.sort((passage_rows << bits) + np.arange(passage_rows.shape[1]), axis=1)
+        passages, columns = numbers >> bits, numbers & ((1 << bits) - 1)
+        first = passages >= 0
+        first[:, 1:] &= passages[:, 1:] != passages[:, :-1]
+        asked = (passages + len(self._ids) * questions[:, None])[first]
+        if len(asked):
+            self._match(np.sort(asked[~self._known(asked)]))
+            found = self._holds[np.searchsorted(self._pairs, asked)]
+            answered = found[np.maximum(0, np.cumsum(first).reshape(first.shape) - 1)] & (passages >= 0)
+            np.put_along_axis(holds, columns, answered, axis=1)
         return holds
 
     def within(self, text: TokenizedText, span: Span, question: int) -> bool:
