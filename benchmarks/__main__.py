@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.machine import QUIET, Others, machine, wait_until_quiet
-from benchmarks.table import Contestant, Row, Size, lines, markdown, prepare, rows_of
+from benchmarks.table import Contestant, Row, Size, lines, markdown, prepare, rows_of, sees_gpu
 
 BENCHMARKS = (
     "encoding",
@@ -60,6 +60,9 @@ def main(
     chosen = only or BENCHMARKS
     print(machine(), "", *markdown([]), sep="\n", flush=True)
     for name, gpu in [(name, False) for name in chosen] + [(name, True) for name in chosen if name in ON_GPU]:
+        if gpu and not sees_gpu():
+            print(*lines(rows_of(name, size, gpu)), sep="\n", flush=True)
+            continue
         wait_until_quiet(wait)
         print(f"{time.monotonic() - begun:5.0f} s  {name}", file=sys.stderr, flush=True)
         others = Others()
@@ -72,7 +75,8 @@ def main(
         if (share := others.share()) > QUIET and any(row.ours.values for row in rows):
             disturbed.append(f"{name} {share:.0%}")
             rows = [replace(row, work=f"{row.work} {MARK}") for row in rows]
-        print(*lines(rows), sep="\n", flush=True)
+        if rows:
+            print(*lines(rows), sep="\n", flush=True)
     if disturbed:
         print(f"\n{MARK} Meanwhile other programs used the processors: {', '.join(disturbed)}.")
     print(f"\n{time.monotonic() - begun:.0f} s in all")

@@ -161,7 +161,7 @@ def rows(size: Size) -> Iterator[Row]:
     torch.set_num_threads(1)
     disable_progress_bar()
     data = squad_folder()
-    asked = [(MINILM, "bfloat16", 192, 1), (MINILM, "float32", 48, 1)]
+    asked = [(MINILM, "bfloat16", 96, 1), (MINILM, "float32", 24, 1)]
     if size == "whole":
         asked = [
             (MINILM, "float32", 192, 2),

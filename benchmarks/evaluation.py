@@ -1,6 +1,6 @@
 """The step `evaluate` beside the searches that it asks for (docs/analyses.md).
 
-    MULTIVIEW_DATA=data python -m benchmarks.evaluation --questions 500
+    MULTIVIEW_DATA=data python -m benchmarks.evaluation --questions 1000
 
 Dev questions of SQuAD, already encoded, over all of its passages in CAMVR's parts, with random vectors near each other
 where titles are equal. Bound: the rankings that `evaluate` and its analyses ask for (by all views, by each view alone,
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -105,12 +105,16 @@ def given(folder: Path, data: Path, count: int, seed: int) -> Given:
 
 
 def evaluating(
-    data: Path, count: int, repeats: int, clock: Callable[[], float], encoding: bool = False, seed: int = 0
+    data: Path,
+    count: int,
+    repeats: int,
+    clock: Callable[[], float],
+    singles: Sequence[Analysis],
+    seed: int = 0,
 ) -> Iterator[Row]:
-    """Yields the row of `evaluate`, and a row per analysis."""
+    """Yields the row of `evaluate`, one without analyses, and one per analysis of `singles`."""
     with tempfile.TemporaryDirectory() as temporary:
         made = given(Path(temporary), data, count, seed)
-        singles = (*OTHERS, *ENCODING) if encoding else OTHERS
         contestants: dict[str, Callable[[], object]] = {
             "search": made.search,
             "searches": made.searches,
@@ -132,14 +136,15 @@ def evaluating(
 
 
 def rows(size: Size) -> Iterator[Row]:
-    """The rows of `make bench`: with one thread, processor time."""
+    """The rows of `make bench`: with one thread, processor time. Quick are those of the step as a whole."""
     torch.set_num_threads(1)
+    repeats, singles = (1, ()) if size == "quick" else (3, OTHERS)
     with threads(1):
-        yield from evaluating(squad_folder(), 500, 1 if size == "quick" else 3, time.process_time)
+        yield from evaluating(squad_folder(), 1000, repeats, time.process_time, singles)
 
 
 def main(
-    questions: Annotated[int, typer.Option(help="Dev questions.")] = 500,
+    questions: Annotated[int, typer.Option(help="Dev questions.")] = 1000,
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each contestant.")] = 3,
     encoding: Annotated[bool, typer.Option(help="The analyses that encode passages too.")] = False,
     data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
@@ -148,8 +153,9 @@ def main(
 ) -> None:
     """Prints milliseconds of processor time, min / median / max."""
     torch.set_num_threads(1)
+    singles = (*OTHERS, *ENCODING) if encoding else OTHERS
     with threads(1):
-        for line in markdown(evaluating(data / "squad", questions, repeats, time.process_time, encoding)):
+        for line in markdown(evaluating(data / "squad", questions, repeats, time.process_time, singles)):
             print(line, flush=True)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 QUIET = 0.1
 """Share of all processors that others may use."""
-LOOKS = 3.0
+LOOKS = 1.0
 """Seconds over which that share is taken."""
 
 

@@ -169,7 +169,7 @@ def rows(size: Size) -> Iterator[Row]:
     with threads(1):
         yield from encoding(BASE, 2 if size == "quick" else 7, time.process_time)
         if size == "quick":
-            yield from searching(20_000, 384, SPREAD, 5, time.process_time, 0)
+            yield from searching(40_000, 384, SPREAD, 3, time.process_time, 0)
         else:
             yield from searching(118_602, 384, SPREAD, 7, time.process_time, 0)
             for views in (160_000, 800_000):

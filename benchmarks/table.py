@@ -161,9 +161,9 @@ def rows_of(name: str, size: Size, gpu: bool = False) -> list[Row]:
     """The rows of a benchmark, with `gpu` those of a GPU, or one row with the reason why there are none."""
     about = f"{name} on a GPU" if gpu else name
     try:
-        module = importlib.import_module(f"benchmarks.{name}")
-        if gpu and not _sees_gpu():
+        if gpu and not sees_gpu():
             raise NotRun("no GPU")
+        module = importlib.import_module(f"benchmarks.{name}")
         return list((module.rows_on_gpu if gpu else module.rows)(size))
     except (NotRun, ImportError) as error:
         return [Row(about, "", Contestant(not_run=str(error)))]
@@ -197,7 +197,8 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")
 
 
-def _sees_gpu() -> bool:
+def sees_gpu() -> bool:
+    """Whether this process may use a GPU."""
     import torch
 
     return torch.cuda.is_available()
