@@ -164,9 +164,9 @@ def rows(size: Size) -> Iterator[Row]:
     asked = [(MINILM, "bfloat16", 96, 1), (MINILM, "float32", 24, 1)]
     if size == "whole":
         asked = [
-            (MINILM, "float32", 192, 2),
-            (MINILM, "bfloat16", 192, 3),
-            (MINILM, "bfloat16", 1000, 1),
+            (MINILM, "float32", 192, 1),
+            (MINILM, "bfloat16", 192, 2),
+            (MINILM, "bfloat16", 400, 1),
             (BERT_BASE, "float32", 24, 1),
             (BERT_BASE, "bfloat16", 96, 1),
         ]

@@ -138,7 +138,7 @@ def evaluating(
 def rows(size: Size) -> Iterator[Row]:
     """The rows of `make bench`: with one thread, processor time. Quick are those of the step as a whole."""
     torch.set_num_threads(1)
-    repeats, singles = (1, ()) if size == "quick" else (3, OTHERS)
+    repeats, singles = (1, ()) if size == "quick" else (2, OTHERS)
     with threads(1):
         yield from evaluating(squad_folder(), 1000, repeats, time.process_time, singles)
 

@@ -81,11 +81,11 @@ def measure(data: Path, form: str, shards: int, repeats: int, processes: int) ->
 def rows(size: Size) -> Iterator[Row]:
     """The rows of `make bench`: one process and one shard, two shards, SQuAD's JSON, two processes."""
     data = squad_folder()
-    yield measure(data, "parquet", 1, 1 if size == "quick" else 3, 1)
+    yield measure(data, "parquet", 1, 1 if size == "quick" else 2, 1)
     if size == "whole":
-        yield measure(data, "parquet", 2, 3, 1)
+        yield measure(data, "parquet", 2, 2, 1)
         yield measure(data, "json", 1, 2, 1)
-        yield measure(data, "parquet", 2, 3, 2)
+        yield measure(data, "parquet", 2, 2, 2)
 
 
 def main(

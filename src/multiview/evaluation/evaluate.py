@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -169,7 +170,7 @@ def write_evaluation(
     first_answer = first_rank(holds)
     gold_hits = positive_hits(top.passages, ids, questions)
     first_gold = first_rank(gold_hits)
-    rankings = {question.qid: _ranking(top, ids, row) for row, question in enumerate(questions)}
+    rankings = _rankings(top, ids, questions)
     gold = {question.qid: question.grades for question in questions}
     cuts = metric_names.accuracy_cuts(settings.at, settings.depth)
     names = {qid: [name for name, _ in ranking] for qid, ranking in rankings.items()}
@@ -221,11 +222,17 @@ def _questions(context: StepContext) -> list[Question]:
     return questions
 
 
-def _ranking(top: TopPassages, ids: pa.Array, row: int) -> list[tuple[str, float]]:
-    """The (passage id, score) pairs of one question, best first, without padding."""
-    real = top.passages[row] >= 0
-    names = ids.take(pa.array(top.passages[row][real])).to_pylist()
-    return list(zip(names, top.scores[row][real].tolist(), strict=True))
+def _rankings(
+    top: TopPassages, ids: pa.Array, questions: Sequence[Question]
+) -> dict[str, list[tuple[str, float]]]:
+    """The (passage id, score) pairs of each question, best first, without padding, by its qid."""
+    real = top.passages >= 0
+    names, scores = ids.take(pa.array(top.passages[real])).to_pylist(), top.scores[real].tolist()
+    pairs = zip(names, scores, strict=True)
+    counts = real.sum(axis=1).tolist()
+    return {
+        question.qid: list(islice(pairs, count)) for question, count in zip(questions, counts, strict=True)
+    }
 
 
 def _question_table(
