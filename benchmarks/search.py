@@ -172,8 +172,8 @@ def rows(size: Size) -> Iterator[Row]:
             yield from searching(40_000, 384, SPREAD, 3, time.process_time, 0)
         else:
             yield from searching(118_602, 384, SPREAD, 7, time.process_time, 0)
-            for views in (160_000, 800_000):
-                yield from searching(views, 384, CLUSTERED, 3, time.process_time, 0, (TOGETHER,))
+            yield from searching(160_000, 384, CLUSTERED, 3, time.process_time, 0)
+            yield from searching(800_000, 384, CLUSTERED, 3, time.process_time, 0, (TOGETHER,))
 
 
 def rows_on_gpu(size: Size) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gc import freeze
 from pathlib import Path
 from typing import Annotated
 
@@ -54,6 +55,7 @@ def search(
     batches = read_questions(question, questions)
     address = Lookup(store, tracking_uri).index(index)
     print_answers(batches, address, k, explain=explain, where=where, json=json, device=device, verify=verify)
+    freeze()  # or Python looks for cycles among all that was imported once more at the end, for half a second
 
 
 def lineage(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -87,8 +86,6 @@ def print_answers(
     console, log = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
     with rare_collections():
         retriever, loading = _load(address, device, verify, log)
-    # Python would look through all that was imported once more when the program ends, for half a second.
-    gc.freeze()
     count, seconds = 0, 0.0
     for questions in batches:
         started = time.perf_counter()

@@ -56,7 +56,7 @@ def _end_with_starter() -> None:
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Lets Python look for cycles rarely.
+    """Lets Python look for cycles rarely, as while rows or large packages are read.
 
     Rows of a file become many small objects that hold no cycles. To look through all of them again for every few
     hundred new ones took a quarter to a third of the `split` step's time.

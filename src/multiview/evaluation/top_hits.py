@@ -23,10 +23,10 @@ TOP_HITS_FILE = "best.parquet"
 HITS_PER_QUESTION = 5
 
 QUESTIONS_AT_ONCE = 1024
-"""Number of questions whose passages are held in memory at once, and read from the corpus in one pass."""
+"""Number of questions whose passages are held in memory at once, and read from the corpus in one pass: whole groups."""
 
-ROW_GROUP = 256 * HITS_PER_QUESTION
-"""Number of rows per row group of the file."""
+QUESTIONS_PER_GROUP = 256
+"""Number of questions per row group of the file."""
 
 SCHEMA = pa.schema(
     {
@@ -98,14 +98,15 @@ def write_top_hits(
     """
     first_spans: list[Span | None] = []
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
-        for start in range(0, len(questions), QUESTIONS_AT_ONCE):
-            rows = range(start, min(start + QUESTIONS_AT_ONCE, len(questions)))
-            passage_rows = top.passages[rows.start : rows.stop, :HITS_PER_QUESTION]
-            views = find_views(rows, passage_rows) if find_views else None
+        views: list[list[HitViews]] = []
+        for start in range(0, len(questions), QUESTIONS_PER_GROUP):
+            if find_views and start % QUESTIONS_AT_ONCE == 0:
+                some = range(start, min(start + QUESTIONS_AT_ONCE, len(questions)))
+                views = find_views(some, top.passages[some.start : some.stop, :HITS_PER_QUESTION])
             records: list[dict[str, object]] = []
-            for question in rows:
+            for question in range(start, min(start + QUESTIONS_PER_GROUP, len(questions))):
                 hits = top.hits(question)[:HITS_PER_QUESTION]
-                hit_views = views[question - start] if views else []
+                hit_views = views[question % QUESTIONS_AT_ONCE] if find_views else []
                 for column, (passage, score, winner) in enumerate(hits):
                     record = {
                         "qid": questions[question].qid,
@@ -119,7 +120,7 @@ def write_top_hits(
                         record |= _view_columns(winner, hit_views[column])
                     records.append(record)
                 first_spans.append(hit_views[0].spans[hits[0][2]] if hit_views else None)
-            writer.write_table(pa.Table.from_pylist(records, SCHEMA), ROW_GROUP)
+            writer.write_table(pa.Table.from_pylist(records, SCHEMA))
     return first_spans
 
 

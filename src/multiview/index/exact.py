@@ -32,7 +32,7 @@ GPU_QUESTIONS_AT_ONCE = 4096
 """`QUESTIONS_AT_ONCE` on a GPU: more, because it multiplies faster than views are read."""
 
 GUESSED_FOR = 64
-"""Number of questions from which on floors are guessed, and products may be coarse. Only speed depends on it."""
+"""Number of questions from which on floors are guessed, and products may be in bfloat16. Only speed depends on it."""
 
 NORMS_AT_ONCE = 4096
 """Number of views whose lengths are measured at once."""
@@ -112,7 +112,7 @@ class _Search:
         guessed = None
         if len(asked) >= GUESSED_FOR and self.device.type == "cpu":
             guessed = floors(self.views, self.offsets, kernel, len(asked), self.k, self.ranges, self.among)
-        if guessed:
+        if guessed or len(asked) == 1:  # whose products in float16 round little
             asked = self._pass(asked, kernel, guessed, give_up=kernel is not fine)
         if len(asked):
             *_, fine = kernels(self.queries[asked], longest, self.device)

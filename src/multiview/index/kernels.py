@@ -24,14 +24,14 @@ ONEDNN_QUESTIONS = 8
 """Number of questions from which on oneDNN multiplies instead of NumPy. Only speed depends on it."""
 
 LANES = 32
-"""Of whose multiples the width of views is for products in float16: torch multiplies the rest as scalars, and rounds each
-of their products."""
+"""Products in float16 are for widths that are a multiple of this alone: torch multiplies what is left over number by
+number, and rounds each product to float16, for which the bound has no room."""
 
 BLOCK_BYTES = 4 << 20
 """Size of the block of views in float32 that is multiplied at once. Only speed depends on it."""
 
 STREAMED_BYTES = 64 << 20
-"""`BLOCK_BYTES` where the views are multiplied as they are stored, without a copy."""
+"""`BLOCK_BYTES`, counted in float32 too, where the views are multiplied as they are stored, without a copy."""
 
 FEW_BYTES = 1 << 20
 """`BLOCK_BYTES` where NumPy multiplies, whose products take less time than reading the block; it stays in a core's cache."""
@@ -40,7 +40,7 @@ GPU_BLOCK_BYTES = 64 << 20
 """`BLOCK_BYTES` on a GPU."""
 
 MEASURED_VIEWS = 600
-"""Number of views by which `multiplies_float16` decides: about a block of `FEW_BYTES`."""
+"""Number of views by which `_float16_is_faster` decides: about a block of `FEW_BYTES`."""
 
 TILE = 32
 """Of whose multiples the number of questions is for products in bfloat16, a fifth faster. Only speed depends on it."""
@@ -55,7 +55,7 @@ STORED = 2.0**-11
 """The share by which a number of float32 is rounded to float16, whose significand has 11 bits."""
 
 LEAST_STORED = 2.0**-14
-"""The least normal number of float16."""
+"""The smallest normal number of float16."""
 
 UNDERFLOW = 2.0**-124
 """Four times the least normal number of float32: more than a product and a sum lose where smaller numbers count as 0."""
@@ -124,7 +124,7 @@ def kernels(queries: np.ndarray, longest: float, device: device) -> list[Kernel]
     if device.type != "cpu":
         return [Float32(queries, longest, device)]
     if len(queries) == 1 and not queries.shape[1] % LANES and multiplies_float16():
-        return [Float16(queries, longest)]
+        return [Float16(queries, longest), Float32(queries, longest, device)]
     onednn = onednn_product() if len(queries) >= ONEDNN_QUESTIONS else None
     single = Float32(queries, longest, device, onednn)
     if onednn is None or not multiplies_bfloat16():
@@ -222,8 +222,9 @@ class Float16:
 
     The question is multiplied by a power of two, s, so that products are far from the least and the largest numbers of
     float16. With q' for s q in float16, divided by s, and v for a view, q·v - q'·v = (q - q')·v, of which |q - q'| is
-    measured. The sum q'·v is rounded by γ |q'| |v| (see `BFloat16`), and its rounding to float16 by 2^-11 |p|. Numbers
-    below the least normal one, 2^-14, may count as 0: those of a view, of s q', and of s p.
+    measured. The sum q'·v is rounded by γ |q'| |v| (see `BFloat16`), and its rounding to float16 by 2^-11 |p|. Numbers of
+    s q' and s p below the smallest normal one, 2^-14, may count as 0. Those of views do not: processors convert them from
+    float16 as they are, whatever they do with such numbers of float32.
     """
 
     def __init__(self, queries: np.ndarray, longest: float) -> None:
@@ -237,7 +238,7 @@ class Float16:
         self._query = torch.from_numpy(queries[0].astype(np.float64) * self._scale).half()
         rounded = (self._query.double() / self._scale).numpy()[None]
         lost, reached = _norms(rounded - queries), _norms(rounded)
-        least = LEAST_STORED * (math.sqrt(dim) * (reached + longest / self._scale) + 1 / self._scale)
+        least = LEAST_STORED / self._scale * (math.sqrt(dim) * longest + 1)
         rounding = longest * (lost + _gamma(4 * dim) * reached + 2.0**-22 * norm) + least
         self.rounding = Rounding(rounding + dim * UNDERFLOW * (1 + longest), STORED)
 
@@ -267,18 +268,22 @@ def multiplies_bfloat16() -> bool:
     return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
 
 
-@cache
 def multiplies_float16() -> bool:
-    """Whether torch multiplies views by a question in float16, and faster than NumPy after a conversion to float32.
+    """Whether torch multiplies views by a question in float16 with sums of float32, and faster than NumPy in float32.
 
-    It is measured once, in some two milliseconds, since it depends on the processor and on what torch's library for it
-    does with float16. Sums have to be of float32, which is torch's own choice unless somebody allowed it others.
+    Sums of float32 are torch's choice unless somebody allowed it others.
     """
     import torch
 
     sums_in_float16 = getattr(torch._C, "_get_cpu_allow_fp16_reduced_precision_reduction", lambda: True)
-    if sums_in_float16():
-        return False
+    return not sums_in_float16() and _float16_is_faster()
+
+
+@cache
+def _float16_is_faster() -> bool:
+    """Measures it once, in some two milliseconds: it depends on the processor, and on what torch does with float16 there."""
+    import torch
+
     queries, views = np.ones((1, 12 * LANES), np.float32), torch.ones(MEASURED_VIEWS, 12 * LANES).half()
     as_stored, converted = Float16(queries, 1.0), Float32(queries, 1.0, torch.device("cpu"))
     return _seconds(as_stored, views) < _seconds(converted, views)

@@ -14,8 +14,11 @@ from multiview.index.ranking import best_first, by_question, first_best, passage
 from multiview.index.stored_views import score_rows
 
 CROWDED = 4
-"""Number of proposed views per view whose product is as high as the bar, on top of k per question, from which on products
-are too coarse. Only speed depends on it."""
+"""Number of proposed views per view whose product reaches the floor, on top of k per question, from which on products are
+too coarse. Only speed depends on it."""
+
+FEW = 1 << 14
+"""Number of proposed views for which no products are too coarse: they are soon scored."""
 
 WIDER = 4
 """A question with more than k and so many times as many proposals as the mean is not in a table with the others. Memory
@@ -61,7 +64,8 @@ class Proposals:
         self._sifted = 0
         """Number of proposed views after the last sifting."""
         self._seen = self._high = 0
-        """Number of views proposed, and of those whose products are not below the bar."""
+        """Number of views proposed, and of those whose products reach the floor. Without one: of those left by the last
+        sifting, and none."""
 
     def add(self, block: Block, first: int, stop: int | None) -> None:
         """Proposes views of a block, as if passages had their views [first, stop) alone."""
@@ -81,8 +85,9 @@ class Proposals:
             near = np.flatnonzero(products >= bar)
             columns = numbers, questions, owners, products
             numbers, questions, owners, products = (column.take(near) for column in columns)
-        self._seen += len(products)
-        self._high += int(np.count_nonzero(products >= self._bar.take(questions)))
+        if self._floor is not None:
+            self._seen += len(products)
+            self._high += int(np.count_nonzero(products >= self._floor.take(questions)))
         self._columns.append(questions, part.rows.take(numbers), part.passages.take(owners), products)
         if len(self._columns) > self._sifted + self._between:
             self._sift()
@@ -99,7 +104,7 @@ class Proposals:
     @property
     def crowded(self) -> bool:
         """Whether products are so coarse that far more views were proposed than are likely to reach the bar."""
-        return self._seen > CROWDED * (self._high + self._k * len(self._bar))
+        return self._seen > max(FEW, CROWDED * (self._high + self._k * len(self._bar)))
 
     def _sift(self) -> None:
         """Keeps the views whose products allow a score as high as that of the k-th best passage so far."""
@@ -112,6 +117,8 @@ class Proposals:
         lowest = kth_highest(asked, best, self._k, len(self._bar))
         self._bar = np.maximum(self._bar, self._rounding.least(lowest))
         kept = np.flatnonzero(products >= self._rounding.lowest(self._bar).take(questions))
+        if self._floor is None:
+            self._seen = len(kept)
         self._columns.replace(*(column.take(kept) for column in self._columns.filled))
         self._sifted = len(kept)
 

@@ -117,7 +117,9 @@ def _inner_products(
             check_invariants=False,
         )
         # By way of float32, since torch has no vector instructions from float16 to float64.
-        converted = double[: len(some)].copy_(single[: len(some)].copy_(tensor(views.take(some, axis=0))))
+        follow = some[-1] - some[0] + 1 == len(some)
+        stored = tensor(views[some[0] : some[-1] + 1] if follow else views.take(some, axis=0))
+        converted = double[: len(some)].copy_(single[: len(some)].copy_(stored))
         products[here] = torch.sparse.sampled_addmm(pairs, converted, asked, beta=0).values().numpy()
     return products
 
