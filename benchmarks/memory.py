@@ -2,10 +2,10 @@
 
     MULTIVIEW_DATA=data python -m benchmarks.memory --passages 20000,100000,500000
 
-Passages are SQuAD's, over and over where more are asked for. `split` and
-`bm25-negatives` have texts alone, `encode` a model of one layer of width 64 with random weights; `index`, `mine` and `evaluate` have eight random vectors per passage, as MVR makes. Inputs are written and each
-step runs in a process of its own, which reads its anonymous memory every few milliseconds: what the step holds itself.
-Pages of mapped files, such as the views of an exact index, are not counted, since the system takes them back whenever
+Passages are SQuAD's, over and over where more are asked for. `split` and `bm25-negatives` have texts alone, `encode` a
+model of one layer of width 64 with random weights; `index`, `mine` and `evaluate` have eight random vectors per passage,
+as MVR makes. Inputs are written and each step runs in a process of its own, which reads its anonymous memory every few
+milliseconds: what the step holds itself. Pages of mapped files, such as the views of an exact index, are not counted, since the system takes them back whenever
 it needs memory, nor are the processes that help `split`, which hold a few texts each. The whole is that memory and the
 pages of the libraries; what is above the start, with all of the step's modules loaded, is what may grow. `evaluate`
 runs the analyses that search and read texts; those that encode passages hold a batch besides. With `--words`, passages
