@@ -112,6 +112,14 @@ def test_half_precision_is_faster_by_the_device_s_figures() -> None:
     assert float32 / half == pytest.approx(device.half_flops / device.float32_flops)
 
 
+def test_a_warm_up_is_a_training_on_every_passage_without_hard_negatives() -> None:
+    chosen = {"epochs": 2, "batch_size": 100, "negatives": 3, "validate_steps": 5}
+    warm_up = cost_of("warm-up", config(train=chosen), setting(1, questions=10))
+    alone = config(train={**chosen, "negatives": 0, "validate_steps": None})
+    assert warm_up == cost_of("train", alone, setting(1, questions=LOAD.passages))
+    assert warm_up.seconds > 100
+
+
 def test_a_chunk_takes_a_forward_pass_more_and_less_memory() -> None:
     whole, chunked = (cost_of("train", config(train={"chunk": chunk}), setting(1)) for chunk in (None, 8))
     assert chunked.parts["forward and backward"] == pytest.approx(whole.parts["forward and backward"] * 4 / 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from multiview.config import Config
 from multiview.config.section import MOST_WORKERS
@@ -56,6 +57,13 @@ def train(config: Config, setting: Setting, shards: int) -> Cost:
         gpu_memory=state if gpus else 0.0,
         disk=model_bytes(config, setting),
     )
+
+
+def warm_up(config: Config, setting: Setting, shards: int) -> Cost:
+    """`train` with a generated query of every passage as its question, without hard negatives and validation."""
+    settings = config.train.model_copy(update={"negatives": 0, "validate_steps": None})
+    load = replace(setting.workload, questions=setting.workload.passages)
+    return train(config.model_copy(update={"train": settings}), replace(setting, workload=load), shards)
 
 
 def processes_ahead(config: Config, setting: Setting) -> int:

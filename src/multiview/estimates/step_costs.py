@@ -31,6 +31,7 @@ COSTS: dict[str, StepCost] = {
     "evaluate-bm25": text_costs.evaluate_bm25,
     "evaluate-bm25-with-queries": text_costs.evaluate_bm25_with_queries,
     "initial-model": model_costs.initial_model,
+    "warm-up": model_costs.warm_up,
     "train": model_costs.train,
     "encode": model_costs.encode,
     "encode-with-queries": model_costs.encode,
