@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 import typer
+from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 
 from benchmarks.index_kinds import views_of, write_embeddings
 from benchmarks.table import squad_folder
@@ -24,23 +25,27 @@ from benchmarks.training import BASE, task
 from benchmarks.training import ours as train
 from multiview import environment
 from multiview.artifacts.staged import Recorded, Staged
-from multiview.config import Bm25, Config, Encode, Index, Model, Train
+from multiview.config import Bm25, Config, Encode, Generation, Index, Model, Train
 from multiview.config.overrides import validate
 from multiview.data.passages import read_passages, read_texts
 from multiview.data.questions import read_questions
 from multiview.data.split import split
 from multiview.encoding.encode import Encoder
+from multiview.estimates.generation_costs import LONGEST_QUERY, T5_BASE, generation_flops
 from multiview.estimates.model_shape import ModelShape
+from multiview.generation.generate import QueryGenerator
+from multiview.generation.generators import save
 from multiview.index.build import build_index
 from multiview.index.faiss_library import threads
 from multiview.index.view_index import ViewIndex
+from multiview.model.bases import staged_base
 from multiview.model.encoder import BiEncoder
 from multiview.negatives.bm25 import Bm25Index
 from multiview.negatives.filtering import answer_holding
 from multiview.steps.context import StepContext
 from multiview.steps.events import NoEvents
 
-PASSAGES, QUESTIONS, ENCODED = 20_000, 1_000, 800
+PASSAGES, QUESTIONS, ENCODED, GENERATED = 20_000, 1_000, 800, 8
 SHAPE = ModelShape(layers=6, width=384, inner=1536, vocabulary=30522, positions=512)
 """MiniLM's, which is `BASE`."""
 
@@ -111,6 +116,28 @@ def of_model(folder: Path) -> Iterator[tuple[str, float]]:
     yield "train_flops", 3 * SHAPE.forward_flops(sum(lengths), float(np.mean(lengths))) / sum(train(steps))
 
 
+def of_generator(folder: Path) -> Iterator[tuple[str, float]]:
+    """Writing queries with a model of T5-base's shape, whose random weights never end a query early."""
+    width, layers = T5_BASE.width, T5_BASE.layers
+    shape = T5Config(
+        vocab_size=T5_BASE.vocabulary,
+        d_model=width,
+        d_kv=width // 12,
+        num_heads=12,
+        num_layers=layers,
+        d_ff=T5_BASE.inner,
+        decoder_start_token_id=0,
+    )
+    with staged_base(BASE) as base:
+        tokenizer = AutoTokenizer.from_pretrained(base)
+    save(T5ForConditionalGeneration(shape), tokenizer, folder / "generator")
+    settings = Generation(batch_size=GENERATED, input_length=128, max_length=LONGEST_QUERY, device="cpu")
+    generator, read = QueryGenerator(folder / "generator", settings), settings.input_length
+    cut = [p for p in read_passages(folder / "passages") if len(p.text.split()) > read][:GENERATED]
+    taken = seconds_of(lambda: list(generator.queries(cut)))
+    yield "generated_flops", generation_flops(len(cut), read, settings.queries, LONGEST_QUERY) / taken
+
+
 def of_index(folder: Path) -> Iterator[tuple[str, float]]:
     """Exact search, and the building of each kind of index."""
     rng = np.random.default_rng(0)
@@ -141,7 +168,7 @@ def main() -> None:
     os.environ[environment.OMP_NUM_THREADS] = "1"
     torch.set_num_threads(1)
     with threads(1), tempfile.TemporaryDirectory() as temporary:
-        for measure in (of_data, of_model, of_index):
+        for measure in (of_data, of_model, of_generator, of_index):
             for name, rate in measure(Path(temporary)):
                 print(f"{name}: {rate:.3g}", flush=True)
 

@@ -15,6 +15,7 @@ from multiview.estimates.rates import default_rates
 from multiview.estimates.step_costs import COSTS, cost_of
 from multiview.estimates.workload import Hardware, Setting, Workload
 from multiview.evaluation.analyses import first_views
+from multiview.index.exact import questions_at_once
 from multiview.steps.table import STEPS
 from multiview.training.stream import QuestionStream
 
@@ -52,7 +53,7 @@ def test_every_cost_grows_with_what_it_works_on() -> None:
             cost_of(step, exported, setting(passages=size, questions=size / 20, dev_questions=size / 300))
             for size in (1e6, 2e6)
         )
-        if step not in ("initial-model", "changes", "changes-with-queries"):
+        if step not in ("initial-model", "initial-generator", "changes", "changes-with-queries"):
             assert large.seconds > 1.5 * small.seconds, step
             assert large.disk >= small.disk > 0 or step == "follow-champion", step
         assert large.memory >= small.memory
@@ -137,13 +138,28 @@ def test_a_validation_costs_the_encoding_of_its_pool() -> None:
 
 
 def test_views_that_fit_in_memory_are_read_once() -> None:
-    size = 2 * 8e6 * 768
+    """Others once per group of questions, and a page of each of the views that are scored after the pass."""
+    size, questions = 2 * 8e6 * 768, 50_000
     read = {
-        memory: search_parts(50_000, 1, config(), setting(1, memory))["reading the views"]
+        memory: search_parts(questions, 200, [1], config(), setting(1, memory))["reading the views"]
         for memory in (2 * size, size / 2)
     }
     assert read[2 * size] == size / RATES["disk_bytes"]
-    assert read[size / 2] == math.ceil(50_000 / 4096) * size / RATES["disk_bytes"]
+    groups = math.ceil(questions / questions_at_once(200, 1, "cuda"))
+    proposed = min(groups * size, RATES["proposed_views"] * questions * 200 * 4096)
+    assert read[size / 2] == pytest.approx((groups * size + proposed) / RATES["disk_bytes"])
+
+
+def test_many_rankings_of_many_hits_are_searched_for_by_fewer_questions_at_once() -> None:
+    """Memory is that of HITS_AT_ONCE hits, however many questions there are."""
+    chosen = config(evaluation={"depth": 1000, "analyses": ["each_view", "first_views"]})
+    many, more = (
+        cost_of("evaluate", chosen, setting(1, dev_questions=questions)).memory
+        for questions in (3_000, 6_000)
+    )
+    further, hits = 14, 3_000 * 1000
+    judged = hits * (1 + further) * RATES["judged_hit_bytes"]
+    assert more - many == pytest.approx(judged + hits * 24 + 3_000 * (RATES["question_bytes"] + 4 * 768))
 
 
 def test_passages_with_their_queries_are_longer_to_bm25() -> None:

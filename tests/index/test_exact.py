@@ -86,12 +86,15 @@ def test_equals_brute_force_among_heavy_ties(collection, block_bytes, questions_
 
 
 @settings(max_examples=50, deadline=None)
-@given(collections(), st.integers(1, 12))
-def test_ranges_of_views_are_searched_as_if_there_were_no_others(collection, first):
+@given(collections(), st.integers(1, 12), st.sampled_from([1, 60, 1 << 23]))
+def test_ranges_of_views_are_searched_as_if_there_were_no_others(collection, first, hits_at_once):
+    """However many hits of all of them a pass looks for."""
     views, counts, ids, queries, k = collection
     offsets = np.cumsum(counts) - counts
     ranges = [(0, first), (first - 1, first), (first, None)]
-    tops = top_passages_by(views, offsets, tie_order(pa.array(ids)), queries, k, ranges)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "HITS_AT_ONCE", hits_at_once)
+        tops = top_passages_by(views, offsets, tie_order(pa.array(ids)), queries, k, ranges)
     for (low, high), top in zip(ranges, tops, strict=True):
         split = np.split(views, offsets[1:])
         chosen = [part[low:high] for part in split]

@@ -69,6 +69,11 @@ def gpus_of(setting: Setting, most: int = 1) -> int:
     return min(setting.hardware.gpus, most)
 
 
+def shards_at_once(setting: Setting, shards: int) -> int:
+    """Tasks of a step by shard that run at the same time: one per GPU, or as many as the hardware says."""
+    return min(shards, setting.hardware.at_once or max(1, setting.hardware.gpus))
+
+
 def model_bytes(config: Config, setting: Setting) -> float:
     """Four bytes per parameter of each encoder."""
     return 4.0 * setting.shape.parameters * encoders(config)

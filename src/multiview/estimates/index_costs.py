@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from multiview.config import Config
@@ -11,12 +12,14 @@ from multiview.estimates.index_bytes import faiss_bytes, index_bytes, view_bytes
 from multiview.estimates.workload import QUESTION_TOKENS, Setting
 from multiview.index.approximate import EXACT
 from multiview.index.approximate.kinds import FEWEST_PROBES, SAMPLED_PER_LIST, SMALLEST_SAMPLE, default_lists
-from multiview.index.exact import GPU_QUESTIONS_AT_ONCE, QUESTIONS_AT_ONCE
+from multiview.index.exact import questions_at_once
 
 BLOCK_BYTES = 128 << 20
 """Bytes of the products that a search holds at once."""
 KMEANS_ROUNDS = 10
 """Passes of faiss' k-means over its sample."""
+PAGE_BYTES = 4096
+"""Bytes that are read of a mapped file where one view is."""
 POINT_BYTES = 16
 """Bytes of the id of a passage in a vector database."""
 LARGEST_K = 16
@@ -49,13 +52,16 @@ def index(config: Config, setting: Setting, shards: int) -> Cost:
     )
 
 
-def search_parts(questions: float, passes: int, config: Config, setting: Setting) -> dict[str, float]:
+def search_parts(
+    questions: float, k: int, rankings: Sequence[float], config: Config, setting: Setting
+) -> dict[str, float]:
     """Seconds of searching for `questions`: their encoding, the products, and reading the views.
 
-    An exact search multiplies each question with every view, 2 · questions · views · D operations a pass, and reads the
-    views from the disk once per group of questions (`QUESTIONS_AT_ONCE`, on a GPU more) where they do not fit in the
-    pod's memory. An approximate one multiplies with the lists' centroids and with the views of the lists that it
-    probes.
+    `rankings` has the number of rankings of k hits that each pass makes per question. An exact search multiplies each
+    question with every view, 2 · questions · views · D operations per pass. Where the views do not fit in the pod's
+    memory, it reads them from the disk once per group of questions (`questions_at_once`), and once more those that it
+    proposes, at most a page each. An approximate search multiplies with the lists' centroids and with the views of the
+    lists that it probes.
     """
     load, shape, rates = setting.workload, setting.shape, setting.rates
     views, dim = load.all_views, shape.width
@@ -64,11 +70,16 @@ def search_parts(questions: float, passes: int, config: Config, setting: Setting
     parts = {"encoding questions": flops / matrix_rate(setting, "encode_flops", half, "gpu_encode_share")}
     if config.index.kind == EXACT:
         size = view_bytes(views, dim)
-        together = GPU_QUESTIONS_AT_ONCE if setting.hardware.gpus else QUESTIONS_AT_ONCE
-        read = 1 if size < setting.hardware.memory else math.ceil(questions / together)
         rate = matrix_rate(setting, "search_flops", False, "gpu_search_share")
-        parts["products with all views"] = passes * 2.0 * questions * views * dim / rate
-        parts["reading the views"] = passes * read * size / rates["disk_bytes"]
+        parts["products with all views"] = len(rankings) * 2.0 * questions * views * dim / rate
+        read = len(rankings) * size
+        if size >= setting.hardware.memory:
+            groups = [
+                math.ceil(questions / searched_together(questions, k, each, setting)) for each in rankings
+            ]
+            proposed = rates["proposed_views"] * questions * k * sum(rankings) * PAGE_BYTES
+            read = sum(groups) * size + min(proposed, sum(groups) * size)
+        parts["reading the views"] = read / rates["disk_bytes"]
         return parts
     lists = config.index.lists or default_lists(round(views))
     probes = config.index.probes or min(lists, max(FEWEST_PROBES, math.ceil(math.sqrt(lists))))
@@ -78,6 +89,12 @@ def search_parts(questions: float, passes: int, config: Config, setting: Setting
     rate = rates["search_flops"] * setting.hardware.cores
     parts["products with views"] = 2.0 * questions * multiplied * dim / rate
     return parts
+
+
+def searched_together(questions: float, k: int, rankings: float, setting: Setting) -> float:
+    """Questions that share a pass over the views."""
+    device = "cuda" if setting.hardware.gpus else "cpu"
+    return min(questions, questions_at_once(k, rankings, device))
 
 
 def search_memory(questions: float, k: int, config: Config, setting: Setting) -> float:
@@ -93,7 +110,7 @@ def search_memory(questions: float, k: int, config: Config, setting: Setting) ->
 
 def mine(config: Config, setting: Setting, shards: int) -> Cost:
     questions, depth, rates = setting.workload.questions, config.mining.depth, setting.rates
-    parts = search_parts(questions, 1, config, setting)
+    parts = search_parts(questions, depth, [1], config, setting)
     if config.mining.answer_hits != "keep":
         parts["answers in hits"] = questions * depth / rates["answer_hits"]
     return Cost(
@@ -116,6 +133,11 @@ def further_rankings(config: Config, views: float) -> float:
     return single + leading - (1 if single and leading else 0) if views > 1 else 0.0
 
 
+def searched_rankings(config: Config, views: float) -> float:
+    """Those of them that are searched for: where each view alone is, rankings by first views are merged from these."""
+    return min(views, further_rankings(config, views))
+
+
 def evaluate(config: Config, setting: Setting, shards: int) -> Cost:
     """A search, one more pass for all further rankings, and answers in the hits of every ranking.
 
@@ -123,17 +145,18 @@ def evaluate(config: Config, setting: Setting, shards: int) -> Cost:
     """
     load, depth, rates = setting.workload, config.evaluation.depth, setting.rates
     questions, further = load.dev_questions, further_rankings(config, load.views)
-    parts = search_parts(questions, 2 if further else 1, config, setting)
+    searched = searched_rankings(config, load.views)
+    parts = search_parts(questions, depth, [1, searched] if searched else [1], config, setting)
     parts["answers in hits"] = questions * depth * (1 + further) / rates["answer_hits"]
-    together = min(questions, GPU_QUESTIONS_AT_ONCE if setting.hardware.gpus else QUESTIONS_AT_ONCE)
-    searched = depth * together * further * rates["ranked_hit_bytes"]
+    together = searched_together(questions, depth, searched, setting)
+    ranked = depth * together * further * rates["ranked_hit_bytes"]
     judged = depth * questions * (1 + further) * rates["judged_hit_bytes"]
     return Cost(
         parts,
         gpus=gpus_of(setting),
         memory=search_memory(questions, depth, config, setting)
         + load.passages * rates["looked_up_row_bytes"]
-        + searched
+        + ranked
         + judged,
         gpu_memory=_gpu_memory(config, setting),
         disk=questions * depth * rates["hit_bytes"],

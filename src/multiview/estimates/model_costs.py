@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from multiview.config import Config
 from multiview.config.section import MOST_WORKERS
-from multiview.estimates.cost import Cost, encoders, gpus_of, matrix_rate, model_bytes
+from multiview.estimates.cost import Cost, encoders, gpus_of, matrix_rate, model_bytes, shards_at_once
 from multiview.estimates.index_bytes import ROW_BYTES, view_bytes
 from multiview.estimates.workload import QUESTION_TOKENS, Setting
 
@@ -91,7 +91,7 @@ def encode(config: Config, setting: Setting, shards: int) -> Cost:
     return Cost(
         {"tokenising": tokenised, "forward passes": computed},
         tasks=shards,
-        at_once=min(shards, setting.hardware.at_once or max(1, setting.hardware.gpus)),
+        at_once=shards_at_once(setting, shards),
         gpus=gpus_of(setting),
         memory=weights + (0 if setting.hardware.gpus else batch),
         gpu_memory=weights + batch if setting.hardware.gpus else 0.0,

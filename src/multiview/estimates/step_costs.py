@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from multiview.config import Config
-from multiview.estimates import index_costs, model_costs, text_costs
+from multiview.estimates import generation_costs, index_costs, model_costs, text_costs
 from multiview.estimates.cost import Cost, StepCost
 from multiview.estimates.workload import Setting
 
@@ -26,6 +26,10 @@ COSTS: dict[str, StepCost] = {
     "split-again": text_costs.split_again,
     "changes": index_costs.changes,
     "changes-with-queries": index_costs.changes,
+    "initial-generator": generation_costs.initial_generator,
+    "train-generator": generation_costs.train_generator,
+    "generate-queries": generation_costs.generate_queries,
+    "generate-questions": generation_costs.generate_questions,
     "make-questions": text_costs.make_questions,
     "bm25-negatives": text_costs.bm25_negatives,
     "evaluate-bm25": text_costs.evaluate_bm25,

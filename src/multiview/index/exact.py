@@ -31,6 +31,9 @@ QUESTIONS_AT_ONCE = 1024
 GPU_QUESTIONS_AT_ONCE = 4096
 """`QUESTIONS_AT_ONCE` on a GPU: more, because it multiplies faster than views are read."""
 
+HITS_AT_ONCE = 1 << 23
+"""Number of hits, of all rankings, that a pass over the views looks for, at most. Memory depends on it."""
+
 GUESSED_FOR = 64
 """Number of questions from which on floors are guessed, and products may be in bfloat16. Only speed depends on it."""
 
@@ -81,11 +84,21 @@ def top_passages_by(
     longest = longest_view(views) if longest is None else longest
     room = width(k, len(offsets) if among is None else int(among.sum()))
     search = _Search(views, offsets, tie_order, queries, room, ranges, among, torch.device(device), tops)
-    at_once = QUESTIONS_AT_ONCE if device == "cpu" else GPU_QUESTIONS_AT_ONCE
+    at_once = questions_at_once(room, len(ranges), device)
     for start in range(0, len(queries), at_once):
         search.answer(np.arange(start, min(start + at_once, len(queries))), longest)
         report_done(min(start + at_once, len(queries)))
     return tops
+
+
+def questions_at_once(k: int, rankings: float, device: str) -> int:
+    """Returns the number of questions that share a pass, for k hits of each of their `rankings`.
+
+    >>> questions_at_once(100, 15, "cpu"), questions_at_once(1000, 10, "cpu")
+    (1024, 838)
+    """
+    most = QUESTIONS_AT_ONCE if device == "cpu" else GPU_QUESTIONS_AT_ONCE
+    return max(1, min(most, int(HITS_AT_ONCE // (k * max(1, rankings)))))
 
 
 @dataclass
