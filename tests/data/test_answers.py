@@ -86,6 +86,34 @@ def test_many_texts_and_questions_together_are_as_each_alone(some, answers, pair
         ]
 
 
+def test_sixty_thousand_random_pairs_are_answered_as_dpr_does():
+    """Words that are parts of each other, marks, other letters and signs; half of the answers are cut out of texts."""
+    rng = np.random.default_rng(0)
+    words = ["one", "ones", "One", "onely", "at", "on", "U.S.", "US", "1", "12", "-one", "one-day", "(one)"]
+    words += ["\u00e9n", "e\u0301n", "\u0395\u03a3", "\u03c2", "\u4e00\u4e8c"]
+    between = [" ", " ", " ", "  ", "\n", "-", ", ", "\u00a0", ""]
+
+    def drawn(most: int) -> str:
+        count = rng.integers(1, most + 1)
+        return "".join(rng.choice(words) + rng.choice(between) for _ in range(count))
+
+    some = [drawn(30) for _ in range(600)]
+    asked = [drawn(3).strip() for _ in range(1_000)]
+    for row in range(0, len(asked), 2):
+        text = some[rng.integers(len(some))]
+        first = int(rng.integers(len(text)))
+        asked[row] = text[first : first + int(rng.integers(1, 12))]
+    in_text = np.repeat(np.arange(len(some)), 100)
+    asking = rng.integers(len(asked), size=len(in_text))
+    held = QuestionAnswers([[answer] for answer in asked]).answered(pa.array(some), in_text, asking)
+    expected = [
+        dpr_has_answer(some[text], asked[row])
+        for text, row in zip(in_text.tolist(), asking.tolist(), strict=True)
+    ]
+    assert len(held) == 60_000 and 6_000 < sum(expected) < 54_000
+    assert held.tolist() == expected
+
+
 @given(texts, st.integers(0, 25), st.integers(1, 6))
 @settings(max_examples=200, deadline=None)
 def test_a_piece_of_the_text_is_found_as_dpr_finds_it(text, start, length):
