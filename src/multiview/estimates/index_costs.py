@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import replace
 
 from multiview.config import Config
@@ -22,6 +22,8 @@ PAGE_BYTES = 4096
 """Bytes that are read of a mapped file where one view is."""
 POINT_BYTES = 16
 """Bytes of the id of a passage in a vector database."""
+TIMED = 256
+"""Questions that are searched for once more, alone (`multiview.evaluation.analyses.subject`)."""
 LARGEST_K = 16
 """The largest k of the analysis `first_views` (`multiview.evaluation.analyses.first_views`)."""
 
@@ -53,15 +55,14 @@ def index(config: Config, setting: Setting, shards: int) -> Cost:
 
 
 def search_parts(
-    questions: float, k: int, rankings: Sequence[float], config: Config, setting: Setting
+    questions: float, k: int, config: Config, setting: Setting, rankings: float = 1
 ) -> dict[str, float]:
-    """Seconds of searching for `questions`: their encoding, the products, and reading the views.
+    """Seconds of searching for the k best of `questions`: their encoding, the products, and reading the views.
 
-    `rankings` has the number of rankings of k hits that each pass makes per question. An exact search multiplies each
-    question with every view, 2 · questions · views · D operations per pass. Where the views do not fit in the pod's
-    memory, it reads them from the disk once per group of questions (`questions_at_once`), and once more those that it
-    proposes, at most a page each. An approximate search multiplies with the lists' centroids and with the views of the
-    lists that it probes.
+    An exact search multiplies each question with every view, 2 · questions · views · D operations, however many
+    `rankings` by some views it makes. Where the views do not fit in the pod's memory, it reads them from the disk once
+    per group of questions (`questions_at_once`), and once more those that it proposes, at most a page each. An
+    approximate search multiplies with the lists' centroids and with the views of the lists that it probes.
     """
     load, shape, rates = setting.workload, setting.shape, setting.rates
     views, dim = load.all_views, shape.width
@@ -71,15 +72,12 @@ def search_parts(
     if config.index.kind == EXACT:
         size = view_bytes(views, dim)
         rate = matrix_rate(setting, "search_flops", False, "gpu_search_share")
-        parts["products with all views"] = len(rankings) * 2.0 * questions * views * dim / rate
-        read = len(rankings) * size
+        parts["products with all views"] = 2.0 * questions * views * dim / rate
         if size >= setting.hardware.memory:
-            groups = [
-                math.ceil(questions / searched_together(questions, k, each, setting)) for each in rankings
-            ]
-            proposed = rates["proposed_views"] * questions * k * sum(rankings) * PAGE_BYTES
-            read = sum(groups) * size + min(proposed, sum(groups) * size)
-        parts["reading the views"] = read / rates["disk_bytes"]
+            proposed = rates["proposed_views"] * questions * k * rankings * PAGE_BYTES
+            size *= math.ceil(questions / searched_together(questions, k, rankings, setting))
+            size += min(proposed, size)
+        parts["reading the views"] = size / rates["disk_bytes"]
         return parts
     lists = config.index.lists or default_lists(round(views))
     probes = config.index.probes or min(lists, max(FEWEST_PROBES, math.ceil(math.sqrt(lists))))
@@ -110,7 +108,7 @@ def search_memory(questions: float, k: int, config: Config, setting: Setting) ->
 
 def mine(config: Config, setting: Setting, shards: int) -> Cost:
     questions, depth, rates = setting.workload.questions, config.mining.depth, setting.rates
-    parts = search_parts(questions, depth, [1], config, setting)
+    parts = search_parts(questions, depth, config, setting)
     if config.mining.answer_hits != "keep":
         parts["answers in hits"] = questions * depth / rates["answer_hits"]
     return Cost(
@@ -139,16 +137,31 @@ def searched_rankings(config: Config, views: float) -> float:
 
 
 def evaluate(config: Config, setting: Setting, shards: int) -> Cost:
-    """A search, one more pass for all further rankings, and answers in the hits of every ranking.
+    """A search, and answers in the hits of every ranking.
 
-    Memory holds the ids of the index and of the corpus, which the texts are looked up by.
+    An exact search makes the further rankings too, and a few questions are searched for again, alone; beside an
+    approximate one they are a search of their own. Memory holds the ids of the index and of the corpus, which the texts
+    are looked up by.
     """
     load, depth, rates = setting.workload, config.evaluation.depth, setting.rates
     questions, further = load.dev_questions, further_rankings(config, load.views)
     searched = searched_rankings(config, load.views)
-    parts = search_parts(questions, depth, [1, searched] if searched else [1], config, setting)
+    exactly = config.model_copy(update={"index": config.index.model_copy(update={"kind": EXACT})})
+    if not searched:
+        searches = [search_parts(questions, depth, config, setting)]
+    elif config.index.kind == EXACT:
+        searches = [
+            search_parts(questions, depth, config, setting, 1 + searched),
+            search_parts(min(questions, TIMED), depth, config, setting),
+        ]
+    else:
+        searches = [
+            search_parts(questions, depth, config, setting),
+            search_parts(questions, depth, exactly, setting, searched),
+        ]
+    parts = dict(sum(map(Counter, searches), Counter()))
     parts["answers in hits"] = questions * depth * (1 + further) / rates["answer_hits"]
-    together = searched_together(questions, depth, searched, setting)
+    together = searched_together(questions, depth, 1 + searched, setting)
     ranked = depth * together * further * rates["ranked_hit_bytes"]
     judged = depth * questions * (1 + further) * rates["judged_hit_bytes"]
     return Cost(

@@ -65,20 +65,10 @@ def evaluate_queries(
     context: StepContext, index: ViewIndex, layout: Layout, questions: list[Question], queries: np.ndarray
 ) -> None:
     """The step `evaluate` after its questions are encoded as `queries` [q, dim] float32."""
-    from multiview.evaluation.analyses.run import analyse, search_ahead
+    from multiview.evaluation.analyses.run import analyse, asked_ranges
     from multiview.evaluation.analyses.subject import Subject
     from multiview.index.approximate.measuring import measure_questions
 
-    begun = time.perf_counter()
-    top = index.search(
-        queries,
-        context.settings.evaluation.depth,
-        lambda done: context.events.progress(done, len(questions), "searches"),
-    )
-    # MVR Table 4: the search without the question's encoding. A fact, because outputs must be reproducible.
-    context.events.fact("search_seconds_per_question", (time.perf_counter() - begun) / len(questions))
-    if not top.exact:
-        measure_questions(index, queries, top.passages, context.events)
     training = context.optional_input("train_questions")
     subject = Subject(
         model=context.input("model").path,
@@ -88,13 +78,16 @@ def evaluate_queries(
         questions=questions,
         train_questions=training and training.path,
         queries=queries,
-        top=top,
         settings=context.settings.evaluation,
         encode=context.settings.encode,
         matching=matching_mode(context.settings),
         events=context.events,
     )
-    search_ahead(subject)
+    # MVR Table 4: the search without the question's encoding. A fact, because outputs must be reproducible.
+    context.events.fact("search_seconds_per_question", subject.search(asked_ranges(subject)))
+    top = subject.top
+    if not top.exact:
+        measure_questions(index, queries, top.passages, context.events)
     views = IndexViews(index, queries, subject.indexed_passages)
     write_evaluation(context, top, index.ids, questions, find_views=views, answers=subject.answers)
     analyse(context.output("evaluation"), subject)

@@ -66,7 +66,7 @@ class Block:
         firsts = np.cumsum(counts) - counts
         rows = np.arange(views) + np.repeat(self.starts[some] + first - firsts, counts)
         if views < len(products):
-            products = products[torch.from_numpy(rows).to(products.device)]
+            products = products.index_select(0, torch.from_numpy(rows).to(products.device))
         return Part(products, self.first_view + rows, self.first_passage + some, counts)
 
 

@@ -24,9 +24,9 @@ def test_answer_views_by_hand(tmp_path):
         questions,
         layout=Snippets(),
         index=hand_index([np.eye(3), np.eye(3)], ["a", "b"]),
-        top=retrieved([[1, 0], [0, 1], [0, 1], [0, -1]], [[0, 2], [1, 0], [0, 0], [1, -1]]),
         settings=Evaluation(depth=2, at=(1, 2)),
     )
+    subject.top = retrieved([[1, 0], [0, 1], [0, 1], [0, -1]], [[0, 2], [1, 0], [0, 0], [1, -1]])
     assert subject.holds.tolist() == [[False, True], [True, False], [False, False], [True, False]]
     hits = answer_view_hits(subject)
     # Bert by his snippet at rank 2; by Anna's; by the title; an answer across two snippets.

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,7 +18,8 @@ from multiview.config import Analysis, Evaluation
 from multiview.config.overrides import validate
 from multiview.data.passages import PassageLookup
 from multiview.errors import InputError
-from multiview.evaluation.analyses.run import ANALYSES
+from multiview.evaluation.analyses import subject as subject_module
+from multiview.evaluation.analyses.run import ANALYSES, asked_ranges
 from multiview.evaluation.analyses.tables import LONGEST, CaptionedTable, markdown, page
 from multiview.evaluation.evaluate import evaluate
 from multiview.index.view_index import ViewIndex
@@ -159,8 +161,8 @@ def test_analyses_are_chosen_by_name(padded, tmp_path):
         validate({"evaluation": {"analyses": ["perplexity"]}})
 
 
-def test_views_are_searched_twice_and_texts_of_hits_read_once(padded, tmp_path, monkeypatch):
-    """The ranking of the whole index is searched for alone, because its time is a fact; all others in one pass."""
+def test_views_are_searched_once_and_texts_of_hits_read_once(padded, tmp_path, monkeypatch):
+    """All rankings share a pass; a few questions are searched for again, because the time of their search is a fact."""
     passes, readings = [], []
 
     def counted(calls, function):
@@ -168,9 +170,29 @@ def test_views_are_searched_twice_and_texts_of_hits_read_once(padded, tmp_path, 
 
     monkeypatch.setattr(ViewIndex, "search_views", counted(passes, ViewIndex.search_views))
     monkeypatch.setattr(PassageLookup, "tables", counted(readings, PassageLookup.tables))
+    monkeypatch.setattr(subject_module, "TIMED", 2)
     run(padded, tmp_path / "one", analyses=("each_view", "first_views", "answer_view", "groups"))
-    assert [len(ranges) for _, ranges, *_ in passes] == [1, 6]
+    assert [(len(ranges), len(queries)) for _, ranges, queries, *_ in passes] == [
+        (7, len(padded.questions)),
+        (1, 2),
+    ]
     assert [columns for _, _, columns in readings].count(["text"]) == 1
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_shared_pass_finds_what_searches_find_one_by_one(padded, exact):
+    """The whole index's passages, scores and views, and the rankings by some views; of an approximate index too."""
+    alone, together = (padded.subject(analyses=("each_view", "first_views")) for _ in range(2))
+    ranges = asked_ranges(together)
+    together.index.exact = exact
+    assert together.search(ranges) > 0
+    for name in ("passages", "scores", "winning_views"):
+        np.testing.assert_array_equal(getattr(together.top, name), getattr(alone.top, name))
+    for each in ranges:
+        (one,), (other,) = alone.rankings([each]), together.rankings([each])
+        np.testing.assert_array_equal(one.passages, other.passages)
+        np.testing.assert_array_equal(one.holds, other.holds)
+    np.testing.assert_array_equal(alone.ranking.gold, together.ranking.gold)
 
 
 def test_data_without_training_questions_or_answers(camvr, tmp_path):

@@ -60,17 +60,17 @@ def reported(metrics: Mapping[str, float], cuts: Sequence[int]) -> dict[str, flo
     return {name: value for name, value in whole.items() if name not in others}
 
 
-def search_ahead(subject: Subject) -> None:
-    """Searches for all rankings that the analyses of a subject ask for: in one pass over the views, and in one reading
-    of the texts, that of the whole index included."""
+def asked_ranges(subject: Subject) -> list[ViewRange]:
+    """Returns the ranges of views that the analyses of a subject search for, so that they share a pass over the views
+    and a reading of the texts; none where the index's views cannot be compared by their position."""
     asking = [ranges for name, ranges in RANGES.items() if name in subject.settings.analyses]
-    if not len(subject.index):  # the first refresh's champion
-        return
+    if not (asking and len(subject.index)):  # without passages: the first refresh's champion
+        return []
     try:
-        most = subject.check_views().most if asking else 0
+        most = subject.check_views().most
     except NotApplicable:
-        return
-    subject.rankings([each for ranges in asking for each in ranges(most)])
+        return []
+    return list(dict.fromkeys(each for ranges in asking for each in ranges(most)))
 
 
 def analyse(folder: Path, subject: Subject) -> None:

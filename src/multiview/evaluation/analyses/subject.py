@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,7 @@ from multiview.data.tokens import Mode
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.answer_hits import AnswerHits
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsById
-from multiview.index.products import ViewRange
+from multiview.index.products import ALL_VIEWS, ViewRange
 from multiview.index.ranking import TopPassages
 from multiview.model.layouts import Layout
 from multiview.negatives.filtering import hits_among, positive_rows
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 SUMMARY_SAMPLE = 1000
 """Number of passages that are read to see which views the index holds."""
+
+TIMED = 256
+"""Number of questions whose search by all views is timed where all questions share its pass with further rankings."""
 
 
 class NotApplicable(Exception):
@@ -85,12 +89,12 @@ class Subject:
     train_questions: Path | None
     queries: np.ndarray
     """[q, dim] float32: vectors of the questions, times the scale of the score."""
-    top: TopPassages
-    """[q, depth]: the passages retrieved from the whole index."""
     settings: Evaluation
     encode: Encode
     matching: Mode
     events: Events
+    top: TopPassages = field(init=False)
+    """[q, depth]: the passages retrieved from the whole index, by `search`."""
     _rankings: dict[ViewRange | None, Ranking] = field(default_factory=dict, init=False)
     """By ranges of views; none: of the whole index, as `top` has them."""
 
@@ -138,21 +142,45 @@ class Subject:
         """Which passages hold an answer of which question."""
         return AnswerHits(self.questions, self.index.ids, self.corpus, self.matching)
 
+    def search(self, ranges: Sequence[ViewRange] = ()) -> float:
+        """Finds `top`, and the passages by each of `ranges` of views: of an exact index in one pass over the views.
+
+        Returns the seconds per question of a search of the whole index alone: by all questions, or after a pass with
+        `ranges`, by the first `TIMED`.
+        """
+        if together := bool(ranges) and self.index.exact:
+            self._search_views(ranges, whole=True)
+        asking = self.queries[: TIMED if together else None]
+        begun = time.perf_counter()
+        alone = self.index.search(asking, self.settings.depth, self._report("searches"))
+        seconds = (time.perf_counter() - begun) / len(asking)
+        if not together:
+            self.top = alone
+            self.rankings(ranges)
+        return seconds
+
     def rankings(self, ranges: Sequence[ViewRange]) -> list[Ranking]:
         """Returns the passages retrieved by each of `ranges` of views alone, exactly.
 
         Those that were not asked for before are searched for in one pass over the views.
         """
-
-        def report_done(done: int) -> None:
-            self.events.progress(done, len(self.queries), "searches by some views")
-
         if missing := [each for each in dict.fromkeys(ranges) if each not in self._rankings]:
-            tops = self.index.search_views(missing, self.queries, self.settings.depth, report_done)
-            found = {each: top.passages for each, top in zip(missing, tops, strict=True)}
-            del tops  # their scores take as much memory again
-            self._judge({None: self.top.passages, **found})
+            self._search_views(missing)
         return [self._rankings[each] for each in ranges]
+
+    def _search_views(self, ranges: Sequence[ViewRange], whole: bool = False) -> None:
+        """Makes the rankings by `ranges`, and `top`, if the search is of the whole index too."""
+        asked = [ALL_VIEWS, *ranges] if whole else list(ranges)
+        report_done = self._report("searches" if whole else "searches by some views")
+        tops = self.index.search_views(asked, self.queries, self.settings.depth, report_done)
+        if whole:
+            self.top = tops.pop(0)
+        found = {each: top.passages for each, top in zip(ranges, tops, strict=True)}
+        del tops  # their scores take as much memory again
+        self._judge({None: self.top.passages, **found})
+
+    def _report(self, doing: str) -> Callable[[int], None]:
+        return lambda done: self.events.progress(done, len(self.queries), doing)
 
     def _judge(self, passages: Mapping[ViewRange | None, np.ndarray]) -> None:
         """Makes rankings of retrieved passages [q, depth] each, in one reading of the texts for all of them."""
