@@ -12,25 +12,32 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
 import bm25s
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import typer
 
 from benchmarks.squad import split_into, split_settings
-from benchmarks.table import Goal, Row, Size, markdown, of_times, squad_folder
+from benchmarks.table import Contestant, Goal, Row, Size, markdown, of_times, squad_folder
 from benchmarks.timing import in_turns
 from multiview import environment
 from multiview.config import Bm25
-from multiview.data.passages import read_passages, read_texts
-from multiview.data.questions import read_questions
+from multiview.data.passages import read_passages, read_texts, shard_files
+from multiview.data.questions import Question, read_questions
 from multiview.negatives.bm25 import Bm25Index, tokenizer
 from multiview.negatives.filtering import answer_holding
 
 ENGLISH = "english"
 PEER = "bm25s"
+PROCESSES = 2
 
 
 class Peer:
@@ -89,10 +96,58 @@ def measure(
             yield of_times(work, "s", times, ours="ours", peer=rival, per=1000, goal=goal)
 
 
+@dataclass(frozen=True)
+class Hits:
+    """The hits of some questions among passages that lie in shards."""
+
+    found: np.ndarray
+    """[q, k] int64: rows of `ids`."""
+    ids: pa.Array
+    shards: Sequence[Path]
+    questions: Sequence[Question]
+
+    @classmethod
+    def drawn(cls, folder: Path, data: Path, count: int, k: int) -> Hits:
+        """Those of random rows: what is measured is how processes share the passages."""
+        outputs = split_into(folder, split_settings(data, "parquet", PROCESSES))
+        shards = shard_files(outputs["passages"])
+        ids = pa.concat_arrays([pq.read_table(shard)["id"].combine_chunks() for shard in shards])
+        found = np.random.default_rng(0).integers(len(ids), size=(count, k))
+        return cls(found, ids, shards, read_questions(outputs["train_questions"])[:count])
+
+    def answers(self, shards: Sequence[int]) -> None:
+        """Asks whether the hits hold answers, of those in some of the shards."""
+        counts = [pq.read_metadata(shard).num_rows for shard in self.shards]
+        of_hit = np.repeat(np.arange(len(counts)), counts)[self.found]
+        batches = (batch for shard in shards for batch in pq.ParquetFile(self.shards[shard]).iter_batches())
+        answer_holding(
+            np.where(np.isin(of_hit, shards), self.found, -1), self.ids, batches, self.questions, "string"
+        )
+
+
+def in_processes(data: Path, questions: int, repeats: int) -> Row:
+    """The row of answers in hits in two processes, each with half of the passages: wall time, beside half of one's."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool,
+    ):
+        hits = Hits.drawn(Path(folder), data, questions, 200)
+        contestants: dict[str, Callable[[], object]] = {
+            "one": lambda: list(pool.map(hits.answers, [range(PROCESSES)])),
+            "two": lambda: list(pool.map(hits.answers, [[shard] for shard in range(PROCESSES)])),
+        }
+        times = in_turns(contestants, repeats, time.perf_counter)
+    alone = Contestant.of(times["one"], "half of one process", 1000 * PROCESSES)
+    work = f"answers in 200 hits of {questions:,} questions, {PROCESSES} processes, wall time"
+    return Row(work, "s", Contestant.of(times["two"], per=1000), bound=alone, goal=Goal(of_bound=0.85))
+
+
 def rows(size: Size) -> Iterator[Row]:
     """The rows of `make bench`: with one thread, processor time."""
     os.environ[environment.OMP_NUM_THREADS] = "1"
     yield from measure(squad_folder(), 1000, 1 if size == "quick" else 3, 1, time.process_time)
+    if size == "whole":
+        yield in_processes(squad_folder(), 5000, 3)
 
 
 def main(

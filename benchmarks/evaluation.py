@@ -9,11 +9,13 @@ analyses are what `evaluate` takes with it, less what it takes without any. `att
 `speed` encode passages, so that the model decides what they take: only `--encoding` runs them, with a model of one
 layer.
 
-Contestants take turns, with one thread; times are the process's own.
+With more passages than SQuAD has, these are its own over and over. Contestants take turns, with one thread; times are
+the process's own.
 """
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +29,7 @@ import torch
 import typer
 
 from benchmarks.random_inputs import near, one_layer_model, random_views, write_index
-from benchmarks.squad import split_into, split_settings
+from benchmarks.squad import repeated, split_into, split_settings, write_passages
 from benchmarks.table import Contestant, Goal, Row, Size, markdown, squad_folder
 from benchmarks.timing import in_turns
 from multiview import environment
@@ -48,6 +50,11 @@ from multiview.steps.events import NoEvents
 DIM = 384
 ENCODING: tuple[Analysis, ...] = ("attention", "variation", "padding", "speed")
 """The analyses that encode passages."""
+
+SQUAD = 20_958
+"""Passages of SQuAD."""
+MANY = 100_000
+"""Passages of the larger collection."""
 
 OTHERS: tuple[Analysis, ...] = tuple(name for name in get_args(Analysis) if name not in ENCODING)
 
@@ -87,12 +94,15 @@ class Given:
         return self.index.search(self.queries, Evaluation().depth)
 
 
-def given(folder: Path, data: Path, count: int, seed: int) -> Given:
-    """SQuAD's passages with random views, and `count` of its dev questions near a view of their gold passages."""
+def given(folder: Path, data: Path, count: int, seed: int, size: int = SQUAD) -> Given:
+    """`size` of SQuAD's passages with random views, and `count` of its dev questions near a view of their gold passages."""
     split_into(folder, split_settings(data, "parquet", 1))
     one_layer_model(folder / "model", "camvr")
     layout = BiEncoder.load(folder / "model").layout
     passages = list(read_passages(folder / "passages"))
+    if size > len(passages):
+        shutil.rmtree(folder / "passages")
+        write_passages(folder / "passages", passages := repeated(passages, size))
     counts = np.array([len(kept_views(layout.parts(passage), padding=False)) for passage in passages])
     rng = np.random.default_rng(seed)
     views = random_views(passages, counts, DIM, rng)
@@ -110,11 +120,12 @@ def evaluating(
     repeats: int,
     clock: Callable[[], float],
     singles: Sequence[Analysis],
+    size: int = SQUAD,
     seed: int = 0,
 ) -> Iterator[Row]:
     """Yields the row of `evaluate`, one without analyses, and one per analysis of `singles`."""
     with tempfile.TemporaryDirectory() as temporary:
-        made = given(Path(temporary), data, count, seed)
+        made = given(Path(temporary), data, count, seed, size)
         contestants: dict[str, Callable[[], object]] = {
             "search": made.search,
             "searches": made.searches,
@@ -129,7 +140,12 @@ def evaluating(
         f"evaluate, {work}", "ms", Contestant.of(times["evaluate"]), bound=bound, goal=Goal(of_bound=0.5)
     )
     alone = Contestant.of(times["search"], "its first search")
-    yield Row("evaluate without analyses", "ms", Contestant.of(times["none"]), bound=alone)
+    yield Row(
+        f"evaluate without analyses, {len(made.index):,} passages",
+        "ms",
+        Contestant.of(times["none"]),
+        bound=alone,
+    )
     for name in singles:
         more = (each - without for each, without in zip(times[name], times["none"], strict=True))
         yield Row(f"evaluate, {name} alone", "ms", Contestant.of(more))
@@ -141,11 +157,14 @@ def rows(size: Size) -> Iterator[Row]:
     repeats, singles = (1, ()) if size == "quick" else (2, OTHERS)
     with threads(1):
         yield from evaluating(squad_folder(), 1000, repeats, time.process_time, singles)
+        if size == "whole":
+            yield from evaluating(squad_folder(), 1000, 1, time.process_time, (), MANY)
 
 
 def main(
     questions: Annotated[int, typer.Option(help="Dev questions.")] = 1000,
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each contestant.")] = 3,
+    passages: Annotated[int, typer.Option(min=SQUAD, help="Passages.")] = SQUAD,
     encoding: Annotated[bool, typer.Option(help="The analyses that encode passages too.")] = False,
     data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
         "data"
@@ -154,8 +173,9 @@ def main(
     """Prints milliseconds of processor time, min / median / max."""
     torch.set_num_threads(1)
     singles = (*OTHERS, *ENCODING) if encoding else OTHERS
+    measured = evaluating(data / "squad", questions, repeats, time.process_time, singles, passages)
     with threads(1):
-        for line in markdown(evaluating(data / "squad", questions, repeats, time.process_time, singles)):
+        for line in markdown(measured):
             print(line, flush=True)
 
 

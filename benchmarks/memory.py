@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from benchmarks.squad import squad_passages, squad_questions, write_passages
+from benchmarks.squad import repeated, squad_passages, squad_questions, write_passages
 from benchmarks.table import Contestant, Goal, Row, Size, squad_folder
 from multiview import environment
 from multiview.artifacts.staged import Recorded, Staged
@@ -167,8 +167,7 @@ def write_inputs(folder: Path, data: Path, size: int, count: int, words: int | N
     if words is not None:
         cut = ((p, " ".join(p.text.split()[:words])) for p in squad)
         squad = [replace(p, text=text, sentence_ends=(len(text),)) for p, text in cut]
-    copies = (replace(p, id=f"{p.id}-{n}" if n else p.id) for n in itertools.count() for p in squad)
-    passages = list(itertools.islice(copies, size))
+    passages = repeated(squad, size)
     one_layer_model(folder / "model", "mvr", VIEWS, WIDTH)
     counts = np.full(size, VIEWS)
     views = random_views(passages, counts, WIDTH, np.random.default_rng(0))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,12 @@ def squad_passages(data: Path) -> list[Passage]:
     """The passages of SQuAD, each as one sentence."""
     rows = pq.read_table(data / "passages.parquet").to_pylist()
     return [Passage(row["id"], row["title"], row["text"], (len(row["text"]),)) for row in rows]
+
+
+def repeated(passages: Sequence[Passage], size: int) -> list[Passage]:
+    """So many passages: those of a corpus, over and over with other ids where more are asked for."""
+    rounds = (replace(p, id=f"{p.id}-{n}" if n else p.id) for n in itertools.count() for p in passages)
+    return list(itertools.islice(rounds, size))
 
 
 def squad_questions(data: Path, part: str, count: int, seed: int) -> list[Question]:
