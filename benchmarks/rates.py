@@ -126,7 +126,7 @@ def of_generator(folder: Path) -> Iterator[tuple[str, float]]:
         num_heads=12,
         num_layers=layers,
         d_ff=T5_BASE.inner,
-        decoder_start_token_id=0,
+        decoder_start_token_id=0,  # pyright: ignore[reportCallIssue]
     )
     with staged_base(BASE) as base:
         tokenizer = AutoTokenizer.from_pretrained(base)

@@ -1,5 +1,7 @@
 """The costs of query generators, against the parameters and operations of transformers' T5."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -10,10 +12,10 @@ from multiview.estimates import generation_costs
 from multiview.estimates.generation_costs import T5_BASE, generation_flops, parameters
 from multiview.estimates.model_shape import ModelShape
 from multiview.estimates.step_costs import cost_of
-from tests.estimates.test_step_costs import config, setting
+from tests.fixtures.estimated import config, setting
 
 
-def t5(shape: ModelShape, heads: int) -> T5ForConditionalGeneration:
+def t5(shape: ModelShape, heads: int) -> Any:
     return T5ForConditionalGeneration(
         T5Config(
             vocab_size=shape.vocabulary,
@@ -22,7 +24,7 @@ def t5(shape: ModelShape, heads: int) -> T5ForConditionalGeneration:
             num_heads=heads,
             num_layers=shape.layers,
             d_ff=shape.inner,
-            decoder_start_token_id=0,
+            decoder_start_token_id=0,  # pyright: ignore[reportCallIssue]
             pad_token_id=0,
             eos_token_id=shape.vocabulary - 1,
         )

@@ -5,31 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from multiview.config import Config, Train
-from multiview.config.overrides import validate
+from multiview.config import Train
 from multiview.data.processes import MOST
 from multiview.data.questions import Question
 from multiview.estimates.index_costs import LARGEST_K, TIMED, search_parts
-from multiview.estimates.model_shape import KNOWN
-from multiview.estimates.rates import default_rates
 from multiview.estimates.step_costs import COSTS, cost_of
-from multiview.estimates.workload import Hardware, Setting, Workload
+from multiview.estimates.workload import Hardware
 from multiview.evaluation.analyses import first_views, subject
 from multiview.index.exact import questions_at_once
 from multiview.steps.table import STEPS
 from multiview.training.stream import QuestionStream
-
-LOAD = Workload(passages=1e6, views=8, words=100, questions=50_000, dev_questions=3_000)
-RATES = default_rates()
-
-
-def setting(gpus: int = 0, memory: float = 64e9, **changes: float) -> Setting:
-    load = Workload(**{**vars(LOAD), **changes})
-    return Setting(load, KNOWN["bert-base"], Hardware(gpus, "h100", 8, memory), RATES)
-
-
-def config(**sections: object) -> Config:
-    return validate(dict(sections))
+from tests.fixtures.estimated import LOAD, RATES, config, setting
 
 
 def test_models_are_of_steps_that_exist() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import replace
 
 from multiview.config import Config
@@ -159,7 +158,7 @@ def evaluate(config: Config, setting: Setting, shards: int) -> Cost:
             search_parts(questions, depth, config, setting),
             search_parts(questions, depth, exactly, setting, searched),
         ]
-    parts = dict(sum(map(Counter, searches), Counter()))
+    parts = {name: sum(each.get(name, 0.0) for each in searches) for name in {**searches[0], **searches[-1]}}
     parts["answers in hits"] = questions * depth * (1 + further) / rates["answer_hits"]
     together = searched_together(questions, depth, 1 + searched, setting)
     ranked = depth * together * further * rates["ranked_hit_bytes"]

@@ -1,4 +1,4 @@
-"""Products of views with questions, by the kernel that is fastest for them, and how far each may round.
+"""Products of views with questions, by the kernel that is fastest for them.
 
 On the CPU oneDNN multiplies, at twice the speed of OpenBLAS and MKL on some processors, or NumPy for few questions.
 Some processors multiply in bfloat16 at two to ten times the speed of float32. With one question, reading the views takes
@@ -11,11 +11,20 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+
+from multiview.index.rounding import (
+    HALVED,
+    LEAST_STORED,
+    STORED,
+    UNDERFLOW,
+    Rounding,
+    gamma,
+    norms,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -44,54 +53,6 @@ MEASURED_VIEWS = 600
 
 TILE = 32
 """Of whose multiples the number of questions is for products in bfloat16, a fifth faster. Only speed depends on it."""
-
-SUMMED = 2.0**-24
-"""u: the share by which a sum or a product in float32 is rounded, to the nearest."""
-
-HALVED = 2.0**-8
-"""The share by which a number of float32 is rounded to bfloat16, whose significand has 8 bits."""
-
-STORED = 2.0**-11
-"""The share by which a number of float32 is rounded to float16, whose significand has 11 bits."""
-
-LEAST_STORED = 2.0**-14
-"""The smallest normal number of float16."""
-
-UNDERFLOW = 2.0**-124
-"""Four times the least normal number of float32: more than a product and a sum lose where smaller numbers count as 0."""
-
-
-@dataclass(frozen=True)
-class Rounding:
-    """The difference between the products of views with questions and their scores: |p - q·v| ≤ a + r |p|."""
-
-    absolute: np.ndarray
-    """a [q] float64. It has room for the rounding of `least` and `lowest`, too, 2^-22 of the longest view times the question."""
-    relative: float = 0.0
-    """r, at most 2^-7."""
-
-    def least(self, products: np.ndarray, questions: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Returns the least score of a view with each product, s - r |s| - a.
-
-        `products` [n] float32 of `questions` [n], by default of each question; the result is of the same shape.
-        """
-        return self._below(products, questions, 1)
-
-    def lowest(self, scores: np.ndarray, questions: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Returns the product below which no view has such a score, t - r' |t| - a' with r' = r (1 + 4 r), a' = a (1 + 4 r).
-
-        The score of a lower product is at most b + r |b| + a for this product b, and with |b| ≤ (1 + r') |t| + a' and
-        r' (1 - r) ≥ r, a' (1 - r) ≥ a this is at most t.
-        """
-        return self._below(scores, questions, 1 + 4 * self.relative)
-
-    def bar(self, products: np.ndarray, questions: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Returns the product that other views must reach for a score as high as that of a view with this product."""
-        return self.lowest(self.least(products, questions), questions)
-
-    def _below(self, values: np.ndarray, questions: np.ndarray | slice, factor: float) -> np.ndarray:
-        below = values - (factor * self.absolute).astype(np.float32)[questions]
-        return below - np.float32(factor * self.relative) * np.abs(values) if self.relative else below
 
 
 class Kernel(Protocol):
@@ -151,7 +112,7 @@ class Float32:
             self.block_bytes = FEW_BYTES if onednn is None else BLOCK_BYTES
         else:
             self.block_bytes = GPU_BLOCK_BYTES
-        rounding = (_gamma(queries.shape[1]) + 2.0**-22) * longest * _norms(queries)
+        rounding = (gamma(queries.shape[1]) + 2.0**-22) * longest * norms(queries)
         self.rounding = Rounding(rounding + queries.shape[1] * UNDERFLOW * (1 + longest))
 
     def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
@@ -193,14 +154,14 @@ class BFloat16:
         self.block_bytes = BLOCK_BYTES
         self._queries = torch.zeros(-(-len(queries) // TILE) * TILE, self._dim, dtype=torch.bfloat16)
         self._queries[: len(queries)] = torch.from_numpy(queries)
-        rounded, norms = self._queries[: len(queries)].double().numpy(), _norms(queries)
+        rounded, lengths = self._queries[: len(queries)].double().numpy(), norms(queries)
         reached = (1 + HALVED) * longest
         with np.errstate(invalid="ignore"):
-            lost = _norms(rounded - queries)
-            rounding = HALVED * longest * norms + reached * (lost + _gamma(4 * self._dim) * _norms(rounded))
-            self.finite = bool((reached * _norms(rounded) < 2.0**126).all())
+            lost = norms(rounded - queries)
+            rounding = HALVED * longest * lengths + reached * (lost + gamma(4 * self._dim) * norms(rounded))
+            self.finite = bool((reached * norms(rounded) < 2.0**126).all())
             """Whether no product is too large for bfloat16."""
-        rounding += 2.0**-22 * longest * norms + self._dim * UNDERFLOW * (1 + longest)
+        rounding += 2.0**-22 * longest * lengths + self._dim * UNDERFLOW * (1 + longest)
         self.rounding = Rounding(rounding, HALVED)
 
     def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
@@ -232,14 +193,14 @@ class Float16:
 
         dim = queries.shape[1]
         self.block_bytes = STREAMED_BYTES
-        (norm,) = _norms(queries)
+        (norm,) = norms(queries)
         # Products are up to 2^14; s and 1 / s are normal numbers of float32.
         self._scale = 2.0 ** min(126, max(-126, 13 - math.frexp(norm * max(1.0, longest))[1]))
         self._query = torch.from_numpy(queries[0].astype(np.float64) * self._scale).half()
         rounded = (self._query.double() / self._scale).numpy()[None]
-        lost, reached = _norms(rounded - queries), _norms(rounded)
+        lost, reached = norms(rounded - queries), norms(rounded)
         least = LEAST_STORED / self._scale * (math.sqrt(dim) * longest + 1)
-        rounding = longest * (lost + _gamma(4 * dim) * reached + 2.0**-22 * norm) + least
+        rounding = longest * (lost + gamma(4 * dim) * reached + 2.0**-22 * norm) + least
         self.rounding = Rounding(rounding + dim * UNDERFLOW * (1 + longest), STORED)
 
     def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
@@ -249,15 +210,6 @@ class Float16:
             return views.mv(self._query)[:, None].float() * (1 / self._scale)
 
         return multiply
-
-
-def _gamma(roundings: int) -> float:
-    return roundings * SUMMED / (1 - roundings * SUMMED)
-
-
-def _norms(vectors: np.ndarray) -> np.ndarray:
-    """The Euclidean norms of `vectors` [n, dim], not below the real ones [n] float64."""
-    return np.linalg.norm(vectors.astype(np.float64), axis=1) * (1 + 1e-6)
 
 
 def multiplies_bfloat16() -> bool:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from multiview.index.columns import Columns
-from multiview.index.kernels import Rounding
 from multiview.index.products import Block, Highest, reaching
 from multiview.index.ranking import best_first, by_question, first_best, passage_runs
+from multiview.index.rounding import Rounding
 from multiview.index.stored_views import score_rows
 
 CROWDED = 4
@@ -29,7 +29,7 @@ class Proposals:
     """The views seen so far that can be among the best of some questions.
 
     A view is proposed if its product allows a score as high as that of the k-th best passage so far (see
-    `multiview.index.kernels.Rounding`), and scored after the last view, if it still does. A `floor` says beforehand
+    `multiview.index.rounding.Rounding`), and scored after the last view, if it still does. A `floor` says beforehand
     which scores to look for.
     """
 
