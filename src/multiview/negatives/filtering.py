@@ -44,7 +44,7 @@ def hits_by_passage(
             of_each = counts[numbers[found]]
             hits = rows_in(starts[numbers[found]], of_each)
             yield (
-                batch.take(int64_array(found)),
+                batch if len(found) == len(batch) else batch.take(int64_array(found)),
                 np.repeat(np.arange(len(found)), of_each),
                 questions[hits],
                 columns[hits],
