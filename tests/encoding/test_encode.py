@@ -14,7 +14,7 @@ import torch
 from multiview.artifacts.staged import Staged
 from multiview.config import Config, Encode
 from multiview.data.passages import Passage, content_hash
-from multiview.encoding.encode import encode, encode_questions
+from multiview.encoding.encode import Encoder, encode, encode_questions
 from multiview.errors import InputError
 from multiview.model.batch import Packed, make_batch
 from multiview.model.encoder import BiEncoder
@@ -204,6 +204,19 @@ def test_a_vector_beyond_float16_names_its_passage(model: Staged, tmp_path: Path
     encoder.save(tmp_path / "large")
     with pytest.raises(InputError, match=r"passage 'p0.*float16"):
         embed(Staged(tmp_path / "large", "x"), PASSAGES[:3], tmp_path)
+
+
+def test_a_gpu_that_is_full_has_a_way_out(
+    model: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch's error is raised here by hand: no GPU is needed."""
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(Encoder, "_run", full)
+    with pytest.raises(InputError, match=r"^the GPU's memory is full: set encode.batch_tokens below 4096$"):
+        embed(model, PASSAGES[:2], tmp_path, batch_tokens=4096)
 
 
 def test_an_unknown_device_is_refused(model: Staged, tmp_path: Path) -> None:

@@ -9,7 +9,17 @@ import pytest
 import torch
 
 from multiview.errors import InputError
-from multiview.model.devices import MOST_WORKERS, device, read_behind, workers
+from multiview.model.devices import MOST_WORKERS, device, read_behind, within_gpu_memory, workers
+
+
+def test_a_full_gpu_has_a_way_out_and_other_errors_stay_as_they_are() -> None:
+    with (
+        pytest.raises(InputError, match=r"^the GPU's memory is full: set it lower$"),
+        within_gpu_memory("set it lower"),
+    ):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+    with pytest.raises(RuntimeError, match="shapes"), within_gpu_memory("set it lower"):
+        raise RuntimeError("shapes do not fit")
 
 
 def test_a_result_is_read_when_the_next_is_under_way() -> None:

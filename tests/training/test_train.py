@@ -247,6 +247,29 @@ def test_training_checks_its_settings_against_the_model(
         run(data, model, tmp_path / "out", RecordedEvents())
 
 
+@pytest.mark.parametrize(
+    ("chunk", "way_out"),
+    [(None, "set train.chunk"), (8, "set train.chunk below 8"), (1, "set train.gradient_checkpointing=true")],
+)
+def test_a_gpu_that_is_full_has_a_way_out(
+    data: dict[str, Staged],
+    base: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    chunk: int | None,
+    way_out: str,
+) -> None:
+    """torch's error is raised here by hand: no GPU is needed."""
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(BiEncoderTrainer, "training_step", full)
+    model = training_material.saved_model(tmp_path / "camvr", base)
+    with pytest.raises(InputError, match=f"^the GPU's memory is full: {way_out}"):
+        run(data, model, tmp_path / "out", RecordedEvents(), chunk=chunk)
+
+
 def test_scores_are_taken_in_float32_inside_autocast() -> None:
     """`compute_loss` under bfloat16 autocast, as Trainer calls it, equals the plain float64 formula at scores of 130,
     where bfloat16 knows whole numbers only."""

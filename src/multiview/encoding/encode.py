@@ -18,7 +18,7 @@ from multiview.encoding.batches import Buckets, Member, Packs, Tag
 from multiview.encoding.embeddings import EmbeddingsWriter
 from multiview.errors import InputError
 from multiview.model.batch import Batch, Packed, make_batch, make_packed, to_device
-from multiview.model.devices import device, read_behind, workers
+from multiview.model.devices import device, read_behind, within_gpu_memory, workers
 from multiview.model.encoder import BiEncoder, width
 from multiview.model.half_products import half_products
 from multiview.model.layouts import TokenSequence, kept_views
@@ -191,7 +191,8 @@ def encode(context: StepContext) -> None:
     with EmbeddingsWriter(context.output("embeddings"), dim, model.digest, queries is not None) as writer:
         placer = Placer(writer, settings.index_padding_views)
         if encoder:
-            _encode_shard(encoder, passages, queries and queries.path, placer, context.events)
+            with within_gpu_memory(f"set encode.batch_tokens below {settings.batch_tokens}"):
+                _encode_shard(encoder, passages, queries and queries.path, placer, context.events)
     context.events.fact("passages", writer.passages)
     context.events.fact("views", writer.rows)
     context.events.fact("padding_views_left_out", placer.padding_left_out)

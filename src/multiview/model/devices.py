@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import numpy as np
@@ -44,6 +45,15 @@ def workers(setting: int | None, device: torch.device) -> int:
         return 0
     cores = len(os.sched_getaffinity(0)) // max(1, torch.cuda.device_count())
     return max(0, min(MOST_WORKERS, cores - 1))
+
+
+@contextmanager
+def within_gpu_memory(way_out: str) -> Iterator[None]:
+    """Raises InputError with a way out, instead of torch's error, where a GPU's memory is full."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise InputError(f"the GPU's memory is full: {way_out}") from error
 
 
 Name = TypeVar("Name")

@@ -15,6 +15,7 @@ from multiview.data.passages import Passage, PassageLookup, ids_in, read_tables
 from multiview.data.questions import Question, read_questions
 from multiview.data.tokens import Mode
 from multiview.errors import InputError, counted
+from multiview.model.devices import within_gpu_memory
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder, load_settings
 from multiview.model.half_products import half_products
@@ -91,12 +92,21 @@ def fit(
         trainer = BiEncoderTrainer(
             model, stream, collator, arguments, context.events, context.checkpoints, validating
         )
-        with half_products(arguments.device, arguments.bf16):
+        with half_products(arguments.device, arguments.bf16), within_gpu_memory(_smaller(settings)):
             trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
         if first and validating is not None:
             validating.hand_on(context.output("model"))
         elif first:
             model.cpu().save(context.output("model"))
+
+
+def _smaller(settings: Train) -> str:
+    """The setting with which the same training takes less memory."""
+    if settings.chunk is None:
+        return "set train.chunk, such as to 64 sequences, which changes the time and not the result"
+    if settings.chunk > 1:
+        return f"set train.chunk below {settings.chunk}, or train.gradient_checkpointing=true"
+    return "set train.gradient_checkpointing=true, or a smaller model.passage_length"
 
 
 class TrainingData(NamedTuple):
