@@ -141,8 +141,8 @@ def rows(size: Size) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="multiview-commands-") as temporary:
         store = Path(temporary) / "store"
         whole = size == "whole"
-        yield from runs(store, 5 if whole else 2, partly=whole)
-        yield from searches(store, 5 if whole else 1)
+        yield from runs(store, 3 if whole else 1, partly=whole)
+        yield from searches(store, 3 if whole else 1)
         yield from cold_searches(store, 3 if whole else 1)
         if whole:
             yield from demo(Path(temporary) / "demo", 3)

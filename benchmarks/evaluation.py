@@ -154,10 +154,11 @@ def evaluating(
 def rows(size: Size) -> Iterator[Row]:
     """The rows of `make bench`: with one thread, processor time. Quick are those of the step as a whole."""
     torch.set_num_threads(1)
-    repeats, singles = (1, ()) if size == "quick" else (2, OTHERS)
     with threads(1):
-        yield from evaluating(squad_folder(), 1000, repeats, time.process_time, singles)
-        if size == "whole":
+        if size == "quick":
+            yield from evaluating(squad_folder(), 500, 1, time.process_time, ())
+        else:
+            yield from evaluating(squad_folder(), 1000, 2, time.process_time, OTHERS)
             yield from evaluating(squad_folder(), 1000, 1, time.process_time, (), MANY)
 
 

@@ -143,7 +143,7 @@ def rows(size: Size) -> Iterator[Row]:
     """The rows of `make bench`, wall time: a refresh beside the rebuild; none are quick."""
     if size == "quick":
         return
-    passages = 3_000
+    passages = 2_000
     with Path(os.devnull).open("w") as null, redirect_stdout(null), redirect_stderr(null):
         costs = compare(squad_folder(), passages, 0.01, 100, BASE, 64, "exact")
     about = f"refresh of {passages:,} passages, 1 % changed"
