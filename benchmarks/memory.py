@@ -226,9 +226,7 @@ def alone(run: Callable[[], Result]) -> Result:
 
 def rows(size: Size) -> Iterator[Row]:
     """The rows of `make bench`: each peak beside the estimate of `plan`, which it should not exceed."""
-    sizes, steps = (
-        ((5000,), ("mine", "evaluate")) if size == "quick" else ((20_000, 100_000), MEASURED)
-    )
+    sizes, steps = ((5000,), ("mine", "evaluate")) if size == "quick" else ((20_000, 100_000), MEASURED)
     for step, peaks in peaks_of(squad_folder(), sizes, 300, steps).items():
         for passages, each in zip(sizes, peaks, strict=True):
             stated = Contestant((each.stated / 1e6,), "estimated")
