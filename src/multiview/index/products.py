@@ -5,6 +5,7 @@ The code is torch's on both, but on the CPU, NumPy selects, with functions that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -118,7 +119,8 @@ def blocks(
     rows_at_once = max(1, kernel.block_bytes // (4 * dim))
     ranked_at_once = max(1 if with_numpy(device) else rows_at_once, scores_bytes // (4 * questions))
     bounds = _bounds(offsets, len(views), ranked_at_once)
-    at_once = min(max(stop - first for first, stop in pairwise(bounds)), rows_at_once)
+    most = max(stop - first for first, stop in pairwise(bounds))
+    at_once = math.ceil(most / math.ceil(most / rows_at_once))  # parts of one size, since all are filled up to it
     multiply, stored = kernel.multiplier(at_once), tensor(views)
     for first, stop in pairwise(bounds):
         # A passage without views shares its offset with the next one; "right" finds the one that has the view.
