@@ -97,7 +97,7 @@ PRINTED = {
 
 OURS = (
     *("tied", "made-questions", "made-questions-generator"),
-    *("camvr-plus", "camvr-plus-views", "collapse", "comparison-seeds"),
+    *("camvr-plus", "camvr-plus-views", "collapse", "comparison-seeds", "precision"),
 )
 
 
