@@ -206,7 +206,7 @@ def test_a_vector_beyond_float16_names_its_passage(model: Staged, tmp_path: Path
         embed(Staged(tmp_path / "large", "x"), PASSAGES[:3], tmp_path)
 
 
-def test_a_gpu_that_is_full_has_a_way_out(
+def test_a_gpu_that_is_full_has_a_hint(
     model: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """torch's error is raised here by hand: no GPU is needed."""

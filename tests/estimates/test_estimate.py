@@ -27,14 +27,26 @@ def test_every_step_has_its_cost_and_its_shards(pipeline: str) -> None:
     assert sum(cost.tasks for cost in estimated.costs.values()) == len(request.plan.paths())
 
 
-def test_a_refresh_encodes_what_changed() -> None:
-    path = StepPath.parse("challenger/encode")
-    request = Request.make("refresh", {})
+DUAL_CROSS: Overrides = {"model": {"architecture": "dual-cross"}}
+
+
+@pytest.mark.parametrize(
+    ("step", "part", "overrides"),
+    [
+        ("challenger/encode", "tokenising", {}),
+        ("challenger/encode", "tokenising", DUAL_CROSS),
+        ("challenger/generate-queries", "writing queries", DUAL_CROSS),
+    ],
+)
+def test_a_refresh_reads_and_encodes_what_changed(step: str, part: str, overrides: Overrides) -> None:
+    request = Request.make("refresh", overrides)
     some, more = (
-        estimate(request, replace(SETTING, workload=replace(LOAD, changed=share))).costs[path].parts
+        estimate(request, replace(SETTING, workload=replace(LOAD, changed=share)))
+        .costs[StepPath.parse(step)]
+        .parts[part]
         for share in (0.01, 0.03)
     )
-    assert more["tokenising"] == pytest.approx(3 * some["tokenising"])
+    assert more == pytest.approx(3 * some)
 
 
 def test_steps_are_estimated_with_the_settings_of_their_system_and_stage() -> None:

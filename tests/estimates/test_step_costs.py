@@ -1,6 +1,5 @@
 """The costs of steps: formulas by hand, and amounts of the real steps."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -8,11 +7,8 @@ import pytest
 from multiview.config import Train
 from multiview.data.processes import MOST
 from multiview.data.questions import Question
-from multiview.estimates.index_costs import LARGEST_K, TIMED, search_parts
 from multiview.estimates.step_costs import COSTS, cost_of
 from multiview.estimates.workload import Hardware
-from multiview.evaluation.analyses import first_views, subject
-from multiview.index.exact import questions_at_once
 from multiview.steps.table import STEPS
 from multiview.training.stream import QuestionStream
 from tests.fixtures.estimated import LOAD, RATES, config, setting
@@ -123,31 +119,6 @@ def test_a_validation_costs_the_encoding_of_its_pool() -> None:
     assert "validation" not in cost_of("train", config(), setting(1)).parts
 
 
-def test_views_that_fit_in_memory_are_read_once() -> None:
-    """Others once per group of questions, and a page of each of the views that are scored after the pass."""
-    size, questions = 2 * 8e6 * 768, 50_000
-    read = {
-        memory: search_parts(questions, 200, config(), setting(1, memory))["reading the views"]
-        for memory in (2 * size, size / 2)
-    }
-    assert read[2 * size] == size / RATES["disk_bytes"]
-    groups = math.ceil(questions / questions_at_once(200, 1, "cuda"))
-    proposed = min(groups * size, RATES["proposed_views"] * questions * 200 * 4096)
-    assert read[size / 2] == pytest.approx((groups * size + proposed) / RATES["disk_bytes"])
-
-
-def test_many_rankings_of_many_hits_are_searched_for_by_fewer_questions_at_once() -> None:
-    """Memory is that of HITS_AT_ONCE hits, however many questions there are."""
-    chosen = config(evaluation={"depth": 1000, "analyses": ["each_view", "first_views"]})
-    many, more = (
-        cost_of("evaluate", chosen, setting(1, dev_questions=questions)).memory
-        for questions in (3_000, 6_000)
-    )
-    further, hits = 14, 3_000 * 1000
-    judged = hits * (1 + further) * RATES["judged_hit_bytes"]
-    assert more - many == pytest.approx(judged + hits * 24 + 3_000 * (RATES["question_bytes"] + 4 * 768))
-
-
 def test_passages_with_their_queries_are_longer_to_bm25() -> None:
     """Ten queries of 14 tokens, at 1.3 tokens per word."""
     plain, expanded = (
@@ -158,35 +129,6 @@ def test_passages_with_their_queries_are_longer_to_bm25() -> None:
     longer = (words + 10 * 14 / RATES["tokens_per_word"]) / words
     assert expanded.parts["inverted index"] == pytest.approx(longer * plain.parts["inverted index"])
     assert expanded.parts["searches"] == plain.parts["searches"] and expanded.memory > plain.memory
-
-
-def test_analyses_that_search_all_views_share_a_pass_with_the_search() -> None:
-    """But for 256 questions, whose search alone is timed; beside an approximate index they are a pass of their own."""
-    asking, others = ["first_views", "each_view", "usage"], ["usage"]
-
-    def products(kind: str, names: list[str]) -> float:
-        chosen = config(evaluation={"analyses": names}, index={"kind": kind})
-        return cost_of("evaluate", chosen, setting()).parts.get("products with all views", 0.0)
-
-    assert products("exact", asking) == pytest.approx(products("exact", others) * (1 + 256 / 3_000))
-    assert products("compact", others) == 0
-    assert products("compact", asking) == pytest.approx(products("exact", others))
-    assert TIMED == subject.TIMED
-
-
-def test_the_memory_of_an_evaluation_counts_the_rankings_of_its_analyses() -> None:
-    """Each view alone and the first 1 to 7 of 8 views: 14 further rankings of 100 hits; their hits are held for all questions."""
-    none, both, more = (
-        cost_of("evaluate", config(evaluation={"analyses": names}), setting(dev_questions=questions)).memory
-        for names, questions in (
-            ([], 512),
-            (["first_views", "each_view"], 512),
-            (["first_views", "each_view"], 1024),
-        )
-    )
-    assert both - none == 14 * 512 * 100 * (RATES["ranked_hit_bytes"] + RATES["judged_hit_bytes"])
-    assert more - both > 512 * 100 * 15 * RATES["judged_hit_bytes"]
-    assert LARGEST_K == first_views.LARGEST_K
 
 
 def test_sentences_are_split_by_as_many_processes_as_the_step_has() -> None:

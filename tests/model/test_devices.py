@@ -12,7 +12,7 @@ from multiview.errors import InputError
 from multiview.model.devices import MOST_WORKERS, device, read_behind, within_gpu_memory, workers
 
 
-def test_a_full_gpu_has_a_way_out_and_other_errors_stay_as_they_are() -> None:
+def test_a_full_gpu_has_a_hint_and_other_errors_stay_as_they_are() -> None:
     with (
         pytest.raises(InputError, match=r"^the GPU's memory is full: set it lower$"),
         within_gpu_memory("set it lower"),

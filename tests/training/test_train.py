@@ -248,16 +248,22 @@ def test_training_checks_its_settings_against_the_model(
 
 
 @pytest.mark.parametrize(
-    ("chunk", "way_out"),
-    [(None, "set train.chunk"), (8, "set train.chunk below 8"), (1, "set train.gradient_checkpointing=true")],
+    ("options", "hint"),
+    [
+        ({}, "set train.chunk, such as to 64"),
+        ({"chunk": 8}, "set train.chunk below 8 or train.gradient_checkpointing=true$"),
+        ({"chunk": 8, "gradient_checkpointing": True}, "set train.chunk below 8$"),
+        ({"chunk": 1}, "set train.gradient_checkpointing=true$"),
+        ({"chunk": 1, "gradient_checkpointing": True}, "set a smaller model.passage_length$"),
+    ],
 )
-def test_a_gpu_that_is_full_has_a_way_out(
+def test_a_gpu_that_is_full_has_a_hint(
     data: dict[str, Staged],
     base: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    chunk: int | None,
-    way_out: str,
+    options: dict[str, Any],
+    hint: str,
 ) -> None:
     """torch's error is raised here by hand: no GPU is needed."""
 
@@ -266,8 +272,8 @@ def test_a_gpu_that_is_full_has_a_way_out(
 
     monkeypatch.setattr(BiEncoderTrainer, "training_step", full)
     model = training_material.saved_model(tmp_path / "camvr", base)
-    with pytest.raises(InputError, match=f"^the GPU's memory is full: {way_out}"):
-        run(data, model, tmp_path / "out", RecordedEvents(), chunk=chunk)
+    with pytest.raises(InputError, match=f"^the GPU's memory is full: {hint}"):
+        run(data, model, tmp_path / "out", RecordedEvents(), **options)
 
 
 def test_scores_are_taken_in_float32_inside_autocast() -> None:

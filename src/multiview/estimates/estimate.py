@@ -12,13 +12,16 @@ from multiview.config.overrides import Overrides, merge, validate
 from multiview.estimates.cost import Cost
 from multiview.estimates.step_costs import cost_of
 from multiview.estimates.workload import Setting
+from multiview.model.layouts import architecture
 from multiview.model.systems import resolve, resolve_systems
 from multiview.plans.plan import Node
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 
+OF_CHANGES = ("encode", "encode-with-queries", "generate-queries")
+"""Steps of a refresh that read the changed passages alone."""
 SHARD_HOURS = 2.0
-"""A shard should be encoded in this time: it is the most that a pod which is killed repeats."""
+"""A shard should be encoded, and have its queries generated, in this time each: it is the most that a pod which is killed repeats."""
 MOST_SHARDS = 100
 """The largest value of `corpus.shards`."""
 
@@ -58,7 +61,7 @@ def estimate(request: Request, setting: Setting, factors: Mapping[str, float] | 
     costs = {}
     for path, node in request.plan.nodes.items():
         there = setting
-        if request.plan.name == "refresh" and node.step.name.startswith("encode"):
+        if request.plan.name == "refresh" and node.step.name in OF_CHANGES:
             load = setting.workload
             there = replace(setting, workload=replace(load, passages=load.passages * load.changed))
         cost = cost_of(node.step.name, config_of(node, request), there, len(node.shards) or 1)
@@ -81,8 +84,12 @@ def base_config(overrides: Overrides) -> Config:
 
 
 def shards_for(overrides: Overrides, setting: Setting) -> int:
-    """The number of shards in which each is encoded within `SHARD_HOURS`, a multiple of the GPUs: 2 to 100."""
-    seconds = sum(cost_of("encode", base_config(overrides), setting).parts.values())
+    """The number of shards of which each takes at most `SHARD_HOURS` per step, a multiple of the GPUs: 2 to 100."""
+    config = base_config(overrides)
+    steps = ["encode"]
+    if architecture(config.model.architecture).reads_queries:
+        steps.append("generate-queries")
+    seconds = max(sum(cost_of(step, config, setting).parts.values()) for step in steps)
     gpus = max(1, setting.hardware.gpus)
     wanted = gpus * math.ceil(max(2, seconds / 3600 / SHARD_HOURS) / gpus)
     return min(MOST_SHARDS, wanted)

@@ -9,6 +9,7 @@ from multiview.config import Config
 from multiview.config.section import MOST_WORKERS
 from multiview.estimates.cost import Cost, encoders, gpus_of, matrix_rate, model_bytes, shards_at_once
 from multiview.estimates.index_bytes import ROW_BYTES, view_bytes
+from multiview.estimates.model_shape import ModelShape
 from multiview.estimates.workload import QUESTION_TOKENS, Setting
 
 
@@ -17,19 +18,28 @@ def initial_model(config: Config, setting: Setting, shards: int) -> Cost:
     return Cost(memory=size, disk=size)
 
 
-def activation_bytes(config: Config, setting: Setting, sequences: float, tokens: float) -> float:
-    """Bytes that the backward pass needs of `sequences` sequences of `tokens` tokens.
+def activation_bytes(shape: ModelShape, length: float, half: bool, dropout: bool = True) -> float:
+    """Bytes that the backward pass needs per token of a layer, in sequences of `length` tokens.
 
-    b s L (34 D + 5 a s) in half precision, twice as many in float32, with a = D / 64 heads (Korthikanti et al., 2022);
-    the second term falls away with a fused kernel for attention, as without dropout of attention. With gradient
-    checkpointing 2 D per layer remain, beside one layer whole.
+    34 D + 5 a s in half precision, twice as many in float32, with a = D / 64 heads (Korthikanti et al., 2022); the
+    second term falls away with a fused kernel for attention, as without `dropout` of attention.
+    """
+    heads = max(1, shape.width // 64) if shape.width % 64 == 0 else 12
+    return (34 * shape.width + (5 * heads * length if dropout else 0)) * (1 if half else 2)
+
+
+def _activations(config: Config, setting: Setting, sequences: float, length: float) -> float:
+    """Bytes that the backward pass needs of `sequences` sequences of `length` tokens.
+
+    With gradient checkpointing 2 D per token and layer remain, beside one layer whole.
     """
     train, shape = config.train, setting.shape
     dropout = train.dropout if train.attention_dropout is None else train.attention_dropout
-    heads = max(1, shape.width // 64) if shape.width % 64 == 0 else 12
-    each = 34 * shape.width + (5 * heads * tokens if dropout else 0)
-    layers = each + 2 * shape.width * shape.layers if train.gradient_checkpointing else each * shape.layers
-    return sequences * tokens * layers * (2 if train.precision == "float32" else 1)
+    half = train.precision != "float32"
+    each = activation_bytes(shape, length, half, dropout > 0)
+    kept = 2 * shape.width * (1 if half else 2)
+    layers = each + kept * shape.layers if train.gradient_checkpointing else each * shape.layers
+    return sequences * length * layers
 
 
 def train(config: Config, setting: Setting, shards: int) -> Cost:
@@ -43,7 +53,7 @@ def train(config: Config, setting: Setting, shards: int) -> Cost:
     again = 1 if train.chunk or train.gradient_checkpointing else 0
     rate = matrix_rate(setting, "train_flops", train.precision != "float32", "gpu_train_share", gpus)
     sequences = min(train.chunk or math.inf, passages / max(1, gpus))
-    state = 16.0 * shape.parameters * encoders(config) + activation_bytes(config, setting, sequences, tokens)
+    state = 16.0 * shape.parameters * encoders(config) + _activations(config, setting, sequences, tokens)
     parts = {"forward and backward": load.steps(config) * (3 + again) * flops / rate}
     if train.validate_steps:
         pool = min(train.validation_passages, load.passages)

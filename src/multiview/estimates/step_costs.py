@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from multiview.config import Config
-from multiview.estimates import generation_costs, index_costs, model_costs, text_costs
+from multiview.estimates import generation_costs, index_costs, model_costs, search_costs, text_costs
 from multiview.estimates.cost import Cost, StepCost
 from multiview.estimates.workload import Setting
 
@@ -40,9 +40,9 @@ COSTS: dict[str, StepCost] = {
     "encode": model_costs.encode,
     "encode-with-queries": model_costs.encode,
     "index": index_costs.index,
-    "mine": index_costs.mine,
+    "mine": search_costs.mine,
     "teach": model_costs.teach,
-    "evaluate": index_costs.evaluate,
+    "evaluate": search_costs.evaluate,
     "refresh-index": index_costs.refresh_index,
     "export": index_costs.export,
     "follow-champion": index_costs.follow_champion,

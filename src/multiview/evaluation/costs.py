@@ -16,7 +16,7 @@ from multiview import names
 from multiview.artifacts.record import Record, load_record
 from multiview.config import Config, JsonObject, Section, canonical_json
 from multiview.errors import InputError
-from multiview.evaluation.latency import SINGLE_QUESTION
+from multiview.evaluation.latency import SEARCH_SECONDS, SINGLE_QUESTION
 from multiview.lineage.trace import LineageNode, reference_of, trace
 from multiview.steps.table import STEPS
 
@@ -115,7 +115,7 @@ def cost_of(address: str) -> Cost:
         begun = max((ended[input_] for input_ in _inputs(node)), default=0.0)
         ended[node] = begun + steps[node.record.step, node.record.key]
     evaluation = nodes[-1]
-    seconds = evaluation.record.facts.get("search_seconds_per_question")
+    seconds = evaluation.record.facts.get(SEARCH_SECONDS)
     indexes = [source.node for source in evaluation.inputs.get(names.INDEX, []) if source.node]
     index_bytes = sum(index.bytes for index in indexes) or None
     return Cost(

@@ -6,6 +6,10 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
+SEARCH_SECONDS = "search_seconds_per_question"
+"""Fact of an evaluation: the time of a search by many questions together, without their encoding, per question."""
+TIMED = 256
+"""Number of questions whose search is timed, the first ones, after all questions were searched for."""
 SINGLE_QUESTION = "single_question_milliseconds"
 """Fact of an evaluation: the median time of one question asked alone, its encoding and its search."""
 SINGLE_SEARCH = "single_search_milliseconds"

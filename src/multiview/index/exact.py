@@ -32,7 +32,7 @@ GPU_QUESTIONS_AT_ONCE = 4096
 """`QUESTIONS_AT_ONCE` on a GPU: more, because it multiplies faster than views are read."""
 
 HITS_AT_ONCE = 1 << 23
-"""Number of hits, of all rankings, that a pass over the views looks for, at most. Memory depends on it."""
+"""Number of hits, of all rankings, that a pass over the views looks for, at most. Memory and speed depend on it, results do not."""
 
 GUESSED_FOR = 64
 """Number of questions from which on floors are guessed, and products may be in bfloat16. Only speed depends on it."""

@@ -48,12 +48,12 @@ def workers(setting: int | None, device: torch.device) -> int:
 
 
 @contextmanager
-def within_gpu_memory(way_out: str) -> Iterator[None]:
-    """Raises InputError with a way out, instead of torch's error, where a GPU's memory is full."""
+def within_gpu_memory(hint: str) -> Iterator[None]:
+    """A context whose error, where a GPU's memory is full, is an InputError with a hint instead of torch's own."""
     try:
         yield
     except torch.OutOfMemoryError as error:
-        raise InputError(f"the GPU's memory is full: {way_out}") from error
+        raise InputError(f"the GPU's memory is full: {hint}") from error
 
 
 Name = TypeVar("Name")

@@ -17,6 +17,7 @@ from multiview.data.lost_questions import read_lost_questions
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import ranks_of, values_of
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE
+from multiview.evaluation.latency import SEARCH_SECONDS
 from multiview.evaluation.tables import escaped
 from multiview.refresh.champion import read_champion_found
 from multiview.refresh.gate_rules import Check, Difference, Measurements, Verdict, decide
@@ -66,7 +67,7 @@ def gate(context: StepContext) -> None:
 def measurements(index: Record, evaluation: Staged) -> Measurements:
     """Returns the measurements of an index, from its record and its evaluation."""
     metrics = json.loads((evaluation.path / METRICS_FILE).read_text())
-    seconds = load_record(evaluation.address)[1].facts["search_seconds_per_question"]
+    seconds = load_record(evaluation.address)[1].facts[SEARCH_SECONDS]
     return Measurements(
         digests=(index.digest, *(index.inputs[name][0].digest for name in (names.MODEL, names.PASSAGES))),
         passages=index.facts["passages"],

@@ -92,7 +92,7 @@ def fit(
         trainer = BiEncoderTrainer(
             model, stream, collator, arguments, context.events, context.checkpoints, validating
         )
-        with half_products(arguments.device, arguments.bf16), within_gpu_memory(_smaller(settings)):
+        with half_products(arguments.device, arguments.bf16), within_gpu_memory(_memory_hint(settings)):
             trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
         if first and validating is not None:
             validating.hand_on(context.output("model"))
@@ -100,13 +100,13 @@ def fit(
             model.cpu().save(context.output("model"))
 
 
-def _smaller(settings: Train) -> str:
-    """The setting with which the same training takes less memory."""
+def _memory_hint(settings: Train) -> str:
+    """Returns what to set so that the same training takes less memory of a GPU."""
     if settings.chunk is None:
         return "set train.chunk, such as to 64 sequences, which changes the time and not the result"
-    if settings.chunk > 1:
-        return f"set train.chunk below {settings.chunk}, or train.gradient_checkpointing=true"
-    return "set train.gradient_checkpointing=true, or a smaller model.passage_length"
+    ways = [f"train.chunk below {settings.chunk}"] if settings.chunk > 1 else []
+    ways += [] if settings.gradient_checkpointing else ["train.gradient_checkpointing=true"]
+    return f"set {' or '.join(ways or ['a smaller model.passage_length'])}"
 
 
 class TrainingData(NamedTuple):

@@ -179,13 +179,18 @@ def test_views_are_searched_once_and_texts_of_hits_read_once(padded, tmp_path, m
     assert [columns for _, _, columns in readings].count(["text"]) == 1
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_a_shared_pass_finds_what_searches_find_one_by_one(padded, exact):
+@pytest.mark.parametrize("kind", ["exact", "tiny"])
+def test_a_shared_pass_finds_what_searches_find_one_by_one(padded, tmp_path, kind):
     """The whole index's passages, scores and views, and the rankings by some views; of an approximate index too."""
+    write_index(tmp_path / "index", padded.folder / "embeddings", kind=kind)
+    index = ViewIndex.load(tmp_path / "index")
     alone, together = (padded.subject(analyses=("each_view", "first_views")) for _ in range(2))
+    alone.index = together.index = index
+    alone.search()
     ranges = asked_ranges(together)
-    together.index.exact = exact
-    assert together.search(ranges) > 0
+    together.search(ranges)
+    assert together.top.exact == index.exact == (kind == "exact")
+    assert together.search_seconds() > 0
     for name in ("passages", "scores", "winning_views"):
         np.testing.assert_array_equal(getattr(together.top, name), getattr(alone.top, name))
     for each in ranges:

@@ -18,6 +18,7 @@ from multiview.data.questions import Question
 from multiview.data.tokens import Mode
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.answer_hits import AnswerHits
+from multiview.evaluation.latency import TIMED
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsById
 from multiview.index.products import ALL_VIEWS, ViewRange
 from multiview.index.ranking import TopPassages
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 SUMMARY_SAMPLE = 1000
 """Number of passages that are read to see which views the index holds."""
-
-TIMED = 256
-"""Number of questions whose search by all views is timed where all questions share its pass with further rankings."""
 
 
 class NotApplicable(Exception):
@@ -94,7 +92,7 @@ class Subject:
     matching: Mode
     events: Events
     top: TopPassages = field(init=False)
-    """[q, depth]: the passages retrieved from the whole index, by `search`."""
+    """[q, depth]: the passages retrieved from the whole index; missing before `search`."""
     _rankings: dict[ViewRange | None, Ranking] = field(default_factory=dict, init=False)
     """By ranges of views; none: of the whole index, as `top` has them."""
 
@@ -142,22 +140,20 @@ class Subject:
         """Which passages hold an answer of which question."""
         return AnswerHits(self.questions, self.index.ids, self.corpus, self.matching)
 
-    def search(self, ranges: Sequence[ViewRange] = ()) -> float:
-        """Finds `top`, and the passages by each of `ranges` of views: of an exact index in one pass over the views.
-
-        Returns the seconds per question of a search of the whole index alone: by all questions, or after a pass with
-        `ranges`, by the first `TIMED`.
-        """
-        if together := bool(ranges) and self.index.exact:
+    def search(self, ranges: Sequence[ViewRange] = ()) -> None:
+        """Finds `top`, and the passages by each of `ranges` of views: of an exact index in one pass over the views."""
+        if ranges and self.index.exact:
             self._search_views(ranges, whole=True)
-        asking = self.queries[: TIMED if together else None]
-        begun = time.perf_counter()
-        alone = self.index.search(asking, self.settings.depth, self._report("searches"))
-        seconds = (time.perf_counter() - begun) / len(asking)
-        if not together:
-            self.top = alone
+        else:
+            self.top = self.index.search(self.queries, self.settings.depth, self._report("searches"))
             self.rankings(ranges)
-        return seconds
+
+    def search_seconds(self) -> float:
+        """Returns the seconds per question of a search of the whole index by the first `TIMED` questions."""
+        timed = self.queries[:TIMED]
+        begun = time.perf_counter()
+        self.index.search(timed, self.settings.depth)
+        return (time.perf_counter() - begun) / len(timed)
 
     def rankings(self, ranges: Sequence[ViewRange]) -> list[Ranking]:
         """Returns the passages retrieved by each of `ranges` of views alone, exactly.
