@@ -40,7 +40,8 @@ def as_rows(top: TopPassages, ids):
 
 
 def small_blocks(patch: pytest.MonkeyPatch, size: int) -> None:
-    """Has so many bytes multiplied and ranked at once."""
+    """Has so many bytes multiplied and ranked at once, and proposed views scored after so many."""
+    patch.setattr(exact, "SCORED_BYTES", size)
     for name in ("BLOCK_BYTES", "STREAMED_BYTES", "FEW_BYTES", "GPU_BLOCK_BYTES"):
         patch.setattr(kernels, name, size)
     for name in ("SCORES_BYTES", "GPU_SCORES_BYTES"):

@@ -117,6 +117,7 @@ def test_bfloat16_and_float32_find_the_same_to_the_bit(
             patch.setattr(kernels, "BLOCK_BYTES", 1 << 12)
             patch.setattr(products, "SCORES_BYTES", 1 << 12)
             patch.setattr(exact, "GUESSED_FOR", 1)
+            patch.setattr(exact, "SCORED_BYTES", 1 << 12)
             patch.setattr(floors, "EVERY", 2)
             patch.setattr(floors, "SHARE", 0)
             patch.setattr(floors, "DEVIATIONS", deviations)

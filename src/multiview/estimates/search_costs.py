@@ -15,10 +15,8 @@ from multiview.index.exact import questions_at_once
 
 BLOCK_BYTES = 128 << 20
 """Bytes of the products that a search holds at once."""
-PROPOSED_BYTES = 56
-"""Bytes of what a pass holds per hit: two proposed views of 28 bytes (`multiview.index.proposals`)."""
-READ_AROUND_BYTES = 128 << 10
-"""Bytes that Linux reads of a mapped file where one view is."""
+PROPOSED_BYTES = 72
+"""Bytes of what a pass holds per hit: two proposed views of 36 bytes (`multiview.index.proposals`)."""
 LARGEST_K = 16
 """The largest k of the analysis `first_views` (`multiview.evaluation.analyses.first_views`)."""
 READING = "reading the views"
@@ -29,16 +27,14 @@ def pass_parts(questions: float, k: int, setting: Setting, rankings: float = 1) 
 
     Each question is multiplied with every view, 2 · questions · views · D operations, however many `rankings` by some
     views are made. Where the views do not fit in the pod's memory, they are read from the disk once per group of
-    questions (`questions_at_once`), and once more what lies around the views that are proposed.
+    questions (`questions_at_once`).
     """
     rates, dim = setting.rates, setting.shape.width
     size = view_bytes(setting.workload.all_views, dim)
     rate = matrix_rate(setting, "search_flops", False, "gpu_search_share")
     products = 2.0 * questions * setting.workload.all_views * dim / rate
     if not _fits(setting):
-        proposed = rates["proposed_views"] * questions * k * rankings * READ_AROUND_BYTES
         size *= math.ceil(questions / searched_together(questions, k, rankings, setting)) if questions else 0
-        size += min(proposed, size)
     return {"products with all views": products, READING: size / rates["disk_bytes"]}
 
 

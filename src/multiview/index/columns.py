@@ -21,14 +21,14 @@ class Columns:
     def __len__(self) -> int:
         return self._rows
 
-    def append(self, *columns: np.ndarray) -> None:
-        """Copies rows behind the others."""
-        stop = self._rows + len(columns[0])
+    def append(self, first: np.ndarray, *others: np.ndarray | float) -> None:
+        """Copies rows behind the others; in place of a column, a number stands in each row."""
+        stop = self._rows + len(first)
         if stop > len(self._columns[0]):
             for number, filled in enumerate(self.filled):
                 self._columns[number] = np.empty(stop + stop // 2, filled.dtype)
                 self._columns[number][: self._rows] = filled
-        for column, more in zip(self._columns, columns, strict=True):
+        for column, more in zip(self._columns, (first, *others), strict=True):
             column[self._rows : stop] = more
         self._rows = stop
 

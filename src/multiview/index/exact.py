@@ -2,9 +2,9 @@
 
 A passage's score is the max over its views' scores. A group of questions shares a pass over the views, block by block;
 the few for which a guess was wrong (`multiview.index.floors`) share another. Products, which are rounded, propose the
-views that can be among the best; each of these is scored in float64. So passages, their order and their scores are those
-of a brute-force search in float64, whatever the block, the other questions, the number of threads, or the GPU or kernel
-that multiplies. Only the order of a sum in float64 is the processor's own.
+views that can be among the best; each of these is scored in float64, after every 4 GB of views. So passages, their
+order and their scores are those of a brute-force search in float64, whatever the block, the other questions, the number
+of threads, or the GPU or kernel that multiplies. Only the order of a sum in float64 is the processor's own.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ GPU_QUESTIONS_AT_ONCE = 4096
 
 HITS_AT_ONCE = 1 << 23
 """Number of hits, of all rankings, that a pass over the views looks for, at most. Memory and speed depend on it, results do not."""
+
+SCORED_BYTES = 4 << 30
+"""Size of the views after which those proposed among them are scored, before the system needs their memory for others.
+Speed depends on it, results do not."""
 
 GUESSED_FOR = 64
 """Number of questions from which on floors are guessed, and products may be in bfloat16. Only speed depends on it."""
@@ -145,7 +149,12 @@ class _Search:
             Proposals(self.views, self.tie_order, self.queries[asked], self.k, held, kernel.rounding, floor)
             for floor in guessed or [None] * len(self.ranges)
         ]
+        scored = 0
         for block in blocks(self.views, self.offsets, kernel, len(asked), self.device, self.among):
+            if (block.first_view - scored) * self.views[:1].nbytes > SCORED_BYTES:
+                scored = block.first_view
+                for proposals in found:
+                    proposals.score()
             for proposals, view_range in zip(found, self.ranges, strict=True):
                 proposals.add(block, *view_range)
                 if give_up and proposals.crowded:

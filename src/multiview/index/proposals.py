@@ -29,8 +29,8 @@ class Proposals:
     """The views seen so far that can be among the best of some questions.
 
     A view is proposed if its product allows a score as high as that of the k-th best passage so far (see
-    `multiview.index.rounding.Rounding`), and scored after the last view, if it still does. A `floor` says beforehand
-    which scores to look for.
+    `multiview.index.rounding.Rounding`), and scored by `score`, at the latest after the last view, if it still does. A
+    `floor` says beforehand which scores to look for.
     """
 
     def __init__(
@@ -57,8 +57,9 @@ class Proposals:
         self._most = held + 2 * len(queries) * k
         self._between = len(queries) * k // 4 if floor is None else self._most
         """Number of proposed views between two siftings: few without a floor, because sifting raises the bar."""
-        self._columns = Columns(self._most, np.int64, np.int64, np.int64, np.float32)
-        """Questions, rows, passages and products of the proposed views, by rising rows, then questions."""
+        self._columns = Columns(self._most, np.int64, np.int64, np.int64, np.float32, np.float64)
+        """Questions, rows, passages, products and scores of the proposed views, by rising rows, then questions; scores are
+        NaN until they are computed."""
         self._several = False
         """Whether a passage may be proposed with several views."""
         self._sifted = 0
@@ -88,7 +89,7 @@ class Proposals:
         if self._floor is not None:
             self._seen += len(products)
             self._high += int(np.count_nonzero(products >= self._floor.take(questions)))
-        self._columns.append(questions, part.rows.take(numbers), part.passages.take(owners), products)
+        self._columns.append(questions, part.rows.take(numbers), part.passages.take(owners), products, np.nan)
         if len(self._columns) > self._sifted + self._between:
             self._sift()
             if len(self._columns) > self._most:
@@ -108,7 +109,7 @@ class Proposals:
 
     def _sift(self) -> None:
         """Keeps the views whose products allow a score as high as that of the k-th best passage so far."""
-        questions, _, passages, products = self._columns.filled
+        questions, _, passages, products, _ = self._columns.filled
         order = by_question(questions)
         asked, best = questions.take(order), products.take(order)
         if self._several and len(order):
@@ -122,6 +123,16 @@ class Proposals:
         self._columns.replace(*(column.take(kept) for column in self._columns.filled))
         self._sifted = len(kept)
 
+    def score(self) -> None:
+        """Scores the proposed views that can still be among the best, those that were not scored before.
+
+        To be called while the views that were multiplied last are still in memory, where not all of them fit.
+        """
+        self._sift()
+        questions, rows, _, _, scores = self._columns.filled
+        new = np.flatnonzero(np.isnan(scores))
+        scores[new] = score_rows(self._views, rows.take(new), self._queries, questions.take(new))
+
     def _cut(self) -> None:
         """Keeps the k best passages so far, where the products of many more allow their scores."""
         best = self.best()
@@ -133,15 +144,15 @@ class Proposals:
         rows = best.rows[questions, ranks]
         order = np.lexsort((questions, rows))
         # A score is a product, too, as near to it as any.
-        columns = questions, rows, best.passages[questions, ranks], best.scores[questions, ranks]
+        scores = best.scores[questions, ranks]
+        columns = questions, rows, best.passages[questions, ranks], scores, scores
         self._columns.replace(*(column[order] for column in columns))
         self._sifted = len(order)
 
     def best(self) -> Best:
         """Returns each question's k best passages."""
-        self._sift()
-        questions, rows, passages, _ = self._columns.filled
-        scores = score_rows(self._views, rows, self._queries, questions)
+        self.score()
+        questions, rows, passages, _, scores = self._columns.filled
         order = by_question(questions)
         if self._several:
             order = order.take(first_best(questions.take(order), passages.take(order), scores.take(order)))
