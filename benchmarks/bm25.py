@@ -30,7 +30,7 @@ from benchmarks.table import Contestant, Goal, Row, Size, markdown, of_times, sq
 from benchmarks.timing import in_turns
 from multiview import environment
 from multiview.config import Bm25
-from multiview.data.passages import read_passages, read_texts, shard_files
+from multiview.data.passages import ROW_GROUP, read_passages, read_texts, shard_files
 from multiview.data.questions import Question, read_questions
 from multiview.negatives.bm25 import Bm25Index, tokenizer
 from multiview.negatives.filtering import answer_holding
@@ -98,43 +98,61 @@ def measure(
 
 @dataclass(frozen=True)
 class Hits:
-    """The hits of some questions among passages that lie in shards."""
+    """The hits of some questions among the passages of a shard."""
 
     found: np.ndarray
     """[q, k] int64: rows of `ids`."""
     ids: pa.Array
-    shards: Sequence[Path]
+    shard: Path
     questions: Sequence[Question]
 
     @classmethod
     def drawn(cls, folder: Path, data: Path, count: int, k: int) -> Hits:
         """Those of random rows: what is measured is how processes share the passages."""
-        outputs = split_into(folder, split_settings(data, "parquet", PROCESSES))
-        shards = shard_files(outputs["passages"])
-        ids = pa.concat_arrays([pq.read_table(shard)["id"].combine_chunks() for shard in shards])
+        outputs = split_into(folder, split_settings(data, "parquet", 1))
+        (shard,) = shard_files(outputs["passages"])
+        ids = pq.read_table(shard, columns=["id"])["id"].combine_chunks()
         found = np.random.default_rng(0).integers(len(ids), size=(count, k))
-        return cls(found, ids, shards, read_questions(outputs["train_questions"])[:count])
+        return cls(found, ids, shard, read_questions(outputs["train_questions"])[:count])
 
-    def answers(self, shards: Sequence[int]) -> None:
-        """Asks whether the hits hold answers, of those in some of the shards."""
-        counts = [pq.read_metadata(shard).num_rows for shard in self.shards]
-        of_hit = np.repeat(np.arange(len(counts)), counts)[self.found]
-        batches = (batch for shard in shards for batch in pq.ParquetFile(self.shards[shard]).iter_batches())
-        answer_holding(
-            np.where(np.isin(of_hit, shards), self.found, -1), self.ids, batches, self.questions, "string"
-        )
+    def answers(self, part: int, parts: int) -> None:
+        """Asks whether the hits hold answers, of those in every `parts`-th row group of the shard."""
+        shared = np.arange(len(self.ids)) // ROW_GROUP % parts == part
+        with pq.ParquetFile(self.shard) as file:
+            groups = list(range(part, file.num_row_groups, parts))
+            texts = file.iter_batches(ROW_GROUP, groups, ["id", "text"])
+            found = np.where(shared[self.found], self.found, -1)
+            answer_holding(found, self.ids, texts, self.questions, "string")
+
+
+HELD: list[Hits] = []
+"""What a process that shares the passages works on."""
+
+
+def hold(hits: Hits) -> None:
+    """Has this process hold them."""
+    HELD[:] = [hits]
+
+
+def answers_in(part: int, parts: int) -> None:
+    """`Hits.answers` of what this process holds."""
+    HELD[0].answers(part, parts)
 
 
 def in_processes(data: Path, questions: int, repeats: int) -> Row:
     """The row of answers in hits in two processes, each with half of the passages: wall time, beside half of one's."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool,
+        ProcessPoolExecutor(
+            PROCESSES,
+            get_context("spawn"),
+            hold,
+            (Hits.drawn(Path(folder), data, questions, 200),),
+        ) as pool,
     ):
-        hits = Hits.drawn(Path(folder), data, questions, 200)
         contestants: dict[str, Callable[[], object]] = {
-            "one": lambda: list(pool.map(hits.answers, [range(PROCESSES)])),
-            "two": lambda: list(pool.map(hits.answers, [[shard] for shard in range(PROCESSES)])),
+            "one": lambda: list(pool.map(answers_in, [0], [1])),
+            "two": lambda: list(pool.map(answers_in, range(PROCESSES), [PROCESSES] * PROCESSES)),
         }
         times = in_turns(contestants, repeats, time.perf_counter)
     alone = Contestant.of(times["one"], "half of one process", 1000 * PROCESSES)

@@ -156,7 +156,7 @@ def rows(size: Size) -> Iterator[Row]:
     torch.set_num_threads(1)
     with threads(1):
         if size == "quick":
-            yield from evaluating(squad_folder(), 500, 1, time.process_time, ())
+            yield from evaluating(squad_folder(), 1000, 1, time.process_time, ())
         else:
             yield from evaluating(squad_folder(), 1000, 2, time.process_time, OTHERS)
             yield from evaluating(squad_folder(), 1000, 1, time.process_time, (), MANY)
