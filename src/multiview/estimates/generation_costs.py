@@ -29,9 +29,9 @@ def _decoder_parameters() -> int:
 def generation_flops(inputs: float, length: float, queries: float, tokens: float) -> float:
     """Floating-point operations, in all, of writing `queries` queries of `tokens` tokens for each of `inputs` texts.
 
-    A text of `length` tokens is encoded once. Per query, its keys and values are computed in each layer, 4 · L · length · D²; and per
-    token, the rest of the decoder and the logits are multiplied, and attention is paid to the input and to half of
-    the query.
+    A text of `length` tokens is encoded once. Per query, its keys and values are computed in each layer,
+    4 · L · length · D²; and per token, the rest of the decoder and the logits are multiplied, and attention is paid to
+    the text and to half of the query.
     """
     layers, width = T5_BASE.layers, T5_BASE.width
     read = T5_BASE.forward_flops(length, length)

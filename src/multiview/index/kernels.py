@@ -16,15 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from multiview.index.rounding import (
-    HALVED,
-    LEAST_STORED,
-    STORED,
-    UNDERFLOW,
-    Rounding,
-    gamma,
-    norms,
-)
+from multiview.index.rounding import HALVED, LEAST_STORED, STORED, UNDERFLOW, Rounding, gamma, norms
 
 if TYPE_CHECKING:
     from torch import Tensor, device

@@ -120,9 +120,8 @@ def blocks(
     ranked_at_once = max(1 if with_numpy(device) else rows_at_once, scores_bytes // (4 * questions))
     bounds = _bounds(offsets, len(views), ranked_at_once)
     most = max(stop - first for first, stop in pairwise(bounds))
-    at_once = math.ceil(
-        most / math.ceil(most / rows_at_once)
-    )  # parts of one size, since all are filled up to it
+    # All parts have the size of the largest, so they are equal rather than full.
+    at_once = math.ceil(most / math.ceil(most / rows_at_once))
     multiply, stored = kernel.multiplier(at_once), tensor(views)
     for first, stop in pairwise(bounds):
         # A passage without views shares its offset with the next one; "right" finds the one that has the view.
