@@ -22,7 +22,7 @@ def parameters() -> int:
 
 
 def _decoder_parameters() -> int:
-    """Those of the decoder's layers that every token is multiplied with, keys and values of the input included."""
+    """The number of parameters of the decoder's layers, those for keys and values of the input included."""
     return T5_BASE.multiplied + T5_BASE.layers * 4 * T5_BASE.width**2
 
 
@@ -106,7 +106,7 @@ def generate_queries(config: Config, setting: Setting, shards: int) -> Cost:
 
 
 def generate_questions(config: Config, setting: Setting, shards: int) -> Cost:
-    """Of each drawn passage some snippets are read, and a few questions are written of each."""
+    """The cost of reading some snippets per drawn passage, and of writing a few questions about each."""
     made, load = config.make_questions, setting.workload
     length = _input_tokens(load.words / made.snippets, config, setting, config.generation.bucket)
     snippets = made_drafts(config, load.passages) / made.per_snippet

@@ -86,7 +86,7 @@ def evaluate_queries(
     subject.search(asked_ranges(subject))
     top = subject.top
     # MVR Table 4: the search without the question's encoding. A fact, because outputs must be reproducible.
-    context.events.fact(SEARCH_SECONDS, subject.search_seconds())
+    context.events.fact(SEARCH_SECONDS, subject.search_seconds)
     if not top.exact:
         measure_questions(index, queries, top.passages, context.events)
     views = IndexViews(index, queries, subject.indexed_passages)

@@ -44,7 +44,7 @@ MEASURED_VIEWS = 600
 """Number of views by which `_float16_is_faster` decides: about a block of `FEW_BYTES`."""
 
 TILE = 32
-"""Of whose multiples the number of questions is for products in bfloat16, a fifth faster. Only speed depends on it."""
+"""Number of questions to whose multiples products in bfloat16 are filled up, a fifth faster. Only speed depends on it."""
 
 
 class Kernel(Protocol):

@@ -190,7 +190,7 @@ def test_a_shared_pass_finds_what_searches_find_one_by_one(padded, tmp_path, kin
     ranges = asked_ranges(together)
     together.search(ranges)
     assert together.top.exact == index.exact == (kind == "exact")
-    assert together.search_seconds() > 0
+    assert together.search_seconds > 0
     for name in ("passages", "scores", "winning_views"):
         np.testing.assert_array_equal(getattr(together.top, name), getattr(alone.top, name))
     for each in ranges:
