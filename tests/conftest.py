@@ -17,6 +17,7 @@ from tests.fixtures.website import website
 __all__ = ["beir_server", "first_champion", "promoted_corpus", "second_champion", "tally", "website"]
 
 LONGEST = [
+    "tests/security/test_watched_store.py",
     "tests/demo/test_demo.py",
     "tests/artifacts/test_store_gs.py",
     "tests/pipelines/runs/test_local.py",

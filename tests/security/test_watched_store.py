@@ -1,0 +1,122 @@
+"""A store that every step wrote, with planted secrets: what each step does to it, beside the table of docs/security.md, and
+where the secrets are."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import requests
+
+from multiview.names import CHAMPION, INDEX
+from multiview.steps.table import STEPS
+from tests.fixtures import inprocess
+from tests.fixtures.project import ROOT
+from tests.fixtures.watched_store import OPERATIONS, PLANTED, SECRETS, Call, Watched, watch
+
+HEADER = "| step | reads | writes | lists | deletes |"
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    return watch(tmp_path_factory.mktemp("watched"))
+
+
+def table_of(calls: list[Call]) -> dict[str, dict[str, list[str]]]:
+    """Per step, the folders at the top of the store that it reads, writes, lists and deletes in."""
+    # What a local store notes of files that it found whole, no bucket has.
+    calls = [call for call in calls if not call.path.endswith(".verified.json")]
+    return {
+        step: {
+            group: sorted(
+                {c.path.partition("/")[0] for c in calls if c.step == step and c.operation in operations}
+            )
+            for group, operations in OPERATIONS.items()
+        }
+        for step in sorted({call.step for call in calls})
+    }
+
+
+def test_the_page_lists_what_each_step_does_to_a_store(watched: Watched) -> None:
+    rows = [
+        f"| `{step}` | "
+        + " | ".join(", ".join(f"`{folder}`" for folder in groups[group]) or "—" for group in OPERATIONS)
+        + " |"
+        for step, groups in table_of(watched.calls).items()
+    ]
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    table = page.partition(f"{HEADER}\n")[2].partition("\n\n")[0].splitlines()[1:]
+    assert table == rows, "docs/security.md needs:\n" + "\n".join(rows)
+
+
+def test_every_step_is_in_the_table(watched: Watched) -> None:
+    assert table_of(watched.calls).keys() == STEPS.keys()
+
+
+def test_no_secret_is_written(watched):
+    folder = watched.folder
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert (folder / "mlflow.db") in files and len(files) > 50
+    assert [str(path) for path in files if PLANTED in path.read_bytes()] == []
+
+
+def test_no_secret_of_an_address_is_printed(watched, monkeypatch, capsys):
+    store = str(watched.compared.store.root)
+    uri = "http://planted-user:planted-password@127.0.0.1:9"
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.delenv("MLFLOW_TRACKING_USERNAME", raising=False)
+    monkeypatch.delenv("MLFLOW_TRACKING_PASSWORD", raising=False)
+    for words in (
+        ["sync", "--store", store],
+        ["lineage", "a-run", "--store", store],
+    ):
+        monkeypatch.setattr(sys, "argv", ["multiview", *words])
+        with pytest.raises(SystemExit) as ended:
+            inprocess.run_app(inprocess.app)
+        printed = capsys.readouterr()
+        assert ended.value.code and "127.0.0.1:9" in printed.err
+        assert PLANTED.decode() not in printed.out + printed.err
+
+
+def test_no_secret_is_in_the_command_line_or_the_log_of_a_server(watched, tmp_path):
+    """Neither of its process, nor of those that it starts."""
+    (tmp_path / "keys").write_text("planted-api-key\n")
+    command = [sys.executable, "-c", "from multiview.cli.app import main; main()", "serve", "--port", "0"]
+    compared = watched.compared
+    index = f"{compared.store.url}/{compared.record(f'{CHAMPION}/round-2/index', INDEX).folder}"
+    words = ["--index", index, "--api-keys", str(tmp_path / "keys")]
+    log = tmp_path / "log"
+    with log.open("wb") as sink:
+        process = subprocess.Popen(
+            [*command, *words], env={**os.environ, **SECRETS}, stdout=sink, stderr=sink
+        )
+        try:
+            for _ in range(1200):
+                if b"Uvicorn running on" in log.read_bytes() or process.poll() is not None:
+                    break
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.1)
+            found = re.search(rb"http://127\.0\.0\.1:(\d+)", log.read_bytes())
+            assert found, log.read_bytes()
+            url = f"http://127.0.0.1:{int(found[1])}"
+            for key in ("planted-api-key", "planted-another"):
+                requests.post(
+                    f"{url}/search",
+                    json={"questions": ["planted-question?"]},
+                    headers={"X-API-Key": key},
+                    timeout=60,
+                )
+                requests.get(f"{url}/passages/planted-id?api_key=planted-api-key", timeout=60)
+            lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+            metrics = requests.get(f"{url}/metrics", timeout=60).content
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+    assert PLANTED not in log.read_bytes() + metrics + b"".join(lines)
