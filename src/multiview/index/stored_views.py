@@ -161,6 +161,33 @@ def score_passages(
     return highest, np.minimum.reduceat(winners, firsts) - firsts
 
 
+def score_pairs(
+    stored: StoredViews,
+    offsets: np.ndarray,
+    view_counts: np.ndarray,
+    queries: np.ndarray,
+    questions: np.ndarray,
+    passage_rows: np.ndarray,
+) -> np.ndarray:
+    """Scores pairs of a question and a passage by the max over the passage's views; returns the scores [n] float64.
+
+    `questions` [n] are rows of `queries` [q, dim] float64; `offsets`, `view_counts` and `passage_rows` [n] are as
+    in `score_passages`. Views are read in their order. Scores are those of `score_passages`, to the bit.
+    """
+    if not len(passage_rows):
+        return np.empty(0)
+    # Each pair once: torch refuses a pair that occurs twice.
+    pairs, numbers = np.unique(questions * len(offsets) + passage_rows, return_inverse=True)
+    asked, passages = np.divmod(pairs, len(offsets))
+    counts = view_counts[passages]
+    firsts = np.cumsum(counts) - counts
+    view_rows = np.arange(counts.sum()) + np.repeat(offsets[passages] - firsts, counts)
+    order = np.argsort(view_rows, kind="stable")
+    scores = np.empty(len(view_rows))
+    scores[order] = score_rows(stored.matrix, view_rows[order], queries, np.repeat(asked, counts)[order])
+    return np.maximum.reduceat(scores, firsts)[numbers]
+
+
 def equal_blocks(sources: Sequence[ViewBlocks], rows: int) -> Iterator[np.ndarray]:
     """The views of all sources in order, `rows` at a time [rows, dim] float16, the last block shorter: the same
     blocks however the views are spread over sources and their own blocks."""

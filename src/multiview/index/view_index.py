@@ -24,12 +24,15 @@ from multiview.index.faiss_index import FaissIndex
 from multiview.index.leading import searched, with_first_views
 from multiview.index.products import ALL_VIEWS, ViewRange
 from multiview.index.ranking import TopPassages, tie_order, width
-from multiview.index.stored_views import REBUILD, StoredViews, score_passages
+from multiview.index.stored_views import REBUILD, StoredViews, score_pairs
 
 INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
 QUERIES_FILE = "queries.parquet"
 HEADER_FILE = "index.json"
+
+SCORED_QUESTIONS = 256
+"""Number of questions whose given passages are scored at once. Memory and speed depend on it, results do not."""
 
 LONGEST = "longest_view"
 """Field of the header: the largest Euclidean norm of a view."""
@@ -210,15 +213,21 @@ class ViewIndex:
         """Scores of passages for questions [q, k] float32: the max over views, as in `search`.
 
         `passage_rows` [q, k]; the score is -inf for a row of -1, and for a passage without views. Scores are summed in
-        float64, so that equal views score equally beside any other views; the views of one question are held at a time.
+        float64, so that equal views score equally beside any other views. Views are read in their order, once per
+        `SCORED_QUESTIONS` questions.
         """
         scores = np.full(passage_rows.shape, -np.inf, np.float32)
-        for question, query in enumerate(queries.astype(np.float64)):
-            columns = np.flatnonzero(passage_rows[question] >= 0)
-            columns = columns[self.view_counts[passage_rows[question, columns]] > 0]
-            passages = passage_rows[question, columns]
-            scores[question, columns], _ = score_passages(
-                self.stored, self.offsets, self.view_counts, query, passages
+        for start in range(0, len(queries), SCORED_QUESTIONS):
+            some = slice(start, start + SCORED_QUESTIONS)
+            passages = passage_rows[some]
+            at = np.nonzero((passages >= 0) & (self.view_counts[passages] > 0))
+            scores[some][at] = score_pairs(
+                self.stored,
+                self.offsets,
+                self.view_counts,
+                queries[some].astype(np.float64),
+                at[0],
+                passages[at],
             )
         return scores
 

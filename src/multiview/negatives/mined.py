@@ -150,11 +150,11 @@ def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Seque
 
     s+ is -inf where the index has none of a question's positives.
     """
-    scores = np.full(len(questions), -np.inf, np.float32)
-    for question, rows in enumerate(positive_rows(index.ids, questions)):
-        if len(rows):
-            scores[question] = index.passage_scores(queries[question : question + 1], rows[None]).max()
-    return scores
+    positives = positive_rows(index.ids, questions)
+    rows = np.full((len(questions), max(map(len, positives), default=0)), -1)
+    for question, of_question in enumerate(positives):
+        rows[question, : len(of_question)] = of_question
+    return index.passage_scores(queries, rows).max(axis=1, initial=-np.inf)
 
 
 def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: int) -> np.ndarray:
