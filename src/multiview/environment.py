@@ -24,6 +24,10 @@ QDRANT_API_KEY = "MULTIVIEW_QDRANT_API_KEY"
 SCRATCH = "MULTIVIEW_SCRATCH"
 """The folder for local copies and other temporary files; unset: the system's temporary folder."""
 
+STREAMED = "MULTIVIEW_STREAMED"
+"""The size, as in 50GiB, from which on a file that a step can read in parts stays in its bucket; unset: it does where
+the scratch folder has no room for the step's inputs."""
+
 TMPDIR = "TMPDIR"
 """The system's temporary folder, for the programs that a step's command starts."""
 

@@ -79,6 +79,13 @@ class Store(ABC):
         Raises FileNotFoundError, at once or at the first read.
         """
 
+    @abstractmethod
+    def read_part(self, path: str, start: int, stop: int) -> bytes:
+        """Returns the bytes [start, stop) of one file, fewer where it is shorter.
+
+        Raises FileNotFoundError.
+        """
+
     def exists(self) -> bool:
         """Whether anything is in the store."""
         return bool(self.folders(""))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
+from pydantic import ByteSize, TypeAdapter, ValidationError
+
 from multiview import environment
+from multiview.errors import InputError
 
 _folders: dict[int, Path] = {}
 """The scratch folder by process: a fork knows the one of the process that it came from, which is not its own."""
@@ -26,6 +30,21 @@ def scratch() -> Path:
         )
         atexit.register(remove_scratch)
     return _folders[process]
+
+
+def streamed_from(copied: int) -> float:
+    """Returns the number of bytes from which on a file that can be read in parts stays in its bucket.
+
+    Where `MULTIVIEW_STREAMED` is unset: any number where `copied` bytes, those of all files, have no room, else none. Raises InputError where `MULTIVIEW_STREAMED` is no size.
+    """
+    if chosen := os.environ.get(environment.STREAMED):
+        try:
+            return TypeAdapter(ByteSize).validate_python(chosen)
+        except ValidationError:
+            raise InputError(
+                f"{environment.STREAMED}={chosen}: not a size; give a number of bytes, or one as in 50GiB"
+            ) from None
+    return 1 if copied > shutil.disk_usage(scratch()).free else math.inf
 
 
 def remove_scratch() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
 from multiview.artifacts.record import File, Record, file_sha256, way_out
 from multiview.artifacts.scratch import scratch
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staged import Staged, StoredFile
 from multiview.artifacts.store import LocalStore, Store
 from multiview.artifacts.verified import Stamp, is_settled, read_stamps, remember, stamp
 from multiview.errors import InputError
@@ -15,8 +16,14 @@ from multiview.errors import InputError
 Check = Literal["size", "writes", "changes", "bytes"]
 
 
-def stage(store: Store, record: Record, file: str | None = None, check: Check = "changes") -> Staged:
-    """Returns an artifact's files, or one of them, on local disk.
+def stage(
+    store: Store,
+    record: Record,
+    file: str | None = None,
+    check: Check = "changes",
+    streamed: Collection[str] = (),
+) -> Staged:
+    """Returns an artifact's files, or one of them, on local disk; but its files of `streamed` stay in a bucket, unchecked.
 
     Copies are checked against the record as they arrive. Files of a local store are checked by sha256 unless they have
     not changed since they were last found whole (`multiview.artifacts.verified`); with `check="bytes"` in any case,
@@ -35,8 +42,12 @@ def stage(store: Store, record: Record, file: str | None = None, check: Check = 
     known = read_stamps(store, record.data) if isinstance(store, LocalStore) else {}
     whole: dict[str, Stamp] = {}
     stamps: list[tuple[Path, Stamp]] = []
+    left: dict[str, StoredFile] = {}
     for entry in files:
         target = folder / entry.path
+        if not local and entry.path in streamed:
+            left[entry.path] = StoredFile(store, f"{record.data}/{entry.path}", entry.bytes)
+            continue
         if not local and target.is_file():  # staged and checked earlier by this process
             continue
         part = target.with_name(f"{target.name}.part")
@@ -63,7 +74,7 @@ def stage(store: Store, record: Record, file: str | None = None, check: Check = 
             target.symlink_to(local_file)
     if isinstance(store, LocalStore):
         remember(store, record.data, whole)
-    return Staged(folder, digest, f"{store.url}/{record.folder}", tuple(stamps))
+    return Staged(folder, digest, f"{store.url}/{record.folder}", tuple(stamps), left)
 
 
 def verify(store: Store, record: Record) -> None:

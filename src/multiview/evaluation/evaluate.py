@@ -21,6 +21,7 @@ from multiview.data.processes import rare_collections
 from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
 from multiview.data.tokens import Span
+from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
 from multiview.evaluation.answer_hits import AnswerHits
 from multiview.evaluation.files import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, RUN_FILE
@@ -49,7 +50,8 @@ def evaluate(context: StepContext) -> None:
     from multiview.model.devices import device
 
     searching = device(context.settings.encode.device, "encode.device")
-    index = ViewIndex.load(context.input("index").path, str(searching))
+    staged = context.input("index")
+    index = ViewIndex.load(staged.path, str(searching), staged.streamed.get(VIEWS_FILE))
     index.check_model(context.input("model").digest)
     questions = _questions(context)
     texts = [question.question for question in questions]

@@ -71,12 +71,20 @@ class IndexViews:
             indexed.row: [view.span for view in indexed.views]
             for indexed in self._passages.read(passage_rows)
         }
+        scores: dict[tuple[int, int], list[float]] = {}
+        hits = np.argwhere(passage_rows >= 0)
+        by_row = np.argsort(
+            passage_rows[tuple(hits.T)], kind="stable"
+        )  # so that views are read in their order
+        for position, column in hits[by_row].tolist():
+            query, row = self._queries[questions[position]], int(passage_rows[position, column])
+            scores[position, column] = self._index.view_scores(query, row).tolist()
         return [
             [
-                HitViews(self._index.view_scores(self._queries[question], row).tolist(), spans[row])
-                for row in rows[rows >= 0].tolist()
+                HitViews(scores[position, column], spans[row])
+                for column, row in enumerate(rows[rows >= 0].tolist())
             ]
-            for question, rows in zip(questions, passage_rows, strict=True)
+            for position, rows in enumerate(passage_rows)
         ]
 
 

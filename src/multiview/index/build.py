@@ -23,7 +23,7 @@ from multiview.artifacts.staged import Staged
 from multiview.config import Encode, Index, JsonObject
 from multiview.data.passages import ROW_GROUP
 from multiview.data.shards import Rows
-from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEWS_FILE, Embeddings
+from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEW_DTYPE, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
 from multiview.index.approximate import EXACT
 from multiview.index.approximate.building import build
@@ -44,6 +44,10 @@ from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
 HASHED_AT_ONCE = 1 << 16
+
+BLOCK_BYTES = 64 << 20
+"""Size of the views that share a digest, and are read together from a bucket. A change of it is a new version of the
+steps that build indexes."""
 
 ApproximateBuilder = Callable[
     [Sequence[ViewBlocks], Index, Callable[[np.ndarray], object], Events], tuple[FaissObject, JsonObject]
@@ -105,7 +109,7 @@ def write_index(
         "passages": passages.num_rows,
         "views": sum(source.rows for source in content.views),
     }
-    with StoredViewsWriter(folder / VIEWS_FILE) as stored:
+    with StoredViewsWriter(folder / VIEWS_FILE, header["dim"]) as stored:
         if settings.kind == EXACT:
             faiss_index = None
             for block in (block for source in content.views for block in source.read_blocks()):
@@ -115,7 +119,11 @@ def write_index(
             faiss_index, about = build_approximate(content.views, settings, stored.write, events)
             header |= about
             faiss.write_index(faiss_index, str(folder / INDEX_FILE))
-    header[LONGEST] = stored.longest
+    header |= {
+        LONGEST: stored.longest,
+        "rows_per_block": stored.rows_per_block,
+        "block_sha256": stored.block_sha256,
+    }
     pq.write_table(passages, folder / PASSAGES_FILE)
     if content.queries is not None:
         _write_queries(content.queries, passages.num_rows, folder / QUERIES_FILE)
@@ -192,23 +200,39 @@ def query_tables(shards: Sequence[Embeddings]) -> Iterator[pa.Table]:
 class StoredViewsWriter:
     """Writes views block by block, as they are stored beside every index; a context manager."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, dim: int) -> None:
         self.rows = 0
         self.longest = 0.0
         """The largest Euclidean norm of a view."""
+        self.rows_per_block = max(1, BLOCK_BYTES // (dim * VIEW_DTYPE.itemsize))
+        """Number of successive views that share a digest."""
+        self.block_sha256: list[str] = []
+        """Digest of each block of views, the last of which may be shorter; complete when the file is closed."""
+        self._block = hashlib.sha256()
         self._file = file.open("wb")
 
     def write(self, block: np.ndarray) -> None:
         """Appends views [n, dim] float16."""
         self._file.write(block.data)
-        self.rows += len(block)
         self.longest = max(self.longest, longest_view(block))
+        left = self.rows_per_block - self.rows % self.rows_per_block
+        for part in np.split(block, range(left, len(block), self.rows_per_block)):
+            self._block.update(part.data)
+            self.rows += len(part)
+            if len(part) and self.rows % self.rows_per_block == 0:
+                self._end_block()
 
     def __enter__(self) -> StoredViewsWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+        if self.rows % self.rows_per_block:
+            self._end_block()
+
+    def _end_block(self) -> None:
+        self.block_sha256.append(self._block.hexdigest())
+        self._block = hashlib.sha256()
 
 
 def _check_passages(passages: pa.Table) -> None:

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multiview.encoding.embeddings import VIEW_DTYPE
 from multiview.index.floors import floors
 from multiview.index.kernels import Kernel, kernels
 from multiview.index.products import ViewRange, blocks, tensor
 from multiview.index.proposals import Proposals
 from multiview.index.ranking import TopPassages, width
+from multiview.index.streamed_views import Matrix, StreamedViews
 
 if TYPE_CHECKING:
     from torch import device
@@ -28,15 +30,15 @@ if TYPE_CHECKING:
 QUESTIONS_AT_ONCE = 1024
 """Number of questions that share a pass over the views. Memory and speed depend on it, results do not."""
 
-GPU_QUESTIONS_AT_ONCE = 4096
-"""`QUESTIONS_AT_ONCE` on a GPU: more, because it multiplies faster than views are read."""
+MORE_QUESTIONS_AT_ONCE = 4096
+"""`QUESTIONS_AT_ONCE` on a GPU, which multiplies faster than views are read, and for views that stay in a bucket."""
 
 HITS_AT_ONCE = 1 << 23
 """Number of hits, of all rankings, that a pass over the views looks for, at most. Memory and speed depend on it, results do not."""
 
 SCORED_BYTES = 4 << 30
-"""Size of the views after which those proposed among them are scored, before the system needs their memory for others.
-Speed depends on it, results do not."""
+"""Size of the views after which those proposed among them are scored, before the system needs their memory for others; of
+views in a bucket they are after each block. Speed depends on it, results do not."""
 
 GUESSED_FOR = 64
 """Number of questions from which on floors are guessed, and products may be in bfloat16. Only speed depends on it."""
@@ -49,7 +51,7 @@ PROPOSED_AT_ONCE = 1 << 18
 
 
 def top_passages_by(
-    views: np.ndarray,
+    views: Matrix,
     offsets: np.ndarray,
     tie_order: np.ndarray,
     queries: np.ndarray,
@@ -63,7 +65,7 @@ def top_passages_by(
 ) -> list[TopPassages]:
     """Returns the k passages with the highest max over a range of their views, for each of `ranges`, in the same passes.
 
-    `views` [v, dim] float16 may be memory-mapped; `offsets` [p] int64 is the row of each passage's first view,
+    `views` [v, dim] float16 may be memory-mapped or in a bucket; `offsets` [p] int64 is the row of each passage's first view,
     ascending; `tie_order` [p] is the position of each passage's id in string order: of passages that tie, the one with
     the smaller id comes first. `queries` [q, dim] float32. `ranges` are `[ALL_VIEWS]` for one ranking by all views.
     With `among` [p] bool, only its passages are found. `longest` is the largest Euclidean norm of a view, and is
@@ -84,24 +86,23 @@ def top_passages_by(
         return tops
     import torch
 
-    views = np.asarray(views)  # the memory of a mapped file, without the cost of `np.memmap` per access
     longest = longest_view(views) if longest is None else longest
     room = width(k, len(offsets) if among is None else int(among.sum()))
     search = _Search(views, offsets, tie_order, queries, room, ranges, among, torch.device(device), tops)
-    at_once = questions_at_once(room, len(ranges), device)
+    at_once = questions_at_once(room, len(ranges), device, isinstance(views, StreamedViews))
     for start in range(0, len(queries), at_once):
         search.answer(np.arange(start, min(start + at_once, len(queries))), longest)
         report_done(min(start + at_once, len(queries)))
     return tops
 
 
-def questions_at_once(k: int, rankings: float, device: str) -> int:
-    """Returns the number of questions that share a pass, for k hits of each of their `rankings`.
+def questions_at_once(k: int, rankings: float, device: str, streamed: bool = False) -> int:
+    """Returns the number of questions that share a pass over views on disk or `streamed`, for k hits of each of their `rankings`.
 
     >>> questions_at_once(100, 15, "cpu"), questions_at_once(1000, 10, "cpu")
     (1024, 838)
     """
-    most = QUESTIONS_AT_ONCE if device == "cpu" else GPU_QUESTIONS_AT_ONCE
+    most = QUESTIONS_AT_ONCE if device == "cpu" and not streamed else MORE_QUESTIONS_AT_ONCE
     return max(1, min(most, int(HITS_AT_ONCE // (k * max(1, rankings)))))
 
 
@@ -109,7 +110,7 @@ def questions_at_once(k: int, rankings: float, device: str) -> int:
 class _Search:
     """Passes over the views, each for some of the questions."""
 
-    views: np.ndarray
+    views: Matrix
     offsets: np.ndarray
     tie_order: np.ndarray
     queries: np.ndarray
@@ -125,6 +126,10 @@ class _Search:
     def answer(self, asked: np.ndarray, longest: float) -> None:
         """Finds the best passages of the questions of rows `asked`."""
         *coarse, fine = kernels(self.queries[asked], longest, self.device)
+        if isinstance(self.views, StreamedViews):
+            # In one pass: a wrong guess, or coarse products, would need another.
+            self._pass(asked, fine)
+            return
         kernel = coarse[0] if coarse and self.coarse else fine
         guessed = None
         if len(asked) >= GUESSED_FOR and self.device.type == "cpu":
@@ -150,16 +155,21 @@ class _Search:
             for floor in guessed or [None] * len(self.ranges)
         ]
         scored = 0
+        if isinstance(self.views, StreamedViews):
+            at_once = self.views.rows_per_block
+        else:
+            at_once = SCORED_BYTES // (self.views.shape[1] * VIEW_DTYPE.itemsize)
         for block in blocks(self.views, self.offsets, kernel, len(asked), self.device, self.among):
-            if (block.first_view - scored) * self.views[:1].nbytes > SCORED_BYTES:
-                scored = block.first_view
-                for proposals in found:
-                    proposals.score()
             for proposals, view_range in zip(found, self.ranges, strict=True):
                 proposals.add(block, *view_range)
                 if give_up and proposals.crowded:
                     self.coarse = False
                     return asked
+            stop = block.first_view + len(block.products)
+            if stop - scored >= at_once:
+                scored = stop
+                for proposals in found:
+                    proposals.score()
         sure = np.ones(len(asked), bool)
         for proposals, top in zip(found, self.tops, strict=True):
             best = proposals.best()
@@ -171,7 +181,7 @@ class _Search:
         return asked[~sure]
 
 
-def longest_view(views: np.ndarray) -> float:
+def longest_view(views: Matrix) -> float:
     """Returns the largest Euclidean norm of `views` [v, dim], 0 without views; they are read once, block by block."""
     squares = (
         tensor(views[start : start + NORMS_AT_ONCE]).double().square().sum(dim=1).max().item()

@@ -15,7 +15,7 @@ import numpy as np
 
 from multiview.index.products import ViewRange
 from multiview.index.ranking import TopPassages, best_first
-from multiview.index.stored_views import StoredViews, score_views
+from multiview.index.stored_views import StoredViews, score_rows
 
 
 def searched(ranges: Sequence[ViewRange]) -> list[ViewRange]:
@@ -104,10 +104,13 @@ def _scored(
     tied[:, :-1] |= equal
     tied &= np.take_along_axis(passages, order, axis=1) >= 0
     scores = rounded.astype(np.float64)
-    for question in np.flatnonzero(tied.any(axis=1)).tolist():
-        columns = order[question, tied[question]]
-        rows = offsets[passages[question, columns]] + views[question, columns]
-        vectors, query = stored.read_rows(rows), queries[question].astype(np.float64)
-        scores[question, columns] = score_views(vectors, query)
+    questions, places = np.nonzero(tied)
+    columns = order[questions, places]
+    rows = offsets[passages[questions, columns]] + views[questions, columns]
+    by_row = np.argsort(rows, kind="stable")
+    questions, columns = questions[by_row], columns[by_row]
+    scores[questions, columns] = score_rows(
+        stored.matrix, rows[by_row], queries.astype(np.float64), questions
+    )
     parts = (np.split(column, len(alone), axis=1) for column in (passages, scores, views))
     return [_Scored(*part) for part in zip(*parts, strict=True)]

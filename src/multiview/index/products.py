@@ -6,7 +6,7 @@ The code is torch's on both, but on the CPU, NumPy selects, with functions that 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multiview.index.kernels import ONEDNN_QUESTIONS, Kernel
+from multiview.index.streamed_views import Matrix, StreamedViews
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -100,7 +101,7 @@ class Part:
 
 
 def blocks(
-    views: np.ndarray,
+    views: Matrix,
     offsets: np.ndarray,
     kernel: Kernel,
     questions: int,
@@ -118,11 +119,13 @@ def blocks(
     scores_bytes = SCORES_BYTES if with_numpy(device) else GPU_SCORES_BYTES
     rows_at_once = max(1, kernel.block_bytes // (4 * dim))
     ranked_at_once = max(1 if with_numpy(device) else rows_at_once, scores_bytes // (4 * questions))
+    if isinstance(views, StreamedViews):  # so that what is proposed can be scored from blocks that are held
+        ranked_at_once = min(ranked_at_once, views.rows_per_block)
     bounds = _bounds(offsets, len(views), ranked_at_once)
     most = max(stop - first for first, stop in pairwise(bounds))
     # All parts have the size of the largest, so they are equal rather than full.
     at_once = math.ceil(most / math.ceil(most / rows_at_once))
-    multiply, stored = kernel.multiplier(at_once), tensor(views)
+    multiply, stored = kernel.multiplier(at_once), _sliced(views)
     for first, stop in pairwise(bounds):
         # A passage without views shares its offset with the next one; "right" finds the one that has the view.
         low, high = np.searchsorted(offsets, [first, stop - 1], side="right").tolist()
@@ -131,13 +134,20 @@ def blocks(
             continue
         # Converted on a GPU: copying to another type would convert first and move twice the bytes.
         parts = [
-            multiply(stored[start : min(start + at_once, stop)].to(device))
+            multiply(stored(slice(start, min(start + at_once, stop))).to(device))
             for start in range(first, stop, at_once)
         ]
         products = parts[0] if len(parts) == 1 else torch.cat(parts)
         starts = offsets[low - 1 : high]
         counts = np.diff(starts, append=stop)
         yield Block(first, low - 1, products, starts - first, counts, within)
+
+
+def _sliced(views: Matrix) -> Callable[[slice], Tensor]:
+    """Returns a function that slices the views: as one tensor, faster than NumPy, unless they are in a bucket."""
+    if isinstance(views, np.ndarray):
+        return tensor(views).__getitem__
+    return lambda rows: tensor(views[rows])
 
 
 def _bounds(offsets: np.ndarray, views: int, rows: int) -> list[int]:

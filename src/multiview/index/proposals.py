@@ -12,6 +12,7 @@ from multiview.index.products import Block, Highest, reaching
 from multiview.index.ranking import best_first, by_question, first_best, passage_runs
 from multiview.index.rounding import Rounding
 from multiview.index.stored_views import score_rows
+from multiview.index.streamed_views import Matrix
 
 CROWDED = 4
 """Number of proposed views per view whose product reaches the floor, on top of k per question, from which on products are
@@ -35,7 +36,7 @@ class Proposals:
 
     def __init__(
         self,
-        views: np.ndarray,
+        views: Matrix,
         tie_order: np.ndarray,
         queries: np.ndarray,
         k: int,

@@ -9,8 +9,13 @@ from typing import Protocol
 
 import numpy as np
 
+from multiview import environment
+from multiview.artifacts.staged import StoredFile
+from multiview.config import JsonObject
 from multiview.encoding.embeddings import VIEW_DTYPE, map_views
+from multiview.errors import InputError
 from multiview.index.products import tensor
+from multiview.index.streamed_views import Matrix, StreamedViews
 
 SCORED_AT_ONCE = 1024
 """Number of views that are scored in float64 at once. Only speed depends on it."""
@@ -19,17 +24,31 @@ REBUILD = "delete this artifact's folder and run `index` again"
 
 
 class StoredViews:
-    """Views as `encode` stored them, in float16, which may be memory-mapped; read by their rows."""
+    """Views as `encode` stored them, in float16, which may be memory-mapped or in a bucket; read by their rows."""
 
-    def __init__(self, matrix: np.ndarray) -> None:
+    def __init__(self, matrix: Matrix) -> None:
         """`matrix` [rows, dim] float16."""
         self.matrix = matrix
         self.dim: int = matrix.shape[1]
 
     @classmethod
-    def open(cls, file: Path, rows: int, dim: int) -> StoredViews:
-        """Maps the views of a file. Raises InputError where it is missing or has another size."""
-        return cls(map_views(file, rows, dim, REBUILD))
+    def open(cls, file: Path, header: JsonObject, streamed: StoredFile | None = None) -> StoredViews:
+        """Maps the views of an index with this header from a file, or reads them from a bucket where they are `streamed`.
+
+        Raises InputError where the file is missing or has another size, and for views in a bucket without digests.
+        """
+        rows, dim = header["views"], header["dim"]
+        if streamed is None:
+            # The memory of the mapped file, without the cost of `np.memmap` per access.
+            return cls(np.asarray(map_views(file, rows, dim, REBUILD)))
+        if "block_sha256" not in header:
+            raise InputError(
+                f"{streamed}: is of a version without digests of its blocks, so it cannot be read in parts: {REBUILD}, "
+                f"or give {environment.SCRATCH} room for a copy"
+            )
+        return cls(
+            StreamedViews(streamed, (rows, dim), header["rows_per_block"], header["block_sha256"], REBUILD)
+        )
 
     def __len__(self) -> int:
         """Number of views."""
@@ -37,7 +56,7 @@ class StoredViews:
 
     def read_rows(self, rows: np.ndarray) -> np.ndarray:
         """The views of `rows` [n, dim] float16."""
-        return self.matrix[rows]
+        return self.matrix.take(rows, axis=0)
 
     def read_range(self, start: int, count: int) -> np.ndarray:
         """`count` views from row `start` on [count, dim] float32."""
@@ -74,10 +93,10 @@ def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.searchsorted(offsets, view_rows, side="right") - 1
 
 
-def score_rows(views: np.ndarray, rows: np.ndarray, queries: np.ndarray, questions: np.ndarray) -> np.ndarray:
+def score_rows(views: Matrix, rows: np.ndarray, queries: np.ndarray, questions: np.ndarray) -> np.ndarray:
     """Returns the scores [m] float64 of the views of `rows` [m], which rise, with the queries of `questions` [m].
 
-    `views` [v, dim] float16, which may be memory-mapped; `queries` [q, dim] float64. See `score_views`.
+    `views` [v, dim] float16; `queries` [q, dim] float64. See `score_views`.
     """
     firsts = np.flatnonzero(np.diff(rows, prepend=-1))
     return _inner_products(views, rows.take(firsts), queries, np.append(firsts, len(rows)), questions)
@@ -95,7 +114,7 @@ def score_views(views: np.ndarray, query: np.ndarray) -> np.ndarray:
 
 
 def _inner_products(
-    views: np.ndarray, rows: np.ndarray, queries: np.ndarray, starts: np.ndarray, questions: np.ndarray
+    views: Matrix, rows: np.ndarray, queries: np.ndarray, starts: np.ndarray, questions: np.ndarray
 ) -> np.ndarray:
     """Returns the inner products [m] of pairs: those of the i-th view of `rows` with the queries questions[starts[i]:starts[i + 1]]."""
     import torch

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview import names
+from multiview.artifacts.staged import StoredFile
 from multiview.config import JsonObject
 from multiview.data.arrow import numbers
 from multiview.data.passages import PassageRows
@@ -31,8 +32,8 @@ PASSAGES_FILE = "passages.parquet"
 QUERIES_FILE = "queries.parquet"
 HEADER_FILE = "index.json"
 
-SCORED_QUESTIONS = 256
-"""Number of questions whose given passages are scored at once. Memory and speed depend on it, results do not."""
+SCORED_PAIRS = 1 << 16
+"""Number of pairs of a question and a given passage that are scored at once. Memory and speed depend on it, results do not."""
 
 LONGEST = "longest_view"
 """Field of the header: the largest Euclidean norm of a view."""
@@ -75,8 +76,10 @@ class ViewIndex:
         """The effort of searches of an approximate index; it may be replaced."""
 
     @classmethod
-    def load(cls, folder: Path, device: str = "cpu") -> ViewIndex:
+    def load(cls, folder: Path, device: str = "cpu", streamed: StoredFile | None = None) -> ViewIndex:
         """Reads an index that a step wrote; exact searches multiply on `device`, as torch names it.
+
+        `streamed` is the file of the views where they are not in `folder`, but in a bucket: each search reads it.
 
         Raises InputError where its files do not fit together, or where an approximate index needs faiss and it is not
         installed.
@@ -96,7 +99,7 @@ class ViewIndex:
         # `pq.read_table` would import pyarrow.dataset and pandas, for half a second.
         with pq.ParquetFile(folder / PASSAGES_FILE) as file:
             passages = file.read(["id", "offset", "views"])
-        return cls.from_parts(folder, faiss_index, passages, header, device)
+        return cls.from_parts(folder, faiss_index, passages, header, device, streamed)
 
     @classmethod
     def from_parts(
@@ -106,9 +109,10 @@ class ViewIndex:
         passages: pa.Table,
         header: JsonObject,
         device: str = "cpu",
+        streamed: StoredFile | None = None,
     ) -> ViewIndex:
         """Returns the index in `folder`, from its table of passages and, if it is approximate, its faiss index, which
-        are in memory already.
+        are in memory already; `streamed` is as in `load`.
 
         Raises InputError where these parts do not fit together.
         """
@@ -124,7 +128,7 @@ class ViewIndex:
                 f"{folder / PASSAGES_FILE}: counts {counted(view_counts.sum(), 'view')}, but {HEADER_FILE} says {header['views']}; "
                 f"{REBUILD}"
             )
-        stored = StoredViews.open(folder / VIEWS_FILE, header["views"], header["dim"])
+        stored = StoredViews.open(folder / VIEWS_FILE, header, streamed)
         ids = table["id"].combine_chunks()
         queries = folder / QUERIES_FILE
         query_rows = PassageRows([queries]) if queries.is_file() else None
@@ -214,11 +218,12 @@ class ViewIndex:
 
         `passage_rows` [q, k]; the score is -inf for a row of -1, and for a passage without views. Scores are summed in
         float64, so that equal views score equally beside any other views. Views are read in their order, once per
-        `SCORED_QUESTIONS` questions.
+        `SCORED_PAIRS`.
         """
         scores = np.full(passage_rows.shape, -np.inf, np.float32)
-        for start in range(0, len(queries), SCORED_QUESTIONS):
-            some = slice(start, start + SCORED_QUESTIONS)
+        at_once = max(1, SCORED_PAIRS // max(1, passage_rows.shape[1]))
+        for start in range(0, len(queries), at_once):
+            some = slice(start, start + at_once)
             passages = passage_rows[some]
             at = np.nonzero((passages >= 0) & (self.view_counts[passages] > 0))
             scores[some][at] = score_pairs(

@@ -19,6 +19,7 @@ from multiview.config import Config, JsonObject, Mining
 from multiview.data.answers import matching_mode
 from multiview.data.passages import read_texts
 from multiview.data.questions import Question, read_questions
+from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import counted
 from multiview.index.ranking import TopPassages
 from multiview.model.bases import base_fingerprint
@@ -75,7 +76,8 @@ def mine(context: StepContext) -> None:
 
     mining: Mining = context.settings.mining
     searching = device(context.settings.encode.device, "encode.device")
-    index = ViewIndex.load(context.input("index").path, str(searching))
+    staged = context.input("index")
+    index = ViewIndex.load(staged.path, str(searching), staged.streamed.get(VIEWS_FILE))
     index.check_model(context.input("model").digest)
     questions: list[Question] = read_questions(context.input("questions").path)
     texts = [question.question for question in questions]
@@ -128,9 +130,7 @@ def mine_hits(
     positive_scores = None
     if mining.margin is not None or mining.relative_margin is not None:
         positive_scores = best_positive_scores(index, queries, questions)
-        # The hits are scored again like the positives: the search rounds differently, so ties would be random.
-        scores = index.passage_scores(queries, top.passages)
-        reasons["margin"] = above_margin(scores, positive_scores, mining.margin, mining.relative_margin)
+        reasons["margin"] = above_margin(top.scores, positive_scores, mining.margin, mining.relative_margin)
     if mining.cross_encoder:
         from multiview.negatives.cross_encoder import logits, probabilities
 

@@ -77,7 +77,7 @@ class OldIndex:
 
     def stored_views(self) -> StoredViews:
         """Returns the index's views as `encode` stored them, left on disk."""
-        return StoredViews.open(self.folder / VIEWS_FILE, self.header["views"], self.header["dim"])
+        return StoredViews.open(self.folder / VIEWS_FILE, self.header)
 
     def read(self) -> FaissIndex:
         """Returns the faiss index, in memory."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from multiview.artifacts.record import Record, Reference, load_reference, read_record
+from multiview.artifacts.scratch import streamed_from
 from multiview.artifacts.staged import Recorded, Staged
 from multiview.artifacts.staging import stage
-from multiview.artifacts.store import Store
+from multiview.artifacts.store import LocalStore, Store
 from multiview.artifacts.verified import same_writing, stamp
 from multiview.config import Config, JsonObject, canonical_json
 from multiview.errors import InputError
@@ -71,10 +73,14 @@ class Work:
         checkpoints: Checkpoints | None = None,
         pages: Pages = NO_PAGES,
     ) -> StepContext:
-        """Returns the argument of the step's function, with all inputs staged on local disk."""
+        """Returns the argument of the step's function, with all inputs staged on local disk.
+
+        Files that the step can read in parts stay in a bucket where they are large (see `streamed_from`).
+        """
+        streamed = self._streamed()
         return StepContext(
             settings=self.settings,
-            inputs={name: self._input(name) for name in self.references},
+            inputs={name: self._input(name, streamed) for name in self.references},
             outputs=outputs,
             events=events,
             checkpoints=checkpoints if self.step.checkpoints else None,
@@ -96,13 +102,30 @@ class Work:
                         f"{file} was written to while step {self.step.name} read it, so the outputs were not kept: run again"
                     )
 
-    def _input(self, name: str) -> Input:
+    def _input(self, name: str, streamed: Collection[str] = ()) -> Input:
         pairs = list(zip(self.records[name], self.references[name], strict=True))
         if name in self.step.recorded_inputs:
             store, record = self.records[name][0]
             return Recorded(record.digest, f"{store.url}/{record.folder}")
-        parts: list[Staged] = [stage(store, record, reference.file) for (store, record), reference in pairs]
+        left = [file for input, file in map(os.path.split, streamed) if input == name]
+        parts: list[Staged] = [
+            stage(store, record, reference.file, streamed=left) for (store, record), reference in pairs
+        ]
         return parts if name in self.step.list_inputs else parts[0]
+
+    def _streamed(self) -> list[str]:
+        """The files of inputs, as `index/views.f16`, that are read in parts from their bucket."""
+        if not self.step.streamed:
+            return []
+        copied = [
+            (f"{name}/{file.path}", file.bytes)
+            for name in self.records.keys() - set(self.step.recorded_inputs)
+            for (store, record), reference in zip(self.records[name], self.references[name], strict=True)
+            for file in ([record.file(reference.file)] if reference.file else record.files)
+            if not isinstance(store, LocalStore)
+        ]
+        least = streamed_from(sum(size for _, size in copied))
+        return [file for file, size in copied if file in self.step.streamed and size >= least]
 
 
 def _load(references: Mapping[str, Sequence[Reference]]) -> dict[str, list[tuple[Store, Record]]]:

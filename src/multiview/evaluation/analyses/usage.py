@@ -62,6 +62,7 @@ def histogram(winners: np.ndarray, view_count: int) -> np.ndarray:
 def _gold_winners(subject: Subject) -> np.ndarray:
     """The view, from 0, that scores best in the gold passage of each question that has one with views in the index."""
     rows = np.flatnonzero((subject.gold >= 0) & (subject.index.view_counts[subject.gold] > 0))
+    rows = rows[np.argsort(subject.gold[rows])]  # so that views are read in their order
     winners = [
         subject.index.view_scores(subject.queries[row], int(subject.gold[row])).argmax() for row in rows
     ]
@@ -87,7 +88,7 @@ def mean_cosines(index: ViewIndex, view_count: int) -> np.ndarray:
     """Mean cosine [views, views] float64 of views i and j over the passages that have both; NaN where no passage has."""
     from multiview.index.products import tensor
 
-    means, views = PairMeans(view_count), np.asarray(index.stored.matrix)
+    means, views = PairMeans(view_count), index.stored.matrix
     for start in range(0, len(index), PASSAGES_AT_ONCE):
         counts = index.view_counts[start : start + PASSAGES_AT_ONCE]
         cosines = np.zeros((len(counts), view_count, view_count))

@@ -25,6 +25,7 @@ STEPS = (
         run="multiview.evaluation.evaluate:evaluate",
         settings=("evaluation", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "train_questions"),
+        streamed=("index/views.f16",),
         outputs=(names.EVALUATION,),
         figures="multiview.evaluation.figures:of_evaluation",
         torch=True,

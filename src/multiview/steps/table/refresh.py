@@ -41,7 +41,7 @@ STEPS = (
     ),
     Step(
         name="refresh-index",
-        version=4,
+        version=5,
         run="multiview.refresh.index:refresh_index",
         settings=("index", "encode", "refresh.retrain_added", "refresh.retrain_error"),
         inputs=("old", "changes", "model", "passages", "embeddings"),

@@ -30,7 +30,7 @@ STEPS = (
     ),
     Step(
         name="index",
-        version=5,
+        version=6,
         run="multiview.index.build:build_index",
         settings=("index", "encode"),
         # The record names the model and passages itself, because embeddings are not kept for ever.

@@ -39,6 +39,7 @@ STEPS = (
         run="multiview.negatives.mined:mine",
         settings=("mining", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "bm25_negatives"),
+        streamed=("index/views.f16",),
         outputs=(names.NEGATIVES,),
         source_fingerprint="multiview.negatives.mined:cross_encoder_fingerprint",
         torch=True,
