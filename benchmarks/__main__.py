@@ -33,6 +33,7 @@ BENCHMARKS = (
     "evaluation",
     "memory",
     "staging",
+    "streaming",
     "refresh",
     "serving",
     "commands",
