@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -37,7 +38,7 @@ from multiview.negatives.filtering import answer_holding
 
 ENGLISH = "english"
 PEER = "bm25s"
-PROCESSES = 2
+PROCESSES = THREADS = 2
 
 
 class Peer:
@@ -94,6 +95,42 @@ def measure(
             times = in_turns(contestants, repeats, clock)
             rival = PEER if PEER in times else None
             yield of_times(work, "s", times, ours="ours", peer=rival, per=1000, goal=goal)
+        if threads == 1:
+            yield in_threads(ours, peer, words, section.depth, repeats)
+
+
+def in_threads(ours: Bm25Index, peer: Peer, questions: list[str], k: int, repeats: int) -> Row:
+    """The row of a search in two threads: wall time, beside half of one's."""
+
+    def search(threads: int) -> None:
+        with chosen_threads(threads):
+            ours.search(questions, k)
+
+    contestants: dict[str, Callable[[], object]] = {
+        "one": lambda: search(1),
+        "two": lambda: search(THREADS),
+        PEER: lambda: peer.search(questions, k, THREADS),
+    }
+    times = in_turns(contestants, repeats, time.perf_counter)
+    return Row(
+        f"BM25, {len(questions):,} questions, {k} hits, {THREADS} threads, wall time",
+        "s",
+        Contestant.of(times["two"], per=1000),
+        peer=Contestant.of(times[PEER], f"{PEER}, {THREADS} threads", 1000),
+        bound=Contestant.of(times["one"], "half of one thread", 1000 * THREADS),
+        goal=Goal(times_peer=0.9),
+    )
+
+
+@contextmanager
+def chosen_threads(count: int) -> Iterator[None]:
+    """Has searches use so many threads."""
+    before = os.environ.get(environment.OMP_NUM_THREADS, "")
+    os.environ[environment.OMP_NUM_THREADS] = str(count)
+    try:
+        yield
+    finally:
+        os.environ[environment.OMP_NUM_THREADS] = before
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,15 @@ from multiview.estimates.workload import Hardware, Setting, Workload
 from multiview.model.systems import resolve
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
+from tests.fixtures.cross_encoders import classifier
 from tests.fixtures.measured_steps import Measured, measured_steps, peak_of
 from tests.fixtures.servers import new_database
-from tests.fixtures.tiny import _WORDS, tiny_bert
+from tests.fixtures.tiny import _WORDS, tiny_bert, tiny_t5
 
 PASSAGES = 1_000_000
 QUESTIONS = 200
+FEWER = 10
+"""Queries are generated for so many times fewer passages: they take longest, and what grows with the corpus shows soon."""
 CHANGED = 100
 """One passage of so many is another one at the refresh."""
 AT_ONCE = 50_000
@@ -106,7 +109,34 @@ def settings(folder: Path, source: str) -> Overrides:
         "evaluation": {"depth": 20, "analyses": []},
         "gate": {"drops": {}},
         "comparison": {"resamples": 200},
+        "export": {"formats": ["views", "delta"]},
     }
+
+
+def with_queries(folder: Path) -> Overrides:
+    """The Dual Cross Encoder with a generator that is trained first, and a teacher that scores what it mines."""
+    plain = settings(folder, "fewer.parquet")
+    return {
+        **plain,
+        "model": {"base": plain["model"]["base"], "architecture": "dual-cross", "passage_length": 48},
+        "train": {**plain["train"], "rounds": 2, "negatives": 2, "distill_weight": 1.0},
+        "mining": {"depth": 20, "margin": 0.0, "cross_encoder": str(folder / "teacher")},
+        "generation": {
+            "model": str(folder / "generator"),
+            "fine_tune": True,
+            "queries": 2,
+            "max_length": 8,
+            "input_length": 32,
+            "train": {"max_steps": 2, "batch_size": 8, "checkpoint_steps": 2},
+        },
+    }
+
+
+def with_made_questions(folder: Path) -> Overrides:
+    """As `settings`, with training questions that are cropped from the passages."""
+    plain = settings(folder, "fewer.parquet")
+    questions = {"origin": "crop", "limit": QUESTIONS, "dev_source": plain["questions"]["source"]}
+    return {**plain, "questions": questions, "make_questions": {"snippets": 2, "shortest": 2}}
 
 
 def rows(folder: Path, passages: int) -> Iterator[Row]:
@@ -125,6 +155,16 @@ def rows(folder: Path, passages: int) -> Iterator[Row]:
     yield _searched(champion.index.address, setting, folder)
     yield from _measured(Request.make("refresh", settings(folder, "second.parquet")), setting, store, folder)
     assert (promoted := current(store)) and promoted.number == 2
+
+    fewer = passages // FEWER
+    corpus(folder / "fewer.parquet", fewer)
+    questions(folder / "questions.parquet", folder / "fewer.parquet", QUESTIONS)
+    tiny_t5(folder / "generator")
+    classifier(folder / "teacher")
+    setting = replace(setting, workload=replace(load, passages=fewer))
+    for overrides in (with_queries(folder), with_made_questions(folder)):
+        store = LocalStore(folder / f"store-{overrides['questions'].get('origin', 'generated')}")
+        yield from _measured(Request.make("training", overrides), setting, store, folder)
 
 
 def _measured(request: Request, setting: Setting, store: LocalStore, folder: Path) -> Iterator[Row]:
