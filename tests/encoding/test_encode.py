@@ -14,7 +14,7 @@ import torch
 from multiview.artifacts.staged import Staged
 from multiview.config import Config, Encode
 from multiview.data.passages import Passage, content_hash
-from multiview.encoding.encode import Encoder, encode, encode_questions
+from multiview.encoding.encode import encode, encode_questions
 from multiview.errors import InputError
 from multiview.model.batch import Packed, make_batch
 from multiview.model.encoder import BiEncoder
@@ -214,9 +214,13 @@ def test_a_gpu_that_is_full_has_a_hint(
     def full(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
-    monkeypatch.setattr(Encoder, "_run", full)
-    with pytest.raises(InputError, match=r"^the GPU's memory is full: set encode.batch_tokens below 4096$"):
+    for name in ("encode_packed_passages", "encode_packed_questions"):
+        monkeypatch.setattr(BiEncoder, name, full)
+    hint = r"^the GPU's memory is full: set encode.batch_tokens below 4096$"
+    with pytest.raises(InputError, match=hint):
         embed(model, PASSAGES[:2], tmp_path, batch_tokens=4096)
+    with pytest.raises(InputError, match=hint):
+        encode_questions(model.path, ["Who?"], Encode(batch_tokens=4096, device="cpu"), RecordedEvents())
 
 
 def test_an_unknown_device_is_refused(model: Staged, tmp_path: Path) -> None:

@@ -126,6 +126,17 @@ def test_the_draws_of_a_passage_differ_and_so_do_seeds_and_passages(
     assert not set(queries_of(other, PASSAGES[:2])["p000"]) & set(expected["p000"])
 
 
+def test_a_gpu_that_is_full_has_a_hint(generator: QueryGenerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's error is raised here by hand: no GPU is needed."""
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(generator.model, "generate", full)
+    with pytest.raises(InputError, match=r"^the GPU's memory is full: set generation.batch_size below 4$"):
+        queries_of(generator, PASSAGES[:1])
+
+
 def test_the_title_is_read_where_it_is_asked_for(t5: Path) -> None:
     def read(input: str, title: str) -> list[int]:
         chosen = SETTINGS.model_copy(update={"input": input, "bucket": 8})

@@ -191,8 +191,7 @@ def encode(context: StepContext) -> None:
     with EmbeddingsWriter(context.output("embeddings"), dim, model.digest, queries is not None) as writer:
         placer = Placer(writer, settings.index_padding_views)
         if encoder:
-            with within_gpu_memory(f"set encode.batch_tokens below {settings.batch_tokens}"):
-                _encode_shard(encoder, passages, queries and queries.path, placer, context.events)
+            _encode_shard(encoder, passages, queries and queries.path, placer, context.events)
     context.events.fact("passages", writer.passages)
     context.events.fact("views", writer.rows)
     context.events.fact("padding_views_left_out", placer.padding_left_out)
@@ -250,10 +249,14 @@ def weights_type(settings: Encode) -> torch.dtype:
 
 @contextlib.contextmanager
 def arithmetic(settings: Encode, device: torch.device) -> Iterator[None]:
-    """The context that a forward pass runs in under `encode.compute`."""
+    """The context that a forward pass runs in under `encode.compute`.
+
+    Raises InputError where a GPU's memory is full, with the way out.
+    """
     autocast = torch.autocast(device.type, torch.bfloat16)
     with (
         half_products(device, settings.compute in ("autocast", "bfloat16")),
         autocast if settings.compute == "autocast" else contextlib.nullcontext(),
+        within_gpu_memory(f"set encode.batch_tokens below {settings.batch_tokens}"),
     ):
         yield

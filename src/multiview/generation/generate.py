@@ -17,7 +17,7 @@ from multiview.data.queries import FILE, iterate_queries, join, write_queries
 from multiview.errors import counted
 from multiview.generation.generators import check_lengths, input_text, load
 from multiview.generation.sampling import SeededSampler, uniforms
-from multiview.model.devices import device
+from multiview.model.devices import device, within_gpu_memory
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
@@ -81,15 +81,18 @@ class QueryGenerator:
             torch.from_numpy(random_numbers).to(self.device), settings.top_k, settings.top_p
         )
         mask = mask.to(self.device)
-        # A passage is encoded once for all of its queries.
-        hidden = self.model.get_encoder()(input_ids=input_ids.to(self.device), attention_mask=mask)[0]
-        generated = self.model.generate(
-            encoder_outputs=BaseModelOutput(last_hidden_state=hidden.repeat_interleave(settings.queries, 0)),
-            attention_mask=mask.repeat_interleave(settings.queries, 0),
-            logits_processor=LogitsProcessorList([sampler]),
-            max_new_tokens=settings.max_length,
-            do_sample=False,
-        )
+        with within_gpu_memory(f"set generation.batch_size below {settings.batch_size}"):
+            # A passage is encoded once for all of its queries.
+            hidden = self.model.get_encoder()(input_ids=input_ids.to(self.device), attention_mask=mask)[0]
+            generated = self.model.generate(
+                encoder_outputs=BaseModelOutput(
+                    last_hidden_state=hidden.repeat_interleave(settings.queries, 0)
+                ),
+                attention_mask=mask.repeat_interleave(settings.queries, 0),
+                logits_processor=LogitsProcessorList([sampler]),
+                max_new_tokens=settings.max_length,
+                do_sample=False,
+            )
         texts = [
             " ".join(text.split())
             for text in self.tokenizer.batch_decode(generated, skip_special_tokens=True)
