@@ -77,7 +77,8 @@ class Work:
 
         Files that the step can read in parts stay in a bucket where they are large (see `streamed_from`).
         """
-        streamed = self._streamed()
+        if streamed := self._streamed():
+            events.fact("streamed", streamed)
         return StepContext(
             settings=self.settings,
             inputs={name: self._input(name, streamed) for name in self.references},
