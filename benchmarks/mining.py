@@ -3,9 +3,9 @@
     MULTIVIEW_DATA=data python -m benchmarks.mining --questions 1000
 
 Training questions of SQuAD, all of its passages, 200 hits per question, of which 30 are sampled: with one vector per
-passage and with CAMVR's number of views, with the check for answers and without. Vectors are random, near each other
+passage and with CAMVR's number of views: without any filter, with a margin and with the check for answers. Vectors are random, near each other
 where titles are equal, and all contestants are given the same. The peer is `mine_hard_negatives`, which searches with
-torch or faiss and checks no answers; the table has the faster of both. It needs the package `datasets`, without which
+torch or faiss, knows margins and checks no answers; the table has the faster of both. It needs the package `datasets`, without which
 its column says "not run". The bound of one vector is a product of all vectors, and torch's top-k; that of CAMVR's views
 is our own time with one vector. Contestants take turns; with one thread times are the process's own.
 """
@@ -45,7 +45,15 @@ DIM = 384
 MOST_VIEWS = 10
 """Views per passage: 1 to this many, 5.5 on average, as CAMVR makes of SQuAD's passages."""
 
-ONE, VIEWS, CHECKED = "one vector each", "CAMVR's views", ", answers checked"
+ONE, VIEWS, CHECKED, WITHIN = "one vector each", "CAMVR's views", ", answers checked", ", with a margin"
+MARGIN = 0.05
+"""Share of the positive's score by which a negative's is below it, at least."""
+FILTERS: dict[str, dict[str, Any]] = {
+    "": {"answer_hits": "keep"},
+    WITHIN: {"answer_hits": "keep", "relative_margin": MARGIN},
+    CHECKED: {},
+}
+"""Settings of mining by what they add to a row's name."""
 PEER, BOUND = "mine_hard_negatives", "product and top-k"
 
 
@@ -81,6 +89,7 @@ def peer(
     model: Encoded,
     settings: Mining,
     use_faiss: bool,
+    margin: float | None = None,
 ) -> Any:
     """The negatives that sentence-transformers mines."""
     from datasets import Dataset  # pyright: ignore[reportMissingImports]
@@ -99,6 +108,7 @@ def peer(
             range_max=settings.depth,
             num_negatives=settings.number,
             sampling_strategy="random",
+            relative_margin=margin,
             output_format="n-tuple",
             use_faiss=use_faiss,
             verbose=False,
@@ -146,10 +156,10 @@ def mining(data: Path, count: int, repeats: int, clock: Callable[[], float], see
             views = random_views(passages, counts, DIM, rng)
             queries = near(views, (np.cumsum(counts) - counts)[positives], rng)
             write_index(folder / str(most), passages, counts, views, "random")
-            unchecked = Mining(answer_hits="keep", with_bm25=False)
-            for check, settings in (("", unchecked), (CHECKED, Mining(with_bm25=False))):
+            for filtered, chosen in FILTERS.items():
+                settings = Mining(with_bm25=False, **chosen)
                 given = folder / str(most), folder / "passages", questions, queries, settings, folder
-                contestants[name + check] = partial(ours, *given)
+                contestants[name + filtered] = partial(ours, *given)
             return views, queries
 
         views, asked = add(ONE, 1)
@@ -159,30 +169,33 @@ def mining(data: Path, count: int, repeats: int, clock: Callable[[], float], see
         if find_spec("datasets") and find_spec("sentence_transformers"):
             model = Encoded(vectors, asked)
             for name, use_faiss in (("torch", False), ("faiss", True)):
-                contestants[f"{PEER} with {name}"] = partial(
-                    peer, passages, questions, model, Mining(), use_faiss
-                )
+                for filtered, margin in (("", None), (WITHIN, MARGIN)):
+                    contestants[f"{PEER} with {name}{filtered}"] = partial(
+                        peer, passages, questions, model, Mining(), use_faiss, margin
+                    )
         times = in_turns(contestants, repeats, clock)
     peers = sorted((name for name in times if name.startswith(PEER)), key=lambda name: median(times[name]))
+    within = [name for name in peers if name.endswith(WITHIN)]
+    unfiltered = [name for name in peers if name not in within]
     about = f"mine {len(questions):,} questions over {len(passages):,} passages"
-    for check, times_peer in (("", 2), (CHECKED, 1)):
+    for filtered, rivals, times_peer in (("", unfiltered, 2), (WITHIN, within, 2), (CHECKED, unfiltered, 1)):
         yield of_times(
-            f"{about}, {ONE}{check}",
+            f"{about}, {ONE}{filtered}",
             "s",
             times,
-            ours=ONE + check,
-            peer=peers[0] if peers else PEER,
+            ours=ONE + filtered,
+            peer=rivals[0] if rivals else PEER,
             bound=BOUND,
             not_run="the package datasets is not installed",
             per=1000,
             goal=Goal(times_peer=times_peer),
         )
         yield of_times(
-            f"{about}, {VIEWS}{check}",
+            f"{about}, {VIEWS}{filtered}",
             "s",
             times,
-            ours=VIEWS + check,
-            bound=ONE + check,
+            ours=VIEWS + filtered,
+            bound=ONE + filtered,
             per=1000,
             goal=Goal(of_bound=1 / 1.5),
         )
