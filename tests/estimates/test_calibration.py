@@ -1,5 +1,6 @@
 """Rates from a run: the counts and seconds of its records."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,8 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.estimates.calibration import calibrate
 from multiview.estimates.counting import count
-from multiview.estimates.estimate import estimate
-from multiview.estimates.model_shape import KNOWN
+from multiview.estimates.estimate import base_config, estimate
+from multiview.estimates.model_shape import KNOWN, shape_of
 from multiview.estimates.rates import Rate, Rates, default_rates
 from multiview.estimates.workload import Hardware, Setting, Workload
 from multiview.plans.description import describe
@@ -62,7 +63,8 @@ def test_a_step_takes_what_it_took(run: tuple[LocalStore, str], request_: Reques
     store, name = run
     calibration = calibrate(store, name, SETTING)
     assert {"split", "encode", "evaluate"} <= set(calibration.factors)
-    there = Setting(calibration.workload, SETTING.shape, SETTING.hardware, RATES)
+    shape = shape_of(str(base_config(request_.overrides).model.base))
+    there = Setting(calibration.workload, shape, SETTING.hardware, RATES)
     costs = estimate(request_, there, calibration.factors).costs
     for path, node in request_.plan.nodes.items():
         records = []
@@ -73,6 +75,12 @@ def test_a_step_takes_what_it_took(run: tuple[LocalStore, str], request_: Reques
             records.append(load_record(address)[1].seconds)
         if node.step.name in calibration.factors:
             assert sum(costs[path].parts.values()) * costs[path].tasks == pytest.approx(sum(records)), path
+
+
+def test_what_a_run_says_of_rates_does_not_depend_on_what_is_planned(run: tuple[LocalStore, str]) -> None:
+    """Its steps are compared with the estimate for its own base model and passages, however large those planned are."""
+    larger = replace(SETTING, shape=KNOWN["bert-base"], workload=Workload(1e9, 8, 400, 1e6, 1e4))
+    assert calibrate(*run, larger) == calibrate(*run, SETTING)
 
 
 def test_a_run_without_embeddings_is_refused(tmp_path: Path, request_: Request) -> None:

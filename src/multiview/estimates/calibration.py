@@ -11,7 +11,9 @@ from multiview.artifacts.record import Record, read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.config import JsonObject
 from multiview.errors import InputError
-from multiview.estimates.estimate import estimate
+from multiview.estimates.counting import stored_words
+from multiview.estimates.estimate import base_config, estimate
+from multiview.estimates.model_shape import BASE, shape_of
 from multiview.estimates.workload import Setting, Workload
 from multiview.plans.request import Request
 from multiview.steps.runs import StepState, read_run, read_states
@@ -33,7 +35,7 @@ class Calibration:
 
 
 def calibrate(store: Store, run: str, setting: Setting) -> Calibration:
-    """Compares the records of a run with the estimate of its plan.
+    """Compares the records of a run with the estimate of its plan, for its own amounts and its own base model.
 
     Seconds are those of the record of each step's output, whether the run made it or found it. Raises InputError for a
     run that is unknown, or did not get as far as its first embeddings.
@@ -41,11 +43,10 @@ def calibrate(store: Store, run: str, setting: Setting) -> Calibration:
     description = read_run(store, run)
     states = [state for state in read_states(store, run) if state.finished]
     records = {state.path: _record(store, state) for state in states}
-    workload = workload_of(
-        description.id, [record for record in records.values() if record], setting.workload
-    )
+    workload = workload_of(description.id, [record for record in records.values() if record], setting)
     request = Request.make(description.pipeline, description.config, description.preset)
-    estimated = estimate(request, replace(setting, workload=workload))
+    shape = shape_of(base_config(request.overrides).model.base, BASE)
+    estimated = estimate(request, replace(setting, workload=workload, shape=shape))
     start = setting.rates["start_seconds"]
     measured: dict[str, float] = defaultdict(float)
     expected: dict[str, float] = defaultdict(float)
@@ -59,12 +60,14 @@ def calibrate(store: Store, run: str, setting: Setting) -> Calibration:
     return Calibration(factors, workload, _hardware(record for record in records.values() if record))
 
 
-def workload_of(run: str, records: Iterable[Record], default: Workload) -> Workload:
-    """The counts in a run's records; what they lack is that of `default`. Raises InputError without embeddings."""
+def workload_of(run: str, records: Iterable[Record], setting: Setting) -> Workload:
+    """The counts in a run's records; what they lack is that of `setting`. Raises InputError without embeddings."""
     facts: dict[str, JsonObject] = {}
-    views = passages = 0
+    views = passages = words = 0
     for record in records:
         facts[record.kind] = record.facts
+        if record.kind == names.PASSAGES:
+            words = stored_words(record, setting.rates)
         if record.kind == names.EMBEDDINGS:
             views, passages = views + record.facts["views"], passages + record.facts["passages"]
     split = facts.get(names.PASSAGES)
@@ -74,9 +77,10 @@ def workload_of(run: str, records: Iterable[Record], default: Workload) -> Workl
         )
     made = facts.get(names.TRAIN_QUESTIONS, split)  # of make-questions, if the run has it
     return replace(
-        default,
+        setting.workload,
         passages=split["passages"],
         views=views / passages,
+        words=words,
         questions=made["train_questions"],
         dev_questions=split["dev_questions"] or made["dev_questions"],
     )

@@ -28,9 +28,16 @@ def count(request: Request, store: Store, rates: Rates) -> Workload:
 def of_split(record: Record, config: Config, rates: Rates) -> Workload:
     """The amounts in the record of a split's passages; their words by the size of its files."""
     passages = record.facts["passages"]
-    words = sum(file.bytes for file in record.files) / passages / rates["stored_bytes_per_word"]
+    words = stored_words(record, rates)
     questions, dev = _used(config, passages, record.facts["train_questions"], record.facts["dev_questions"])
     return Workload(passages, views_of(config), words, questions, dev)
+
+
+def stored_words(record: Record, rates: Rates) -> float:
+    """Words per passage, by the size of the files of a split's passages."""
+    return (
+        sum(file.bytes for file in record.files) / record.facts["passages"] / rates["stored_bytes_per_word"]
+    )
 
 
 def of_sources(config: Config) -> Workload:
