@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from multiview.artifacts.record import File, Record
 from multiview.config import Config
 from multiview.data.passages import content_hash
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
-from multiview.index.view_index import ViewIndex
+from multiview.index.view_index import ViewIndex, streamed_files
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import write_embeddings, write_index
 
@@ -119,6 +120,15 @@ def test_equal_input_gives_equal_files_whatever_the_shards(tmp_path, shards):
     three, _ = build(tmp_path, whole, name="three")
     for name in ("views.f16", "passages.parquet", "index.json"):
         assert (one / name).read_bytes() == (three / name).read_bytes(), "whatever the shards"
+
+
+def test_the_views_of_an_exact_index_may_stay_in_a_bucket():
+    def record(*files: str) -> Record:
+        return Record.model_construct(files=[File(path=path, bytes=1, sha256="0") for path in files])
+
+    exact, approximate = record("index.json", "views.f16"), record("index.faiss", "index.json", "views.f16")
+    assert streamed_files({"index": [exact], "model": []}) == ["index/views.f16"]
+    assert streamed_files({"index": [approximate], "model": []}) == []
 
 
 def test_an_exact_index_stays_what_it_is(tmp_path, shards):

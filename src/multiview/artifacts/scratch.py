@@ -35,7 +35,8 @@ def scratch() -> Path:
 def streamed_from(copied: int) -> float:
     """Returns the number of bytes from which on a file that can be read in parts stays in its bucket.
 
-    Where `MULTIVIEW_STREAMED` is unset: any number where `copied` bytes, those of all files, have no room, else none. Raises InputError where `MULTIVIEW_STREAMED` is no size.
+    That is `MULTIVIEW_STREAMED`; where it is unset, any number if `copied` bytes, those of all inputs, have no room, and
+    else none. Raises InputError where the variable is no size.
     """
     if chosen := os.environ.get(environment.STREAMED):
         try:

@@ -72,11 +72,10 @@ class IndexViews:
             for indexed in self._passages.read(passage_rows)
         }
         scores: dict[tuple[int, int], list[float]] = {}
+        # Views are read in their order.
         hits = np.argwhere(passage_rows >= 0)
-        by_row = np.argsort(
-            passage_rows[tuple(hits.T)], kind="stable"
-        )  # so that views are read in their order
-        for position, column in hits[by_row].tolist():
+        in_order = np.argsort(passage_rows[tuple(hits.T)], kind="stable")
+        for position, column in hits[in_order].tolist():
             query, row = self._queries[questions[position]], int(passage_rows[position, column])
             scores[position, column] = self._index.view_scores(query, row).tolist()
         return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview import names
+from multiview.artifacts.record import Record
 from multiview.artifacts.staged import StoredFile
 from multiview.config import JsonObject
 from multiview.data.arrow import numbers
@@ -262,6 +263,15 @@ class ViewIndex:
     def views_of(self, row: int) -> np.ndarray:
         """The views of one passage [views, dim] float32."""
         return self.stored.read_range(int(self.offsets[row]), int(self.view_counts[row]))
+
+
+def streamed_files(inputs: Mapping[str, Sequence[Record]]) -> list[str]:
+    """The files of a step's inputs that need no local copy: the views of an exact input `index`, which are read in order.
+
+    An approximate index reads a few views of every question, anywhere.
+    """
+    names = {file.path for record in inputs["index"] for file in record.files}
+    return [] if INDEX_FILE in names else [f"index/{VIEWS_FILE}"]
 
 
 def _check_file(file: Path) -> None:

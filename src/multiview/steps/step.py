@@ -45,8 +45,9 @@ class Step:
     """Whether it imports torch, which takes seconds."""
     gpu: bool = False
     """Whether it uses a GPU: on Kubeflow it runs in the GPU image and a pod with GPUs."""
-    streamed: tuple[str, ...] = ()
-    """Files of inputs, as `index/views.f16`, that it can read in parts where they are, without a local copy."""
+    streamed: str | None = None
+    """A function (records of its inputs by name) -> files of them, as `index/views.f16`, that it can read in parts where
+    they are, without a local copy."""
     unkeyed_inputs: tuple[str, ...] = ()
     """Inputs that are no part of its key: they save work and change no byte of its outputs."""
     recorded_inputs: tuple[str, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import Input, StepContext
 from multiview.steps.events import Events
 from multiview.steps.runs import NO_PAGES, Pages, StepState
-from multiview.steps.step import Step
+from multiview.steps.step import Step, load_function
 from multiview.steps.table import step as step_named
 
 Inputs = Mapping[str, Reference | list[Reference]]
@@ -108,7 +107,7 @@ class Work:
         if name in self.step.recorded_inputs:
             store, record = self.records[name][0]
             return Recorded(record.digest, f"{store.url}/{record.folder}")
-        left = [file for input, file in map(os.path.split, streamed) if input == name]
+        left = [file.removeprefix(f"{name}/") for file in streamed if file.startswith(f"{name}/")]
         parts: list[Staged] = [
             stage(store, record, reference.file, streamed=left) for (store, record), reference in pairs
         ]
@@ -118,6 +117,8 @@ class Work:
         """The files of inputs, as `index/views.f16`, that are read in parts from their bucket."""
         if not self.step.streamed:
             return []
+        records = {name: _without_stores(pairs) for name, pairs in self.records.items()}
+        able = load_function(self.step.streamed)(records)
         copied = [
             (f"{name}/{file.path}", file.bytes)
             for name in self.records.keys() - set(self.step.recorded_inputs)
@@ -126,7 +127,7 @@ class Work:
             if not isinstance(store, LocalStore)
         ]
         least = streamed_from(sum(size for _, size in copied))
-        return [file for file, size in copied if file in self.step.streamed and size >= least]
+        return [file for file, size in copied if file in able and size >= least]
 
 
 def _load(references: Mapping[str, Sequence[Reference]]) -> dict[str, list[tuple[Store, Record]]]:
