@@ -27,6 +27,10 @@ def split_again(config: Config, setting: Setting, shards: int) -> Cost:
     return replace(cost, memory=cost.memory + setting.workload.passages * setting.rates["id_bytes"])
 
 
+SEARCH_THREADS = 2
+"""The largest number of threads for which BM25's search was found to be that many times as fast; more are not counted."""
+
+
 def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.0) -> Cost:
     """Passages of the corpus are indexed, each with `more_words` besides its own."""
     load, rates = setting.workload, setting.rates
@@ -34,7 +38,10 @@ def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.
     return Cost(
         {
             "inverted index": load.passages * words / load.words / rates["bm25_passages"],
-            "searches": questions * load.passages / rates["bm25_scores"],
+            "searches": questions
+            * load.passages
+            / rates["bm25_scores"]
+            / min(SEARCH_THREADS, setting.hardware.cores),
             "answers in hits": questions * depth / rates["answer_hits"],
         },
         memory=load.passages * (words * rates["bm25_bytes_per_word"] + rates["bm25_passage_bytes"])
