@@ -50,6 +50,11 @@ class StoredViews:
             StreamedViews(streamed, (rows, dim), header["rows_per_block"], header["block_sha256"], REBUILD)
         )
 
+    @property
+    def streamed(self) -> bool:
+        """Whether the views are in a bucket."""
+        return isinstance(self.matrix, StreamedViews)
+
     def __len__(self) -> int:
         """Number of views."""
         return len(self.matrix)
