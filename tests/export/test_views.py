@@ -39,7 +39,7 @@ def test_rows_are_those_that_a_search_explains(indexes, system):
     }
     assert found == expected
     np.testing.assert_array_equal(
-        np.array([row["vector"] for row in rows], np.float32), views.index.stored.matrix.astype(np.float32)
+        np.array([row["vector"] for row in rows], np.float32), views.index.stored.read_range(0, len(rows))
     )
 
 

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from multiview.artifacts.staged import StoredFile
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
-from multiview.index import exact, streamed_views
+from multiview.index import exact, streamed_views, view_index
 from multiview.index.exact import longest_view, top_passages_by
 from multiview.index.products import ALL_VIEWS
 from multiview.index.ranking import tie_order
 from multiview.index.stored_views import StoredViews, score_rows
 from multiview.index.streamed_views import StreamedViews
+from tests.fixtures.analysed_model import hand_index
 
 
 class CountingStore(LocalStore):
@@ -116,6 +117,24 @@ def test_a_search_reads_each_block_once(tmp_path):
     top_passages_by(streamed, offsets, ties, queries, 20, [ALL_VIEWS, (0, 1)], longest=longest_view(views))
     assert len(store.read_parts) == 60
     assert set(store.read_parts.values()) == {1}
+
+
+def test_given_passages_are_scored_in_one_reading(tmp_path, monkeypatch):
+    """However many pairs are scored at once, and however many passages one question has beside the others."""
+    rng = np.random.default_rng(0)
+    passages = [rng.standard_normal((1 + number % 4, 8)) for number in range(300)]
+    mapped, streaming = (hand_index(passages, [f"p{number:03}" for number in range(300)]) for _ in range(2))
+    assert isinstance(mapped.stored.matrix, np.ndarray)
+    store, streamed = written(tmp_path, mapped.stored.matrix, 50)
+    streaming.stored = StoredViews(streamed)
+    rows = np.full((100, 30), -1)
+    rows[:, 0] = rng.integers(0, 300, 100)
+    rows[7] = rng.integers(0, 300, 30)
+    queries = rng.standard_normal((100, 8)).astype(np.float32)
+    expected = mapped.passage_scores(queries, rows)
+    monkeypatch.setattr(view_index, "SCORED_PAIRS", 9)
+    np.testing.assert_array_equal(streaming.passage_scores(queries, rows), expected)
+    assert len(store.read_parts) == 15 and set(store.read_parts.values()) == {1}
 
 
 def test_a_few_blocks_are_held(tmp_path):

@@ -81,7 +81,7 @@ class Store(ABC):
 
     @abstractmethod
     def read_part(self, path: str, start: int, stop: int) -> bytes:
-        """Returns the bytes [start, stop) of one file, fewer where it is shorter.
+        """Returns the bytes [start, stop) of one file, which has as many.
 
         Raises FileNotFoundError.
         """

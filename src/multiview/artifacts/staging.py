@@ -23,12 +23,12 @@ def stage(
     check: Check = "changes",
     streamed: Collection[str] = (),
 ) -> Staged:
-    """Returns an artifact's files, or one of them, on local disk; but its files of `streamed` stay in a bucket, unchecked.
+    """Returns an artifact's files, or one of them, on local disk; but its files of `streamed` stay in a bucket.
 
     Copies are checked against the record as they arrive. Files of a local store are checked by sha256 unless they have
     not changed since they were last found whole (`multiview.artifacts.verified`); with `check="bytes"` in any case,
-    with `check="writes"` only if they have changed since, and with `check="size"` by their sizes alone. Raises
-    InputError for a file that is missing, short or altered.
+    with `check="writes"` only if they have changed since, and with `check="size"` by their sizes alone, as those of
+    `streamed` are in any case. Raises InputError for a file that is missing, short or altered.
     """
     files = [record.file(file)] if file else record.files
     digest = record.file(file).sha256 if file else record.digest
@@ -45,10 +45,10 @@ def stage(
     left: dict[str, StoredFile] = {}
     for entry in files:
         target = folder / entry.path
-        if not local and entry.path in streamed:
-            left[entry.path] = StoredFile(store, f"{record.data}/{entry.path}", entry.bytes)
-            continue
         if not local and target.is_file():  # staged and checked earlier by this process
+            continue
+        if not local and entry.path in streamed:
+            left[entry.path] = _left(store, record, entry)
             continue
         part = target.with_name(f"{target.name}.part")
         try:
@@ -75,6 +75,16 @@ def stage(
     if isinstance(store, LocalStore):
         remember(store, record.data, whole)
     return Staged(folder, digest, f"{store.url}/{record.folder}", tuple(stamps), left)
+
+
+def _left(store: Store, record: Record, entry: File) -> StoredFile:
+    """Returns a file that stays in its bucket."""
+    path = f"{record.data}/{entry.path}"
+    sizes = [found.bytes for found in store.entries(record.data) if found.path == path]
+    if sizes != [entry.bytes]:
+        problem = f"has {sizes[0]} bytes instead of {entry.bytes}" if sizes else "is missing"
+        raise InputError(broken_file(store, record, entry.path, problem))
+    return StoredFile(store, path, entry.bytes)
 
 
 def verify(store: Store, record: Record) -> None:

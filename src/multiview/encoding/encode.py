@@ -67,9 +67,10 @@ class Encoder:
             results = self._packed(model.encode_packed_passages, limit, sequences)
         else:
             results = self._padded(model.encode_passages, limit, self.layout.max_views, sequences)
-        for members, vectors in results:
-            for (sequence, tag), each in zip(members, vectors, strict=False):
-                yield sequence, tag, each[: len(sequence.views)]
+        with smaller_batches(self.settings):
+            for members, vectors in results:
+                for (sequence, tag), each in zip(members, vectors, strict=False):
+                    yield sequence, tag, each[: len(sequence.views)]
 
     def questions(self, questions: Iterable[str]) -> Iterator[tuple[int, np.ndarray]]:
         """Yields position and vector [D] float32 of each question, times the model's scale, in another order."""
@@ -79,9 +80,10 @@ class Encoder:
             results = self._packed(model.encode_packed_questions, limit, sequences)
         else:
             results = self._padded(model.encode_questions, limit, 1, sequences)
-        for members, vectors in results:
-            for (_, i), vector in zip(members, vectors, strict=False):
-                yield i, vector.reshape(-1)
+        with smaller_batches(self.settings):
+            for members, vectors in results:
+                for (_, i), vector in zip(members, vectors, strict=False):
+                    yield i, vector.reshape(-1)
 
     def question_vectors(
         self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
@@ -247,16 +249,17 @@ def weights_type(settings: Encode) -> torch.dtype:
     return HALF.get(settings.compute, torch.float32)
 
 
+def smaller_batches(settings: Encode) -> contextlib.AbstractContextManager[None]:
+    """A context whose error, where a GPU's memory is full, names the setting that bounds a batch."""
+    return within_gpu_memory(f"set encode.batch_tokens below {settings.batch_tokens}")
+
+
 @contextlib.contextmanager
 def arithmetic(settings: Encode, device: torch.device) -> Iterator[None]:
-    """The context that a forward pass runs in under `encode.compute`.
-
-    Raises InputError where a GPU's memory is full, with the way out.
-    """
+    """The context that a forward pass runs in under `encode.compute`."""
     autocast = torch.autocast(device.type, torch.bfloat16)
     with (
         half_products(device, settings.compute in ("autocast", "bfloat16")),
         autocast if settings.compute == "autocast" else contextlib.nullcontext(),
-        within_gpu_memory(f"set encode.batch_tokens below {settings.batch_tokens}"),
     ):
         yield

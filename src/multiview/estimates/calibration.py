@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from multiview import names
 from multiview.artifacts.record import Record, read_record, split_address
@@ -12,8 +14,8 @@ from multiview.artifacts.store import Store
 from multiview.config import JsonObject
 from multiview.errors import InputError
 from multiview.estimates.counting import stored_words
-from multiview.estimates.estimate import base_config, estimate
-from multiview.estimates.model_shape import BASE, shape_of
+from multiview.estimates.estimate import estimate
+from multiview.estimates.model_shape import CONFIG_FILE, ModelShape, shape_in
 from multiview.estimates.workload import Setting, Workload
 from multiview.plans.request import Request
 from multiview.steps.runs import StepState, read_run, read_states
@@ -35,7 +37,7 @@ class Calibration:
 
 
 def calibrate(store: Store, run: str, setting: Setting) -> Calibration:
-    """Compares the records of a run with the estimate of its plan, for its own amounts and its own base model.
+    """Compares the records of a run with the estimate of its plan, for its own amounts and its own model.
 
     Seconds are those of the record of each step's output, whether the run made it or found it. Raises InputError for a
     run that is unknown, or did not get as far as its first embeddings.
@@ -43,9 +45,9 @@ def calibrate(store: Store, run: str, setting: Setting) -> Calibration:
     description = read_run(store, run)
     states = [state for state in read_states(store, run) if state.finished]
     records = {state.path: _record(store, state) for state in states}
-    workload = workload_of(description.id, [record for record in records.values() if record], setting)
+    found = [record for record in records.values() if record]
+    workload, shape = workload_of(description.id, found, setting), _shape(store, found) or setting.shape
     request = Request.make(description.pipeline, description.config, description.preset)
-    shape = shape_of(base_config(request.overrides).model.base, BASE)
     estimated = estimate(request, replace(setting, workload=workload, shape=shape))
     start = setting.rates["start_seconds"]
     measured: dict[str, float] = defaultdict(float)
@@ -57,7 +59,7 @@ def calibrate(store: Store, run: str, setting: Setting) -> Calibration:
             measured[node.step.name] += sum(record.seconds for record in shards if record)
             expected[node.step.name] += sum(cost.parts.values()) * cost.tasks
     factors = {step: seconds / expected[step] for step, seconds in measured.items() if seconds > SLOW * start}
-    return Calibration(factors, workload, _hardware(record for record in records.values() if record))
+    return Calibration(factors, workload, _hardware(found))
 
 
 def workload_of(run: str, records: Iterable[Record], setting: Setting) -> Workload:
@@ -84,6 +86,15 @@ def workload_of(run: str, records: Iterable[Record], setting: Setting) -> Worklo
         questions=made["train_questions"],
         dev_questions=split["dev_questions"] or made["dev_questions"],
     )
+
+
+def _shape(store: Store, records: Iterable[Record]) -> ModelShape | None:
+    """The shape of the model that a run made first; None where its records have none."""
+    for record in records:
+        for file in record.files:
+            if record.kind == names.MODEL and Path(file.path).name == CONFIG_FILE:
+                return shape_in(json.loads(store.read(f"{record.data}/{file.path}") or b"{}"))
+    return None
 
 
 def _record(store: Store, state: StepState) -> Record | None:

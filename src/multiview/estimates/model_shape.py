@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from multiview.config import JsonObject
 from multiview.errors import InputError, nearest
 from multiview.model.bases import BASE, staged_base
 
@@ -48,6 +49,10 @@ class ModelShape:
         return tokens * (2 * self.multiplied + 4 * self.layers * length * self.width)
 
 
+CONFIG_FILE = "config.json"
+SIZES = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
+"""Fields of a config.json in the order of `ModelShape`."""
+
 BERT_VOCABULARY, BERT_POSITIONS = 30_522, 512
 KNOWN = {
     "minilm-l6": ModelShape(6, 384, 1536, BERT_VOCABULARY, BERT_POSITIONS),
@@ -72,14 +77,18 @@ def shape_of(model: str, setting: str = "model") -> ModelShape:
         return known
     try:
         with staged_base(model, setting) as folder:
-            config = json.loads((Path(folder) / "config.json").read_text())
+            config = json.loads((Path(folder) / CONFIG_FILE).read_text())
     except InputError as error:
         if setting == BASE:  # which takes none of the names
             raise
         raise InputError(f"{error}{nearest(model, KNOWN)}") from error
-    names = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
-    if missing := [name for name in names if name not in config]:
+    if missing := [name for name in SIZES if name not in config]:
         raise InputError(
             f"{setting}: the config.json of {model} has no {missing[0]}: give one of {', '.join(KNOWN)}"
         )
-    return ModelShape(*(config[name] for name in names))
+    return shape_in(config)
+
+
+def shape_in(config: JsonObject) -> ModelShape:
+    """The shape that a model's config.json states."""
+    return ModelShape(*(config[name] for name in SIZES))

@@ -19,7 +19,8 @@ Matrix: TypeAlias = "np.ndarray | StreamedViews"
 """Views [rows, dim] float16: in memory, mapped from a file, or in a bucket."""
 
 HELD = 4
-"""Number of blocks in memory, with the one that is read ahead. Speed depends on it, and memory."""
+"""Number of blocks in memory, with the one that is read ahead; while it comes from a bucket, it takes twice its size. Speed
+depends on the number, and memory."""
 
 
 class StreamedViews:
@@ -59,8 +60,11 @@ class StreamedViews:
         return self.shape[0]
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """Views [n, dim] float16 of successive rows. Raises InputError where a block of them is damaged or gone."""
-        start, stop, _ = rows.indices(len(self))
+        """Views [n, dim] float16 of successive rows. Raises InputError where a block of them is damaged or gone, and
+        ValueError for a step."""
+        start, stop, step = rows.indices(len(self))
+        if step != 1:
+            raise ValueError(f"views are sliced with a step of 1, not {step}")
         size = self.rows_per_block
         parts = [
             self._block(number, number + 1)[max(0, start - number * size) : stop - number * size]
@@ -81,7 +85,7 @@ class StreamedViews:
         return views
 
     def _block(self, number: int, following: int | None) -> np.ndarray:
-        """Returns a block, and has the one that will be asked for next read meanwhile."""
+        """Returns a block, and has the one that will be asked for next read meanwhile. What failed once is not tried again."""
         with self._lock:
             for each in (number, following):
                 if each is not None and each < len(self._block_sha256):

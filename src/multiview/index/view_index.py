@@ -33,7 +33,7 @@ PASSAGES_FILE = "passages.parquet"
 QUERIES_FILE = "queries.parquet"
 HEADER_FILE = "index.json"
 
-SCORED_PAIRS = 1 << 16
+SCORED_PAIRS = 1 << 14
 """Number of pairs of a question and a given passage that are scored at once. Memory and speed depend on it, results do not."""
 
 LONGEST = "longest_view"
@@ -218,22 +218,18 @@ class ViewIndex:
         """Scores of passages for questions [q, k] float32: the max over views, as in `search`.
 
         `passage_rows` [q, k]; the score is -inf for a row of -1, and for a passage without views. Scores are summed in
-        float64, so that equal views score equally beside any other views. Views are read in their order, once per
-        `SCORED_PAIRS`.
+        float64, so that equal views score equally beside any other views. Views are read once, in their order.
         """
         scores = np.full(passage_rows.shape, -np.inf, np.float32)
-        at_once = max(1, SCORED_PAIRS // max(1, passage_rows.shape[1]))
-        for start in range(0, len(queries), at_once):
-            some = slice(start, start + at_once)
-            passages = passage_rows[some]
-            at = np.nonzero((passages >= 0) & (self.view_counts[passages] > 0))
-            scores[some][at] = score_pairs(
-                self.stored,
-                self.offsets,
-                self.view_counts,
-                queries[some].astype(np.float64),
-                at[0],
-                passages[at],
+        questions, columns = np.nonzero((passage_rows >= 0) & (self.view_counts[passage_rows] > 0))
+        passages = passage_rows[questions, columns]
+        in_order = np.argsort(passages, kind="stable")
+        for start in range(0, len(in_order), SCORED_PAIRS):
+            some = in_order[start : start + SCORED_PAIRS]
+            asked, numbers = np.unique(questions[some], return_inverse=True)
+            vectors = queries[asked].astype(np.float64)
+            scores[questions[some], columns[some]] = score_pairs(
+                self.stored, self.offsets, self.view_counts, vectors, numbers, passages[some]
             )
         return scores
 

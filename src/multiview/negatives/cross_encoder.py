@@ -16,7 +16,7 @@ from multiview.config import Config, Encode, JsonObject
 from multiview.data.passages import COLUMNS, Passage, passages_of, read_tables
 from multiview.data.questions import Question
 from multiview.encoding.batches import Buckets
-from multiview.encoding.encode import arithmetic, weights_type
+from multiview.encoding.encode import arithmetic, smaller_batches, weights_type
 from multiview.errors import InputError
 from multiview.model.bases import staged_base
 from multiview.model.devices import device
@@ -61,10 +61,11 @@ class CrossEncoder:
     ) -> Iterator[tuple[HitPosition, float]]:
         """Yields each pair's position and logit, batch by batch, so in another order."""
         buckets: Buckets[tuple[HitPosition, list[int] | None]] = Buckets(self.settings, self.length)
-        for length, members in buckets.batches(map(self._tokens, pairs)):
-            found = self._logits(members, length, buckets.rows(length))
-            for (_, (position, _)), logit in zip(members, found, strict=False):
-                yield position, float(logit)
+        with smaller_batches(self.settings):
+            for length, members in buckets.batches(map(self._tokens, pairs)):
+                found = self._logits(members, length, buckets.rows(length))
+                for (_, (position, _)), logit in zip(members, found, strict=False):
+                    yield position, float(logit)
 
     def _tokens(
         self, pair: tuple[str, Passage, HitPosition]

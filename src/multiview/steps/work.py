@@ -76,11 +76,13 @@ class Work:
 
         Files that the step can read in parts stay in a bucket where they are large (see `streamed_from`).
         """
-        if streamed := self._streamed():
-            events.fact("streamed", streamed)
+        streamed = self._streamed()
+        inputs = {name: self._input(name, streamed) for name in self.references}
+        if left := [f"{name}/{file}" for name, given in inputs.items() for file in _left(given)]:
+            events.fact("streamed", left)
         return StepContext(
             settings=self.settings,
-            inputs={name: self._input(name, streamed) for name in self.references},
+            inputs=inputs,
             outputs=outputs,
             events=events,
             checkpoints=checkpoints if self.step.checkpoints else None,
@@ -134,6 +136,12 @@ def _load(references: Mapping[str, Sequence[Reference]]) -> dict[str, list[tuple
     return {
         name: [load_reference(reference, name) for reference in inputs] for name, inputs in references.items()
     }
+
+
+def _left(given: Input) -> list[str]:
+    """The files of an input that stay in their bucket."""
+    staged = given if isinstance(given, list) else [given]
+    return [file for each in staged if isinstance(each, Staged) for file in each.streamed]
 
 
 def _without_stores(pairs: Sequence[tuple[Store, Record]]) -> list[Record]:
