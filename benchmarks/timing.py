@@ -8,14 +8,17 @@ Milliseconds = list[float]
 
 
 def in_turns(
-    contestants: Mapping[str, Callable[[], object]], repeats: int, clock: Callable[[], float]
+    contestants: Mapping[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float],
+    uncounted: int = 1,
 ) -> dict[str, Milliseconds]:
-    """The times of each contestant, which run in turns, after one round that is not counted."""
+    """The times of each contestant, which run in turns, after `uncounted` rounds, which warm them up."""
     times: dict[str, Milliseconds] = {name: [] for name in contestants}
-    for turn in range(repeats + 1):
+    for turn in range(uncounted + repeats):
         for name, run in contestants.items():
             begun = clock()
             run()
-            if turn:
+            if turn >= uncounted:
                 times[name].append(1000 * (clock() - begun))
     return times

@@ -48,7 +48,7 @@ def stage(
         if not local and target.is_file():  # staged and checked earlier by this process
             continue
         if not local and entry.path in streamed:
-            left[entry.path] = _left(store, record, entry)
+            left[entry.path] = _in_bucket(store, record, entry)
             continue
         part = target.with_name(f"{target.name}.part")
         try:
@@ -77,7 +77,7 @@ def stage(
     return Staged(folder, digest, f"{store.url}/{record.folder}", tuple(stamps), left)
 
 
-def _left(store: Store, record: Record, entry: File) -> StoredFile:
+def _in_bucket(store: Store, record: Record, entry: File) -> StoredFile:
     """Returns a file that stays in its bucket."""
     path = f"{record.data}/{entry.path}"
     sizes = [found.bytes for found in store.entries(record.data) if found.path == path]

@@ -78,7 +78,7 @@ class Work:
         """
         streamed = self._streamed()
         inputs = {name: self._input(name, streamed) for name in self.references}
-        if left := [f"{name}/{file}" for name, given in inputs.items() for file in _left(given)]:
+        if left := [f"{name}/{file}" for name, given in inputs.items() for file in _streamed_files(given)]:
             events.fact("streamed", left)
         return StepContext(
             settings=self.settings,
@@ -138,7 +138,7 @@ def _load(references: Mapping[str, Sequence[Reference]]) -> dict[str, list[tuple
     }
 
 
-def _left(given: Input) -> list[str]:
+def _streamed_files(given: Input) -> list[str]:
     """The files of an input that stay in their bucket."""
     staged = given if isinstance(given, list) else [given]
     return [file for each in staged if isinstance(each, Staged) for file in each.streamed]
