@@ -109,8 +109,8 @@ def settings(folder: Path, step: str) -> Config:
     )
 
 
-def stated(step: str, folder: Path) -> float:
-    """The bytes that `multiview plan` states for a step with the inputs in a folder."""
+def stated(steps: Sequence[str], folder: Path) -> list[float]:
+    """The bytes that `multiview plan` states for each of some steps with the inputs in a folder."""
     # Imported here alone: the processes that measure have what the step itself imports.
     from multiview.estimates.model_shape import BERT_POSITIONS, BERT_VOCABULARY, ModelShape
     from multiview.estimates.rates import default_rates
@@ -124,7 +124,7 @@ def stated(step: str, folder: Path) -> float:
     load = Workload(passages, VIEWS, words, questions, questions)
     shape = ModelShape(1, WIDTH, 4 * WIDTH, BERT_VOCABULARY, BERT_POSITIONS)
     setting = Setting(load, shape, Hardware(0, "h100", 2, 64e9), default_rates())
-    return cost_of(step, settings(folder, step), setting).memory
+    return [cost_of(step, settings(folder, step), setting).memory for step in steps]
 
 
 def context(step: str, folder: Path) -> StepContext:
@@ -209,9 +209,10 @@ def peaks_of(
         alone(partial(write_inputs, folder / "small", data, 1000, 20))
         for size in sizes:
             alone(partial(write_inputs, folder / "whole", data, size, questions, words))
-            for step, found in peaks.items():
+            estimates = alone(partial(stated, steps, folder / "whole"))
+            for (step, found), estimate in zip(peaks.items(), estimates, strict=True):
                 above, whole = alone(partial(measured, step, folder))
-                found.append(Peak(above, whole, alone(partial(stated, step, folder / "whole"))))
+                found.append(Peak(above, whole, estimate))
                 print(f"{step}, {size:,} passages: {found[-1]}", file=sys.stderr, flush=True)
                 shutil.rmtree(folder / "whole" / "out")
             shutil.rmtree(folder / "whole")
