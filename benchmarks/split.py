@@ -14,7 +14,8 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -47,13 +48,12 @@ def sentences(texts: list[str]) -> int:
     return sum(len(list(nltk_alone()(text))) for text in texts)  # pyright: ignore[reportArgumentType]
 
 
-def in_processes(texts: list[str], processes: int) -> int:
-    """The number of sentences, counted in several processes; in this one if there is only one."""
-    if processes == 1:
+def counted_in(texts: list[str], pool: Executor | None) -> int:
+    """The number of sentences, counted in the processes of `pool`, or in this one."""
+    if pool is None:
         return sentences(texts)
     groups = [texts[first : first + GROUP] for first in range(0, len(texts), GROUP)]
-    with ProcessPoolExecutor(processes) as pool:
-        return sum(pool.map(sentences, groups))
+    return sum(pool.map(sentences, groups))
 
 
 def measure(data: Path, form: str, shards: int, repeats: int, processes: int) -> Row:
@@ -67,12 +67,13 @@ def measure(data: Path, form: str, shards: int, repeats: int, processes: int) ->
         with tempfile.TemporaryDirectory() as folder:
             split_into(Path(folder), split_settings(data, form, shards))
 
-    contestants: dict[str, Callable[[], object]] = {
-        "split": whole,
-        BOUND: lambda: in_processes(texts, processes),
-    }
     clock = time.process_time if processes == 1 else time.perf_counter
-    times = in_turns(contestants, repeats, clock)
+    with ProcessPoolExecutor(processes) if processes > 1 else nullcontext() as pool:
+        contestants: dict[str, Callable[[], object]] = {
+            "split": whole,
+            BOUND: lambda: counted_in(texts, pool),
+        }
+        times = in_turns(contestants, repeats, clock)
     kind = "" if processes == 1 else f", {processes} processes, wall time"
     work = f"split {len(texts):,} passages from {FORMS[form]}, shards: {shards}{kind}"
     return of_times(work, "s", times, ours="split", bound=BOUND, per=1000, goal=Goal(of_bound=0.85))

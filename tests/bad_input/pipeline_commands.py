@@ -54,6 +54,9 @@ CASES = {
         "--set model.views=8 --set model.passage_length=16", "passage_length"
     ),
     "an unknown kind of index": run("--set index.kind=exakt", "index.kind", "'exakt'", "did you mean exact"),
+    "a factory string that faiss cannot read": run(
+        "--set index.kind=IVFx", "index.kind=IVFx", "could not parse"
+    ),
     "a device of nobody": run("--set encode.device=gpu", "encode.device", "gpu", "cuda"),
     "an unknown language": run("--set corpus.language=klingon", "corpus.language", "klingon"),
     "a warm-up of an unknown setting": run("--set 'train.warm_up={epoch: 1}'", "train.warm_up", "epochs"),

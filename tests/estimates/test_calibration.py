@@ -83,6 +83,14 @@ def test_what_a_run_says_of_rates_does_not_depend_on_what_is_planned(run: tuple[
     assert calibrate(*run, larger) == calibrate(*run, SETTING)
 
 
+def test_a_run_on_processors_says_nothing_of_gpus(run: tuple[LocalStore, str]) -> None:
+    planned = replace(SETTING, hardware=replace(SETTING.hardware, gpus=8))
+    with pytest.raises(
+        InputError, match=r"ran on cpu .*, which says nothing of rates on GPUs: leave out --gpus"
+    ):
+        calibrate(*run, planned)
+
+
 def test_a_run_without_embeddings_is_refused(tmp_path: Path, request_: Request) -> None:
     store = LocalStore(tmp_path)
     with pytest.raises(InputError, match="no run gone"):

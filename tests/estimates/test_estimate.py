@@ -72,7 +72,8 @@ def test_found_steps_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("passages", "gpus", "shards"), [(1e4, 0, 2), (1e4, 8, 8), (21e6, 8, 8), (1e9, 8, 100)]
+    ("passages", "gpus", "shards"),
+    [(1e4, 0, 2), (1e4, 8, 8), (21e6, 8, 8), (1e9, 8, 96), (1e9, 64, 64), (1e9, 128, 100)],
 )
 def test_a_shard_is_done_within_hours(passages: float, gpus: int, shards: int) -> None:
     there = replace(

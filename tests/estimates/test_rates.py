@@ -32,6 +32,10 @@ def test_given_rates_replace_those_of_the_package(tmp_path: Path) -> None:
             "no rate 'disk_byte'; did you mean disk_bytes",
         ),
         ("rates: {disk_bytes: {value: 3}}", r"^--rates .*mine.yaml: rates.disk_bytes.unit is missing$"),
+        (
+            "rates: {disk_bytes: {value: 0, unit: x, source: y}}",
+            r"^--rates .*mine.yaml: rates.disk_bytes.value: input should be greater than 0, not 0$",
+        ),
         ("[", r"^--rates .*mine.yaml is not YAML"),
         ("- 3", r"^--rates .*mine.yaml: expected names with values$"),
     ],

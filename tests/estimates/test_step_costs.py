@@ -107,6 +107,9 @@ def test_a_chunk_takes_a_forward_pass_more_and_less_memory() -> None:
     whole, chunked = (cost_of("train", config(train={"chunk": chunk}), setting(1)) for chunk in (None, 8))
     assert chunked.parts["forward and backward"] == pytest.approx(whole.parts["forward and backward"] * 4 / 3)
     assert chunked.gpu_memory < whole.gpu_memory / 2
+    settings = config(train={"chunk": 8, "gradient_checkpointing": True})
+    both = cost_of("train", settings, setting(1))
+    assert both.parts["forward and backward"] == pytest.approx(whole.parts["forward and backward"] * 5 / 3)
 
 
 def test_a_validation_costs_the_encoding_of_its_pool() -> None:

@@ -31,8 +31,7 @@ def plan_lines(
     The number of shards is chosen unless the settings name it. Raises InputError for settings that make no plan.
     """
     table = read_rates(rates)
-    if hardware.gpus:
-        table.device(hardware.gpu)
+    table.device(hardware.gpu)
     shape = shape_of(model or base_config(overrides).model.base)
     setting = Setting(workload, shape, hardware, table)
     factors, measured = {}, ""

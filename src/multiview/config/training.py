@@ -118,7 +118,7 @@ class Train(Section):
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass (CAMVR 4.2)."""
     chunk: Annotated[Annotated[int, Field(ge=1)] | None, HOW] = None
-    """Sequences whose activations are in memory at a time; none: those of the whole batch. The loss is that of the whole batch, and every sequence is encoded once more (GradCache). With dropout the last digits depend on it, because every chunk draws its own. *Ours.*"""
+    """Sequences whose activations are in memory at a time; none: those of the whole batch. The loss is that of the whole batch, and every sequence is encoded once more (GradCache). With dropout every chunk draws its own masks, so the model differs as with another seed. *Ours.*"""
     validate_steps: Annotated[int, Field(ge=1)] | None = None
     """Steps between validations; none: no validation. Questions that training leaves out are ranked against a pool of passages, and the round hands on the checkpoint with the best MRR@10 (docs/training.md). *Ours.*"""
     validation_questions: Annotated[int, Field(ge=1)] = 200

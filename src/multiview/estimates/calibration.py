@@ -40,12 +40,19 @@ def calibrate(store: Store, run: str, setting: Setting) -> Calibration:
     """Compares the records of a run with the estimate of its plan, for its own amounts and its own model.
 
     Seconds are those of the record of each step's output, whether the run made it or found it. Raises InputError for a
-    run that is unknown, or did not get as far as its first embeddings.
+    run that is unknown, did not get as far as its first embeddings, or ran on processors where GPUs are planned, and
+    the other way round.
     """
     description = read_run(store, run)
     states = [state for state in read_states(store, run) if state.finished]
     records = {state.path: _record(store, state) for state in states}
     found = [record for record in records.values() if record]
+    devices = [record.environment["device"] for record in found if "device" in record.environment]
+    if devices and bool(setting.hardware.gpus) != any(device != "cpu" for device in devices):
+        raise InputError(
+            f"--from {run}: it ran on {_hardware(found)}, which says nothing of rates "
+            f"{'on GPUs: leave out --gpus' if setting.hardware.gpus else 'of processors: name the GPUs by --gpus'}, or --from"
+        )
     workload, shape = workload_of(description.id, found, setting), _shape(store, found) or setting.shape
     request = Request.make(description.pipeline, description.config, description.preset)
     estimated = estimate(request, replace(setting, workload=workload, shape=shape))

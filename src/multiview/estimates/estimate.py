@@ -84,7 +84,7 @@ def base_config(overrides: Overrides) -> Config:
 
 
 def shards_for(overrides: Overrides, setting: Setting) -> int:
-    """The number of shards of which each takes at most `SHARD_HOURS` per step, a multiple of the GPUs: 2 to 100."""
+    """The number of shards of which each takes at most `SHARD_HOURS` per step, a multiple of the GPUs as far as 100 allow it: 2 to 100."""
     config = base_config(overrides)
     steps = ["encode"]
     if architecture(config.model.architecture).reads_queries:
@@ -92,4 +92,4 @@ def shards_for(overrides: Overrides, setting: Setting) -> int:
     seconds = max(sum(cost_of(step, config, setting).parts.values()) for step in steps)
     gpus = max(1, setting.hardware.gpus)
     wanted = gpus * math.ceil(max(2, seconds / 3600 / SHARD_HOURS) / gpus)
-    return min(MOST_SHARDS, wanted)
+    return wanted if wanted <= MOST_SHARDS else max(1, MOST_SHARDS // gpus) * min(gpus, MOST_SHARDS)

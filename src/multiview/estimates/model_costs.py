@@ -43,14 +43,14 @@ def _activations(config: Config, setting: Setting, sequences: float, length: flo
 
 
 def train(config: Config, setting: Setting, shards: int) -> Cost:
-    """3 · forward operations, once more with `train.chunk` or gradient checkpointing; weights, gradients and both
+    """3 · forward operations, once more with `train.chunk`, and with gradient checkpointing; weights, gradients and both
     moments of AdamW in float32, beside the activations. A validation is a forward pass of its pool on one GPU."""
     load, train, shape, rates = setting.workload, config.train, setting.shape, setting.rates
     gpus, tokens = gpus_of(setting, setting.hardware.gpus), load.passage_tokens(config, rates)
     passages = load.batch(config) * (1 + train.negatives)
     flops = shape.forward_flops(passages * tokens, tokens)
     flops += shape.forward_flops(load.batch(config) * QUESTION_TOKENS, QUESTION_TOKENS)
-    again = 1 if train.chunk or train.gradient_checkpointing else 0
+    again = bool(train.chunk) + train.gradient_checkpointing
     rate = matrix_rate(setting, "train_flops", train.precision != "float32", "gpu_train_share", gpus)
     sequences = min(train.chunk or math.inf, passages / max(1, gpus))
     state = 16.0 * shape.parameters * encoders(config) + _activations(config, setting, sequences, tokens)

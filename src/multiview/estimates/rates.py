@@ -5,16 +5,21 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from multiview.config.documents import read_document
 from multiview.config.section import Section
 from multiview.errors import InputError, nearest
 
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
 
 class Rate(Section):
     """Work per second, or another constant, and where the figure comes from."""
 
-    value: float
+    value: Positive
     unit: str
     source: str
     """Measured on which machine, or computed from what."""
@@ -24,11 +29,11 @@ class Device(Section):
     """An accelerator, by what its maker publishes."""
 
     name: str
-    half_flops: float
+    half_flops: Positive
     """Operations per second in bfloat16 on dense matrices."""
-    float32_flops: float
+    float32_flops: Positive
     """Operations per second in float32, outside the tensor cores, as `encode.compute: float32` computes."""
-    memory: float
+    memory: Positive
     """Bytes."""
     source: str
 

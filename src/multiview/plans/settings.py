@@ -22,6 +22,11 @@ def check_names(config: Config) -> None:
         raise InputError(
             f"index.kind: there is no {kind!r}{nearest(kind, kinds, kinds)}, or a faiss factory string"
         )
+    if kind not in kinds:
+        # Imports faiss, which no other kind needs before it is built.
+        from multiview.index.approximate.kinds import check_factory
+
+        check_factory(config.index)
     for section in ("encode", "index", "generation"):
         if not DEVICE.fullmatch(name := getattr(config, section).device):
             raise InputError(f"{section}.device: there is no device {name!r}; use auto, cpu or cuda")

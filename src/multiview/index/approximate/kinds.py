@@ -20,6 +20,8 @@ SAMPLED_PER_LIST = 64
 SMALLEST_SAMPLE = 65_536
 """Views that train a product quantizer: 256 for each of its 256 centroids, the most that faiss's k-means uses."""
 FEWEST_PROBES = 8
+ANY_WIDTH = 5760
+"""A width that parts of most sizes divide, by which factory strings are read before a model's width is known."""
 
 
 def factory_string(settings: Index, view_count: int, dim: int) -> str:
@@ -56,6 +58,16 @@ def make_index(settings: Index, factory: str, dim: int) -> FaissIndex:
     if ivf := faiss.try_extract_index_ivf(index):
         ivf.cp.seed = settings.seed
     return index
+
+
+def check_factory(settings: Index) -> None:
+    """Raises InputError where faiss cannot read a factory string, whatever the number and the width of views."""
+    factory = factory_string(settings, SMALLEST_SAMPLE, ANY_WIDTH)
+    try:
+        make_index(settings, factory, ANY_WIDTH)
+    except InputError as error:
+        if "could not parse" in str(error):
+            raise
 
 
 def train_index(index: FaissIndex, sample: np.ndarray, settings: Index, view_count: int) -> None:
