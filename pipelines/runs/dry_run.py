@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 
 from multiview.artifacts.store import Store
-from multiview.config.kubeflow import Kubeflow
+from multiview.config.kubeflow import Kubeflow, Pod
 from multiview.estimates.counting import count
-from multiview.estimates.estimate import base_config, estimate
+from multiview.estimates.estimate import MOST_SHARDS, base_config, estimate
 from multiview.estimates.model_shape import shape_of
 from multiview.estimates.rates import Rates, default_rates
 from multiview.estimates.text import tables
@@ -17,6 +18,7 @@ from multiview.model.bases import BASE
 from multiview.plans.pods import pod_of
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
+from multiview.steps.table import STEPS
 from pipelines.runs.study_forecast import forecast
 
 SUFFIXES = {"": 1, "m": 1e-3}
@@ -24,10 +26,12 @@ SUFFIXES |= {letter: 1000**power for power, letter in enumerate("KMGTP", 1)}
 SUFFIXES |= {f"{letter}i": 1024**power for power, letter in enumerate("KMGTP", 1)}
 
 
-def estimate_lines(request: Request, store: Store, hardware: Hardware) -> Iterator[str]:
-    """Yields the lines of a request's estimate. Raises InputError for sources that cannot be read."""
+def estimate_lines(request: Request, store: Store, hardware: Mapping[str, Hardware]) -> Iterator[str]:
+    """Yields the lines of a request's estimate, each step on its own `hardware`. Raises InputError for sources that
+    cannot be read."""
     rates, config = default_rates(), base_config(request.overrides)
-    setting = Setting(count(request, store, rates), shape_of(config.model.base, BASE), hardware, rates)
+    workload, shape = count(request, store, rates), shape_of(config.model.base, BASE)
+    setting = Setting(workload, shape, hardware["encode"], rates, hardware)
     found = found_steps(request, store)
     yield from tables(estimate(request, setting).without(found), setting, config)
 
@@ -41,29 +45,42 @@ def found_steps(request: Request, store: Store) -> set[StepPath]:
     return {path for path in request.plan.nodes if path not in new}
 
 
-def this_machine(rates: Rates) -> Hardware:
-    """The hardware of runs on this machine; a GPU that the table of rates does not know counts as the first there."""
+def this_machine(rates: Rates) -> dict[str, Hardware]:
+    """The hardware of every step of a run on this machine."""
     import torch
 
     memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    gpus, name = torch.cuda.device_count(), ""
-    if gpus:
-        words = torch.cuda.get_device_name().lower()
-        name = next((each for each in rates.devices if each in words), next(iter(rates.devices)))
+    gpus = torch.cuda.device_count()
+    gpu = device_in(rates, torch.cuda.get_device_name() if gpus else "")
     # KFP's local runner works on two shards at once, each with half of the threads: one with all of them.
-    return Hardware(gpus, name, os.cpu_count() or 1, memory, at_once=1)
+    return dict.fromkeys(STEPS, Hardware(gpus, gpu, os.cpu_count() or 1, memory, at_once=1))
 
 
-def pods(settings: Kubeflow, rates: Rates) -> Hardware:
-    """The hardware that the settings give the steps' pods: of `train` the GPUs, of `encode` the pods at once."""
-    train, encode = pod_of(settings, "train"), pod_of(settings, "encode")
+def pods(settings: Kubeflow, rates: Rates) -> dict[str, Hardware]:
+    """The hardware of every step's pod; its GPU is the one that the names of the nodes to run on have in them."""
+    return {step: _hardware(pod_of(settings, step), rates) for step in STEPS}
+
+
+def _hardware(pod: Pod, rates: Rates) -> Hardware:
+    nodes = [*pod.node_selector.values(), *(value for each in pod.node_affinity for value in each.values)]
     return Hardware(
-        train.gpus * train.nodes,
-        next(iter(rates.devices)),
-        max(1, round(quantity(encode.cpu))),
-        quantity(encode.memory),
-        at_once=encode.parallel_shards or 100,
+        pod.gpus * pod.nodes,
+        device_in(rates, " ".join(nodes)),
+        max(1, round(quantity(pod.cpu))),
+        quantity(pod.memory),
+        at_once=pod.parallel_shards or MOST_SHARDS,
+        nodes=pod.nodes,
     )
+
+
+def device_in(rates: Rates, words: str) -> str:
+    """The first device of the table of rates that `words` name, or the table's first.
+
+    >>> device_in(default_rates(), "nvidia-tesla-a100"), device_in(default_rates(), "nvidia-l40s")
+    ('a100', 'h100')
+    """
+    named = (each for each in rates.devices if re.search(rf"\b{re.escape(each)}\b", words, re.IGNORECASE))
+    return next(named, next(iter(rates.devices)))
 
 
 def quantity(text: str) -> float:

@@ -11,7 +11,7 @@ from multiview.config import Config
 from multiview.config.overrides import Overrides, merge, validate
 from multiview.estimates.cost import Cost
 from multiview.estimates.step_costs import cost_of
-from multiview.estimates.workload import Setting
+from multiview.estimates.workload import Hardware, Setting
 from multiview.model.layouts import architecture
 from multiview.model.systems import resolve, resolve_systems
 from multiview.plans.plan import Node
@@ -31,6 +31,8 @@ class Estimate:
     """The costs of a plan's steps, by path; a step that runs by shard is one."""
 
     costs: dict[StepPath, Cost]
+    hardware: dict[StepPath, Hardware]
+    """What each step is done on."""
     found: frozenset[StepPath] = frozenset()
     """Steps whose outputs exist; they cost nothing."""
 
@@ -58,7 +60,7 @@ class Estimate:
 
 def estimate(request: Request, setting: Setting, factors: Mapping[str, float] | None = None) -> Estimate:
     """The estimate of a request. `factors` multiply the seconds of steps, by the step's name (see `calibration`)."""
-    costs = {}
+    costs, hardware = {}, {}
     for path, node in request.plan.nodes.items():
         there = setting
         if request.plan.name == "refresh" and node.step.name in OF_CHANGES:
@@ -66,7 +68,8 @@ def estimate(request: Request, setting: Setting, factors: Mapping[str, float] | 
             there = replace(setting, workload=replace(load, passages=load.passages * load.changed))
         cost = cost_of(node.step.name, config_of(node, request), there, len(node.shards) or 1)
         costs[path] = cost.times((factors or {}).get(node.step.name, 1.0))
-    return Estimate(costs)
+        hardware[path] = setting.of(node.step.name).hardware
+    return Estimate(costs, hardware)
 
 
 def config_of(node: Node, request: Request) -> Config:

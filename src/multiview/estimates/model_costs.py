@@ -44,7 +44,8 @@ def _activations(config: Config, setting: Setting, sequences: float, length: flo
 
 def train(config: Config, setting: Setting, shards: int) -> Cost:
     """3 · forward operations, once more with `train.chunk`, and with gradient checkpointing; weights, gradients and both
-    moments of AdamW in float32, beside the activations. A validation is a forward pass of its pool on one GPU."""
+    moments of AdamW in float32, beside the activations. A validation is a forward pass of its pool on one GPU. Each GPU
+    of a pod has a process of its own, which reads the weights into main memory."""
     load, train, shape, rates = setting.workload, config.train, setting.shape, setting.rates
     gpus, tokens = gpus_of(setting, setting.hardware.gpus), load.passage_tokens(config, rates)
     passages = load.batch(config) * (1 + train.negatives)
@@ -54,6 +55,7 @@ def train(config: Config, setting: Setting, shards: int) -> Cost:
     rate = matrix_rate(setting, "train_flops", train.precision != "float32", "gpu_train_share", gpus)
     sequences = min(train.chunk or math.inf, passages / max(1, gpus))
     state = 16.0 * shape.parameters * encoders(config) + _activations(config, setting, sequences, tokens)
+    processes = max(1, gpus // setting.hardware.nodes)
     parts = {"forward and backward": load.steps(config) * (3 + again) * flops / rate}
     if train.validate_steps:
         pool = min(train.validation_passages, load.passages)
@@ -63,7 +65,7 @@ def train(config: Config, setting: Setting, shards: int) -> Cost:
     return Cost(
         parts,
         gpus=gpus,
-        memory=model_bytes(config, setting) if gpus else state,
+        memory=processes * model_bytes(config, setting) + (processes - 1) * rates["process_bytes"] if gpus else state,
         gpu_memory=state if gpus else 0.0,
         disk=model_bytes(config, setting),
     )

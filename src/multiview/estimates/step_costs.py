@@ -51,10 +51,11 @@ COSTS: dict[str, StepCost] = {
 
 
 def cost_of(step: str, config: Config, setting: Setting, shards: int = 1) -> Cost:
-    """The cost of a step of the table of steps, with `shards` tasks if it runs by shard.
+    """The cost of a step of the table of steps on its own hardware, with `shards` tasks if it runs by shard.
 
     A step whose work is small beside the others' costs its start alone.
     """
+    setting = setting.of(step)
     cost = COSTS.get(step, lambda config, setting, shards: Cost())(config, setting, shards)
     rates = setting.rates
     return replace(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
 
 from multiview.config import Config
 from multiview.config.overrides import merge, validate
@@ -10,8 +11,9 @@ from multiview.errors import counted
 from multiview.estimates.cost import Cost
 from multiview.estimates.estimate import Estimate
 from multiview.estimates.index_bytes import KINDS, index_bytes
+from multiview.estimates.rates import Rates
 from multiview.estimates.step_costs import cost_of
-from multiview.estimates.workload import Setting
+from multiview.estimates.workload import Hardware, Setting
 
 HEADER = ("step", "tasks", "time", "GPU hours", "memory", "GPU memory", "disk", "longest part")
 KINDS_HEADER = (
@@ -28,16 +30,16 @@ UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 
 def tables(estimated: Estimate, setting: Setting, config: Config) -> Iterator[str]:
     """Yields the lines of all tables: the amounts, the steps, and the kinds of index."""
-    yield from about(setting)
+    yield from about(estimated, setting)
     yield ""
     yield from step_table(estimated, setting)
     yield ""
     yield from kind_table(setting, config)
 
 
-def about(setting: Setting) -> Iterator[str]:
-    """Yields two lines: the data and the model, and the machines."""
-    load, shape, hardware = setting.workload, setting.shape, setting.hardware
+def about(estimated: Estimate, setting: Setting) -> Iterator[str]:
+    """Yields two lines: the data and the model, and the machines of the steps."""
+    load, shape, machines = setting.workload, setting.shape, estimated.hardware.values()
     each = "1 view" if load.views == 1 else f"{load.views:g} views"
     yield (
         f"{counted(round(load.passages), 'passage')}, {each} each: {counted(round(load.all_views), 'view')} of "
@@ -45,10 +47,14 @@ def about(setting: Setting) -> Iterator[str]:
         f"{counted(round(load.dev_questions), 'dev question')}; an encoder of {shape.parameters / 1e6:,.0f} million "
         "parameters."
     )
-    pods = f"pods of {counted(hardware.cores, 'core')} and {size(hardware.memory)}"
-    if hardware.gpus:
-        device = setting.rates.device(hardware.gpu)
-        yield f"{hardware.gpus} × {device.name}, {pods}; times of GPUs are computed from published figures, not measured."
+    cores, memory = ({getattr(each, name) for each in machines} for name in ("cores", "memory"))
+    pods = f"pods of {_from_to(cores, str)} {'core' if cores == {1} else 'cores'} and {_from_to(memory, size)}"
+    if gpus := {each.gpus for each in machines if each.gpus}:
+        devices = dict.fromkeys(setting.rates.device(each.gpu).name for each in machines if each.gpus)
+        yield (
+            f"{_from_to(gpus, str)} × {' or '.join(devices)}, {pods}; times of GPUs are computed from published figures, "
+            "not measured."
+        )
     else:
         yield f"No GPU, {pods}."
 
@@ -58,7 +64,7 @@ def step_table(estimated: Estimate, setting: Setting) -> Iterator[str]:
     yield from _table(HEADER)
     for path, cost in estimated.costs.items():
         found = ["", "found", *[""] * (len(HEADER) - 3)]
-        yield _row(str(path), *(found if path in estimated.found else _cells(cost, setting)))
+        yield _row(str(path), *(found if path in estimated.found else _cells(cost, estimated.hardware[path], setting.rates)))
     gpu_hours = f"{estimated.gpu_seconds / 3600:,.1f}" if estimated.gpu_seconds else ""
     yield _row("in all", "", duration(estimated.seconds), gpu_hours, "", "", size(estimated.disk), "")
 
@@ -76,8 +82,8 @@ def kind_table(setting: Setting, config: Config) -> Iterator[str]:
             size(disk),
             f"{disk / load.passages:,.0f}",
             duration(built.seconds),
-            _within(built.memory, setting.hardware.memory),
-            _within(searched.memory, setting.hardware.memory),
+            _within(built.memory, setting.of("index").hardware.memory),
+            _within(searched.memory, setting.of("evaluate").hardware.memory),
         )
 
 
@@ -105,14 +111,18 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _cells(cost: Cost, setting: Setting) -> list[str]:
-    hardware = setting.hardware
+def _from_to(values: Collection[float], text: Callable[[Any], str]) -> str:
+    """The smallest and the largest value, or the only one."""
+    return " to ".join(dict.fromkeys(text(each) for each in (min(values), max(values))))
+
+
+def _cells(cost: Cost, hardware: Hardware, rates: Rates) -> list[str]:
     longest = ""
     if cost.limit != "start":
         longest = f"{cost.limit} ({cost.parts[cost.limit] / sum(cost.parts.values()):.0%})"
     gpu_memory = ""
     if cost.gpu_memory:
-        gpu_memory = _within(cost.gpu_memory, setting.rates.device(hardware.gpu).memory)
+        gpu_memory = _within(cost.gpu_memory, rates.device(hardware.gpu).memory)
     return [
         f"{cost.tasks}, {cost.at_once} at once" if cost.tasks > 1 else "1",
         duration(cost.seconds),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from multiview.config import Config
 from multiview.estimates.model_shape import ModelShape
@@ -76,7 +77,7 @@ def made_drafts(config: Config, passages: float) -> float:
 
 @dataclass(frozen=True)
 class Hardware:
-    """The machines that an estimate is for."""
+    """The machines that an estimate, or a step of it, is for."""
 
     gpus: int
     """GPUs in all; 0: everything is done by processors."""
@@ -88,6 +89,8 @@ class Hardware:
     """Bytes of main memory of a step's pod."""
     at_once: int | None = None
     """Shards that are worked on at once; none: one per GPU, or one without GPUs."""
+    nodes: int = 1
+    """Pods that train together, each with its part of the GPUs."""
 
 
 @dataclass(frozen=True)
@@ -98,3 +101,9 @@ class Setting:
     shape: ModelShape
     hardware: Hardware
     rates: Rates
+    pods: Mapping[str, Hardware] = field(default_factory=dict)
+    """The hardware of steps that have their own, by the step's name."""
+
+    def of(self, step: str) -> Setting:
+        """The setting with the hardware of a step."""
+        return replace(self, hardware=self.pods.get(step, self.hardware))
