@@ -11,7 +11,7 @@ from multiview.data.answers import QuestionAnswers
 from multiview.data.arrow import int64_array
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
-from multiview.data.ranges import rows_in
+from multiview.data.ranges import rows_in, stable_order
 from multiview.data.tokens import Mode, Span, TokenizedText
 
 
@@ -67,7 +67,7 @@ class AnswerHits:
             return
         questions = pairs // len(self._ids)
         passages = pairs - questions * len(self._ids)  # and not `np.divmod`, which divides one by one
-        by_passage = np.argsort(passages, kind="stable")
+        by_passage = stable_order(passages)
         passages, questions = passages[by_passage], questions[by_passage]
         starts = np.flatnonzero(np.diff(passages, prepend=-1))
         counts = np.diff(starts, append=len(pairs))

@@ -13,6 +13,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from multiview.data.ranges import stable_order
 from multiview.index.products import ViewRange
 from multiview.index.ranking import TopPassages, best_first
 from multiview.index.stored_views import StoredViews, score_rows
@@ -107,7 +108,7 @@ def _scored(
     questions, places = np.nonzero(tied)
     columns = order[questions, places]
     rows = offsets[passages[questions, columns]] + views[questions, columns]
-    by_row = np.argsort(rows, kind="stable")
+    by_row = stable_order(rows)
     questions, columns = questions[by_row], columns[by_row]
     scores[questions, columns] = score_rows(
         stored.matrix, rows[by_row], queries.astype(np.float64), questions

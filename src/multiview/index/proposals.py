@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from multiview.data.ranges import stable_order
 from multiview.index.columns import Columns
 from multiview.index.products import Block, Highest, reaching
-from multiview.index.ranking import best_first, by_question, first_best, passage_runs
+from multiview.index.ranking import best_first, first_best, passage_runs
 from multiview.index.rounding import Rounding
 from multiview.index.stored_views import score_rows
 from multiview.index.streamed_views import Matrix
@@ -111,7 +112,7 @@ class Proposals:
     def _sift(self) -> None:
         """Keeps the views whose products allow a score as high as that of the k-th best passage so far."""
         questions, _, passages, products, _ = self._columns.filled
-        order = by_question(questions)
+        order = stable_order(questions)
         asked, best = questions.take(order), products.take(order)
         if self._several and len(order):
             starts, _ = passage_runs(asked, passages.take(order))
@@ -154,7 +155,7 @@ class Proposals:
         """Returns each question's k best passages."""
         self.score()
         questions, rows, passages, _, scores = self._columns.filled
-        order = by_question(questions)
+        order = stable_order(questions)
         if self._several:
             order = order.take(first_best(questions.take(order), passages.take(order), scores.take(order)))
         order = order.take(self._without_wide(questions, passages, scores, order))

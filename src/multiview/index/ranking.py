@@ -81,8 +81,3 @@ def passage_runs(questions: np.ndarray, passages: np.ndarray) -> tuple[np.ndarra
     begins = np.ones(len(questions), bool)
     begins[1:] = (questions[1:] != questions[:-1]) | (passages[1:] != passages[:-1])
     return np.flatnonzero(begins), np.cumsum(begins) - 1
-
-
-def by_question(questions: np.ndarray) -> np.ndarray:
-    """Returns the stable order of rows by their question."""
-    return np.argsort(questions.astype(np.uint16), kind="stable")  # NumPy sorts numbers of 16 bits by radix

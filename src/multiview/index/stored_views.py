@@ -12,6 +12,7 @@ import numpy as np
 from multiview import environment
 from multiview.artifacts.staged import StoredFile
 from multiview.config import JsonObject
+from multiview.data.ranges import stable_order
 from multiview.encoding.embeddings import VIEW_DTYPE, map_views
 from multiview.errors import InputError
 from multiview.index.products import tensor
@@ -206,7 +207,7 @@ def score_pairs(
     counts = view_counts[passages]
     firsts = np.cumsum(counts) - counts
     view_rows = np.arange(counts.sum()) + np.repeat(offsets[passages] - firsts, counts)
-    order = np.argsort(view_rows, kind="stable")
+    order = stable_order(view_rows)
     scores = np.empty(len(view_rows))
     scores[order] = score_rows(stored.matrix, view_rows[order], queries, np.repeat(asked, counts)[order])
     return np.maximum.reduceat(scores, firsts)[numbers]

@@ -18,6 +18,7 @@ from multiview.artifacts.staged import StoredFile
 from multiview.config import JsonObject
 from multiview.data.arrow import numbers
 from multiview.data.passages import PassageRows
+from multiview.data.ranges import stable_order
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, SearchParameters
@@ -223,7 +224,7 @@ class ViewIndex:
         scores = np.full(passage_rows.shape, -np.inf, np.float32)
         questions, columns = np.nonzero((passage_rows >= 0) & (self.view_counts[passage_rows] > 0))
         passages = passage_rows[questions, columns]
-        in_order = np.argsort(passages, kind="stable")
+        in_order = stable_order(passages)
         for start in range(0, len(in_order), SCORED_PAIRS):
             some = in_order[start : start + SCORED_PAIRS]
             asked, numbers = np.unique(questions[some], return_inverse=True)
