@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,23 +33,41 @@ def shard_sizes(count: int, shards: int) -> list[int]:
     return [size + (shard < remainder) for shard in range(shards)]
 
 
+def begin_groups(
+    tables: Iterable[pa.Table], count: int, shards: int, sentences_of: SentencesOf
+) -> Iterator[Finish]:
+    """Begins to split the sentences of `AHEAD` row groups, and of one more for each that is taken; yields all in order.
+
+    `tables` have `id, title, text` and the user's further columns of `count` passages. The bytes of a Parquet file depend
+    on its row groups. Groups therefore have a fixed number of rows, independent of the sizes of the tables.
+    """
+    groups = _groups(Rows(tables), shard_sizes(count, shards), sentences_of)
+    return _in_order(deque(islice(groups, AHEAD)), groups)
+
+
+def _groups(rows: Rows, sizes: Iterable[int], sentences_of: SentencesOf) -> Iterator[Finish]:
+    """Yields the row groups of all shards, each with its sentences begun."""
+    for size in sizes:
+        for first in range(0, size, ROW_GROUP):
+            yield with_computed_columns(rows.take(min(ROW_GROUP, size - first)), sentences_of)
+
+
+def _in_order(begun: deque[Finish], groups: Iterator[Finish]) -> Iterator[Finish]:
+    while begun:
+        begun.extend(islice(groups, 1))
+        yield begun.popleft()
+
+
 def write_shards(
-    tables: Iterable[pa.Table],
+    groups: Iterator[Finish],
     count: int,
     shards: int,
     folder: Path,
-    sentences_of: SentencesOf,
     progress: Callable[[int, int, str], None],
 ) -> int:
-    """Writes the `count` passages of `tables` as shards and returns their number of sentences.
-
-    `tables` have `id, title, text` and the user's further columns. The bytes of a Parquet file depend on its row
-    groups. Groups therefore have a fixed number of rows, independent of the sizes of the tables.
-    """
+    """Writes the `count` passages of `groups` (see `begin_groups`) as shards; returns their number of sentences."""
     written, sentences = 0, 0
-    sizes = shard_sizes(count, shards)
-    groups = _ahead(_groups(Rows(tables), sizes, sentences_of))
-    for shard, size in enumerate(sizes):
+    for shard, size in enumerate(shard_sizes(count, shards)):
         with ExitStack() as stack:
             writer = None
             for _ in range(0, size, ROW_GROUP):
@@ -61,23 +80,6 @@ def write_shards(
                 written += table.num_rows
                 progress(written, count, "passages")
     return sentences
-
-
-def _groups(rows: Rows, sizes: Iterable[int], sentences_of: SentencesOf) -> Iterator[Finish]:
-    """Yields the row groups of all shards, each with its sentences begun."""
-    for size in sizes:
-        for first in range(0, size, ROW_GROUP):
-            yield with_computed_columns(rows.take(min(ROW_GROUP, size - first)), sentences_of)
-
-
-def _ahead(groups: Iterator[Finish]) -> Iterator[Finish]:
-    """Yields the groups in order, with up to `AHEAD` further ones taken."""
-    taken: deque[Finish] = deque()
-    for group in groups:
-        taken.append(group)
-        if len(taken) > AHEAD:
-            yield taken.popleft()
-    yield from taken
 
 
 class Rows:

@@ -88,12 +88,12 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
 
     count = len(wanted)
     tables = _wanted_tables(corpus, wanted, seen.extra, kept)
-    sentences_of = _sentences_of(context, pool)
-    sentences = shards.write_shards(
-        tables, count, shard_count, context.output("passages"), sentences_of, context.events.progress
-    )
+    groups = shards.begin_groups(tables, count, shard_count, _sentences_of(context, pool))
+    # Meanwhile the other processes split sentences.
     questions.write_questions(chosen.train, context.output("train_questions"))
     questions.write_questions(chosen.dev, context.output("dev_questions"))
+    progress = context.events.progress
+    sentences = shards.write_shards(groups, count, shard_count, context.output("passages"), progress)
     if names.LOST_QUESTIONS in context.outputs:
         given = dev if asked.dev_source else [q for q in train if q.positive_ids]
         lost = tuple(q.qid for q in given if seen.lacks_gold(q))

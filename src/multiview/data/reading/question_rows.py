@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf, isnan
-from typing import TypeGuard
+from typing import TypeGuard, cast
 
 from multiview.data.blank import is_blank
 from multiview.data.questions import Question, relevance
@@ -101,12 +101,13 @@ def _starts(value: object, answers: Sequence[str], location: str) -> tuple[int, 
     if set(map(type, values)) != {int}:
         # Tools that have no integer column with nulls write 30.0.
         values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
-    starts = tuple(value for value in values if isinstance(value, int))
-    if len(starts) != len(values):
-        raise InputError(f"{location}: answer_starts are whole numbers, not {list(values)!r}")
-    if too_large := [start for start in starts if abs(start) > LARGEST]:
+        if not all(isinstance(v, int) for v in values):
+            raise InputError(f"{location}: answer_starts are whole numbers, not {values!r}")
+    starts = tuple(cast(list[int], values))
+    if max(map(abs, starts), default=0) > LARGEST:
+        too_large = next(start for start in starts if abs(start) > LARGEST)
         raise InputError(
-            f"{location}: answer_starts are offsets in a text, up to {LARGEST:,}, not {too_large[0]:,}"
+            f"{location}: answer_starts are offsets in a text, up to {LARGEST:,}, not {too_large:,}"
         )
     if len(values) != len(answers):
         raise InputError(
@@ -132,12 +133,12 @@ def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
         return (value,)
     values = value if isinstance(value, list) else [value]
     if set(map(type, values)) == {str}:
-        texts = tuple(map(str, values))
+        texts = cast(list[str], values)
         if any(map(has_half, texts)):  # of a list in a cell: readers of JSON refuse it themselves
             raise InputError(
                 f"{location}: {name} hold half a character (a lone surrogate); write the file again as UTF-8"
             )
-        return texts
+        return tuple(texts)
     values = [None if isinstance(item, float) and isnan(item) else item for item in values]
     if not all(
         isinstance(item, str | int | float | None) and not isinstance(item, bool) for item in values
