@@ -15,8 +15,9 @@ from multiview.config import JsonObject
 from multiview.errors import InputError
 from multiview.estimates.counting import stored_words
 from multiview.estimates.estimate import estimate
-from multiview.estimates.model_shape import CONFIG_FILE, ModelShape, shape_in
+from multiview.estimates.model_shape import ModelShape, shape_in
 from multiview.estimates.workload import Setting, Workload
+from multiview.model.bases import CONFIG_FILE
 from multiview.plans.request import Request
 from multiview.steps.runs import StepState, read_run, read_states
 

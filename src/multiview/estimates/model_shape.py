@@ -8,7 +8,7 @@ from pathlib import Path
 
 from multiview.config import JsonObject
 from multiview.errors import InputError, nearest
-from multiview.model.bases import BASE, staged_base
+from multiview.model.bases import BASE, CONFIG_FILE, staged_base
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,6 @@ class ModelShape:
         return tokens * (2 * self.multiplied + 4 * self.layers * length * self.width)
 
 
-CONFIG_FILE = "config.json"
 SIZES = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
 """Fields of a config.json in the order of `ModelShape`."""
 

@@ -32,12 +32,12 @@ from multiview.export.tokenizer_files import (
     write_json,
     write_tokenizer,
 )
-from multiview.model.bases import SETTINGS_FILE
+from multiview.model.bases import CONFIG_FILE, SETTINGS_FILE
 from multiview.model.encoder import PASSAGE, QUESTION, load_settings, score_scale
 from multiview.model.layouts import architecture
 from multiview.model.layouts.base import SNIPPET_MEAN
 from multiview.model.packed import PACKING
-from multiview.model.plain import CONFIG_FILE, WEIGHTS_FILE
+from multiview.model.plain import WEIGHTS_FILE
 
 MODULES_FILE = "modules.json"
 MODULE_FILE = "config.json"

@@ -16,6 +16,8 @@ from multiview.model import hub
 
 SETTINGS_FILE = "multiview.json"
 """File with the settings of a saved model."""
+CONFIG_FILE = "config.json"
+"""File with the architecture of a model of transformers."""
 PACKAGE = "package:"
 """Prefix of a base model that is a checkpoint in an installed package."""
 
@@ -102,7 +104,7 @@ def _package_folder(name: str) -> Path:
             f"no package {name!r} is installed; install it with pip, or give a folder or a hub name"
         )
     for root in spec.submodule_search_locations:
-        for config in sorted(Path(root).rglob("config.json")):
+        for config in sorted(Path(root).rglob(CONFIG_FILE)):
             if any(config.parent.glob("*.safetensors")):
                 return config.parent
     raise InputError(f"package {name!r} contains no config.json with safetensors weights beside it")
@@ -132,7 +134,7 @@ def _remote(base: str) -> tuple[fsspec.AbstractFileSystem, list[str]]:
 
 
 def _check_checkpoint(folder: str, names: list[str]) -> None:
-    if "config.json" not in names:
+    if CONFIG_FILE not in names:
         raise InputError(f"{folder} holds no config.json; give the folder that save_pretrained wrote")
     if not any(name.endswith(".safetensors") for name in names):
         raise InputError(

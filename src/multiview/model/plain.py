@@ -17,9 +17,9 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 
 from multiview.model.attention import attend_within
+from multiview.model.bases import CONFIG_FILE
 from multiview.model.onednn import OrderedLinear, multiplies
 
-CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
