@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,7 +27,7 @@ import typer
 
 from benchmarks.squad import split_into, split_settings
 from benchmarks.table import Contestant, Goal, Row, Size, markdown, of_times, squad_folder
-from benchmarks.timing import in_turns
+from benchmarks.timing import chosen_cores, in_turns
 from multiview import environment
 from multiview.config import Bm25
 from multiview.data.passages import ROW_GROUP, read_passages, read_texts, shard_files
@@ -103,7 +102,7 @@ def in_threads(ours: Bm25Index, peer: Peer, questions: list[str], k: int, repeat
     """The row of a search in two threads: wall time, beside half of one's."""
 
     def search(threads: int) -> None:
-        with chosen_threads(threads):
+        with chosen_cores(threads):
             ours.search(questions, k)
 
     contestants: dict[str, Callable[[], object]] = {
@@ -120,17 +119,6 @@ def in_threads(ours: Bm25Index, peer: Peer, questions: list[str], k: int, repeat
         bound=Contestant.of(times["one"], "half of one thread", 1000 * THREADS),
         goal=Goal(times_peer=0.9),
     )
-
-
-@contextmanager
-def chosen_threads(count: int) -> Iterator[None]:
-    """Has searches use so many threads."""
-    before = os.environ.get(environment.OMP_NUM_THREADS, "")
-    os.environ[environment.OMP_NUM_THREADS] = str(count)
-    try:
-        yield
-    finally:
-        os.environ[environment.OMP_NUM_THREADS] = before
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@
 Bound: NLTK's own tokenizer over all texts, which are in memory already. `split` reads passages and questions besides,
 checks and writes them, from Parquet and from SQuAD's JSON, as one shard and as two. With one process times are
 processor time, so that other programs disturb little; with more they are wall time, and the bound is NLTK in as many
-processes.
+processes. SQuAD has five questions per passage, which one process reads and checks; so more of its passages, over and
+over, with few questions are split besides, beside the share of one process' wall time.
 """
 
 from __future__ import annotations
@@ -16,23 +17,27 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from benchmarks.squad import split_into, split_settings
-from benchmarks.table import Goal, Row, Size, markdown, of_times, squad_folder
-from benchmarks.timing import in_turns
+from benchmarks.squad import repeated, split_into, split_settings, squad_passages
+from benchmarks.table import Contestant, Goal, Row, Size, markdown, of_times, squad_folder
+from benchmarks.timing import chosen_cores, in_turns
 from multiview import environment
+from multiview.config import Config
 from multiview.data.sentences import tokenizer
 
 BOUND = "NLTK alone"
 FORMS = {"parquet": "Parquet", "json": "SQuAD's JSON"}
 GROUP = 1000
 """Passages per task of a process."""
+MANY = 100_000
+"""Passages of the larger collection."""
 
 
 @cache
@@ -79,14 +84,37 @@ def measure(data: Path, form: str, shards: int, repeats: int, processes: int) ->
     return of_times(work, "s", times, ours="split", bound=BOUND, per=1000, goal=Goal(of_bound=0.85))
 
 
+def measure_many(data: Path, count: int, repeats: int, processes: int) -> Row:
+    """The row of the step over `count` passages: wall time in some processes, beside their share of that in one."""
+    with tempfile.TemporaryDirectory() as given:
+        source = Path(given) / "passages.parquet"
+        passages = repeated(squad_passages(data), count)
+        columns = ("id", "title", "text")
+        pq.write_table(pa.table({name: [getattr(p, name) for p in passages] for name in columns}), source)
+        questions = {"source": str(data / "dev.parquet"), "columns": {"positive_ids": "positive_passage_id"}}
+        config = Config.partial({"corpus": {"source": str(source), "shards": 2}, "questions": questions})
+
+        def whole(cores: int) -> None:
+            with tempfile.TemporaryDirectory() as folder, chosen_cores(cores):
+                split_into(Path(folder), config)
+
+        tokenizer()
+        contestants = {"one": partial(whole, 1), "several": partial(whole, processes)}
+        times = in_turns(contestants, repeats, time.perf_counter)
+    share = Contestant.of(times["one"], f"one process / {processes}", 1000 * processes)
+    work = f"split {count:,} passages with few questions, {processes} processes, wall time"
+    return Row(work, "s", Contestant.of(times["several"], per=1000), bound=share, goal=Goal(of_bound=0.85))
+
+
 def rows(size: Size) -> Iterator[Row]:
-    """The rows of `make bench`: one process and one shard, two shards, SQuAD's JSON, two processes."""
+    """The rows of `make bench`: one process and one shard, two shards, SQuAD's JSON, two processes, many passages."""
     data = squad_folder()
     yield measure(data, "parquet", 1, 1 if size == "quick" else 2, 1)
     if size == "whole":
         yield measure(data, "parquet", 2, 2, 1)
         yield measure(data, "json", 1, 2, 1)
         yield measure(data, "parquet", 2, 2, 2)
+        yield measure_many(data, MANY, 2, 2)
 
 
 def main(

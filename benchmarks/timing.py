@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from multiview import environment
 
 Milliseconds = list[float]
 
@@ -22,3 +26,14 @@ def in_turns(
             if turn >= uncounted:
                 times[name].append(1000 * (clock() - begun))
     return times
+
+
+@contextmanager
+def chosen_cores(count: int) -> Iterator[None]:
+    """Has steps use so many cores, in threads or in processes."""
+    before = os.environ.get(environment.OMP_NUM_THREADS, "")
+    os.environ[environment.OMP_NUM_THREADS] = str(count)
+    try:
+        yield
+    finally:
+        os.environ[environment.OMP_NUM_THREADS] = before

@@ -1,12 +1,14 @@
 """The steps of a training from start to end, and which share of their processor time the model takes (docs/performance.md).
 
     MULTIVIEW_DATA=data python -m benchmarks.training_run --steps 40 --passages 4000
+    MULTIVIEW_DATA=data python -m benchmarks.training_run --steps 40 --passages 4000 --command
 
 Bound: forward passes, backward passes and AdamW. All else is what the program does around the model: imports, reading
 and writing, sentences, negatives, tokenising, the order of batches, the index, searches, metrics, and the store. The
-steps run one after another in one process of one thread, without KFP and MLflow, whose cost `commands.py` measures.
-CAMVR with MiniLM, in float32 and with 256 tokens per passage, on the first passages of SQuAD and questions about them;
-two rounds, each of as many training steps.
+steps run one after another in one process of one thread, without KFP and MLflow; with `--command` the wall time is that
+of `python -m pipelines run`, with all of that and on all cores, beside the model's in one process. CAMVR with MiniLM, in
+float32 and with 256 tokens per passage, on the first passages of SQuAD and questions about them; two rounds, each of as
+many training steps.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +24,7 @@ from typing import Annotated, Any
 import pyarrow.parquet as pq
 import typer
 
+from benchmarks.commands import PIPELINES, taken
 from benchmarks.random_inputs import BASE
 from benchmarks.table import Contestant, Goal, Row, Size, markdown, squad_folder
 from multiview import environment
@@ -37,22 +40,22 @@ QUESTIONS = 16
 
 
 class InModel:
-    """The processor time that the model takes."""
+    """The time that the model takes by a clock."""
 
-    def __init__(self) -> None:
-        self.seconds, self._depth = 0.0, 0
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock, self.seconds, self._depth = clock, 0.0, 0
 
     @contextmanager
     def counted(self) -> Iterator[None]:
         """Counts the time of the block, of blocks within each other that of the outer one."""
         self._depth += 1
-        begun = time.process_time()
+        begun = self.clock()
         try:
             yield
         finally:
             self._depth -= 1
             if not self._depth:
-                self.seconds += time.process_time() - begun
+                self.seconds += self.clock() - begun
 
     def watch(self, owner: type, *names: str) -> None:
         """Counts each call of these methods."""
@@ -67,11 +70,11 @@ class InModel:
         return counting
 
 
-def request(folder: Path, data: Path, steps: int, passages: int) -> Request:
-    """A training on the first passages of SQuAD and questions about them: `QUESTIONS` per step, and 200 dev questions."""
+def settings(folder: Path, data: Path, steps: int, passages: int) -> list[str]:
+    """The settings of a training on the first passages of SQuAD and questions about them: `QUESTIONS` per step, and 200 dev questions."""
     corpus = pq.read_table(data / "passages.parquet").slice(0, passages)
     pq.write_table(corpus, folder / "passages.parquet")
-    settings = [
+    return [
         f"corpus.source={folder / 'passages.parquet'}",
         f"questions.source={data / 'train.parquet'}",
         "questions.columns={positive_ids: positive_passage_id}",
@@ -85,7 +88,6 @@ def request(folder: Path, data: Path, steps: int, passages: int) -> Request:
         "train.warmup_steps=null",
         "train.rounds=2",
     ]
-    return Request.from_settings("training", None, settings)
 
 
 def run(plan: Plan, store: LocalStore) -> None:
@@ -98,44 +100,76 @@ def run(plan: Plan, store: LocalStore) -> None:
             outputs[path] = reporter.state.outputs
 
 
-def measure(data: Path, steps: int, passages: int) -> Row:
-    """The row: all processor time of this process, from its start, and that of the model."""
+def in_model(plan: Plan, store: LocalStore, clock: Callable[[], float]) -> float:
+    """Runs the steps of a plan in this process; the time in the model."""
     import torch
 
     from multiview.model.encoder import BiEncoder
 
-    torch.set_num_threads(1)
-    model = InModel()
+    model = InModel(clock)
     encodes = ("encode_questions", "encode_passages", "encode_packed_questions", "encode_packed_passages")
     model.watch(BiEncoder, "forward", "passage_attention", *encodes)
     model.watch(torch.Tensor, "backward")
     model.watch(torch.optim.AdamW, "step")
+    run(plan, store)
+    return model.seconds
+
+
+def measure(data: Path, steps: int, passages: int) -> Row:
+    """The row of all processor time of this process, from its start, and that of the model."""
+    use_one_thread()
     with tempfile.TemporaryDirectory(prefix="multiview-training-run-") as temporary:
         folder = Path(temporary)
-        plan = request(folder, data, steps, passages).plan
-        run(plan, LocalStore(folder / "store"))
-    work = f"the {len(plan.nodes)} steps of a training of 2 × {steps} steps of {QUESTIONS} questions, {passages:,} passages"
-    bound = Contestant((model.seconds,), "in the model")
+        plan = Request.from_settings("training", None, settings(folder, data, steps, passages)).plan
+        spent = in_model(plan, LocalStore(folder / "store"), time.process_time)
+    work = f"the {len(plan.nodes)} steps of {described(steps, passages)}"
+    bound = Contestant((spent,), "in the model")
     return Row(work, "s", Contestant((time.process_time(),)), bound=bound, goal=Goal(of_bound=0.9))
+
+
+def measure_command(data: Path, steps: int, passages: int) -> Row:
+    """The row of the command's wall time, and of the model's in this process."""
+    with tempfile.TemporaryDirectory(prefix="multiview-training-run-") as temporary:
+        folder = Path(temporary)
+        chosen = settings(folder, data, steps, passages)
+        options = [word for setting in chosen for word in ("--set", setting)]
+        wall, _ = taken((*PIPELINES, "run", "training", "--store", str(folder / "commanded"), *options))
+        plan = Request.from_settings("training", None, chosen).plan
+        spent = in_model(plan, LocalStore(folder / "store"), time.perf_counter)
+    work = f"the command of {described(steps, passages)}, wall time"
+    bound = Contestant((spent,), "in the model")
+    return Row(work, "s", Contestant((wall,)), bound=bound, goal=Goal(of_bound=0.9))
+
+
+def described(steps: int, passages: int) -> str:
+    return f"a training of 2 × {steps} steps of {QUESTIONS} questions, {passages:,} passages"
+
+
+def use_one_thread() -> None:
+    """Has torch, and libraries that are not loaded yet, use one thread."""
+    import torch
+
+    os.environ[environment.OMP_NUM_THREADS] = "1"
+    torch.set_num_threads(1)
 
 
 def rows(size: Size) -> Iterator[Row]:
     """The row of `make bench`, of a short training, about two minutes; a longer one has a higher share. None if quick."""
     if size == "whole":
-        os.environ[environment.OMP_NUM_THREADS] = "1"
         yield measure(squad_folder(), 5, 500)
 
 
 def main(
     steps: Annotated[int, typer.Option(min=1, help="Training steps per round.")] = 20,
     passages: Annotated[int, typer.Option(min=100, help="Passages.")] = 4000,
+    command: Annotated[bool, typer.Option("--command", help="Wall time of the command.")] = False,
     data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder that holds squad/.")] = Path(
         "data"
     ),
 ) -> None:
-    """Prints seconds of processor time."""
-    os.environ[environment.OMP_NUM_THREADS] = "1"
-    print(*markdown([measure(data / "squad", steps, passages)]), sep="\n")
+    """Prints seconds, of processor time unless it is a command's."""
+    work = measure_command if command else measure
+    print(*markdown([work(data / "squad", steps, passages)]), sep="\n")
 
 
 if __name__ == "__main__":
