@@ -11,16 +11,20 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import cycle, islice
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 import typer
 from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 
 from benchmarks.index_kinds import views_of, write_embeddings
+from benchmarks.squad import repeated
 from benchmarks.table import squad_folder
+from benchmarks.timing import chosen_cores
 from benchmarks.training import BASE, task
 from benchmarks.training import ours as train
 from multiview import environment
@@ -28,11 +32,14 @@ from multiview.artifacts.staged import Recorded, Staged
 from multiview.config import Bm25, Config, Encode, Generation, Index, Model, Train
 from multiview.config.overrides import validate
 from multiview.data.passages import read_passages, read_texts
+from multiview.data.queries import iterate_queries, write_queries
 from multiview.data.questions import read_questions
+from multiview.data.sentences import tokenizer
 from multiview.data.split import split
 from multiview.encoding.encode import Encoder
 from multiview.estimates.generation_costs import LONGEST_QUERY, T5_BASE, generation_flops
 from multiview.estimates.model_shape import ModelShape
+from multiview.evaluation.generated_queries import rouge_l_by_number, self_bleu
 from multiview.generation.generate import QueryGenerator
 from multiview.generation.generators import save
 from multiview.index.build import build_index
@@ -40,12 +47,17 @@ from multiview.index.faiss_library import threads
 from multiview.index.view_index import ViewIndex
 from multiview.model.bases import staged_base
 from multiview.model.encoder import BiEncoder
+from multiview.model.layouts import Layout
 from multiview.negatives.bm25 import Bm25Index
 from multiview.negatives.filtering import answer_holding
+from multiview.refresh.changes import match
 from multiview.steps.context import StepContext
 from multiview.steps.events import NoEvents
 
 PASSAGES, QUESTIONS, ENCODED, GENERATED = 20_000, 1_000, 800, 8
+QUERIES, COMPARED = 10, 50
+REPEATED = 4
+"""How often BM25's index holds each passage: among few, more than half of a search does not depend on their number."""
 SHAPE = ModelShape(layers=6, width=384, inner=1536, vocabulary=30522, positions=512)
 """MiniLM's, which is `BASE`."""
 
@@ -61,10 +73,12 @@ def of_data(folder: Path) -> Iterator[tuple[str, float]]:
     data = squad_folder()
     source = folder / "passages.parquet"
     pq.write_table(pq.read_table(data / "passages.parquet").slice(0, PASSAGES), source)
+    drawn = folder / "questions.parquet"
+    asked = pq.read_table(data / "train.parquet")
+    pq.write_table(asked.take(list(range(0, len(asked), len(asked) // QUESTIONS))), drawn)
     questions = {
-        "source": str(data / "train.parquet"),
+        "source": str(drawn),
         "columns": {"positive_ids": "positive_passage_id"},
-        "limit": QUESTIONS,
         "dev_limit": 100,
         "max_missing_gold": 1.0,
     }
@@ -72,48 +86,90 @@ def of_data(folder: Path) -> Iterator[tuple[str, float]]:
     outputs = {name: folder / name for name in ("passages", "train_questions", "dev_questions")}
     for output in outputs.values():
         output.mkdir()
-    yield (
-        "split_passages",
-        PASSAGES / seconds_of(lambda: split(StepContext(settings, {}, outputs, NoEvents()))),
-    )
+    context = StepContext(settings, {}, outputs, NoEvents())
+    tokenizer()  # which imports NLTK
+    taken = seconds_of(lambda: split(context))
+    passages = outputs["passages"]
+    words = sum(len(passage.text.split()) for passage in read_passages(passages))
+    yield "split_words", words / taken
+    with chosen_cores(2):  # sentences are split in other processes
+        yield "read_words", words / seconds_of(lambda: split(context))
     asked = read_questions(outputs["train_questions"])
-    passages, texts = outputs["passages"], [question.question for question in asked]
+    texts = [question.question for question in asked]
     built: list[Bm25Index] = []
-    begin = seconds_of(lambda: built.append(Bm25Index(read_passages(passages), Bm25(), "english")))
-    yield "bm25_passages", PASSAGES / begin
+    many = repeated(list(read_passages(passages)), REPEATED * PASSAGES)
+    begin = seconds_of(lambda: built.append(Bm25Index(iter(many), Bm25(), "english")))
+    yield "bm25_words", REPEATED * words / begin
     searched = seconds_of(lambda: built[0].search(texts, 50))
-    yield "bm25_scores", len(asked) * PASSAGES / searched
-    top = built[0].search(texts, 200)
+    yield "bm25_scores", len(asked) * len(many) / searched
+    once = np.arange(len(many)) < PASSAGES
+    top = built[0].search(texts, 200, among=once)
     tested = seconds_of(
         lambda: answer_holding(top.passages, built[0].ids, read_texts(passages), asked, "string")
     )
-    yield "answer_hits", top.passages.size / tested
+    yield "answer_words", top.passages.size / tested * words / PASSAGES
 
 
 def of_model(folder: Path) -> Iterator[tuple[str, float]]:
-    """Tokenising and encoding with MiniLM, in float32, and a training step."""
+    """Tokenising and encoding with MiniLM, and training steps, in float32 and in bfloat16."""
     model = folder / "model"
     BiEncoder.create(Model(base=BASE, architecture="camvr", pooling="snippet", normalise=True)).save(model)
     encoder = Encoder(model, Encode(device="cpu"))
     passages = list(read_passages(folder / "passages"))[:ENCODED]
     sequences = []
     laid = seconds_of(lambda: sequences.extend((s, 0) for p in passages for s in encoder.layout.passage(p)))
-    yield "tokenised_sequences", len(sequences) / laid
+    words = sum(len(passage.text.split()) for passage in passages)
+    yield "tokenised_words", words / laid
     tokens = np.array([len(sequence.input_ids) for sequence, _ in sequences])
-    yield "tokens_per_word", tokens.mean() / np.mean([len(p.text.split()) for p in passages])
+    yield "tokens_per_word", tokens.sum() / words
     work = SHAPE.forward_flops(int(tokens.sum()), float(tokens.mean()))
-    yield "encode_flops", work / seconds_of(lambda: list(encoder.passages(sequences)))
-    settings = Train.model_validate(
-        {"batch_size": 16, "max_steps": 4, "warmup_steps": 0, "checkpoint_steps": 9}
+    for name, precision in (("encode_flops", "float32"), ("encode_half_flops", "bfloat16")):
+        encoder = Encoder(model, Encode.model_validate({"device": "cpu", "compute": precision}))
+        list(encoder.passages(sequences[:8]))  # the weights are ordered by the first
+        yield name, work / seconds_of(lambda encoder=encoder: list(encoder.passages(sequences)))
+    for name, precision in (("train_flops", "float32"), ("train_half_flops", "bfloat16")):
+        yield name, _trained_flops(encoder.layout, precision)
+
+
+def _trained_flops(layout: Layout, precision: str) -> float:
+    """Operations per second of three training steps."""
+    settings = {"batch_size": 16, "max_steps": 4, "warmup_steps": 0, "checkpoint_steps": 9}
+    steps = task(
+        squad_folder(), BASE, Train.model_validate({**settings, "precision": precision}), time.process_time
     )
-    steps = task(squad_folder(), BASE, settings, time.process_time)
-    layout, lengths = encoder.layout, []
+    lengths = []
     for step in range(1, 4):
         for example in steps.stream.step(step):
             lengths.append(len(layout.question(example.question.question).input_ids))
             for name in (example.positive, *example.negatives):
                 lengths += [len(each.input_ids) for each in layout.passage(steps.passages[name])]
-    yield "train_flops", 3 * SHAPE.forward_flops(sum(lengths), float(np.mean(lengths))) / sum(train(steps))
+    return 3 * SHAPE.forward_flops(sum(lengths), float(np.mean(lengths))) / sum(train(steps))
+
+
+def of_queries(folder: Path) -> Iterator[tuple[str, float]]:
+    """Reading generated queries, and comparing some with each other and with a question; SQuAD's questions stand for them."""
+    asked = [question.question for question in read_questions(folder / "train_questions")]
+    lists = [(f"p{i}", tuple(islice(cycle(asked), i, i + QUERIES))) for i in range(PASSAGES)]
+    (drawn := folder / "queries").mkdir()
+    write_queries(lists, drawn / "queries.parquet")
+    yield "read_queries", PASSAGES * QUERIES / seconds_of(lambda: list(iterate_queries(drawn)))
+
+    def compare(count: int) -> None:
+        for _, queries in lists[:count]:
+            rouge_l_by_number(queries[0], queries, QUERIES)
+            self_bleu(queries)
+
+    compare(1)  # which imports NLTK
+    yield "compared_queries", COMPARED * QUERIES / seconds_of(lambda: compare(COMPARED))
+
+
+def of_changes(folder: Path) -> Iterator[tuple[str, float]]:
+    """Finding the passages of a million that an index of as many holds."""
+    hashes = np.random.default_rng(0).integers(256, size=(2, 1_000_000, 16), dtype=np.uint8)
+    ids, contents = (pa.array([row.tobytes().hex() for row in each]) for each in hashes)
+    passages = pa.table({"id": ids, "content_hash": contents})
+    known = passages.take(np.random.default_rng(1).permutation(len(ids)))
+    yield "matched_passages", len(ids) / seconds_of(lambda: match(passages, known))
 
 
 def of_generator(folder: Path) -> Iterator[tuple[str, float]]:
@@ -135,7 +191,7 @@ def of_generator(folder: Path) -> Iterator[tuple[str, float]]:
     generator, read = QueryGenerator(folder / "generator", settings), settings.input_length
     cut = [p for p in read_passages(folder / "passages") if len(p.text.split()) > read][:GENERATED]
     taken = seconds_of(lambda: list(generator.queries(cut)))
-    yield "generated_flops", generation_flops(len(cut), read, settings.queries, LONGEST_QUERY) / taken
+    yield "generate_flops", generation_flops(len(cut), read, settings.queries, LONGEST_QUERY) / taken
 
 
 def of_index(folder: Path) -> Iterator[tuple[str, float]]:
@@ -168,7 +224,7 @@ def main() -> None:
     os.environ[environment.OMP_NUM_THREADS] = "1"
     torch.set_num_threads(1)
     with threads(1), tempfile.TemporaryDirectory() as temporary:
-        for measure in (of_data, of_model, of_generator, of_index):
+        for measure in (of_data, of_queries, of_changes, of_model, of_generator, of_index):
             for name, rate in measure(Path(temporary)):
                 print(f"{name}: {rate:.3g}", flush=True)
 

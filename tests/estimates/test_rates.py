@@ -21,7 +21,7 @@ def test_given_rates_replace_those_of_the_package(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("rates: {disk_bytes: {value: 3, unit: bytes/s, source: mine}}")
     table = read_rates(file)
-    assert table["disk_bytes"] == 3 and table["split_passages"] == default_rates()["split_passages"]
+    assert table["disk_bytes"] == 3 and table["split_words"] == default_rates()["split_words"]
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,9 @@ def test_every_cost_grows_with_what_it_works_on() -> None:
             cost_of(step, exported, setting(passages=size, questions=size / 20, dev_questions=size / 300))
             for size in (1e6, 2e6)
         )
-        if step not in ("initial-model", "initial-generator", "changes", "changes-with-queries"):
-            assert large.seconds > 1.5 * small.seconds, step
+        if step not in ("initial-model", "initial-generator"):
+            begun = RATES["start_seconds"]
+            assert large.seconds - begun > 1.5 * (small.seconds - begun), step
             assert large.disk >= small.disk > 0 or step == "follow-champion", step
         assert large.memory >= small.memory
 
@@ -103,6 +104,47 @@ def test_a_warm_up_is_a_training_on_every_passage_without_hard_negatives() -> No
     assert warm_up.seconds > 100
 
 
+def test_each_process_of_a_training_reads_the_weights() -> None:
+    one, eight = (cost_of("train", config(), setting(gpus)).memory for gpus in (1, 8))
+    nodes = replace(setting(8), hardware=replace(setting(8).hardware, nodes=2))
+    assert eight == pytest.approx(8 * one)
+    assert cost_of("train", config(), nodes).memory == pytest.approx(4 * one)
+
+
+def test_a_step_has_its_own_hardware() -> None:
+    large = replace(setting(), pods={"encode": replace(setting().hardware, cores=16)})
+    for step, faster in (("encode", 2), ("split", 1)):
+        parts, own = (cost_of(step, config(), each).parts for each in (setting(), large))
+        longest = max(parts, key=lambda part: parts[part])
+        assert parts[longest] == pytest.approx(faster * own[longest]), step
+
+
+@pytest.mark.parametrize(
+    ("step", "part"),
+    [
+        ("split", "sentences"),
+        ("bm25-negatives", "inverted index"),
+        ("bm25-negatives", "answers in hits"),
+        ("mine", "answers in hits"),
+        ("encode", "tokenising"),
+    ],
+)
+def test_longer_texts_take_longer(step: str, part: str) -> None:
+    short, long = (cost_of(step, config(), setting(words=words)).parts[part] for words in (100, 300))
+    assert long == pytest.approx(3 * short)
+
+
+@pytest.mark.parametrize(("step", "settings"), [("encode", "encode"), ("train", "train")])
+def test_half_precision_has_a_rate_of_its_own_on_processors(step: str, settings: str) -> None:
+    name = {"encode": "compute", "train": "precision"}[settings]
+    float32, half = (
+        cost_of(step, config(**{settings: {name: precision}}), setting()).parts
+        for precision in ("float32", "bfloat16")
+    )
+    part = max(float32, key=lambda each: float32[each])
+    assert float32[part] / half[part] == pytest.approx(RATES[f"{step}_half_flops"] / RATES[f"{step}_flops"])
+
+
 def test_a_chunk_takes_a_forward_pass_more_and_less_memory() -> None:
     whole, chunked = (cost_of("train", config(train={"chunk": chunk}), setting(1)) for chunk in (None, 8))
     assert chunked.parts["forward and backward"] == pytest.approx(whole.parts["forward and backward"] * 4 / 3)
@@ -136,12 +178,13 @@ def test_passages_with_their_queries_are_longer_to_bm25() -> None:
 
 def test_sentences_are_split_by_as_many_processes_as_the_step_has() -> None:
     one, eight, many = (
-        cost_of("split", config(), replace(setting(), hardware=Hardware(0, "h100", cores, 64e9))).parts[
-            "sentences"
-        ]
+        cost_of("split", config(), replace(setting(), hardware=Hardware(0, "h100", cores, 64e9))).parts
         for cores in (1, MOST, 4 * MOST)
     )
-    assert one == pytest.approx(MOST * eight) and many == eight
+    assert one["sentences"] == pytest.approx(MOST * eight["sentences"]) and many == eight
+    assert one["reading and writing"] == 0, "one process does everything"
+    words = LOAD.passages * LOAD.words
+    assert sum(eight.values()) == pytest.approx(RATES["start_seconds"] + words / RATES["read_words"])
 
 
 def test_a_gpu_waits_only_for_what_other_processes_have_not_tokenised_yet() -> None:

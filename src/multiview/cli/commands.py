@@ -259,22 +259,14 @@ def plan(
     debug: Debug = False,
 ) -> None:
     """Estimate time, GPUs, memory and disk of each step, and the bytes of each kind of index."""
-    from multiview.cli.plan import plan_lines
+    from multiview.cli.plan import default_views, plan_lines
     from multiview.config.overrides import gather
-    from multiview.estimates.estimate import base_config
-    from multiview.estimates.workload import (
-        DPR_DEV_QUESTIONS,
-        DPR_QUESTIONS,
-        DPR_WORDS,
-        Hardware,
-        Workload,
-        views_of,
-    )
+    from multiview.estimates.workload import DPR_DEV_QUESTIONS, DPR_QUESTIONS, DPR_WORDS, Hardware, Workload
 
     overrides = gather(preset, settings or [])
     workload = Workload(
         passages,
-        views or views_of(base_config(overrides)),
+        views or default_views(pipeline, overrides),
         words or DPR_WORDS,
         training_questions or DPR_QUESTIONS,
         dev_questions or DPR_DEV_QUESTIONS,

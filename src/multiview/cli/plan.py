@@ -7,14 +7,37 @@ from pathlib import Path
 
 from multiview.artifacts.store import open_store
 from multiview.config.overrides import Overrides, merge
-from multiview.errors import counted
+from multiview.errors import InputError, counted
 from multiview.estimates.calibration import calibrate
 from multiview.estimates.estimate import base_config, estimate, shards_for
 from multiview.estimates.model_shape import shape_of
 from multiview.estimates.rates import read_rates
 from multiview.estimates.text import tables
-from multiview.estimates.workload import Hardware, Setting, Workload
+from multiview.estimates.workload import Hardware, Setting, Workload, views_of
+from multiview.model.systems import resolve_systems
 from multiview.plans.request import Request
+
+
+def default_views(pipeline: str, overrides: Overrides) -> float:
+    """The views that the settings index per passage at most, of a comparison's systems those of the one with most."""
+    configs = [base_config(overrides)]
+    if pipeline == "comparison":
+        configs += resolve_systems(overrides).values()
+    return max(map(views_of, configs))
+
+
+def check(workload: Workload, most_views: float) -> None:
+    """Raises InputError for a part of a passage or of a question, and for more views than the settings index."""
+    for name in ("passages", "questions", "dev_questions"):
+        count = getattr(workload, name)
+        if count % 1:
+            option = "--training-questions" if name == "questions" else f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} {count:g}: give a whole number")
+    if workload.views > most_views:
+        raise InputError(
+            f"--views {workload.views:g}: the settings index {most_views:g} per passage at most: set model.views, "
+            "generation.queries for dual-cross, or another model.architecture than dpr, which has one"
+        )
 
 
 def plan_lines(
@@ -30,6 +53,7 @@ def plan_lines(
 
     The number of shards is chosen unless the settings name it. Raises InputError for settings that make no plan.
     """
+    check(workload, default_views(pipeline, overrides))
     table = read_rates(rates)
     table.device(hardware.gpu)
     shape = shape_of(model or base_config(overrides).model.base)

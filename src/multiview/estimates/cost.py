@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from multiview.config import Config
 from multiview.estimates.workload import Setting
@@ -57,12 +57,18 @@ def encoders(config: Config) -> int:
     return 1 if config.model.tied else 2
 
 
-def matrix_rate(setting: Setting, rate: str, half: bool, share: str, gpus: int = 1) -> float:
-    """Operations per second of `gpus` GPUs, else of all cores of a pod by the measured `rate` of one."""
+def matrix_rate(
+    setting: Setting,
+    work: Literal["encode", "train", "generate", "search"],
+    half: bool = False,
+    gpus: int = 1,
+) -> float:
+    """Operations per second of `gpus` GPUs, by the share that `work` has of their peak, else of all cores of a pod, by
+    the measured rate of one; `half`: in bfloat16 or float16."""
     if not setting.hardware.gpus:
-        return setting.rates[rate] * setting.hardware.cores
+        return setting.rates[f"{work}_half_flops" if half else f"{work}_flops"] * setting.hardware.cores
     device = setting.rates.device(setting.hardware.gpu)
-    return gpus * setting.rates[share] * (device.half_flops if half else device.float32_flops)
+    return gpus * setting.rates[f"gpu_{work}_share"] * (device.half_flops if half else device.float32_flops)
 
 
 def gpus_of(setting: Setting, most: int = 1) -> int:

@@ -18,7 +18,7 @@ from multiview.plans.plan import Node
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 
-OF_CHANGES = ("encode", "encode-with-queries", "generate-queries")
+OF_CHANGES = ("encode", "encode-with-queries", "generate-queries", "gather-queries")
 """Steps of a refresh that read the changed passages alone."""
 SHARD_HOURS = 2.0
 """A shard should be encoded, and have its queries generated, in this time each: it is the most that a pod which is killed repeats."""

@@ -61,7 +61,7 @@ def train_generator(config: Config, setting: Setting, shards: int) -> Cost:
     pairs = train.epochs * load.questions
     pairs = min(pairs, train.max_steps * train.batch_size) if train.max_steps else pairs
     gpus, half = gpus_of(setting), train.precision != "float32"
-    rate = matrix_rate(setting, "train_flops", half, "gpu_train_share", gpus)
+    rate = matrix_rate(setting, "train", half, gpus)
     tokens = min(train.batch_size, pairs) * (length + asked)
     activations = tokens * T5_BASE.layers * activation_bytes(T5_BASE, length, half)
     size, state = 4.0 * parameters(), 16.0 * parameters() + activations
@@ -82,12 +82,10 @@ def _generated(
     Memory has the weights and, for a batch, the keys and values of every layer.
     """
     batch, longest = config.generation.batch_size, min(LONGEST_QUERY, config.generation.max_length)
-    written = min(QUESTION_TOKENS, config.generation.max_length)
-    rate = matrix_rate(setting, "generated_flops", False, "gpu_generate_share")
+    rate = matrix_rate(setting, "generate")
     flops = generation_flops(max(batch, inputs / shards), length, queries, longest)
     cached = 4.0 * 2 * T5_BASE.layers * T5_BASE.width * (length + longest)
     held = 4.0 * parameters() + batch * queries * cached
-    words = inputs * queries * written / setting.rates["tokens_per_word"]
     return Cost(
         {"writing queries": flops / rate},
         tasks=shards,
@@ -95,14 +93,40 @@ def _generated(
         gpus=gpus_of(setting),
         memory=4.0 * parameters() if setting.hardware.gpus else held,
         gpu_memory=held if setting.hardware.gpus else 0.0,
-        disk=words * setting.rates["stored_bytes_per_word"],
+        disk=_stored(inputs * queries, config, setting),
     )
+
+
+def _stored(queries: float, config: Config, setting: Setting) -> float:
+    """Bytes of generated queries."""
+    words = min(QUESTION_TOKENS, config.generation.max_length) / setting.rates["tokens_per_word"]
+    return queries * words * setting.rates["stored_bytes_per_word"]
 
 
 def generate_queries(config: Config, setting: Setting, shards: int) -> Cost:
     load, queries = setting.workload, config.generation.queries
     length = _input_tokens(load.words, config, setting, config.generation.bucket)
     return _generated(load.passages, length, queries, config, setting, shards)
+
+
+def gather_queries(config: Config, setting: Setting, shards: int) -> Cost:
+    """A copy of the queries of all shards."""
+    copied = _stored(setting.workload.passages * config.generation.queries, config, setting)
+    return Cost({"copying queries": copied / setting.rates["disk_bytes"]}, disk=copied)
+
+
+def evaluate_queries(config: Config, setting: Setting, shards: int) -> Cost:
+    """The queries of all passages are read, and those of the dev questions' passages compared with each other and with
+    the question."""
+    load, rates, queries = setting.workload, setting.rates, config.generation.queries
+    return Cost(
+        {
+            "reading queries": load.passages * queries / rates["read_queries"],
+            "comparing queries": load.dev_questions * queries / rates["compared_queries"],
+        },
+        memory=load.dev_questions * (rates["question_bytes"] + queries * rates["query_bytes"]),
+        disk=load.dev_questions * queries * rates["hit_bytes"],
+    )
 
 
 def generate_questions(config: Config, setting: Setting, shards: int) -> Cost:

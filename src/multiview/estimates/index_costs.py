@@ -20,7 +20,17 @@ POINT_BYTES = 16
 
 
 def changes(config: Config, setting: Setting, shards: int) -> Cost:
-    return Cost(memory=setting.workload.passages * setting.rates["index_row_bytes"])
+    """Ids and digests of all passages are compared with the index', and the texts of changed ones are copied."""
+    load, rates = setting.workload, setting.rates
+    stored = load.passages * load.words * rates["stored_bytes_per_word"]
+    return Cost(
+        {
+            "matching": load.passages / rates["matched_passages"],
+            "reading texts": stored / rates["disk_bytes"],
+        },
+        memory=load.passages * rates["index_row_bytes"],
+        disk=load.changed * stored,
+    )
 
 
 def index(config: Config, setting: Setting, shards: int) -> Cost:

@@ -52,7 +52,7 @@ def train(config: Config, setting: Setting, shards: int) -> Cost:
     flops = shape.forward_flops(passages * tokens, tokens)
     flops += shape.forward_flops(load.batch(config) * QUESTION_TOKENS, QUESTION_TOKENS)
     again = bool(train.chunk) + train.gradient_checkpointing
-    rate = matrix_rate(setting, "train_flops", train.precision != "float32", "gpu_train_share", gpus)
+    rate = matrix_rate(setting, "train", train.precision != "float32", gpus)
     sequences = min(train.chunk or math.inf, passages / max(1, gpus))
     state = 16.0 * shape.parameters * encoders(config) + _activations(config, setting, sequences, tokens)
     processes = max(1, gpus // setting.hardware.nodes)
@@ -60,12 +60,14 @@ def train(config: Config, setting: Setting, shards: int) -> Cost:
     if train.validate_steps:
         pool = min(train.validation_passages, load.passages)
         validations = math.ceil(load.steps(config) / train.validate_steps) + 1
-        one_gpu = matrix_rate(setting, "encode_flops", train.precision != "float32", "gpu_encode_share")
+        one_gpu = matrix_rate(setting, "encode", train.precision != "float32")
         parts["validation"] = validations * shape.forward_flops(pool * tokens, tokens) / one_gpu
     return Cost(
         parts,
         gpus=gpus,
-        memory=processes * model_bytes(config, setting) + (processes - 1) * rates["process_bytes"] if gpus else state,
+        memory=processes * model_bytes(config, setting) + (processes - 1) * rates["process_bytes"]
+        if gpus
+        else state,
         gpu_memory=state if gpus else 0.0,
         disk=model_bytes(config, setting),
     )
@@ -96,8 +98,8 @@ def encode(config: Config, setting: Setting, shards: int) -> Cost:
     forward = shape.forward_flops(sequences * tokens, tokens)
     weights = shape.parameters * (2.0 if config.encode.compute == "bfloat16" else 4.0)
     batch = 4.0 * config.encode.batch_tokens * (shape.inner + 6 * shape.width)
-    tokenised = sequences / rates["tokenised_sequences"] / shards
-    computed = forward / matrix_rate(setting, "encode_flops", half, "gpu_encode_share") / shards
+    tokenised = sequences * load.words / rates["tokenised_words"] / shards
+    computed = forward / matrix_rate(setting, "encode", half) / shards
     if setting.hardware.gpus and (ahead := processes_ahead(config, setting)):
         tokenised = max(0.0, tokenised / ahead - computed)
     return Cost(
@@ -117,7 +119,7 @@ def teach(config: Config, setting: Setting, shards: int) -> Cost:
     pairs = load.questions * (1 + max(config.bm25.depth, config.mining.number))
     tokens = load.passage_tokens(config, rates) + QUESTION_TOKENS
     half = config.encode.compute != "float32"
-    rate = matrix_rate(setting, "encode_flops", half, "gpu_encode_share")
+    rate = matrix_rate(setting, "encode", half)
     return Cost(
         {"forward passes": shape.forward_flops(pairs * tokens, tokens) / rate},
         gpus=gpus_of(setting),

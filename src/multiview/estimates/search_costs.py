@@ -31,7 +31,7 @@ def pass_parts(questions: float, k: int, setting: Setting, rankings: float = 1) 
     """
     rates, dim = setting.rates, setting.shape.width
     size = view_bytes(setting.workload.all_views, dim)
-    rate = matrix_rate(setting, "search_flops", False, "gpu_search_share")
+    rate = matrix_rate(setting, "search")
     products = 2.0 * questions * setting.workload.all_views * dim / rate
     if not _fits(setting):
         size *= math.ceil(questions / searched_together(questions, k, rankings, setting)) if questions else 0
@@ -66,7 +66,7 @@ def encoding_part(questions: float, config: Config, setting: Setting) -> dict[st
     """Seconds of the questions' encoding."""
     flops = setting.shape.forward_flops(questions * QUESTION_TOKENS, QUESTION_TOKENS)
     half = config.encode.compute != "float32"
-    return {"encoding questions": flops / matrix_rate(setting, "encode_flops", half, "gpu_encode_share")}
+    return {"encoding questions": flops / matrix_rate(setting, "encode", half)}
 
 
 def searched_together(questions: float, k: int, rankings: float, setting: Setting) -> float:
@@ -90,7 +90,7 @@ def mine(config: Config, setting: Setting, shards: int) -> Cost:
     questions, depth, rates = setting.workload.questions, config.mining.depth, setting.rates
     parts = encoding_part(questions, config, setting) | search_parts(questions, depth, config, setting)
     if config.mining.answer_hits != "keep":
-        parts["answers in hits"] = questions * depth / rates["answer_hits"]
+        parts["answers in hits"] = questions * depth * setting.workload.words / rates["answer_words"]
     return Cost(
         parts,
         gpus=gpus_of(setting),
@@ -135,7 +135,7 @@ def evaluate(config: Config, setting: Setting, shards: int) -> Cost:
         searches.append(pass_parts(min(questions, config.index.measured), depth, setting))
         searches += [pass_parts(questions, depth, setting, rankings)] if rankings else []
     parts = encoding_part(questions, config, setting) | _in_all(searches, setting)
-    parts["answers in hits"] = questions * depth * (1 + further) / rates["answer_hits"]
+    parts["answers in hits"] = questions * depth * (1 + further) * load.words / rates["answer_words"]
     together = searched_together(questions, depth, rankings, setting)
     ranked = depth * together * further * rates["ranked_hit_bytes"]
     judged = depth * questions * (1 + further) * rates["judged_hit_bytes"]

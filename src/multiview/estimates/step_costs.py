@@ -30,6 +30,8 @@ COSTS: dict[str, StepCost] = {
     "train-generator": generation_costs.train_generator,
     "generate-queries": generation_costs.generate_queries,
     "generate-questions": generation_costs.generate_questions,
+    "gather-queries": generation_costs.gather_queries,
+    "evaluate-queries": generation_costs.evaluate_queries,
     "make-questions": text_costs.make_questions,
     "bm25-negatives": text_costs.bm25_negatives,
     "evaluate-bm25": text_costs.evaluate_bm25,

@@ -48,7 +48,9 @@ def about(estimated: Estimate, setting: Setting) -> Iterator[str]:
         "parameters."
     )
     cores, memory = ({getattr(each, name) for each in machines} for name in ("cores", "memory"))
-    pods = f"pods of {_from_to(cores, str)} {'core' if cores == {1} else 'cores'} and {_from_to(memory, size)}"
+    pods = (
+        f"pods of {_from_to(cores, str)} {'core' if cores == {1} else 'cores'} and {_from_to(memory, size)}"
+    )
     if gpus := {each.gpus for each in machines if each.gpus}:
         devices = dict.fromkeys(setting.rates.device(each.gpu).name for each in machines if each.gpus)
         yield (
@@ -64,7 +66,10 @@ def step_table(estimated: Estimate, setting: Setting) -> Iterator[str]:
     yield from _table(HEADER)
     for path, cost in estimated.costs.items():
         found = ["", "found", *[""] * (len(HEADER) - 3)]
-        yield _row(str(path), *(found if path in estimated.found else _cells(cost, estimated.hardware[path], setting.rates)))
+        yield _row(
+            str(path),
+            *(found if path in estimated.found else _cells(cost, estimated.hardware[path], setting.rates)),
+        )
     gpu_hours = f"{estimated.gpu_seconds / 3600:,.1f}" if estimated.gpu_seconds else ""
     yield _row("in all", "", duration(estimated.seconds), gpu_hours, "", "", size(estimated.disk), "")
 

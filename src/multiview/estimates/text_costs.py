@@ -11,11 +11,14 @@ from multiview.estimates.workload import QUESTION_TOKENS, Setting, made_drafts
 
 
 def split(config: Config, setting: Setting, shards: int) -> Cost:
-    """passages / rate of a core, on as many as the step has processes; memory by questions and by passages' ids."""
+    """words / rate of a core, on as many as the step has processes, of which one reads and writes all words; memory by
+    questions and by passages' ids."""
     load, rates = setting.workload, setting.rates
-    questions = load.questions + load.dev_questions
+    questions, processes = load.questions + load.dev_questions, min(setting.hardware.cores, PROCESSES)
+    words = load.passages * load.words
+    sentences = words / rates["split_words"] / processes
     return Cost(
-        {"sentences": load.passages / rates["split_passages"] / min(setting.hardware.cores, PROCESSES)},
+        {"sentences": sentences, "reading and writing": max(0.0, words / rates["read_words"] - sentences)},
         memory=load.passages * rates["id_bytes"] + questions * rates["question_bytes"],
         disk=load.passages * load.words * rates["stored_bytes_per_word"],
     )
@@ -27,8 +30,8 @@ def split_again(config: Config, setting: Setting, shards: int) -> Cost:
     return replace(cost, memory=cost.memory + setting.workload.passages * setting.rates["id_bytes"])
 
 
-SEARCH_THREADS = 2
-"""The largest number of threads for which BM25's search was found to be that many times as fast; more are not counted."""
+THREADS = 1.7
+"""How many times as fast BM25's search is in two threads, among 250,000 passages; more were not measured."""
 
 
 def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.0) -> Cost:
@@ -37,12 +40,12 @@ def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.
     words = load.words + more_words
     return Cost(
         {
-            "inverted index": load.passages * words / load.words / rates["bm25_passages"],
+            "inverted index": load.passages * words / rates["bm25_words"],
             "searches": questions
             * load.passages
             / rates["bm25_scores"]
-            / min(SEARCH_THREADS, setting.hardware.cores),
-            "answers in hits": questions * depth / rates["answer_hits"],
+            / min(THREADS, setting.hardware.cores),
+            "answers in hits": questions * depth * words / rates["answer_words"],
         },
         memory=load.passages * (words * rates["bm25_bytes_per_word"] + rates["bm25_passage_bytes"])
         + questions * rates["question_bytes"],
