@@ -7,6 +7,7 @@ sequence may lie in has one shape, and the last ones are filled up. Memory is bo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Generic, TypeVar
 
 from multiview.config import Encode
@@ -17,8 +18,8 @@ Member = tuple[TokenSequence, Tag]
 
 PACKED_TOKENS = 512
 """The least number of tokens per packed batch: enough for a CPU's kernels to run at full speed."""
-OPEN_PACKS = 8
-"""Packed batches that wait for sequences that fit."""
+OPEN_PACKS = 32
+"""Packed batches that wait for sequences that fit. Only speed and memory depend on it."""
 
 
 class Buckets(Generic[Tag]):
@@ -59,21 +60,51 @@ class Packs(Generic[Tag]):
         self.tokens = max(PACKED_TOKENS, -(-4 * limit // 64) * 64)
 
     def batches(self, sequences: Iterable[Member[Tag]]) -> Iterator[list[Member[Tag]]]:
-        """Yields the members of each batch; a sequence joins the fullest open one that has room for it."""
-        packs: list[list[Member[Tag]]] = []
-        room: list[int] = []
-        for sequence, tag in sequences:
-            tokens = len(sequence.input_ids)
-            fitting = [pack for pack, left in enumerate(room) if left >= tokens]
-            if not fitting:
-                if len(packs) == OPEN_PACKS:
-                    fullest = room.index(min(room))
-                    room.pop(fullest)
-                    yield packs.pop(fullest)
-                packs.append([])
-                room.append(self.tokens)
-                fitting = [len(packs) - 1]
-            chosen = min(fitting, key=room.__getitem__)
-            packs[chosen].append((sequence, tag))
-            room[chosen] -= tokens
-        yield from packs
+        """Yields the members of each batch; a sequence joins the fullest open one that has room for it.
+
+        Those that are open at the end are packed anew, the longest sequences first, into fewer.
+        """
+        packs: _OpenPacks[Tag] = _OpenPacks(self.tokens)
+        for member in sequences:
+            if not packs.add(member):
+                if len(packs.members) == OPEN_PACKS:
+                    yield packs.close_fullest()
+                packs.open_with(member)
+        rest: _OpenPacks[Tag] = _OpenPacks(self.tokens)
+        for member in sorted(chain.from_iterable(packs.members), key=_tokens, reverse=True):
+            if not rest.add(member):
+                rest.open_with(member)
+        yield from rest.members
+
+
+class _OpenPacks(Generic[Tag]):
+    """Packed batches that have room for further sequences."""
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens = tokens
+        self._room: list[int] = []
+        self.members: list[list[Member[Tag]]] = []
+
+    def add(self, member: Member[Tag]) -> bool:
+        """Adds a sequence to the fullest batch that has room for it; false where none has."""
+        fitting = [pack for pack, left in enumerate(self._room) if left >= _tokens(member)]
+        if fitting:
+            fullest = min(fitting, key=self._room.__getitem__)
+            self.members[fullest].append(member)
+            self._room[fullest] -= _tokens(member)
+        return bool(fitting)
+
+    def open_with(self, member: Member[Tag]) -> None:
+        """Opens a batch with a sequence, which it has room for."""
+        self.members.append([member])
+        self._room.append(self._tokens - _tokens(member))
+
+    def close_fullest(self) -> list[Member[Tag]]:
+        """Removes the fullest batch."""
+        fullest = self._room.index(min(self._room))
+        self._room.pop(fullest)
+        return self.members.pop(fullest)
+
+
+def _tokens(member: Member[Tag]) -> int:
+    return len(member[0].input_ids)
