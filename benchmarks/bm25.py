@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -140,28 +141,33 @@ class Hits:
         found = np.random.default_rng(0).integers(len(ids), size=(count, k))
         return cls(found, ids, shard, read_questions(outputs["train_questions"])[:count])
 
-    def answers(self, part: int, parts: int) -> None:
-        """Asks whether the hits hold answers, of those in every `parts`-th row group of the shard."""
+    def among(self, part: int, parts: int) -> np.ndarray:
+        """The hits in every `parts`-th row group of the shard from the group `part` on, and -1 for others."""
         shared = np.arange(len(self.ids)) // ROW_GROUP % parts == part
+        return np.where(shared[self.found], self.found, -1)
+
+    def answers(self, part: int, parts: int, found: np.ndarray) -> None:
+        """Asks whether those hits, `found`, hold answers."""
         with pq.ParquetFile(self.shard) as file:
             groups = list(range(part, file.num_row_groups, parts))
             texts = file.iter_batches(ROW_GROUP, groups, ["id", "text"])
-            found = np.where(shared[self.found], self.found, -1)
             answer_holding(found, self.ids, texts, self.questions, "string")
 
 
-HELD: list[Hits] = []
-"""What a process that shares the passages works on."""
+HELD: dict[tuple[int, int], Callable[[], None]] = {}
+"""What a process that shares the passages may be asked, by part and number of parts."""
 
 
 def hold(hits: Hits) -> None:
-    """Has this process hold them."""
-    HELD[:] = [hits]
+    """Gives this process the hits of each part that it may be asked about."""
+    for parts in (1, PROCESSES):
+        for part in range(parts):
+            HELD[part, parts] = partial(hits.answers, part, parts, hits.among(part, parts))
 
 
 def answers_in(part: int, parts: int) -> None:
-    """`Hits.answers` of what this process holds."""
-    HELD[0].answers(part, parts)
+    """Asks about a part."""
+    HELD[part, parts]()
 
 
 def in_processes(data: Path, questions: int, repeats: int) -> Row:
