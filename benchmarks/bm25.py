@@ -147,7 +147,7 @@ class Hits:
         return np.where(shared[self.found], self.found, -1)
 
     def answers(self, part: int, parts: int, found: np.ndarray) -> None:
-        """Asks whether those hits, `found`, hold answers."""
+        """Asks whether the hits `found` (see `among`) hold answers."""
         with pq.ParquetFile(self.shard) as file:
             groups = list(range(part, file.num_row_groups, parts))
             texts = file.iter_batches(ROW_GROUP, groups, ["id", "text"])

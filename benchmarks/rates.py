@@ -11,7 +11,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import cycle, islice
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +56,8 @@ from multiview.steps.events import NoEvents
 PASSAGES, QUESTIONS, ENCODED, GENERATED = 20_000, 1_000, 800, 8
 QUERIES, COMPARED = 10, 50
 REPEATED = 4
-"""How often BM25's index holds each passage: among few, more than half of a search does not depend on their number."""
+"""How often BM25's index holds each passage: among few passages, more than half of a search does not depend
+on the number of passages."""
 SHAPE = ModelShape(layers=6, width=384, inner=1536, vocabulary=30522, positions=512)
 """MiniLM's, which is `BASE`."""
 
@@ -149,7 +149,7 @@ def _trained_flops(layout: Layout, precision: str) -> float:
 def of_queries(folder: Path) -> Iterator[tuple[str, float]]:
     """Reading generated queries, and comparing some with each other and with a question; SQuAD's questions stand for them."""
     asked = [question.question for question in read_questions(folder / "train_questions")]
-    lists = [(f"p{i}", tuple(islice(cycle(asked), i, i + QUERIES))) for i in range(PASSAGES)]
+    lists = [(f"p{i}", tuple(asked[(i + j) % len(asked)] for j in range(QUERIES))) for i in range(PASSAGES)]
     (drawn := folder / "queries").mkdir()
     write_queries(lists, drawn / "queries.parquet")
     yield "read_queries", PASSAGES * QUERIES / seconds_of(lambda: list(iterate_queries(drawn)))

@@ -5,8 +5,8 @@
 Bound: NLTK's own tokenizer over all texts, which are in memory already. `split` reads passages and questions besides,
 checks and writes them, from Parquet and from SQuAD's JSON, as one shard and as two. With one process times are
 processor time, so that other programs disturb little; with more they are wall time, and the bound is NLTK in as many
-processes. SQuAD has five questions per passage, which one process reads and checks; so more of its passages, over and
-over, with few questions are split besides, beside the share of one process' wall time.
+processes. SQuAD has five questions per passage, which one process reads and checks. So a larger collection, SQuAD's
+passages repeated with few questions, is split too; its bound is one process's wall time divided by the number of processes.
 """
 
 from __future__ import annotations

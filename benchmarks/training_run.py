@@ -147,9 +147,9 @@ def described(steps: int, passages: int) -> str:
 
 def use_one_thread() -> None:
     """Has torch, and libraries that are not loaded yet, use one thread."""
+    os.environ[environment.OMP_NUM_THREADS] = "1"
     import torch
 
-    os.environ[environment.OMP_NUM_THREADS] = "1"
     torch.set_num_threads(1)
 
 

@@ -57,12 +57,16 @@ def this_machine(rates: Rates) -> dict[str, Hardware]:
 
 
 def pods(settings: Kubeflow, rates: Rates) -> dict[str, Hardware]:
-    """The hardware of every step's pod; its GPU is the one that the names of the nodes to run on have in them."""
+    """The hardware of each step's pod; its GPU is the one that a label of its nodes names, else the first of the table."""
     return {step: _hardware(pod_of(settings, step), rates) for step in STEPS}
 
 
 def _hardware(pod: Pod, rates: Rates) -> Hardware:
-    nodes = [*pod.node_selector.values(), *(value for each in pod.node_affinity for value in each.values)]
+    asked = sorted(
+        (each for each in pod.node_affinity if each.operator == "In"),
+        key=lambda each: each.weight is not None,
+    )
+    nodes = [*pod.node_selector.values(), *(value for each in asked for value in each.values)]
     return Hardware(
         pod.gpus * pod.nodes,
         device_in(rates, " ".join(nodes)),
@@ -76,10 +80,13 @@ def _hardware(pod: Pod, rates: Rates) -> Hardware:
 def device_in(rates: Rates, words: str) -> str:
     """The first device of the table of rates that `words` name, or the table's first.
 
-    >>> device_in(default_rates(), "nvidia-tesla-a100"), device_in(default_rates(), "nvidia-l40s")
-    ('a100', 'h100')
+    >>> [device_in(default_rates(), words) for words in ("nvidia-tesla-a100", "NC24ads_A100_v4", "nvidia-l40s")]
+    ['a100', 'a100', 'h100']
     """
-    named = (each for each in rates.devices if re.search(rf"\b{re.escape(each)}\b", words, re.IGNORECASE))
+    within = r"(?<![a-z0-9]){}(?![a-z0-9])"
+    named = (
+        each for each in rates.devices if re.search(within.format(re.escape(each)), words, re.IGNORECASE)
+    )
     return next(named, next(iter(rates.devices)))
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from multiview.cli.plan import plan_lines
+from multiview.cli.plan import check, default_views, plan_lines
 from multiview.errors import InputError
+from multiview.estimates.estimate import base_config
 from multiview.estimates.workload import Hardware, Workload
 from tests.fixtures.inprocess import multiview_command
 
@@ -33,6 +34,15 @@ def test_settings_decide_the_steps(monkeypatch, capsys) -> None:
     printed = multiview_command(monkeypatch, capsys, *words)
     assert "1,000,000 passages, 8 views each" in printed and "No GPU" in printed
     assert "round-1/train" in printed and "round-2" not in printed and "GPU memory" in printed
+
+
+def test_views_are_those_of_the_systems_and_sentences_have_no_limit() -> None:
+    four = {"model": {"views": 4}}
+    compared: dict[str, object] = {"comparison": {"systems": {"a": four, "b": {"model": {"views": 2}}}}}
+    assert default_views("comparison", compared) == 4 and default_views("training", compared) == 8
+    check(LOAD, [base_config({"model": {"architecture": "sentence", "views": 2}})])
+    with pytest.raises(InputError, match="--views 8: the settings index 4 per passage at most"):
+        check(LOAD, [base_config(four)])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiview.config import Encode
-from multiview.encoding.batches import OPEN_PACKS, Buckets, Packs
+from multiview.encoding.batches import Buckets, Packs
 from multiview.model.layouts import TokenSequence
 
 
@@ -36,7 +37,7 @@ def test_batches_have_one_shape_a_length_and_memory_is_theirs_alone() -> None:
 
 @given(st.lists(st.integers(1, 128), max_size=200))
 def test_packs_hold_every_sequence_once_and_no_more_tokens_than_fit(lengths: list[int]) -> None:
-    packs: Packs[int] = Packs(limit=128)
+    packs: Packs[int] = Packs(limit=128, at_once=3)
     batches = list(packs.batches((TokenSequence([0] * n, ()), i) for i, n in enumerate(lengths)))
     assert sorted(tag for members in batches for _, tag in members) == list(range(len(lengths)))
     sizes = [sum(len(sequence.input_ids) for sequence, _ in members) for members in batches]
@@ -47,7 +48,7 @@ def test_few_passages_are_little_filler_and_memory_is_that_of_the_open_packs() -
     draws = random.Random(0)
     # About the lengths of SQuAD's passages.
     lengths = [max(30, min(256, int(draws.gauss(155, 60)))) for _ in range(192)]
-    packs: Packs[int] = Packs(limit=256)
+    packs: Packs[int] = Packs(limit=256, at_once=16)
     waiting = most = 0
 
     def sequences() -> Any:
@@ -61,8 +62,8 @@ def test_few_passages_are_little_filler_and_memory_is_that_of_the_open_packs() -
     for members in packs.batches(sequences()):
         count += 1
         waiting -= sum(len(sequence.input_ids) for sequence, _ in members)
-    assert count * packs.tokens <= 1.1 * sum(lengths)
-    assert most <= OPEN_PACKS * packs.tokens + 256
+    assert count == math.ceil(sum(lengths) / packs.tokens)
+    assert most <= 16 * packs.tokens + 256 < sum(lengths)
 
 
 def test_a_packed_batch_holds_a_longer_limit_four_times() -> None:

@@ -107,8 +107,12 @@ def test_a_warm_up_is_a_training_on_every_passage_without_hard_negatives() -> No
 def test_each_process_of_a_training_reads_the_weights() -> None:
     one, eight = (cost_of("train", config(), setting(gpus)).memory for gpus in (1, 8))
     nodes = replace(setting(8), hardware=replace(setting(8).hardware, nodes=2))
-    assert eight == pytest.approx(8 * one)
-    assert cost_of("train", config(), nodes).memory == pytest.approx(4 * one)
+    weights, process = cost_of("initial-model", config(), setting()).disk, RATES["process_bytes"]
+    assert one == pytest.approx(weights + process)
+    assert eight == pytest.approx(8 * (weights + process) + process)
+    assert cost_of("train", config(), nodes).memory == pytest.approx(4 * (weights + process) + process)
+    two = cost_of("train", config(train={"processes": 2}), setting(8)).memory
+    assert two == pytest.approx(2 * (weights + process) + process)
 
 
 def test_a_step_has_its_own_hardware() -> None:
@@ -174,6 +178,32 @@ def test_passages_with_their_queries_are_longer_to_bm25() -> None:
     longer = (words + 10 * 14 / RATES["tokens_per_word"]) / words
     assert expanded.parts["inverted index"] == pytest.approx(longer * plain.parts["inverted index"])
     assert expanded.parts["searches"] == plain.parts["searches"] and expanded.memory > plain.memory
+    assert expanded.parts["answers in hits"] == plain.parts["answers in hits"], "of the passages' own texts"
+
+
+def test_passages_are_tokenised_once_and_each_query_once() -> None:
+    plain = cost_of("encode", config(), setting()).parts["tokenising"]
+    chosen = {"model": {"architecture": "dual-cross"}, "generation": {"queries": 10}}
+    asked = cost_of("encode-with-queries", config(**chosen), setting()).parts["tokenising"]
+    words = LOAD.words + 10 * 14 / RATES["tokens_per_word"]
+    assert asked == pytest.approx(words / LOAD.words * plain)
+
+
+def test_queries_are_copied_read_and_compared() -> None:
+    chosen = config(generation={"queries": 5})
+    stored = 5 * 1e6 * 14 / RATES["tokens_per_word"] * RATES["stored_bytes_per_word"]
+    assert cost_of("gather-queries", chosen, setting()).disk == pytest.approx(stored)
+    parts = cost_of("evaluate-queries", chosen, setting()).parts
+    assert parts["reading queries"] == pytest.approx(5 * 1e6 / RATES["read_queries"])
+    assert parts["comparing queries"] == pytest.approx(5 * 3_000 / RATES["compared_queries"])
+
+
+def test_changes_are_stored_and_all_passages_are_matched() -> None:
+    cost = cost_of("changes", config(), setting(changed=0.02))
+    stored = 1e6 * 100 * RATES["stored_bytes_per_word"]
+    assert cost.disk == pytest.approx(0.02 * stored)
+    assert cost.parts["reading texts"] == pytest.approx(stored / RATES["disk_bytes"])
+    assert cost.parts["matching"] == pytest.approx(1e6 / RATES["matched_passages"])
 
 
 def test_sentences_are_split_by_as_many_processes_as_the_step_has() -> None:

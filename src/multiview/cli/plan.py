@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from multiview.artifacts.store import open_store
+from multiview.config import Config
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError, counted
 from multiview.estimates.calibration import calibrate
@@ -20,22 +21,24 @@ from multiview.plans.request import Request
 
 def default_views(pipeline: str, overrides: Overrides) -> float:
     """The views that the settings index per passage at most, of a comparison's systems those of the one with most."""
-    configs = [base_config(overrides)]
-    if pipeline == "comparison":
-        configs += resolve_systems(overrides).values()
-    return max(map(views_of, configs))
+    return max(map(views_of, _systems(pipeline, overrides)))
 
 
-def check(workload: Workload, most_views: float) -> None:
-    """Raises InputError for a part of a passage or of a question, and for more views than the settings index."""
+def _systems(pipeline: str, overrides: Overrides) -> Collection[Config]:
+    return resolve_systems(overrides).values() if pipeline == "comparison" else [base_config(overrides)]
+
+
+def check(workload: Workload, systems: Collection[Config]) -> None:
+    """Raises InputError for a part of a passage or of a question, and for more views than any of the systems indexes."""
     for name in ("passages", "questions", "dev_questions"):
         count = getattr(workload, name)
         if count % 1:
             option = "--training-questions" if name == "questions" else f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} {count:g}: give a whole number")
-    if workload.views > most_views:
+            raise InputError(f"{option} {count}: give a whole number")
+    most = max(map(views_of, systems))
+    if workload.views > most and all(config.model.architecture != "sentence" for config in systems):
         raise InputError(
-            f"--views {workload.views:g}: the settings index {most_views:g} per passage at most: set model.views, "
+            f"--views {workload.views:g}: the settings index {most:g} per passage at most; set model.views, "
             "generation.queries for dual-cross, or another model.architecture than dpr, which has one"
         )
 
@@ -53,7 +56,7 @@ def plan_lines(
 
     The number of shards is chosen unless the settings name it. Raises InputError for settings that make no plan.
     """
-    check(workload, default_views(pipeline, overrides))
+    check(workload, _systems(pipeline, overrides))
     table = read_rates(rates)
     table.device(hardware.gpu)
     shape = shape_of(model or base_config(overrides).model.base)

@@ -55,19 +55,23 @@ class Buckets(Generic[Tag]):
 class Packs(Generic[Tag]):
     """Sequences that wait until they fill a packed batch of `tokens` tokens."""
 
-    def __init__(self, limit: int) -> None:
-        """`limit` is the model's longest sequence in tokens; a batch holds four of them, so that little of it is filler."""
+    def __init__(self, limit: int, at_once: int = OPEN_PACKS) -> None:
+        """`limit` is the model's longest sequence in tokens; a batch holds four of them, so that little of it is filler.
+
+        At most `at_once` batches are open.
+        """
+        self._at_once = at_once
         self.tokens = max(PACKED_TOKENS, -(-4 * limit // 64) * 64)
 
     def batches(self, sequences: Iterable[Member[Tag]]) -> Iterator[list[Member[Tag]]]:
         """Yields the members of each batch; a sequence joins the fullest open one that has room for it.
 
-        Those that are open at the end are packed anew, the longest sequences first, into fewer.
+        Batches that are open at the end are packed anew, the longest sequences first, mostly into fewer.
         """
         packs: _OpenPacks[Tag] = _OpenPacks(self.tokens)
         for member in sequences:
             if not packs.add(member):
-                if len(packs.members) == OPEN_PACKS:
+                if len(packs.members) == self._at_once:
                     yield packs.close_fullest()
                 packs.open_with(member)
         rest: _OpenPacks[Tag] = _OpenPacks(self.tokens)
@@ -87,11 +91,12 @@ class _OpenPacks(Generic[Tag]):
 
     def add(self, member: Member[Tag]) -> bool:
         """Adds a sequence to the fullest batch that has room for it; false where none has."""
-        fitting = [pack for pack, left in enumerate(self._room) if left >= _tokens(member)]
+        tokens = _tokens(member)
+        fitting = [pack for pack, left in enumerate(self._room) if left >= tokens]
         if fitting:
             fullest = min(fitting, key=self._room.__getitem__)
             self.members[fullest].append(member)
-            self._room[fullest] -= _tokens(member)
+            self._room[fullest] -= tokens
         return bool(fitting)
 
     def open_with(self, member: Member[Tag]) -> None:
@@ -100,7 +105,7 @@ class _OpenPacks(Generic[Tag]):
         self._room.append(self._tokens - _tokens(member))
 
     def close_fullest(self) -> list[Member[Tag]]:
-        """Removes the fullest batch."""
+        """Removes the fullest batch and returns its members."""
         fullest = self._room.index(min(self._room))
         self._room.pop(fullest)
         return self.members.pop(fullest)

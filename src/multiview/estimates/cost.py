@@ -63,8 +63,8 @@ def matrix_rate(
     half: bool = False,
     gpus: int = 1,
 ) -> float:
-    """Operations per second of `gpus` GPUs, by the share that `work` has of their peak, else of all cores of a pod, by
-    the measured rate of one; `half`: in bfloat16 or float16."""
+    """Operations per second: of `gpus` GPUs, the share of their peak that `work` reaches; without GPUs, the measured rate
+    of one core times a pod's cores. `half`: in bfloat16 or float16."""
     if not setting.hardware.gpus:
         return setting.rates[f"{work}_half_flops" if half else f"{work}_flops"] * setting.hardware.cores
     device = setting.rates.device(setting.hardware.gpu)

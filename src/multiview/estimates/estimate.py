@@ -32,7 +32,7 @@ class Estimate:
 
     costs: dict[StepPath, Cost]
     hardware: dict[StepPath, Hardware]
-    """What each step is done on."""
+    """The machines of each step, by path."""
     found: frozenset[StepPath] = frozenset()
     """Steps whose outputs exist; they cost nothing."""
 

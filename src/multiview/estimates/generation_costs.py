@@ -117,7 +117,7 @@ def gather_queries(config: Config, setting: Setting, shards: int) -> Cost:
 
 def evaluate_queries(config: Config, setting: Setting, shards: int) -> Cost:
     """The queries of all passages are read, and those of the dev questions' passages compared with each other and with
-    the question."""
+    the question, as fast as ten of each are."""
     load, rates, queries = setting.workload, setting.rates, config.generation.queries
     return Cost(
         {

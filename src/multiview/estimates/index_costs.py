@@ -20,7 +20,8 @@ POINT_BYTES = 16
 
 
 def changes(config: Config, setting: Setting, shards: int) -> Cost:
-    """Ids and digests of all passages are compared with the index', and the texts of changed ones are copied."""
+    """Ids and digests of all passages are compared with the index', and all texts are read, of which the changed ones are
+    copied."""
     load, rates = setting.workload, setting.rates
     stored = load.passages * load.words * rates["stored_bytes_per_word"]
     return Cost(

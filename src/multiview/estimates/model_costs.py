@@ -11,6 +11,7 @@ from multiview.estimates.cost import Cost, encoders, gpus_of, matrix_rate, model
 from multiview.estimates.index_bytes import ROW_BYTES, view_bytes
 from multiview.estimates.model_shape import ModelShape
 from multiview.estimates.workload import QUESTION_TOKENS, Setting
+from multiview.model.layouts import architecture
 
 
 def initial_model(config: Config, setting: Setting, shards: int) -> Cost:
@@ -45,7 +46,8 @@ def _activations(config: Config, setting: Setting, sequences: float, length: flo
 def train(config: Config, setting: Setting, shards: int) -> Cost:
     """3 · forward operations, once more with `train.chunk`, and with gradient checkpointing; weights, gradients and both
     moments of AdamW in float32, beside the activations. A validation is a forward pass of its pool on one GPU. Each GPU
-    of a pod has a process of its own, which reads the weights into main memory."""
+    of a pod has a process of its own by default, which reads the weights into main memory; several have one that starts
+    them besides."""
     load, train, shape, rates = setting.workload, config.train, setting.shape, setting.rates
     gpus, tokens = gpus_of(setting, setting.hardware.gpus), load.passage_tokens(config, rates)
     passages = load.batch(config) * (1 + train.negatives)
@@ -55,7 +57,8 @@ def train(config: Config, setting: Setting, shards: int) -> Cost:
     rate = matrix_rate(setting, "train", train.precision != "float32", gpus)
     sequences = min(train.chunk or math.inf, passages / max(1, gpus))
     state = 16.0 * shape.parameters * encoders(config) + _activations(config, setting, sequences, tokens)
-    processes = max(1, gpus // setting.hardware.nodes)
+    processes = train.processes or max(1, gpus // setting.hardware.nodes)
+    started = processes if processes * setting.hardware.nodes > 1 else 0
     parts = {"forward and backward": load.steps(config) * (3 + again) * flops / rate}
     if train.validate_steps:
         pool = min(train.validation_passages, load.passages)
@@ -65,9 +68,7 @@ def train(config: Config, setting: Setting, shards: int) -> Cost:
     return Cost(
         parts,
         gpus=gpus,
-        memory=processes * model_bytes(config, setting) + (processes - 1) * rates["process_bytes"]
-        if gpus
-        else state,
+        memory=processes * model_bytes(config, setting) + started * rates["process_bytes"] if gpus else state,
         gpu_memory=state if gpus else 0.0,
         disk=model_bytes(config, setting),
     )
@@ -96,9 +97,11 @@ def encode(config: Config, setting: Setting, shards: int) -> Cost:
     sequences = load.passages * load.sequences(config)
     half = config.encode.compute != "float32"
     forward = shape.forward_flops(sequences * tokens, tokens)
-    weights = shape.parameters * (2.0 if config.encode.compute == "bfloat16" else 4.0)
+    weights = shape.parameters * (2.0 if config.encode.compute in ("bfloat16", "float16") else 4.0)
     batch = 4.0 * config.encode.batch_tokens * (shape.inner + 6 * shape.width)
-    tokenised = sequences * load.words / rates["tokenised_words"] / shards
+    reads_queries = architecture(config.model.architecture).reads_queries
+    asked = config.generation.queries * QUESTION_TOKENS / rates["tokens_per_word"] if reads_queries else 0.0
+    tokenised = load.passages * (load.words + asked) / rates["tokenised_words"] / shards
     computed = forward / matrix_rate(setting, "encode", half) / shards
     if setting.hardware.gpus and (ahead := processes_ahead(config, setting)):
         tokenised = max(0.0, tokenised / ahead - computed)

@@ -11,8 +11,8 @@ from multiview.estimates.workload import QUESTION_TOKENS, Setting, made_drafts
 
 
 def split(config: Config, setting: Setting, shards: int) -> Cost:
-    """words / rate of a core, on as many as the step has processes, of which one reads and writes all words; memory by
-    questions and by passages' ids."""
+    """Words / rate of a core, over as many processes as the step has; one process reads and writes all words, at a rate of
+    its own. Memory by questions and by passages' ids."""
     load, rates = setting.workload, setting.rates
     questions, processes = load.questions + load.dev_questions, min(setting.hardware.cores, PROCESSES)
     words = load.passages * load.words
@@ -30,7 +30,7 @@ def split_again(config: Config, setting: Setting, shards: int) -> Cost:
     return replace(cost, memory=cost.memory + setting.workload.passages * setting.rates["id_bytes"])
 
 
-THREADS = 1.7
+FASTER_IN_THREADS = 1.7
 """How many times as fast BM25's search is in two threads, among 250,000 passages; more were not measured."""
 
 
@@ -44,8 +44,8 @@ def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.
             "searches": questions
             * load.passages
             / rates["bm25_scores"]
-            / min(THREADS, setting.hardware.cores),
-            "answers in hits": questions * depth * words / rates["answer_words"],
+            / min(FASTER_IN_THREADS, setting.hardware.cores),
+            "answers in hits": questions * depth * load.words / rates["answer_words"],
         },
         memory=load.passages * (words * rates["bm25_bytes_per_word"] + rates["bm25_passage_bytes"])
         + questions * rates["question_bytes"],

@@ -62,7 +62,8 @@ class Workload:
 
 
 def views_of(config: Config) -> float:
-    """Views per passage at most: one for dpr, one per query where queries are read, else `model.views`."""
+    """Views per passage at most: one for dpr, one per query where queries are read, else `model.views`, which sentences
+    may exceed."""
     if config.model.architecture == "dpr":
         return 1.0
     reads = architecture(config.model.architecture).reads_queries

@@ -73,7 +73,10 @@ def test_a_pod_s_gpu_is_the_one_that_its_nodes_are_named_after() -> None:
                 "steps": {
                     "train": {
                         "node_selector": {},
-                        "node_affinity": [{"key": "gpu", "values": ["NVIDIA-A100-SXM4-80GB"]}],
+                        "node_affinity": [
+                            {"key": "gpu", "operator": "NotIn", "values": ["nvidia-l4"]},
+                            {"key": "gpu", "values": ["NVIDIA-A100-SXM4-80GB"]},
+                        ],
                     },
                     "mine": {"node_selector": {"gpu": "nvidia-l40s"}},
                 },
