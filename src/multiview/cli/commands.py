@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from gc import freeze
 from pathlib import Path
 from typing import Annotated
@@ -261,7 +262,14 @@ def plan(
     """Estimate time, GPUs, memory and disk of each step, and the bytes of each kind of index."""
     from multiview.cli.plan import default_views, plan_lines
     from multiview.config.overrides import gather
-    from multiview.estimates.workload import DPR_DEV_QUESTIONS, DPR_QUESTIONS, DPR_WORDS, Hardware, Workload
+    from multiview.estimates.workload import (
+        DPR_DEV_QUESTIONS,
+        DPR_QUESTIONS,
+        DPR_WORDS,
+        GPUS_PER_NODE,
+        Hardware,
+        Workload,
+    )
 
     overrides = gather(preset, settings or [])
     workload = Workload(
@@ -272,7 +280,8 @@ def plan(
         dev_questions or DPR_DEV_QUESTIONS,
         changed,
     )
-    hardware = Hardware(gpus, gpu, cores, memory * 1e9)
+    nodes = max(1, math.ceil(gpus / GPUS_PER_NODE))
+    hardware = Hardware(gpus, gpu, cores, memory * 1e9, nodes=nodes)
     run = (store, calibrated) if calibrated else None
     for line in plan_lines(pipeline, workload, hardware, model, overrides, rates, run):
         print(line)

@@ -17,6 +17,8 @@ on, and dev questions."""
 
 EXTRA_TOKENS = 10
 """Tokens of a passage besides its text and its views: title, [CLS], [SEP]."""
+GPUS_PER_NODE = 8
+"""The largest number of GPUs that a machine is taken to have."""
 QUESTION_TOKENS = 14
 """Tokens of a question: about ten words."""
 
