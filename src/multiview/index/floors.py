@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multiview.data.ranges import rows_in
 from multiview.index.kernels import Kernel
 from multiview.index.products import Highest, ViewRange, blocks
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EVERY = 8
 """A passage in so many is sampled. Only speed depends on it."""
@@ -25,6 +29,13 @@ SHARE = 4
 
 DEVIATIONS = 4.0
 """Number of standard deviations of chance for which the guess has room. Only speed depends on it."""
+
+FOLDED = 4
+"""Number of sampled passages of which the best alone is ranked, at most. Only speed depends on it."""
+
+ROOM = 8
+"""Number of ranked passages per passage above the floor, at least, so that few of the best are of the same fold. Only
+speed depends on it."""
 
 
 def floors(
@@ -49,18 +60,34 @@ def floors(
     if not len(some) or SHARE * _rank(k, len(passages), len(some)) > len(some):
         return None
     rows = rows_in(offsets[some], counts[some])
-    best = []
+    best, folds = [], []
     for first, _ in ranges:
         able, sampled = (int((counts[numbers] > first).sum()) for numbers in (passages, some))
         rank = _rank(min(k, able), able, sampled) if able else 1
         best.append(Highest(rank))
+        folds.append(max(1, min(FOLDED, sampled // (ROOM * rank))))
     starts = np.cumsum(counts[some]) - counts[some]
     for block in blocks(views.take(rows, axis=0), starts, kernel, questions, torch.device("cpu")):
-        for highest, view_range in zip(best, ranges, strict=True):
+        for highest, fold, view_range in zip(best, folds, ranges, strict=True):
             part = block.part(*view_range)
             if len(part.passages):
-                highest.add(part.best())
+                highest.add(_folded(part.best(), fold))
     return [highest.lowest(questions) for highest in best]
+
+
+def _folded(products: Tensor, fold: int) -> Tensor:
+    """Returns the highest of each `fold` of the `products` [n, q], which are of passages far from each other.
+
+    The k-th highest of these is not above that of all, and hardly below, since passages far apart are seldom about the same.
+    """
+    import torch
+
+    rows = -(-len(products) // fold)
+    best = products[:rows]
+    for start in range(rows, len(products), rows):
+        more = products[start : start + rows]
+        best = torch.cat([torch.maximum(best[: len(more)], more), best[len(more) :]])
+    return best
 
 
 def _rank(k: int, passages: int, sampled: int) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -80,25 +79,30 @@ def positive_hits(passage_rows: np.ndarray, ids: pa.Array, questions: Sequence[Q
     return hits_among(passage_rows, positive_rows(ids, questions))
 
 
-def hits_among(passage_rows: np.ndarray, rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns whether each retrieved passage [q, k] is one of `rows` of its question [q, k] bool."""
+def hits_among(passage_rows: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Returns whether each retrieved passage [q, k] is one of the `rows` [q, n] of its question [q, k] bool; -1 is none."""
     hits = np.zeros(passage_rows.shape, dtype=bool)
-    counts = np.array([len(each) for each in rows], np.int64)
-    for number in range(counts.max(initial=0)):  # a question has few
-        some = np.flatnonzero(counts > number)
-        positives = np.array([rows[question][number] for question in some.tolist()])
-        hits[some] |= passage_rows[some] == positives[:, None]
+    for of_each in rows.T:  # a question has few
+        some = np.flatnonzero(of_each >= 0)
+        hits[some] |= passage_rows[some] == of_each[some, None]
     return hits
 
 
-def positive_rows(ids: pa.Array, questions: Sequence[Question]) -> list[np.ndarray]:
-    """Returns, per question, the rows of its positives in `ids`; positives that the corpus lacks are left out."""
+def positive_rows(ids: pa.Array, questions: Sequence[Question]) -> np.ndarray:
+    """Returns the rows of each question's positives in `ids` [q, n] int64, first those there are, then -1.
+
+    Positives that the corpus lacks are left out; there is a column at least.
+    """
     positive_ids = pa.array([id_ for question in questions for id_ in question.positive_ids], pa.string())
     indices = pc.call_function("index_in", [positive_ids], pc.SetLookupOptions(ids))
     rows = pc.fill_null(indices, -1).to_numpy()
-    stops = accumulate((len(question.positive_ids) for question in questions), initial=0)
-    # Slices: `np.split` takes several times as long.
-    return [part[part >= 0] for part in (rows[start:stop] for start, stop in pairwise(stops))]
+    given = np.array([len(question.positive_ids) for question in questions], np.int64)
+    asked = np.repeat(np.arange(len(questions)), given)
+    asked, rows = asked[rows >= 0], rows[rows >= 0]
+    counts = np.bincount(asked, minlength=len(questions))
+    table = np.full((len(questions), max(1, counts.max(initial=0))), -1)
+    table[asked, np.arange(len(asked)) - np.repeat(np.cumsum(counts) - counts, counts)] = rows
+    return table
 
 
 def above_margin(

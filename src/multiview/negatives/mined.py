@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +37,9 @@ if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
 
 MINING_FILE = "report.parquet"
+
+SAMPLED_AT_ONCE = 1024
+"""Number of questions whose negatives are sampled at once."""
 
 
 @dataclass(frozen=True)
@@ -150,29 +151,27 @@ def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Seque
 
     s+ is -inf where the index has none of a question's positives.
     """
-    positives = positive_rows(index.ids, questions)
-    rows = np.full((len(questions), max(map(len, positives), default=0)), -1)
-    for question, of_question in enumerate(positives):
-        rows[question, : len(of_question)] = of_question
-    return index.passage_scores(queries, rows).max(axis=1, initial=-np.inf)
+    return index.passage_scores(queries, positive_rows(index.ids, questions)).max(axis=1)
 
 
 def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: int) -> np.ndarray:
     """Returns a sample of `number` of each question's kept passages [q, k] bool; all of them where there are fewer.
 
-    The sample depends only on `seed`, the qid and the hits of the question, and on no other question.
+    Each rank of a question has a number, which SHAKE-128 makes from `seed` and the qid, and the kept hits with the least
+    numbers are the sample. So it depends on no other question, and a further filter changes only the negatives that it
+    leaves out.
     """
-    sampled = kept.copy()
+    depth, sampled = kept.shape[1], kept.copy()
     asked = np.flatnonzero(kept.sum(axis=1) > number)
-    questions, columns = np.nonzero(kept[asked])
-    bounds = np.searchsorted(questions, np.arange(len(asked) + 1)).tolist()
-    generator = random.Random()
-    drawn: list[int] = []
-    for question, (first, stop) in zip(asked.tolist(), pairwise(bounds), strict=True):
-        generator.seed(hashlib.sha256(f"{seed}:{qids[question]}".encode()).digest())
-        drawn += generator.sample(range(first, stop), number)
-    sampled[asked] = False
-    sampled[np.repeat(asked, number), columns[drawn]] = True
+    for start in range(0, len(asked), SAMPLED_AT_ONCE):
+        some = asked[start : start + SAMPLED_AT_ONCE]
+        seeds = (f"{seed}:{qids[question]}".encode() for question in some.tolist())
+        digests = b"".join(hashlib.shake_128(each).digest(8 * depth) for each in seeds)
+        numbers = np.frombuffer(digests, "<u8").reshape(-1, depth)
+        numbers = np.where(kept[some], numbers, np.iinfo(np.uint64).max)
+        least = np.argpartition(numbers, number - 1, axis=1)[:, :number]
+        sampled[some] = False
+        sampled[some[:, None], least] = True
     return sampled
 
 

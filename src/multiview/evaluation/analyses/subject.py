@@ -188,14 +188,14 @@ class Subject:
         self._rankings.update(zip(passages, judged, strict=True))
 
     @cached_property
-    def positives(self) -> list[np.ndarray]:
-        """Rows of each question's positives in the index."""
+    def positives(self) -> np.ndarray:
+        """Rows of each question's positives in the index [q, n] int64, -1 behind the last."""
         return positive_rows(self.index.ids, self.questions)
 
     @cached_property
     def gold(self) -> np.ndarray:
         """Row of each question's first positive passage in the index [q] int64, -1 where the index has none."""
-        return np.array([rows[0] if len(rows) else -1 for rows in self.positives], np.int64)
+        return self.positives[:, 0]
 
     def random_rows(self, total: int, count: int) -> np.ndarray:
         """Returns `count` random rows of 0…total-1 by `analysis_seed`, in rising order; all rows where `total` is not larger."""
