@@ -151,7 +151,7 @@ class _Search:
         `give_up` all of them where products are too coarse."""
         held = PROPOSED_AT_ONCE // max(1, len(self.ranges))
         found = [
-            Proposals(self.views, self.tie_order, self.queries[asked], self.k, held, kernel.rounding, floor)
+            Proposals(self.views, self.tie_order, self.queries[asked], self.k, held, kernel, floor)
             for floor in guessed or [None] * len(self.ranges)
         ]
         scored = 0

@@ -18,7 +18,7 @@ from multiview.index.products import Highest, ViewRange, blocks
 if TYPE_CHECKING:
     from torch import Tensor
 
-EVERY = 8
+EVERY = 12
 """A passage in so many is sampled. Only speed depends on it."""
 
 SAMPLED_BYTES = 32 << 20

@@ -52,7 +52,7 @@ class Kernel(Protocol):
 
     @property
     def rounding(self) -> Rounding:
-        """How far products may be from scores."""
+        """How far the products so far may be from scores."""
         ...
 
     @property
@@ -132,8 +132,8 @@ class Float32:
 class BFloat16:
     """Products in bfloat16, which sum in float32 and are rounded to bfloat16.
 
-    With q' and v' for the rounded vectors, q·v - q'·v' = q·(v - v') + (q - q')·v', of which |v - v'| ≤ 2^-8 |v|, and
-    |q - q'| is measured. The sum q'·v' is rounded by γ |q'| |v'| at most, where γ is that of 4 dim roundings: those of
+    With q' and v' for the rounded vectors, q·v - q'·v' = q·(v - v') + (q - q')·v', of which |v - v'| and |q - q'| are
+    measured: they are half of the 2^-8 |v| and 2^-8 |q| that they can be. The sum q'·v' is rounded by γ |q'| |v'| at most, where γ is that of 4 dim roundings: those of
     dim products and sums, in any order, twice for processors that do not round to the nearest. It is rounded to bfloat16,
     by 2^-8 |p|. Numbers below the least normal one may count as 0 everywhere.
     """
@@ -146,15 +146,22 @@ class BFloat16:
         self.block_bytes = BLOCK_BYTES
         self._queries = torch.zeros(-(-len(queries) // TILE) * TILE, self._dim, dtype=torch.bfloat16)
         self._queries[: len(queries)] = torch.from_numpy(queries)
-        rounded, lengths = self._queries[: len(queries)].double().numpy(), norms(queries)
+        rounded, self._lengths = self._queries[: len(queries)].double().numpy(), norms(queries)
         reached = (1 + HALVED) * longest
         with np.errstate(invalid="ignore"):
-            lost = norms(rounded - queries)
-            rounding = HALVED * longest * lengths + reached * (lost + gamma(4 * self._dim) * norms(rounded))
-            self.finite = bool((reached * norms(rounded) < 2.0**126).all())
+            lost, lengths = norms(rounded - queries), norms(rounded)
+            self._without_views = reached * (lost + gamma(4 * self._dim) * lengths)
+            self.finite = bool((reached * lengths < 2.0**126).all())
             """Whether no product is too large for bfloat16."""
-        rounding += 2.0**-22 * longest * lengths + self._dim * UNDERFLOW * (1 + longest)
-        self.rounding = Rounding(rounding, HALVED)
+        self._without_views += 2.0**-22 * longest * self._lengths + self._dim * UNDERFLOW * (1 + longest)
+        """The absolute rounding of products, but for that of views [q] float64."""
+        self._lost = 0.0
+        """The largest |v - v'| of the views so far."""
+
+    @property
+    def rounding(self) -> Rounding:
+        """See `Kernel`."""
+        return Rounding(self._lost * self._lengths + self._without_views, HALVED)
 
     def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
         """See `Kernel`."""
@@ -164,7 +171,10 @@ class BFloat16:
 
         def multiply(views: Tensor) -> Tensor:
             # By way of float32, since torch has no vector instructions from float16 to bfloat16.
-            block[: len(views)] = single[: len(views)].copy_(views)
+            stored = single[: len(views)].copy_(views)
+            rounded = block[: len(views)].copy_(stored)
+            lost = torch.linalg.vector_norm(stored.sub_(rounded), dim=1).max().item()
+            self._lost = max(self._lost, lost * (1 + gamma(4 * self._dim)))
             return self._onednn(block, self._queries, None, "none", [], "")[: len(views)]
 
         return multiply

@@ -9,9 +9,9 @@ import numpy as np
 
 from multiview.data.ranges import stable_order
 from multiview.index.columns import Columns
+from multiview.index.kernels import Kernel
 from multiview.index.products import Block, Highest, reaching
 from multiview.index.ranking import best_first, first_best, passage_runs
-from multiview.index.rounding import Rounding
 from multiview.index.stored_views import score_rows
 from multiview.index.streamed_views import Matrix
 
@@ -42,18 +42,18 @@ class Proposals:
         queries: np.ndarray,
         k: int,
         held: int,
-        rounding: Rounding,
+        kernel: Kernel,
         floor: np.ndarray | None = None,
     ) -> None:
         """For the k best of each of `queries` [q, dim] float32 among `views` [v, dim] float16; `tie_order` orders passages
         of one score (see `multiview.index.ranking`).
 
-        Products differ from scores as `rounding` says. Views with scores below `floor` [q] float32 are left out, by
+        `kernel` multiplies: products differ from scores as its rounding says. Views with scores below `floor` [q] float32 are left out, by
         default none. When more than `held` views and twice k per question are proposed, they are sifted.
         """
         self._views, self._tie_order = views, tie_order
         self._queries = queries.astype(np.float64)
-        self._k, self._rounding, self._floor = k, rounding, floor
+        self._k, self._kernel, self._floor = k, kernel, floor
         self._bar = np.full(len(queries), -np.inf, np.float32) if floor is None else floor
         """The score that a view must reach to be proposed for each question [q]: at most the k-th best so far, or the floor."""
         self._most = held + 2 * len(queries) * k
@@ -78,13 +78,13 @@ class Proposals:
         if not np.isfinite(self._bar).all():
             highest = Highest(self._k)
             highest.add(part.best())
-            self._bar = np.maximum(self._bar, self._rounding.least(highest.lowest(len(self._bar))))
-        numbers, questions, products = reaching(part.products, self._rounding.lowest(self._bar))
+            self._bar = np.maximum(self._bar, self._kernel.rounding.least(highest.lowest(len(self._bar))))
+        numbers, questions, products = reaching(part.products, self._kernel.rounding.lowest(self._bar))
         owners = np.repeat(np.arange(len(part.counts)), part.counts).take(numbers)
         if len(part.counts) < len(part.rows):
             self._several = True
             # Of a passage's views, those which may have its score.
-            bar = self._rounding.bar(self._best_of(owners, questions, products), questions)
+            bar = self._kernel.rounding.bar(self._best_of(owners, questions, products), questions)
             near = np.flatnonzero(products >= bar)
             columns = numbers, questions, owners, products
             numbers, questions, owners, products = (column.take(near) for column in columns)
@@ -118,8 +118,8 @@ class Proposals:
             starts, _ = passage_runs(asked, passages.take(order))
             asked, best = asked.take(starts), np.maximum.reduceat(best, starts)
         lowest = kth_highest(asked, best, self._k, len(self._bar))
-        self._bar = np.maximum(self._bar, self._rounding.least(lowest))
-        kept = np.flatnonzero(products >= self._rounding.lowest(self._bar).take(questions))
+        self._bar = np.maximum(self._bar, self._kernel.rounding.least(lowest))
+        kept = np.flatnonzero(products >= self._kernel.rounding.lowest(self._bar).take(questions))
         if self._floor is None:
             self._seen = len(kept)
         self._columns.replace(*(column.take(kept) for column in self._columns.filled))
