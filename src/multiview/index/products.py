@@ -204,7 +204,7 @@ def reaching(products: Tensor, bar: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     """
     import torch
 
-    bar = np.pad(bar, (0, products.shape[1] - len(bar)), constant_values=np.inf)
+    bar = np.append(bar, np.full(products.shape[1] - len(bar), np.inf, bar.dtype))
     if not with_numpy(products.device):
         rows, columns = (products >= torch.from_numpy(bar).to(products.device)).nonzero().T
         return rows.cpu().numpy(), columns.cpu().numpy(), products[rows, columns].float().cpu().numpy()

@@ -158,19 +158,18 @@ class Proposals:
         order = stable_order(questions)
         if self._several:
             order = order.take(first_best(questions.take(order), passages.take(order), scores.take(order)))
-        order = order.take(self._without_wide(questions, passages, scores, order))
+        order = self._without_wide(questions, passages, scores, order)
         questions, rows, passages, scores = (
             column.take(order) for column in (questions, rows, passages, scores)
         )
         table, starts = by_rows(questions, scores, len(self._bar))
-        order = np.argsort(-table, axis=1)
-        ordered = np.take_along_axis(table, order, axis=1)
-        tied = np.flatnonzero(((ordered[:, 1:] == ordered[:, :-1]) & np.isfinite(ordered[:, 1:])).any(axis=1))
+        order = np.argsort(-table, axis=1)[:, : self._k + 1]
+        found = np.take_along_axis(table, order, axis=1)
+        tied = np.flatnonzero(((found[:, 1:] == found[:, :-1]) & np.isfinite(found[:, 1:])).any(axis=1))
         if len(tied):
             ties, _ = by_rows(questions, self._tie_order[passages].astype(np.float64), len(self._bar))
-            order[tied] = best_first(table[tied], ties[tied])
-        order = order[:, : self._k]
-        found = np.take_along_axis(table, order, axis=1)
+            order[tied] = best_first(table[tied], ties[tied])[:, : self._k + 1]
+        order, found = order[:, : self._k], found[:, : self._k]
         real = np.isfinite(found)
         at = np.where(real, starts[:, None] + order, 0)
         rows, passages = (np.where(real, column[at] if len(column) else 0, -1) for column in (rows, passages))
@@ -179,15 +178,14 @@ class Proposals:
     def _without_wide(
         self, questions: np.ndarray, passages: np.ndarray, scores: np.ndarray, order: np.ndarray
     ) -> np.ndarray:
-        """Returns the positions in `order`, which is by question, but of the k best alone where a question has far more
-        proposals than others."""
+        """Returns `order`, which is by question, but of the k best alone where a question has far more proposals than others."""
         kept = np.ones(len(order), bool)
         for _, of_question in wide(questions.take(order), self._k, len(self._bar)):
             own = order[of_question]
             best = best_first(scores[own], self._tie_order[passages[own]])[: self._k]
             kept[of_question] = False
             kept[of_question.start + best] = True
-        return np.flatnonzero(kept)
+        return order if kept.all() else order[kept]
 
     def above_floor(self, best: Best) -> np.ndarray:
         """Returns whether each question's k best passages have scores not below the floor [q] bool, so that all views that

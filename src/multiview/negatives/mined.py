@@ -158,17 +158,18 @@ def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: i
     """Returns a sample of `number` of each question's kept passages [q, k] bool; all of them where there are fewer.
 
     Each rank of a question has a number, which SHAKE-128 makes from `seed` and the qid, and the kept hits with the least
-    numbers are the sample. So it depends on no other question, and a further filter changes only the negatives that it
+    numbers are the sample, the first where two are equal. So it depends on no other question, and a further filter changes only the negatives that it
     leaves out.
     """
     depth, sampled = kept.shape[1], kept.copy()
+    ranks = np.arange(depth, dtype=np.uint64)
     asked = np.flatnonzero(kept.sum(axis=1) > number)
     for start in range(0, len(asked), SAMPLED_AT_ONCE):
         some = asked[start : start + SAMPLED_AT_ONCE]
         seeds = (f"{seed}:{qids[question]}".encode() for question in some.tolist())
-        digests = b"".join(hashlib.shake_128(each).digest(8 * depth) for each in seeds)
-        numbers = np.frombuffer(digests, "<u8").reshape(-1, depth)
-        numbers = np.where(kept[some], numbers, np.iinfo(np.uint64).max)
+        digests = b"".join(hashlib.shake_128(each).digest(4 * depth) for each in seeds)
+        numbers = np.frombuffer(digests, "<u4").reshape(-1, depth).astype(np.uint64)
+        numbers = np.where(kept[some], numbers << 32 | ranks, np.iinfo(np.uint64).max)
         least = np.argpartition(numbers, number - 1, axis=1)[:, :number]
         sampled[some] = False
         sampled[some[:, None], least] = True
