@@ -23,7 +23,7 @@ def stable_order(rows: np.ndarray) -> np.ndarray:
     >>> stable_order(np.array([70_000, 5, 70_000, 0])).tolist()
     [3, 1, 0, 2]
     """
-    order = np.argsort(rows.astype(np.uint16), kind="stable")
+    order = np.argsort(rows.astype(np.uint16, copy=False), kind="stable")
     for shift in range(16, int(rows.max(initial=0)).bit_length(), 16):
         digits = (rows >> shift).astype(np.uint16)
         order = order[np.argsort(digits[order], kind="stable")]
