@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 
@@ -15,6 +16,7 @@ from nltk.tokenize import sent_tokenize
 from multiview.data.passages import SCHEMA, content_hash
 from multiview.data.sentences import (
     ENDS,
+    BegunSentences,
     KnownSentences,
     SplitSentences,
     iterate_sentence_ends,
@@ -148,3 +150,23 @@ def test_known_sentences_are_those_that_splitting_gives_and_only_the_others_are_
         list(sentence_ends(text)) for text in now
     ]
     assert asked == [text for text in now if text not in before]
+
+
+@settings(max_examples=60, deadline=None)
+@given(begun=st.lists(TEXTS, max_size=3), now=st.lists(TEXTS, max_size=3))
+def test_begun_sentences_are_those_that_splitting_gives_and_none_is_split_twice(begun, now):
+    asked: list[str] = []
+
+    def split(texts, hashes):
+        asked.extend(texts)
+        return SplitSentences("english")(texts, hashes)
+
+    sentences_of = BegunSentences(begun, split)
+    before = {text for texts in begun for text in texts}
+    assert asked == [text for texts in begun for text in texts]
+    asked.clear()
+    for texts in now:
+        waiting = sentences_of(texts, [content_hash("", text) for text in texts])
+        assert waiting().to_pylist() == [list(sentence_ends(text)) for text in texts]
+    again = Counter(text for texts in now for text in texts) - Counter(before)
+    assert Counter(asked) == again, "a text that comes again is split again"

@@ -37,6 +37,27 @@ def test_passages_are_cut_in_order_into_nearly_equal_shards(tmp_path, files):
     assert count_passages(done.output["passages"]) == 25
 
 
+def test_files_are_the_same_to_the_byte_on_any_number_of_cores(tmp_path, files, monkeypatch):
+    """With several, other processes have begun with the first passages before the questions are read."""
+    written = []
+    for cores in ("1", "2"):
+        monkeypatch.setenv("OMP_NUM_THREADS", cores)
+        written.append(Done(tmp_path / cores, *settings(files)).bytes())
+    assert written[0] == written[1]
+
+
+def test_the_first_fault_that_is_told_is_that_of_the_questions_on_any_number_of_cores(
+    tmp_path, files, monkeypatch
+):
+    """Passages that were read ahead, to begin with them, have one too."""
+    write(Path(files.corpus), [{"id": "p0", "text": ["no text"]}])
+    write(Path(files.train), [{"qid": "t0", "question": ""}])
+    for cores in ("1", "2"):
+        monkeypatch.setenv("OMP_NUM_THREADS", cores)
+        with pytest.raises(InputError, match="train"):
+            Done(tmp_path / cores, *settings(files))
+
+
 def test_a_shard_has_the_columns_of_the_contract_and_the_users_own(tmp_path, files):
     done = Done(tmp_path / "out", *settings(files))
     table = pq.read_table(shard_files(done.output["passages"])[0])

@@ -25,7 +25,7 @@ NEW_CONTAINERS = 1_000_000
 def further_processes() -> Iterator[Executor | None]:
     """Starts a process for each core that this one may use, `MOST` at most, which end with it.
 
-    None where there is only one core, and outside Linux, where a process with threads does not survive a fork. To be
+    They leave a core to this one whenever it needs it. None where there is only one core, and outside Linux, where a process with threads does not survive a fork. To be
     entered before large data are read: forks share them, and copy what changes.
     """
     count = min(cores(), MOST)
@@ -44,6 +44,7 @@ def further_processes() -> Iterator[Executor | None]:
 def _end_with_starter() -> None:
     """Ends this process when the one that started it is gone, even killed. Ctrl-C is for that one alone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(10)  # the starter's work is what all wait for
     starter = multiprocessing.parent_process()
 
     def wait() -> None:

@@ -213,6 +213,8 @@ def with_known_negatives(questions: Iterable[Question], known: Collection[str]) 
 
 def unknown_positives(question: Question, known: Collection[str]) -> int:
     """Returns the number of positives that are not in `known`; 0 for a question without any known positive."""
+    if len(question.positive_ids) < 2:
+        return 0
     unknown = sum(id_ not in known for id_ in question.positive_ids)
     return unknown if unknown < len(question.positive_ids) else 0
 

@@ -56,7 +56,11 @@ class Seen:
     def lacks_gold(self, question: Question) -> bool:
         """Whether a question that names gold passages has lost them all, or every answer in them."""
         named = question.positive_ids
-        return question in self.lost or (bool(named) and not any(id_ in self.rows for id_ in named))
+        return (bool(named) and self.rows.keys().isdisjoint(named)) or self.is_lost(question)
+
+    def is_lost(self, question: Question) -> bool:
+        """Whether the gold passage of a question holds none of its answers any more."""
+        return bool(self.lost) and question in self.lost  # questions are slow to hash
 
     def in_passages(self, question: Question) -> Question:
         """Returns the question with each positive that is a cut article replaced by its passages that hold an answer.
@@ -64,7 +68,7 @@ class Seen:
         The passages get the article's grade, or the highest grade of several articles. The offsets are dropped,
         because they counted in the article.
         """
-        question = self.moved.get(question, question)
+        question = self.moved.get(question, question) if self.moved else question
         if not self.holding or question in self.lost:
             return question
         grades: dict[str, int] = {}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Collection, Iterator
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,10 +29,13 @@ from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
 from multiview.data.scripts import SAMPLE, Scripts
 from multiview.data.seen import Seen
-from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
+from multiview.data.sentences import BegunSentences, KnownSentences, SentencesOf, SplitSentences, tokenizer
 from multiview.errors import InputError, counted
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
+
+FIRST = 16
+"""Tables of passages whose sentences are split while questions are read."""
 
 
 def split(context: StepContext) -> None:
@@ -58,11 +63,12 @@ def split(context: StepContext) -> None:
 
 def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> None:
     asked = context.settings.questions
-    remarks = Problems()
+    corpus, remarks = CorpusFiles.of(context.settings), Problems()
+    sentences_of = _sentences_of(context, corpus, pool)
     keeping = None if context.settings.corpus.source else kept  # then files of questions bring no passages
     train = checking.read_questions(asked, asked.source, "train", report_remark=remarks, kept=keeping)
     dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks, kept=keeping)
-    corpus, scripts = CorpusFiles.of(context.settings), Scripts()
+    scripts = Scripts()
     seen = checking.check(
         corpus,
         [*train, *dev],
@@ -88,7 +94,7 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
 
     count = len(wanted)
     tables = _wanted_tables(corpus, wanted, seen.extra, kept)
-    groups = shards.begin_groups(tables, count, shard_count, _sentences_of(context, pool))
+    groups = shards.begin_groups(tables, count, shard_count, sentences_of)
     # Meanwhile the other processes split sentences.
     questions.write_questions(chosen.train, context.output("train_questions"))
     questions.write_questions(chosen.dev, context.output("dev_questions"))
@@ -164,13 +170,13 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
     checking.check_gold(train, seen, "questions.source", section.max_missing_gold)
     nameless = sum(not q.positive_ids for q in train)
     unknown = sum(questions.unknown_positives(q, known) for q in (*train, *dev))
-    lost = sum(q in seen.lost for q in (*train, *dev))
-    train, dropped = questions.with_known_positives([q for q in train if q not in seen.lost], known)
+    lost = sum(map(seen.is_lost, (*train, *dev)))
+    train, dropped = questions.with_known_positives([q for q in train if not seen.is_lost(q)], known)
     if section.dev_source:
         with_gold = [q for q in dev if q.positive_ids]
         checking.check_gold(with_gold, seen, "questions.dev_source", section.max_missing_gold)
         kept, dropped_dev = questions.with_known_positives(
-            [q for q in with_gold if q not in seen.lost], known
+            [q for q in with_gold if not seen.is_lost(q)], known
         )
         by_id = {q.qid: q for q in kept}
         dev = [by_id.get(q.qid, q) for q in dev if not q.positive_ids or q.qid in by_id]
@@ -193,19 +199,30 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
 # --- passages ----------------------------------------------------------------------------------
 
 
-def _sentences_of(context: StepContext, pool: Executor | None) -> SentencesOf:
+def _sentences_of(context: StepContext, corpus: CorpusFiles, pool: Executor | None) -> SentencesOf:
     """Returns the sentence splitter, which works in the processes of `pool`.
 
-    It reuses the sentences of the input `known` that were split in the same way.
+    It reuses the sentences of the input `known` that were split in the same way. Without one, the processes begin with
+    the first passages at once, while this one reads the questions.
     """
     section, known = context.settings.corpus, context.optional_input("known")
     split = SplitSentences(section.language, pool)
-    if known is None:
+    if known is not None:
+        _, record = load_record(known.address)
+        config = record.config.get("corpus", {})
+        before = (record.step_version, record.facts.get("nltk"), config.get("language"))
+        now = (context.step_version, version("nltk"), section.key_settings().get("language"))
+        return KnownSentences(known.path, split) if before == now else split
+    if pool is None or not section.source or section.keep == "gold":
         return split
-    _, record = load_record(known.address)
-    before = (record.step_version, record.facts.get("nltk"), record.config.get("corpus", {}).get("language"))
-    now = (context.step_version, version("nltk"), section.key_settings().get("language"))
-    return KnownSentences(known.path, split) if before == now else split
+    return BegunSentences(_first_texts(corpus), split)
+
+
+def _first_texts(corpus: CorpusFiles) -> Iterator[list[str]]:
+    """Yields the texts of the first tables of passages; of damaged files fewer, of which the check will tell."""
+    with suppress(InputError):
+        for _, table in islice(corpus.tables(), FIRST):
+            yield table.column("text").to_pylist()
 
 
 def _wanted_tables(

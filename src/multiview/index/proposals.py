@@ -59,7 +59,9 @@ class Proposals:
         self._most = held + 2 * len(queries) * k
         self._between = len(queries) * k // 4 if floor is None else self._most
         """Number of proposed views between two siftings: few without a floor, because sifting raises the bar."""
-        self._columns = Columns(self._most, np.min_scalar_type(len(queries)), np.int64, np.int64, np.float32, np.float64)
+        self._columns = Columns(
+            self._most, np.min_scalar_type(len(queries)), np.int64, np.int64, np.float32, np.float64
+        )
         """Questions, rows, passages, products and scores of the proposed views, by rising rows, then questions; scores are
         NaN until they are computed."""
         self._several = False

@@ -103,8 +103,8 @@ def _starts(value: object, answers: Sequence[str], location: str) -> tuple[int, 
         values = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
         if not all(isinstance(v, int) for v in values):
             raise InputError(f"{location}: answer_starts are whole numbers, not {values!r}")
-    starts = tuple(cast(list[int], values))
-    if max(map(abs, starts), default=0) > LARGEST:
+    starts = tuple(cast("list[int]", values))
+    if any(abs(start) > LARGEST for start in starts):
         too_large = next(start for start in starts if abs(start) > LARGEST)
         raise InputError(
             f"{location}: answer_starts are offsets in a text, up to {LARGEST:,}, not {too_large:,}"
@@ -122,7 +122,7 @@ def _is_digits(value: object) -> TypeGuard[str]:
 
 
 def _as_list(value: object) -> list[object]:
-    return list(value) if isinstance(value, list | tuple) else [value]
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
@@ -133,8 +133,8 @@ def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
         return (value,)
     values = value if isinstance(value, list) else [value]
     if set(map(type, values)) == {str}:
-        texts = cast(list[str], values)
-        if any(map(has_half, texts)):  # of a list in a cell: readers of JSON refuse it themselves
+        texts = cast("list[str]", values)
+        if has_half("".join(texts)):  # of a list in a cell: readers of JSON refuse it themselves
             raise InputError(
                 f"{location}: {name} hold half a character (a lone surrogate); write the file again as UTF-8"
             )

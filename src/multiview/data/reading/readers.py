@@ -100,20 +100,22 @@ def questions_of(
         if file in companions:
             continue
         for number, row in enumerate(_question_rows(file, formats[file], columns, kept), 1):
+            location = f"{shown[file]} row {number}"
             try:
-                question = checked_question(row, judged, f"{shown[file]} row {number}", formats[file])
+                question = checked_question(row, judged, location, formats[file])
             except InputError as error:
                 report_problem("questions that cannot be used", str(error))
                 continue
-            unknown.pop(id_text(row["qid"], shown[file]), None)
+            if unknown:
+                unknown.pop(id_text(row["qid"], shown[file]), None)
             if question is not None:
-                yield f"{shown[file]} row {number}", _with_negatives(question, triples, report_remark)
+                yield location, _with_negatives(question, triples, report_remark)
     _report_unknown(list(unknown), len(judged), companions, report_problem, report_remark)
 
 
 def _with_negatives(question: Question, triples: Triples, report_remark: ReportProblem) -> Question:
     """Returns `question` with the negatives of the triples after its own."""
-    if more := triples.more[question.qid]:
+    if more := triples.more.get(question.qid):
         report_remark(MORE_NEGATIVES, f"question {question.qid} is in {counted(more, 'more triple')}")
     negatives = triples.negatives.get(question.qid)
     if not negatives:

@@ -35,7 +35,7 @@ STEPS = (
     ),
     Step(
         name="mine",
-        version=5,
+        version=6,
         run="multiview.negatives.mined:mine",
         settings=("mining", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "bm25_negatives"),
