@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from unittest import mock
 
 from multiview import environment
 
@@ -31,9 +32,5 @@ def in_turns(
 @contextmanager
 def chosen_cores(count: int) -> Iterator[None]:
     """Has steps use so many cores, in threads or in processes."""
-    before = os.environ.get(environment.OMP_NUM_THREADS, "")
-    os.environ[environment.OMP_NUM_THREADS] = str(count)
-    try:
+    with mock.patch.dict(os.environ, {environment.OMP_NUM_THREADS: str(count)}):
         yield
-    finally:
-        os.environ[environment.OMP_NUM_THREADS] = before

@@ -2,9 +2,9 @@
 
 import pytest
 
-from multiview.cli.plan import check, default_views, plan_lines
+from multiview.cli.plan import check, plan_lines
 from multiview.errors import InputError
-from multiview.estimates.estimate import base_config
+from multiview.estimates.estimate import base_config, most_views
 from multiview.estimates.workload import Hardware, Workload
 from tests.fixtures.inprocess import multiview_command
 
@@ -39,7 +39,7 @@ def test_settings_decide_the_steps(monkeypatch, capsys) -> None:
 def test_views_are_those_of_the_systems_and_sentences_have_no_limit() -> None:
     four = {"model": {"views": 4}}
     compared: dict[str, object] = {"comparison": {"systems": {"a": four, "b": {"model": {"views": 2}}}}}
-    assert default_views("comparison", compared) == 4 and default_views("training", compared) == 8
+    assert most_views("comparison", compared) == 4 and most_views("training", compared) == 8
     check(LOAD, [base_config({"model": {"architecture": "sentence", "views": 2}})])
     with pytest.raises(InputError, match="--views 8: the settings index 4 per passage at most"):
         check(LOAD, [base_config(four)])

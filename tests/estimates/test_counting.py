@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
+from multiview.artifacts.store import open_store
 from multiview.config.overrides import merge
-from multiview.estimates.counting import of_sources
+from multiview.estimates.counting import count, of_sources
 from multiview.estimates.estimate import base_config
+from multiview.estimates.rates import default_rates
+from multiview.plans.request import Request
 
 DEMO = {
     "corpus": {"source": ["demo://train.json", "demo://dev.json"]},
@@ -49,3 +52,11 @@ def test_one_question_per_passage_and_gold_passages_alone_are_counted() -> None:
     assert gold.questions == 50
     # The gold passages of 50 questions at most, and those of all dev questions.
     assert 50 < gold.passages < 50 + whole.passages - one.questions + 1
+
+
+def test_a_comparison_is_counted_with_the_views_of_the_system_that_has_most(tmp_path) -> None:
+    systems = {"one": {"model": {"architecture": "dpr"}}, "many": {"model": {"views": 4}}}
+    request = Request.make(
+        "comparison", merge(DEMO, {"comparison": {"systems": systems}, "make_questions": {"snippets": 4}})
+    )
+    assert count(request, open_store(str(tmp_path)), default_rates()).views == 4

@@ -260,8 +260,9 @@ def plan(
     debug: Debug = False,
 ) -> None:
     """Estimate time, GPUs, memory and disk of each step, and the bytes of each kind of index."""
-    from multiview.cli.plan import default_views, plan_lines
+    from multiview.cli.plan import plan_lines
     from multiview.config.overrides import gather
+    from multiview.estimates.estimate import most_views
     from multiview.estimates.workload import (
         DPR_DEV_QUESTIONS,
         DPR_QUESTIONS,
@@ -274,7 +275,7 @@ def plan(
     overrides = gather(preset, settings or [])
     workload = Workload(
         passages,
-        views or default_views(pipeline, overrides),
+        views or most_views(pipeline, overrides),
         words or DPR_WORDS,
         training_questions or DPR_QUESTIONS,
         dev_questions or DPR_DEV_QUESTIONS,

@@ -10,22 +10,12 @@ from multiview.config import Config
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError, counted
 from multiview.estimates.calibration import calibrate
-from multiview.estimates.estimate import base_config, estimate, shards_for
+from multiview.estimates.estimate import base_config, estimate, shards_for, systems_of
 from multiview.estimates.model_shape import shape_of
 from multiview.estimates.rates import read_rates
 from multiview.estimates.text import tables
 from multiview.estimates.workload import Hardware, Setting, Workload, views_of
-from multiview.model.systems import resolve_systems
 from multiview.plans.request import Request
-
-
-def default_views(pipeline: str, overrides: Overrides) -> float:
-    """The views that the settings index per passage at most, of a comparison's systems those of the one with most."""
-    return max(map(views_of, _systems(pipeline, overrides)))
-
-
-def _systems(pipeline: str, overrides: Overrides) -> Collection[Config]:
-    return resolve_systems(overrides).values() if pipeline == "comparison" else [base_config(overrides)]
 
 
 def check(workload: Workload, systems: Collection[Config]) -> None:
@@ -56,7 +46,7 @@ def plan_lines(
 
     The number of shards is chosen unless the settings name it. Raises InputError for settings that make no plan.
     """
-    check(workload, _systems(pipeline, overrides))
+    check(workload, systems_of(pipeline, overrides))
     table = read_rates(rates)
     table.device(hardware.gpu)
     shape = shape_of(model or base_config(overrides).model.base)

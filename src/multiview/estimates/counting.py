@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from multiview import names
 from multiview.artifacts.record import Record
@@ -11,7 +12,7 @@ from multiview.config import Config
 from multiview.data.inspection import inspect
 from multiview.data.questions import Question
 from multiview.errors import InputError
-from multiview.estimates.estimate import base_config
+from multiview.estimates.estimate import base_config, most_views
 from multiview.estimates.rates import Rates
 from multiview.estimates.workload import Workload, made_drafts, views_of
 from multiview.plans.request import Request
@@ -22,7 +23,8 @@ def count(request: Request, store: Store, rates: Rates) -> Workload:
     """The amounts of a request. Raises InputError for sources that cannot be read."""
     config = base_config(request.overrides)
     found = _split(request, store)
-    return of_split(found, config, rates) if found else of_sources(config)
+    workload = of_split(found, config, rates) if found else of_sources(config)
+    return replace(workload, views=most_views(request.plan.name, request.overrides))
 
 
 def of_split(record: Record, config: Config, rates: Rates) -> Workload:

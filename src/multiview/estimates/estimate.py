@@ -11,7 +11,7 @@ from multiview.config import Config
 from multiview.config.overrides import Overrides, merge, validate
 from multiview.estimates.cost import Cost
 from multiview.estimates.step_costs import cost_of
-from multiview.estimates.workload import Hardware, Setting
+from multiview.estimates.workload import Hardware, Setting, views_of
 from multiview.model.layouts import architecture
 from multiview.model.systems import resolve, resolve_systems
 from multiview.plans.plan import Node
@@ -84,6 +84,16 @@ def config_of(node: Node, request: Request) -> Config:
 def base_config(overrides: Overrides) -> Config:
     """The config of what all systems of a request share, over the defaults of its architecture."""
     return resolve({name: value for name, value in overrides.items() if name != "comparison"})
+
+
+def systems_of(pipeline: str, overrides: Overrides) -> Collection[Config]:
+    """The configs of the systems that a pipeline trains: of a comparison several, of others one."""
+    return resolve_systems(overrides).values() if pipeline == "comparison" else [base_config(overrides)]
+
+
+def most_views(pipeline: str, overrides: Overrides) -> float:
+    """The views that the settings index per passage at most, of a comparison's systems those of the one with most."""
+    return max(map(views_of, systems_of(pipeline, overrides)))
 
 
 def shards_for(overrides: Overrides, setting: Setting) -> int:
