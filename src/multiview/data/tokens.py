@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import regex
 
@@ -35,8 +34,7 @@ WORD = regex.compile(r"[\p{L}\p{N}\p{M}]")
 SIGMA, FINAL_SIGMA = "\u03c3", "\u03c2"
 
 
-@dataclass(frozen=True, slots=True)
-class Needle:
+class Needle(NamedTuple):
     """An answer to look for in many texts."""
 
     joined: str
@@ -59,7 +57,7 @@ class Needle:
         # Python lower-cases a sigma by the letters around it, and a letter of Chinese is a token with all that joins it.
         if SIGMA in phrase or not (mode == "string" or answer.isascii()):
             phrase = ""
-        tokens = tuple(fold(joined).split())
+        tokens = tuple((joined if joined.isascii() else fold(joined)).split())
         words = all(map(WORD.match, tokens))  # between which a text has blanks alone
         return cls(joined, tokens, max(tokens, key=len), phrase, bool(phrase) and words and mode == "string")
 

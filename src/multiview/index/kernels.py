@@ -11,7 +11,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -104,14 +104,8 @@ class Float32:
             self.block_bytes = FEW_BYTES if onednn is None else BLOCK_BYTES
         else:
             self.block_bytes = GPU_BLOCK_BYTES
-        self._longest = longest
-
-    @cached_property
-    def rounding(self) -> Rounding:
-        """See `Kernel`."""
-        dim = self._queries.shape[1]
-        rounding = (gamma(dim) + 2.0**-22) * self._longest * norms(self._queries.numpy(force=True))
-        return Rounding(rounding + dim * UNDERFLOW * (1 + self._longest))
+        rounding = (gamma(queries.shape[1]) + 2.0**-22) * longest * norms(queries)
+        self.rounding = Rounding(rounding + queries.shape[1] * UNDERFLOW * (1 + longest))
 
     def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
         """See `Kernel`."""
