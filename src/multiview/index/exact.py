@@ -21,7 +21,7 @@ from multiview.index.floors import floors
 from multiview.index.kernels import Kernel, kernels
 from multiview.index.products import ViewRange, blocks, tensor
 from multiview.index.proposals import Proposals
-from multiview.index.ranking import TopPassages, width
+from multiview.index.ranking import Ties, TopPassages, width
 from multiview.index.streamed_views import Matrix, StreamedViews
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ PROPOSED_AT_ONCE = 1 << 18
 def top_passages_by(
     views: Matrix,
     offsets: np.ndarray,
-    tie_order: np.ndarray,
+    tie_order: Ties,
     queries: np.ndarray,
     k: int,
     ranges: Sequence[ViewRange],
@@ -112,7 +112,7 @@ class _Search:
 
     views: Matrix
     offsets: np.ndarray
-    tie_order: np.ndarray
+    tie_order: Ties
     queries: np.ndarray
     k: int
     ranges: Sequence[ViewRange]

@@ -15,7 +15,7 @@ import numpy as np
 
 from multiview.data.ranges import stable_order
 from multiview.index.products import ViewRange
-from multiview.index.ranking import TopPassages, best_first
+from multiview.index.ranking import Ties, TopPassages, best_first
 from multiview.index.stored_views import StoredViews, score_rows
 
 
@@ -41,7 +41,7 @@ def with_first_views(
     ranges: Sequence[ViewRange],
     stored: StoredViews,
     offsets: np.ndarray,
-    tie_order: np.ndarray,
+    tie_order: Ties,
     queries: np.ndarray,
 ) -> list[TopPassages]:
     """Returns the rankings by `ranges`, from those by the ranges that `searched` names.
@@ -71,7 +71,7 @@ class _Scored:
         return TopPassages(self.passages, self.scores.astype(np.float32), self.views)
 
 
-def _best_of(best: _Scored, more: _Scored, tie_order: np.ndarray) -> _Scored:
+def _best_of(best: _Scored, more: _Scored, tie_order: Ties) -> _Scored:
     """Merges the ranking by some views with that by a later view: each passage has its better score, and the earlier
     view where both are equal."""
     pairs = ((best.passages, more.passages), (best.scores, more.scores), (best.views, more.views))

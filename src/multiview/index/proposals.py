@@ -11,7 +11,7 @@ from multiview.data.ranges import stable_order
 from multiview.index.columns import Columns
 from multiview.index.kernels import Kernel
 from multiview.index.products import Block, Highest, reaching
-from multiview.index.ranking import best_first, first_best, passage_runs
+from multiview.index.ranking import Ties, best_first, first_best, passage_runs
 from multiview.index.stored_views import score_rows
 from multiview.index.streamed_views import Matrix
 
@@ -38,7 +38,7 @@ class Proposals:
     def __init__(
         self,
         views: Matrix,
-        tie_order: np.ndarray,
+        tie_order: Ties,
         queries: np.ndarray,
         k: int,
         held: int,
@@ -157,25 +157,27 @@ class Proposals:
         """Returns each question's k best passages."""
         self.score()
         questions, rows, passages, _, scores = self._columns.filled
-        order = stable_order(questions)
+        by_question = stable_order(questions)
         if self._several:
-            order = order.take(first_best(questions.take(order), passages.take(order), scores.take(order)))
-        order = self._without_wide(questions, passages, scores, order)
-        questions, rows, passages, scores = (
-            column.take(order) for column in (questions, rows, passages, scores)
-        )
-        table, starts = by_rows(questions, scores, len(self._bar))
+            sorted_columns = (column.take(by_question) for column in (questions, passages, scores))
+            by_question = by_question.take(first_best(*sorted_columns))
+        by_question = self._without_wide(questions, passages, scores, by_question)
+        asked = questions.take(by_question)
+        table, starts = by_rows(asked, scores.take(by_question), len(self._bar))
         order = np.argsort(-table, axis=1)[:, : self._k + 1]
         found = np.take_along_axis(table, order, axis=1)
         tied = np.flatnonzero(((found[:, 1:] == found[:, :-1]) & np.isfinite(found[:, 1:])).any(axis=1))
         if len(tied):
-            ties, _ = by_rows(questions, self._tie_order[passages].astype(np.float64), len(self._bar))
+            positions = self._tie_order[passages.take(by_question)].astype(np.float64)
+            ties, _ = by_rows(asked, positions, len(self._bar))
             order[tied] = best_first(table[tied], ties[tied])[:, : self._k + 1]
         order, found = order[:, : self._k], found[:, : self._k]
         real = np.isfinite(found)
-        at = np.where(real, starts[:, None] + order, 0)
-        rows, passages = (np.where(real, column[at] if len(column) else 0, -1) for column in (rows, passages))
-        return Best(rows, passages, found)
+        if len(by_question):
+            at = by_question.take(np.where(real, starts[:, None] + order, 0))
+            return Best(np.where(real, rows.take(at), -1), np.where(real, passages.take(at), -1), found)
+        none = np.full(found.shape, -1)
+        return Best(none, none, found)
 
     def _without_wide(
         self, questions: np.ndarray, passages: np.ndarray, scores: np.ndarray, order: np.ndarray

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -57,6 +59,32 @@ def tie_order(ids: pa.Array) -> np.ndarray:
     positions = np.empty(len(ids), np.int64)
     positions[sorted_rows] = np.arange(len(ids))
     return positions
+
+
+class Ties(Protocol):
+    """Position of each passage in the order of those that tie."""
+
+    def __getitem__(self, passages: np.ndarray, /) -> np.ndarray:
+        """Positions of the passages of some rows."""
+        ...
+
+
+class TieOrder:
+    """The `tie_order` of some ids, which are not sorted before a position is asked for: most searches find no ties.
+
+    >>> TieOrder(pa.array(["b", "c", "a"]))[np.array([0, 2])].tolist()
+    [1, 0]
+    """
+
+    def __init__(self, ids: pa.Array) -> None:
+        self._ids = ids
+
+    @cached_property
+    def _positions(self) -> np.ndarray:
+        return tie_order(self._ids)
+
+    def __getitem__(self, passages: np.ndarray) -> np.ndarray:
+        return self._positions[passages]
 
 
 def best_first(scores: np.ndarray, ties: np.ndarray, *further: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ from multiview.index.exact import top_passages_by
 from multiview.index.faiss_index import FaissIndex
 from multiview.index.leading import searched, with_first_views
 from multiview.index.products import ALL_VIEWS, ViewRange
-from multiview.index.ranking import TopPassages, tie_order, width
+from multiview.index.ranking import TieOrder, TopPassages, width
 from multiview.index.stored_views import REBUILD, StoredViews, score_pairs
 
 INDEX_FILE = "index.faiss"
@@ -69,8 +69,8 @@ class ViewIndex:
         self._faiss_index = faiss_index
         self._queries = queries
         self._device = device
-        self.tie_order = tie_order(ids)
-        """Position of each passage's id in string order [p] int64; decides between passages that tie."""
+        self.tie_order = TieOrder(ids)
+        """Position of each passage's id in string order; decides between passages that tie."""
         self.exact = faiss_index is None
         """Whether searches find the best passages; an approximate index may miss some."""
         parameters = (header.get(name, 0) for name in ("probes", "ef_search", "rerank"))

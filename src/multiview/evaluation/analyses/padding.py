@@ -11,7 +11,7 @@ from multiview import metric_names
 from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
-from multiview.index.ranking import best_first
+from multiview.index.ranking import Ties, best_first
 from multiview.model.layouts import TokenSequence
 
 POOL = 3
@@ -99,9 +99,9 @@ def best_scores(
     return by_all, by_real
 
 
-def ranking(passage_rows: np.ndarray, scores: np.ndarray, tie_order: np.ndarray) -> np.ndarray:
+def ranking(passage_rows: np.ndarray, scores: np.ndarray, tie_order: Ties) -> np.ndarray:
     """Returns the order [q, k] of passages [q, k] by falling score, ties by `tie_order`; padding (row -1, score -inf) comes last."""
-    ties = np.where(passage_rows >= 0, tie_order[passage_rows], len(tie_order))
+    ties = np.where(passage_rows >= 0, tie_order[passage_rows], np.iinfo(np.int64).max)
     return best_first(scores, ties)
 
 

@@ -11,7 +11,7 @@ from multiview.index.approximate import SearchParameters
 from multiview.index.approximate.kinds import list_count
 from multiview.index.faiss_index import FaissIndex, FaissObject
 from multiview.index.faiss_library import all_of_faiss, faiss
-from multiview.index.ranking import TopPassages, best_first
+from multiview.index.ranking import Ties, TopPassages, best_first
 from multiview.index.stored_views import StoredViews, passages_of_views, score_passages
 
 FETCH_FACTOR = 1.5
@@ -26,7 +26,7 @@ def approximate_top(
     stored: StoredViews,
     offsets: np.ndarray,
     view_counts: np.ndarray,
-    tie_order: np.ndarray,
+    tie_order: Ties,
     queries: np.ndarray,
     k: int,
     parameters: SearchParameters,
