@@ -39,24 +39,24 @@ kinds = st.sampled_from(["unit", "large", "least", "near"])
 scales = st.sampled_from([1e-44, 1e-37, 1e-20, 1.0, 1e8, 1e30])
 
 
-def half(queries: np.ndarray, longest: float) -> BFloat16:
+def half(queries: np.ndarray, longest: float, measured: bool) -> BFloat16:
     onednn = kernels.onednn_product()
     assert onednn
-    return BFloat16(queries, longest, onednn)
+    return BFloat16(queries, longest, onednn, measured)
 
 
 @needs_onednn
 @pytest.mark.parametrize("in_float32", [True, pytest.param(False, marks=needs_bfloat16)])
 @settings(max_examples=80, deadline=None)
-@given(st.integers(0, 2**32), kinds, scales, st.sampled_from([1, 3, 17, 384]))
-def test_products_are_as_near_to_scores_as_kernels_state(in_float32, seed, kind, scale, dim):
+@given(st.integers(0, 2**32), kinds, scales, st.sampled_from([1, 3, 17, 384]), st.booleans())
+def test_products_are_as_near_to_scores_as_kernels_state(in_float32, seed, kind, scale, dim, measured):
     rng = np.random.default_rng(seed)
     views, queries = vectors(rng, kind, (40, dim)), questions(rng, scale, (9, dim))
     longest = longest_view(views)
     kernel = (
         Float32(queries, longest, torch.device("cpu"), kernels.onednn_product())
         if in_float32
-        else half(queries, longest)
+        else half(queries, longest, measured)
     )
     if isinstance(kernel, BFloat16) and not kernel.finite:
         return
@@ -117,6 +117,7 @@ def test_bfloat16_and_float32_find_the_same_to_the_bit(
             patch.setattr(kernels, "BLOCK_BYTES", 1 << 12)
             patch.setattr(products, "SCORES_BYTES", 1 << 12)
             patch.setattr(exact, "GUESSED_FOR", 1)
+            patch.setattr(exact, "MEASURED_FOR", 4 * (seed % 2))
             patch.setattr(exact, "SCORED_BYTES", 1 << 12)
             patch.setattr(floors, "EVERY", 2)
             patch.setattr(floors, "SHARE", 0)

@@ -43,6 +43,10 @@ views in a bucket they are after each block. Speed depends on it, results do not
 GUESSED_FOR = 64
 """Number of questions from which on floors are guessed, and products may be in bfloat16. Only speed depends on it."""
 
+MEASURED_FOR = 4
+"""Number of hits per view from which on it pays to measure how views are rounded, for fewer of them to be scored. Only
+speed depends on it."""
+
 NORMS_AT_ONCE = 4096
 """Number of views whose lengths are measured at once."""
 
@@ -125,7 +129,8 @@ class _Search:
 
     def answer(self, asked: np.ndarray, longest: float) -> None:
         """Finds the best passages of the questions of rows `asked`."""
-        *coarse, fine = kernels(self.queries[asked], longest, self.device)
+        measured = len(asked) * self.k >= MEASURED_FOR * len(self.views)
+        *coarse, fine = kernels(self.queries[asked], longest, self.device, measured)
         if isinstance(self.views, StreamedViews):
             # In one pass: a wrong guess, or coarse products, would need another.
             self._pass(asked, fine)

@@ -69,10 +69,10 @@ class Kernel(Protocol):
         ...
 
 
-def kernels(queries: np.ndarray, longest: float, device: device) -> list[Kernel]:
+def kernels(queries: np.ndarray, longest: float, device: device, measured: bool = False) -> list[Kernel]:
     """Returns the kernels for `queries` [q, dim] float32, the fastest first and the one that rounds least last.
 
-    `longest` is the norm of the longest view.
+    `longest` is the norm of the longest view. `measured` is that of `BFloat16`.
     """
     if device.type != "cpu":
         return [Float32(queries, longest, device)]
@@ -82,7 +82,7 @@ def kernels(queries: np.ndarray, longest: float, device: device) -> list[Kernel]
     single = Float32(queries, longest, device, onednn)
     if onednn is None or not multiplies_bfloat16():
         return [single]
-    half = BFloat16(queries, longest, onednn)
+    half = BFloat16(queries, longest, onednn, measured)
     return [half, single] if half.finite else [single]
 
 
@@ -132,16 +132,20 @@ class Float32:
 class BFloat16:
     """Products in bfloat16, which sum in float32 and are rounded to bfloat16.
 
-    With q' and v' for the rounded vectors, q·v - q'·v' = q·(v - v') + (q - q')·v', of which |v - v'| and |q - q'| are
-    measured: they are half of the 2^-8 |v| and 2^-8 |q| that they can be. The sum q'·v' is rounded by γ |q'| |v'| at most, where γ is that of 4 dim roundings: those of
+    With q' and v' for the rounded vectors, q·v - q'·v' = q·(v - v') + (q - q')·v', of which |v - v'| ≤ 2^-8 |v|, and
+    |q - q'| is measured; |v - v'| may be too, and is about half of that. The sum q'·v' is rounded by γ |q'| |v'| at most, where γ is that of 4 dim roundings: those of
     dim products and sums, in any order, twice for processors that do not round to the nearest. It is rounded to bfloat16,
     by 2^-8 |p|. Numbers below the least normal one may count as 0 everywhere.
     """
 
-    def __init__(self, queries: np.ndarray, longest: float, onednn: Callable[..., Tensor]) -> None:
+    def __init__(
+        self, queries: np.ndarray, longest: float, onednn: Callable[..., Tensor], measured: bool = False
+    ) -> None:
+        """With `measured`, |v - v'| is measured, in the time of a product with some 30 questions."""
         import torch
 
         self._onednn = onednn
+        self._measured = measured
         self._dim = queries.shape[1]
         self.block_bytes = BLOCK_BYTES
         self._queries = torch.zeros(-(-len(queries) // TILE) * TILE, self._dim, dtype=torch.bfloat16)
@@ -155,8 +159,8 @@ class BFloat16:
             """Whether no product is too large for bfloat16."""
         self._without_views += 2.0**-22 * longest * self._lengths + self._dim * UNDERFLOW * (1 + longest)
         """The absolute rounding of products, but for that of views [q] float64."""
-        self._lost = 0.0
-        """The largest |v - v'| of the views so far."""
+        self._lost = 0.0 if measured else HALVED * longest
+        """The largest |v - v'| of the views so far, or of any."""
 
     @property
     def rounding(self) -> Rounding:
@@ -173,8 +177,9 @@ class BFloat16:
             # By way of float32, since torch has no vector instructions from float16 to bfloat16.
             stored = single[: len(views)].copy_(views)
             rounded = block[: len(views)].copy_(stored)
-            lost = torch.linalg.vector_norm(stored.sub_(rounded), dim=1).max().item()
-            self._lost = max(self._lost, lost * (1 + gamma(4 * self._dim)))
+            if self._measured:
+                lost = torch.linalg.vector_norm(stored.sub_(rounded), dim=1).max().item()
+                self._lost = max(self._lost, lost * (1 + gamma(4 * self._dim)))
             return self._onednn(block, self._queries, None, "none", [], "")[: len(views)]
 
         return multiply
