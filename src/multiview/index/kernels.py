@@ -154,10 +154,10 @@ class BFloat16:
         reached = (1 + HALVED) * longest
         with np.errstate(invalid="ignore"):
             lost, lengths = norms(rounded - queries), norms(rounded)
-            self._without_views = reached * (lost + gamma(4 * self._dim) * lengths)
+            own = reached * (lost + gamma(4 * self._dim) * lengths)
             self.finite = bool((reached * lengths < 2.0**126).all())
             """Whether no product is too large for bfloat16."""
-        self._without_views += 2.0**-22 * longest * self._lengths + self._dim * UNDERFLOW * (1 + longest)
+        self._own = own + 2.0**-22 * longest * self._lengths + self._dim * UNDERFLOW * (1 + longest)
         """The absolute rounding of products, but for that of views [q] float64."""
         self._lost = 0.0 if measured else HALVED * longest
         """The largest |v - v'| of the views so far, or of any."""
@@ -165,7 +165,7 @@ class BFloat16:
     @property
     def rounding(self) -> Rounding:
         """See `Kernel`."""
-        return Rounding(self._lost * self._lengths + self._without_views, HALVED)
+        return Rounding(self._lost * self._lengths + self._own, HALVED)
 
     def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
         """See `Kernel`."""
