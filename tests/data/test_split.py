@@ -39,6 +39,7 @@ def test_passages_are_cut_in_order_into_nearly_equal_shards(tmp_path, files):
 
 def test_files_are_the_same_to_the_byte_on_any_number_of_cores(tmp_path, files, monkeypatch):
     """With several, other processes have begun with the first passages before the questions are read."""
+    files.corpus = write(tmp_path / "corpus.parquet", passage_rows(25))
     written = []
     for cores in ("1", "2"):
         monkeypatch.setenv("OMP_NUM_THREADS", cores)
@@ -50,7 +51,7 @@ def test_the_first_fault_that_is_told_is_that_of_the_questions_on_any_number_of_
     tmp_path, files, monkeypatch
 ):
     """Passages that were read ahead, to begin with them, have one too."""
-    write(Path(files.corpus), [{"id": "p0", "text": ["no text"]}])
+    files.corpus = write(tmp_path / "corpus.parquet", [{"id": "p0", "text": ["no text"]}])
     write(Path(files.train), [{"qid": "t0", "question": ""}])
     for cores in ("1", "2"):
         monkeypatch.setenv("OMP_NUM_THREADS", cores)

@@ -47,7 +47,7 @@ def split(context: StepContext) -> None:
     `output["train_questions"]` and `output["dev_questions"]`. The optional output
     `output["lost_questions"]` gets the dev questions that were left out with their gold passages (of all questions,
     where dev questions are held out). The files are read twice, first only to
-    check them, so that nothing is written when something is wrong; SQuAD's and DPR's JSON is parsed
+    check them, so that nothing is written when something is wrong (on several cores the first passages of Parquet files once more); SQuAD's and DPR's JSON is parsed
     once. Ids and questions stay in memory, texts do not (but a SQuAD article is parsed whole). Sentences are
     split on all cores. Raises InputError that names the file, row or setting.
     """
@@ -203,7 +203,7 @@ def _sentences_of(context: StepContext, corpus: CorpusFiles, pool: Executor | No
     """Returns the sentence splitter, which works in the processes of `pool`.
 
     It reuses the sentences of the input `known` that were split in the same way. Without one, the processes begin with
-    the first passages at once, while this one reads the questions.
+    the first passages of Parquet files at once, while this one reads the questions.
     """
     section, known = context.settings.corpus, context.optional_input("known")
     split = SplitSentences(section.language, pool)
@@ -213,7 +213,11 @@ def _sentences_of(context: StepContext, corpus: CorpusFiles, pool: Executor | No
         before = (record.step_version, record.facts.get("nltk"), config.get("language"))
         now = (context.step_version, version("nltk"), section.key_settings().get("language"))
         return KnownSentences(known.path, split) if before == now else split
-    if pool is None or not section.source or section.keep == "gold":
+    # Other files take longer to read than sentences to split, and articles to cut.
+    quick = section.source and all(
+        form == "parquet" and not corpus.cuts(file) for file, form in corpus.formats.items()
+    )
+    if pool is None or section.keep == "gold" or not quick:
         return split
     return BegunSentences(_first_texts(corpus), split)
 
