@@ -25,8 +25,9 @@ NEW_CONTAINERS = 1_000_000
 def further_processes() -> Iterator[Executor | None]:
     """Starts a process for each core that this one may use, `MOST` at most, which end with it.
 
-    They leave a core to this one whenever it needs it. None where there is only one core, and outside Linux, where a process with threads does not survive a fork. To be
-    entered before large data are read: forks share them, and copy what changes.
+    They give way to this one, and to other programs. None where there is only one core, and outside Linux, where a
+    process with threads does not survive a fork. To be entered before large data are read: forks share them, and copy
+    what changes.
     """
     count = min(cores(), MOST)
     if count < 2 or sys.platform != "linux":

@@ -24,6 +24,7 @@ from multiview.data.lost_questions import LostQuestions, write_lost_questions
 from multiview.data.processes import further_processes, rare_collections
 from multiview.data.questions import Question
 from multiview.data.reading import sources
+from multiview.data.reading.files import is_web
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
@@ -213,9 +214,10 @@ def _sentences_of(context: StepContext, corpus: CorpusFiles, pool: Executor | No
         before = (record.step_version, record.facts.get("nltk"), config.get("language"))
         now = (context.step_version, version("nltk"), section.key_settings().get("language"))
         return KnownSentences(known.path, split) if before == now else split
-    # Other files take longer to read than sentences to split, and articles to cut.
+    # Other files take longer to read than sentences to split, those of the web to fetch, and articles to cut.
     quick = section.source and all(
-        form == "parquet" and not corpus.cuts(file) for file, form in corpus.formats.items()
+        form == "parquet" and not is_web(file) and not corpus.cuts(file)
+        for file, form in corpus.formats.items()
     )
     if pool is None or section.keep == "gold" or not quick:
         return split

@@ -135,7 +135,8 @@ class Proposals:
         self._sift()
         questions, rows, _, _, scores = self._columns.filled
         new = np.flatnonzero(np.isnan(scores))
-        scores[new] = score_rows(self._views, rows.take(new), self._queries, questions.take(new))
+        asked = questions.take(new).astype(np.int64)  # torch's sparse tensors have no smaller whole numbers
+        scores[new] = score_rows(self._views, rows.take(new), self._queries, asked)
 
     def _cut(self) -> None:
         """Keeps the k best passages so far, where the products of many more allow their scores."""
