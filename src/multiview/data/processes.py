@@ -45,7 +45,7 @@ def further_processes() -> Iterator[Executor | None]:
 def _end_with_starter() -> None:
     """Ends this process when the one that started it is gone, even killed. Ctrl-C is for that one alone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(5)  # the starter's work is what all wait for
+    os.nice(10)  # the starter's work is what all wait for
     starter = multiprocessing.parent_process()
 
     def wait() -> None:
