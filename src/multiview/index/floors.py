@@ -76,7 +76,7 @@ def floors(
 
 
 def _folded(products: Tensor, fold: int) -> Tensor:
-    """Returns the highest of each `fold` of the `products` [n, q], which are of passages far from each other.
+    """Returns the highest of each `fold` of the `products` [n, q or more], which are of passages far from each other.
 
     The k-th highest of these is not above that of all, and hardly below, since passages far apart are seldom about the same.
     """

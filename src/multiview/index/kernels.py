@@ -133,9 +133,10 @@ class BFloat16:
     """Products in bfloat16, which sum in float32 and are rounded to bfloat16.
 
     With q' and v' for the rounded vectors, q·v - q'·v' = q·(v - v') + (q - q')·v', of which |v - v'| ≤ 2^-8 |v|, and
-    |q - q'| is measured; |v - v'| may be too, and is about half of that. The sum q'·v' is rounded by γ |q'| |v'| at most, where γ is that of 4 dim roundings: those of
-    dim products and sums, in any order, twice for processors that do not round to the nearest. It is rounded to bfloat16,
-    by 2^-8 |p|. Numbers below the least normal one may count as 0 everywhere.
+    |q - q'| is measured; |v - v'| may be too, and is about half of that. The sum q'·v' is rounded by γ |q'| |v'| at most,
+    where γ is that of 4 dim roundings: those of dim products and sums, in any order, twice for processors that do not
+    round to the nearest. It is rounded to bfloat16, by 2^-8 |p|. Numbers below the least normal one may count as 0
+    everywhere.
     """
 
     def __init__(
