@@ -30,7 +30,7 @@ from benchmarks.timing import in_turns
 from multiview.config import Encode, Model
 from multiview.encoding.encode import Encoder
 from multiview.index.approximate.searching import distinct_passages
-from multiview.index.exact import longest_view, top_passages_by
+from multiview.index.exact import top_passages_by, view_norms
 from multiview.index.faiss_library import faiss, threads
 from multiview.index.products import ALL_VIEWS
 from multiview.model.bases import staged_base
@@ -129,10 +129,10 @@ def searching(
     flat = faiss.IndexFlatIP(dim)
     flat.add(matrix.astype(np.float32))  # pyright: ignore[reportCallIssue]
     near = " near each other" if spread < SPREAD else ""
-    ties, longest = np.arange(len(offsets)), longest_view(matrix)
+    ties, norms = np.arange(len(offsets)), view_norms(matrix)
 
     def ours(asked: np.ndarray, k: int) -> object:
-        return top_passages_by(matrix, offsets, ties, asked, k, [ALL_VIEWS], longest=longest, device=device)
+        return top_passages_by(matrix, offsets, ties, asked, k, [ALL_VIEWS], norms=norms, device=device)
 
     def bound(asked: np.ndarray, k: int) -> object:
         scores = (torch.from_numpy(asked).to(device) @ grouped)[:, : len(matrix) // group * group]

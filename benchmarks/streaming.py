@@ -60,7 +60,7 @@ def measure(views: int, repeats: int) -> Iterator[Row]:
                 queries,
                 DEPTH,
                 [ALL_VIEWS],
-                longest=stored.longest,
+                norms=stored.norms,
             )
 
         def copied() -> None:

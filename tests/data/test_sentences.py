@@ -157,11 +157,12 @@ def test_known_sentences_are_those_that_splitting_gives_and_only_the_others_are_
 def test_begun_sentences_are_those_that_splitting_gives_and_none_is_split_twice(begun, now):
     asked: list[str] = []
 
-    def split(texts, hashes):
-        asked.extend(texts)
-        return SplitSentences("english")(texts, hashes)
+    class Asked(SplitSentences):
+        def __call__(self, texts, hashes):
+            asked.extend(texts)
+            return super().__call__(texts, hashes)
 
-    sentences_of = BegunSentences(begun, split)
+    sentences_of = BegunSentences(begun, Asked("english"))
     before = {text for texts in begun for text in texts}
     assert asked == [text for texts in begun for text in texts]
     asked.clear()

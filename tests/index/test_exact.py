@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.index import exact, kernels, products
-from multiview.index.exact import longest_view, top_passages_by
+from multiview.index.exact import top_passages_by, view_norms
 from multiview.index.products import ALL_VIEWS
 from multiview.index.ranking import TopPassages, tie_order
 
@@ -202,14 +202,16 @@ def test_a_gpu_finds_what_the_cpu_finds():
     np.testing.assert_array_equal(found.scores, expected.scores)
 
 
-def test_views_may_be_mapped_from_a_file_and_the_longest_be_given(tmp_path):
+def test_views_may_be_mapped_from_a_file_and_their_norms_be_given(tmp_path):
     views = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float16)
     views.tofile(tmp_path / "views.f16")
     mapped = np.memmap(tmp_path / "views.f16", np.float16, "r", shape=views.shape)
-    assert longest_view(mapped) == np.linalg.norm(views.astype(np.float64), axis=1).max()
+    rounded = torch.from_numpy(views).bfloat16().double().numpy()
+    for norm, vectors in zip(view_norms(mapped), (views, views - rounded), strict=True):
+        assert norm == pytest.approx(np.linalg.norm(vectors.astype(np.float64), axis=1).max(), rel=1e-12)
     args = np.arange(50), np.arange(50), np.ones((2, 8), np.float32), 5
     one, other = (
-        top_passages_by(mapped, *args, [ALL_VIEWS], longest=longest_view(views))[0],
+        top_passages_by(mapped, *args, [ALL_VIEWS], norms=view_norms(views))[0],
         top_passages_by(views, *args, [ALL_VIEWS])[0],
     )
     np.testing.assert_array_equal(one.passages, other.passages)

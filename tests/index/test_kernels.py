@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.index import exact, floors, kernels, products, proposals
-from multiview.index.exact import longest_view, top_passages_by
+from multiview.index.exact import top_passages_by, view_norms
 from multiview.index.kernels import BFloat16, Float16, Float32, multiplies_float16
+from multiview.index.rounding import LONGEST, ViewNorms
 from multiview.model.onednn import multiplies
 
 needs_onednn = pytest.mark.skipif(kernels.onednn_product() is None, reason="torch has no oneDNN here")
@@ -39,10 +40,10 @@ kinds = st.sampled_from(["unit", "large", "least", "near"])
 scales = st.sampled_from([1e-44, 1e-37, 1e-20, 1.0, 1e8, 1e30])
 
 
-def half(queries: np.ndarray, longest: float, measured: bool) -> BFloat16:
+def half(queries: np.ndarray, views: ViewNorms) -> BFloat16:
     onednn = kernels.onednn_product()
     assert onednn
-    return BFloat16(queries, longest, onednn, measured)
+    return BFloat16(queries, views, onednn)
 
 
 @needs_onednn
@@ -52,11 +53,11 @@ def half(queries: np.ndarray, longest: float, measured: bool) -> BFloat16:
 def test_products_are_as_near_to_scores_as_kernels_state(in_float32, seed, kind, scale, dim, measured):
     rng = np.random.default_rng(seed)
     views, queries = vectors(rng, kind, (40, dim)), questions(rng, scale, (9, dim))
-    longest = longest_view(views)
+    norms = view_norms(views)
     kernel = (
-        Float32(queries, longest, torch.device("cpu"), kernels.onednn_product())
+        Float32(queries, norms.longest, torch.device("cpu"), kernels.onednn_product())
         if in_float32
-        else half(queries, longest, measured)
+        else half(queries, norms if measured else ViewNorms.from_header({LONGEST: norms.longest}))
     )
     if isinstance(kernel, BFloat16) and not kernel.finite:
         return
@@ -69,7 +70,7 @@ def test_products_in_float16_are_as_near_to_scores_as_stated(seed, kind, scale, 
     rng = np.random.default_rng(seed)
     views = vectors(rng, kind, (40, dim))
     for query in questions(rng, scale, (2, dim))[:, None]:
-        kernel = Float16(query, longest_view(views))
+        kernel = Float16(query, view_norms(views).longest)
         assert_as_near_as_stated(kernel, views, query)
         assert np.isfinite(kernel.multiplier(50)(torch.from_numpy(views)).numpy()).all()
 
@@ -117,7 +118,6 @@ def test_bfloat16_and_float32_find_the_same_to_the_bit(
             patch.setattr(kernels, "BLOCK_BYTES", 1 << 12)
             patch.setattr(products, "SCORES_BYTES", 1 << 12)
             patch.setattr(exact, "GUESSED_FOR", 1)
-            patch.setattr(exact, "MEASURED_FOR", 4 * (seed % 2))
             patch.setattr(exact, "SCORED_BYTES", 1 << 12)
             patch.setattr(floors, "EVERY", 2)
             patch.setattr(floors, "SHARE", 0)
@@ -189,7 +189,7 @@ def test_float16_is_for_one_question_whose_width_torch_does_not_round_otherwise(
     many, dim, able, in_float16, monkeypatch
 ):
     monkeypatch.setattr(kernels, "multiplies_float16", lambda: able)
-    chosen = kernels.kernels(np.ones((many, dim), np.float32), 1.0, torch.device("cpu"))
+    chosen = kernels.kernels(np.ones((many, dim), np.float32), ViewNorms(1.0, 0.0), torch.device("cpu"))
     assert [type(kernel) for kernel in chosen] == [Float16, Float32][not in_float16 :]
 
 
@@ -211,7 +211,7 @@ def test_a_torch_that_may_sum_in_float16_is_not_asked_to(monkeypatch):
 @needs_onednn
 def test_bfloat16_is_for_processors_that_have_it_and_several_questions(many, able, expected, monkeypatch):
     monkeypatch.setattr(kernels, "multiplies_bfloat16", lambda: able)
-    chosen = kernels.kernels(np.ones((many, 4), np.float32), 1.0, torch.device("cpu"))
+    chosen = kernels.kernels(np.ones((many, 4), np.float32), ViewNorms(1.0, 0.0), torch.device("cpu"))
     assert [type(kernel) for kernel in chosen] == expected
 
 
@@ -220,7 +220,7 @@ def test_vectors_too_long_for_bfloat16_are_multiplied_in_float32(monkeypatch):
     monkeypatch.setattr(kernels, "multiplies_bfloat16", lambda: True)
     queries = np.full((kernels.ONEDNN_QUESTIONS, 4), np.finfo(np.float32).max)
     for longest in (0.0, 1.0):
-        (kernel,) = kernels.kernels(queries, longest, torch.device("cpu"))
+        (kernel,) = kernels.kernels(queries, ViewNorms(longest, 0.0), torch.device("cpu"))
         assert isinstance(kernel, Float32)
 
 

@@ -16,7 +16,7 @@ from multiview.artifacts.staged import StoredFile
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.index import exact, streamed_views, view_index
-from multiview.index.exact import longest_view, top_passages_by
+from multiview.index.exact import top_passages_by, view_norms
 from multiview.index.products import ALL_VIEWS
 from multiview.index.ranking import tie_order
 from multiview.index.stored_views import StoredViews, score_rows
@@ -98,7 +98,7 @@ def test_a_search_of_views_in_a_store_equals_one_in_memory(
                 k,
                 ranges,
                 among=among,
-                longest=longest_view(views),
+                norms=view_norms(views),
             )
             for matrix in (streamed, views)
         )
@@ -114,7 +114,7 @@ def test_a_search_reads_each_block_once(tmp_path):
     queries = np.random.default_rng(1).standard_normal((300, 32)).astype(np.float32)
     offsets = np.arange(0, 6_000, 3)
     ties = np.arange(len(offsets))
-    top_passages_by(streamed, offsets, ties, queries, 20, [ALL_VIEWS, (0, 1)], longest=longest_view(views))
+    top_passages_by(streamed, offsets, ties, queries, 20, [ALL_VIEWS, (0, 1)], norms=view_norms(views))
     assert len(store.read_parts) == 60
     assert set(store.read_parts.values()) == {1}
 

@@ -34,7 +34,7 @@ def further_processes() -> Iterator[Executor | None]:
         yield None
         return
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(count, context, initializer=_end_with_starter) as pool:
+    with ProcessPoolExecutor(count, context, initializer=_follow_starter) as pool:
         pool.submit(os.getpid).result()  # the first task starts them all
         try:
             yield pool
@@ -42,8 +42,9 @@ def further_processes() -> Iterator[Executor | None]:
             pool.shutdown(cancel_futures=True)
 
 
-def _end_with_starter() -> None:
-    """Ends this process when the one that started it is gone, even killed. Ctrl-C is for that one alone."""
+def _follow_starter() -> None:
+    """Gives way to the process that started this one, and ends this one when it is gone, even killed. Ctrl-C is for that
+    one alone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(10)  # the starter's work is what all wait for
     starter = multiprocessing.parent_process()

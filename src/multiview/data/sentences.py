@@ -139,7 +139,7 @@ class BegunSentences:
     To be asked for each begun text once. The begun texts stay in memory until then.
     """
 
-    def __init__(self, batches: Iterable[Sequence[str]], otherwise: SentencesOf) -> None:
+    def __init__(self, batches: Iterable[Sequence[str]], otherwise: SplitSentences) -> None:
         self._otherwise = otherwise
         self._rows: dict[str, int] = {}
         self._batches: list[Callable[[], pa.Array]] = []
@@ -148,7 +148,7 @@ class BegunSentences:
         """The row of each batch's first text, counted over all batches."""
         for texts in batches:
             self._rows.update(zip(texts, range(self._starts[-1], self._starts[-1] + len(texts)), strict=True))
-            self._batches.append(cache(otherwise(texts, [])))
+            self._batches.append(cache(otherwise(texts, [])))  # which needs no hashes
             self._starts.append(self._starts[-1] + len(texts))
 
     def __call__(self, texts: Sequence[str], hashes: Sequence[str]) -> Callable[[], pa.Array]:

@@ -21,7 +21,8 @@ from multiview.errors import InputError
 from multiview.steps.path import shard_file, shard_name
 
 AHEAD = 16
-"""Row groups whose sentences are split ahead of the one that is written, by other processes."""
+"""Row groups whose sentences are split ahead of the one that is written, by other processes; and tables of passages
+with which these begin while questions are read."""
 
 Finish = Callable[[], tuple[pa.Table, int]]
 """Function that waits for a finished table of passages and its number of sentences."""

@@ -35,9 +35,6 @@ from multiview.errors import InputError, counted
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
-FIRST = 16
-"""Tables of passages whose sentences are split while questions are read."""
-
 
 def split(context: StepContext) -> None:
     """Reads, checks and cuts the corpus and the questions (`settings.corpus`, `settings.questions`).
@@ -45,12 +42,12 @@ def split(context: StepContext) -> None:
     The optional input `known` is an earlier corpus: sentences of passages that it holds are not split again.
 
     Writes the shards of passages into `output["passages"]`, and `questions.parquet` into
-    `output["train_questions"]` and `output["dev_questions"]`. The optional output
-    `output["lost_questions"]` gets the dev questions that were left out with their gold passages (of all questions,
-    where dev questions are held out). The files are read twice, first only to
-    check them, so that nothing is written when something is wrong (on several cores the first passages of Parquet files once more); SQuAD's and DPR's JSON is parsed
-    once. Ids and questions stay in memory, texts do not (but a SQuAD article is parsed whole). Sentences are
-    split on all cores. Raises InputError that names the file, row or setting.
+    `output["train_questions"]` and `output["dev_questions"]`. The optional output `output["lost_questions"]` gets the
+    dev questions that were left out with their gold passages (of all questions, where dev questions are held out).
+    The files are read twice, first only to check them, so that nothing is written when something is wrong (on several
+    cores the first passages of Parquet files once more); SQuAD's and DPR's JSON is parsed once. Ids and questions stay
+    in memory, texts do not (but a SQuAD article is parsed whole). Sentences are split on all cores. Raises InputError
+    that names the file, row or setting.
     """
     _check_sources(context.settings)
     tokenizer(context.settings.corpus.language)  # fails first, where its data are missing
@@ -65,7 +62,7 @@ def split(context: StepContext) -> None:
 def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> None:
     asked = context.settings.questions
     corpus, remarks = CorpusFiles.of(context.settings), Problems()
-    sentences_of = _sentences_of(context, corpus, pool)
+    split_sentences = _begun_sentences(context, corpus, pool)
     keeping = None if context.settings.corpus.source else kept  # then files of questions bring no passages
     train = checking.read_questions(asked, asked.source, "train", report_remark=remarks, kept=keeping)
     dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks, kept=keeping)
@@ -95,7 +92,7 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
 
     count = len(wanted)
     tables = _wanted_tables(corpus, wanted, seen.extra, kept)
-    groups = shards.begin_groups(tables, count, shard_count, sentences_of)
+    groups = shards.begin_groups(tables, count, shard_count, _known_sentences(context, split_sentences))
     # Meanwhile the other processes split sentences.
     questions.write_questions(chosen.train, context.output("train_questions"))
     questions.write_questions(chosen.dev, context.output("dev_questions"))
@@ -200,26 +197,34 @@ def _choose(section: Questions, train: list[Question], dev: list[Question], seen
 # --- passages ----------------------------------------------------------------------------------
 
 
-def _sentences_of(context: StepContext, corpus: CorpusFiles, pool: Executor | None) -> SentencesOf:
+def _known_sentences(context: StepContext, otherwise: SentencesOf) -> SentencesOf:
+    """Returns the sentences of the input `known`, if they were split in the same way; `otherwise` splits all others."""
+    known = context.optional_input("known")
+    if known is None:
+        return otherwise
+    _, record = load_record(known.address)
+    config = record.config.get("corpus", {})
+    before = (record.step_version, record.facts.get("nltk"), config.get("language"))
+    language = context.settings.corpus.key_settings().get("language")
+    now = (context.step_version, version("nltk"), language)
+    return KnownSentences(known.path, otherwise) if before == now else otherwise
+
+
+def _begun_sentences(context: StepContext, corpus: CorpusFiles, pool: Executor | None) -> SentencesOf:
     """Returns the sentence splitter, which works in the processes of `pool`.
 
-    It reuses the sentences of the input `known` that were split in the same way. Without one, the processes begin with
-    the first passages of Parquet files at once, while this one reads the questions.
+    They begin with the first passages of Parquet files at once, while this one reads the questions, where no sentences
+    are known.
     """
-    section, known = context.settings.corpus, context.optional_input("known")
+    section = context.settings.corpus
     split = SplitSentences(section.language, pool)
-    if known is not None:
-        _, record = load_record(known.address)
-        config = record.config.get("corpus", {})
-        before = (record.step_version, record.facts.get("nltk"), config.get("language"))
-        now = (context.step_version, version("nltk"), section.key_settings().get("language"))
-        return KnownSentences(known.path, split) if before == now else split
     # Other files take longer to read than sentences to split, those of the web to fetch, and articles to cut.
     quick = section.source and all(
         form == "parquet" and not is_web(file) and not corpus.cuts(file)
         for file, form in corpus.formats.items()
     )
-    if pool is None or section.keep == "gold" or not quick:
+    known = context.optional_input("known") is not None
+    if pool is None or section.keep == "gold" or not quick or known:
         return split
     return BegunSentences(_first_texts(corpus), split)
 
@@ -227,7 +232,7 @@ def _sentences_of(context: StepContext, corpus: CorpusFiles, pool: Executor | No
 def _first_texts(corpus: CorpusFiles) -> Iterator[list[str]]:
     """Yields the texts of the first tables of passages; of damaged files fewer, of which the check will tell."""
     with suppress(InputError):
-        for _, table in islice(corpus.tables(), FIRST):
+        for _, table in islice(corpus.tables(), shards.AHEAD):
             yield table.column("text").to_pylist()
 
 

@@ -28,14 +28,14 @@ from multiview.errors import InputError
 from multiview.index.approximate import EXACT
 from multiview.index.approximate.building import build
 from multiview.index.approximate.measuring import measure
-from multiview.index.exact import longest_view
+from multiview.index.exact import view_norms
 from multiview.index.faiss_index import FaissObject
 from multiview.index.faiss_library import faiss
+from multiview.index.rounding import ViewNorms
 from multiview.index.stored_views import ViewBlocks
 from multiview.index.view_index import (
     HEADER_FILE,
     INDEX_FILE,
-    LONGEST,
     PASSAGES_FILE,
     QUERIES_FILE,
     ViewIndex,
@@ -120,7 +120,7 @@ def write_index(
             header |= about
             faiss.write_index(faiss_index, str(folder / INDEX_FILE))
     header |= {
-        LONGEST: stored.longest,
+        **stored.norms.fields(),
         "rows_per_block": stored.rows_per_block,
         "block_sha256": stored.block_sha256,
     }
@@ -202,8 +202,7 @@ class StoredViewsWriter:
 
     def __init__(self, file: Path, dim: int) -> None:
         self.rows = 0
-        self.longest = 0.0
-        """The largest Euclidean norm of a view."""
+        self.norms = ViewNorms(0.0, 0.0)
         self.rows_per_block = max(1, BLOCK_BYTES // (dim * VIEW_DTYPE.itemsize))
         """Number of successive views that share a digest."""
         self.block_sha256: list[str] = []
@@ -214,7 +213,7 @@ class StoredViewsWriter:
     def write(self, block: np.ndarray) -> None:
         """Appends views [n, dim] float16."""
         self._file.write(block.data)
-        self.longest = max(self.longest, longest_view(block))
+        self.norms = self.norms.merged(view_norms(block))
         left = self.rows_per_block - self.rows % self.rows_per_block
         for part in np.split(block, range(left, len(block), self.rows_per_block)):
             self._block.update(part.data)

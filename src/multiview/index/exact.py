@@ -22,10 +22,11 @@ from multiview.index.kernels import Kernel, kernels
 from multiview.index.products import ViewRange, blocks, tensor
 from multiview.index.proposals import Proposals
 from multiview.index.ranking import Ties, TopPassages, width
+from multiview.index.rounding import ViewNorms
 from multiview.index.streamed_views import Matrix, StreamedViews
 
 if TYPE_CHECKING:
-    from torch import device
+    from torch import Tensor, device
 
 QUESTIONS_AT_ONCE = 1024
 """Number of questions that share a pass over the views. Memory and speed depend on it, results do not."""
@@ -43,12 +44,8 @@ views in a bucket they are after each block. Speed depends on it, results do not
 GUESSED_FOR = 64
 """Number of questions from which on floors are guessed, and products may be in bfloat16. Only speed depends on it."""
 
-MEASURED_FOR = 4
-"""Number of hits per view from which on it pays to measure how views are rounded, for fewer of them to be scored. Only
-speed depends on it."""
-
-NORMS_AT_ONCE = 4096
-"""Number of views whose lengths are measured at once."""
+NORMS_AT_ONCE = 1024
+"""Number of views whose norms are computed at once."""
 
 PROPOSED_AT_ONCE = 1 << 18
 """Number of proposed views that are held before they are sifted, over all ranges, on top of 2 k per question."""
@@ -63,7 +60,7 @@ def top_passages_by(
     ranges: Sequence[ViewRange],
     *,
     among: np.ndarray | None = None,
-    longest: float | None = None,
+    norms: ViewNorms | None = None,
     device: str = "cpu",
     report_done: Callable[[int], None] = lambda done: None,
 ) -> list[TopPassages]:
@@ -72,8 +69,9 @@ def top_passages_by(
     `views` [v, dim] float16 may be memory-mapped or in a bucket; `offsets` [p] int64 is the row of each passage's first view,
     ascending; `tie_order` [p] is the position of each passage's id in string order: of passages that tie, the one with
     the smaller id comes first. `queries` [q, dim] float32. `ranges` are `[ALL_VIEWS]` for one ranking by all views.
-    With `among` [p] bool, only its passages are found. `longest` is the largest Euclidean norm of a view, and is
-    computed where it is not given. `device` multiplies, as torch names it; the result is the same to the bit.
+    With `among` [p] bool, only its passages are found. `norms` are those of the views (see
+    `view_norms`), and are computed where they are not given. `device` multiplies, as torch names it; the result is the
+    same to the bit.
     `report_done` is called with the number of questions done. Passages without a view in a range are not found by it.
     Raises ValueError for a k below 1 and for vectors that are not finite. Their products have to be within float32.
 
@@ -90,12 +88,14 @@ def top_passages_by(
         return tops
     import torch
 
-    longest = longest_view(views) if longest is None else longest
     room = width(k, len(offsets) if among is None else int(among.sum()))
-    search = _Search(views, offsets, tie_order, queries, room, ranges, among, torch.device(device), tops)
+    norms = norms or view_norms(views)
+    search = _Search(
+        views, norms, offsets, tie_order, queries, room, ranges, among, torch.device(device), tops
+    )
     at_once = questions_at_once(room, len(ranges), device, isinstance(views, StreamedViews))
     for start in range(0, len(queries), at_once):
-        search.answer(np.arange(start, min(start + at_once, len(queries))), longest)
+        search.answer(np.arange(start, min(start + at_once, len(queries))))
         report_done(min(start + at_once, len(queries)))
     return tops
 
@@ -115,6 +115,7 @@ class _Search:
     """Passes over the views, each for some of the questions."""
 
     views: Matrix
+    norms: ViewNorms
     offsets: np.ndarray
     tie_order: Ties
     queries: np.ndarray
@@ -127,10 +128,9 @@ class _Search:
     coarse: bool = True
     """Whether products may be coarse: until these propose too many views."""
 
-    def answer(self, asked: np.ndarray, longest: float) -> None:
+    def answer(self, asked: np.ndarray) -> None:
         """Finds the best passages of the questions of rows `asked`."""
-        measured = len(asked) * self.k >= MEASURED_FOR * len(self.views)
-        *coarse, fine = kernels(self.queries[asked], longest, self.device, measured)
+        *coarse, fine = kernels(self.queries[asked], self.norms, self.device)
         if isinstance(self.views, StreamedViews):
             # In one pass: a wrong guess, or coarse products, would need another.
             self._pass(asked, fine)
@@ -142,7 +142,7 @@ class _Search:
         if guessed or len(asked) == 1:  # whose products in float16 round little
             asked = self._pass(asked, kernel, guessed, give_up=kernel is not fine)
         if len(asked):
-            *_, fine = kernels(self.queries[asked], longest, self.device)
+            *_, fine = kernels(self.queries[asked], self.norms, self.device)
             self._pass(asked, fine)
 
     def _pass(
@@ -186,10 +186,16 @@ class _Search:
         return asked[~sure]
 
 
-def longest_view(views: Matrix) -> float:
-    """Returns the largest Euclidean norm of `views` [v, dim], 0 without views; they are read once, block by block."""
-    squares = (
-        tensor(views[start : start + NORMS_AT_ONCE]).double().square().sum(dim=1).max().item()
-        for start in range(0, len(views), NORMS_AT_ONCE)
-    )
-    return math.sqrt(max(squares, default=0.0))
+def view_norms(views: Matrix) -> ViewNorms:
+    """Returns the norms of `views` [v, dim] float16, which are read once, block by block."""
+    largest = ViewNorms(0.0, 0.0)
+    for start in range(0, len(views), NORMS_AT_ONCE):
+        some = tensor(views[start : start + NORMS_AT_ONCE]).float()
+        longest = _largest_norm(some)
+        # What is lost has three bits at most, so the difference is exact.
+        largest = largest.merged(ViewNorms(longest, _largest_norm(some - some.bfloat16())))
+    return largest
+
+
+def _largest_norm(vectors: Tensor) -> float:
+    return math.sqrt(vectors.double().square_().sum(dim=1).max().item())

@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from multiview.index.rounding import HALVED, LEAST_STORED, STORED, UNDERFLOW, Rounding, gamma, norms
+from multiview.index.rounding import (
+    HALVED,
+    LEAST_STORED,
+    STORED,
+    UNDERFLOW,
+    Rounding,
+    ViewNorms,
+    gamma,
+    norms,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -52,7 +61,7 @@ class Kernel(Protocol):
 
     @property
     def rounding(self) -> Rounding:
-        """How far the products so far may be from scores."""
+        """How far products may be from scores."""
         ...
 
     @property
@@ -69,20 +78,20 @@ class Kernel(Protocol):
         ...
 
 
-def kernels(queries: np.ndarray, longest: float, device: device, measured: bool = False) -> list[Kernel]:
+def kernels(queries: np.ndarray, views: ViewNorms, device: device) -> list[Kernel]:
     """Returns the kernels for `queries` [q, dim] float32, the fastest first and the one that rounds least last.
 
-    `longest` is the norm of the longest view. `measured` is that of `BFloat16`.
+    `views` are the norms of the views that they multiply.
     """
     if device.type != "cpu":
-        return [Float32(queries, longest, device)]
+        return [Float32(queries, views.longest, device)]
     if len(queries) == 1 and not queries.shape[1] % LANES and multiplies_float16():
-        return [Float16(queries, longest), Float32(queries, longest, device)]
+        return [Float16(queries, views.longest), Float32(queries, views.longest, device)]
     onednn = onednn_product() if len(queries) >= ONEDNN_QUESTIONS else None
-    single = Float32(queries, longest, device, onednn)
+    single = Float32(queries, views.longest, device, onednn)
     if onednn is None or not multiplies_bfloat16():
         return [single]
-    half = BFloat16(queries, longest, onednn, measured)
+    half = BFloat16(queries, views, onednn)
     return [half, single] if half.finite else [single]
 
 
@@ -132,41 +141,30 @@ class Float32:
 class BFloat16:
     """Products in bfloat16, which sum in float32 and are rounded to bfloat16.
 
-    With q' and v' for the rounded vectors, q·v - q'·v' = q·(v - v') + (q - q')·v', of which |v - v'| ≤ 2^-8 |v|, and
-    |q - q'| is measured; |v - v'| may be too, and is about half of that. The sum q'·v' is rounded by γ |q'| |v'| at most,
+    With q' and v' for the rounded vectors, q·v - q'·v' = q·(v - v') + (q - q')·v', of which |v - v'| is a norm
+    of the views (see `ViewNorms`), and |q - q'| is measured. The sum q'·v' is rounded by γ |q'| |v'| at most,
     where γ is that of 4 dim roundings: those of dim products and sums, in any order, twice for processors that do not
     round to the nearest. It is rounded to bfloat16, by 2^-8 |p|. Numbers below the least normal one may count as 0
     everywhere.
     """
 
-    def __init__(
-        self, queries: np.ndarray, longest: float, onednn: Callable[..., Tensor], measured: bool = False
-    ) -> None:
-        """With `measured`, |v - v'| is measured, in the time of a product with some 30 questions."""
+    def __init__(self, queries: np.ndarray, views: ViewNorms, onednn: Callable[..., Tensor]) -> None:
         import torch
 
         self._onednn = onednn
-        self._measured = measured
         self._dim = queries.shape[1]
         self.block_bytes = BLOCK_BYTES
         self._queries = torch.zeros(-(-len(queries) // TILE) * TILE, self._dim, dtype=torch.bfloat16)
         self._queries[: len(queries)] = torch.from_numpy(queries)
-        rounded, self._lengths = self._queries[: len(queries)].double().numpy(), norms(queries)
-        reached = (1 + HALVED) * longest
+        rounded = self._queries[: len(queries)].double().numpy()
+        reached = (1 + HALVED) * views.longest
         with np.errstate(invalid="ignore"):
             lost, lengths = norms(rounded - queries), norms(rounded)
             own = reached * (lost + gamma(4 * self._dim) * lengths)
             self.finite = bool((reached * lengths < 2.0**126).all())
             """Whether no product is too large for bfloat16."""
-        self._own = own + 2.0**-22 * longest * self._lengths + self._dim * UNDERFLOW * (1 + longest)
-        """The absolute rounding of products, but for that of views [q] float64."""
-        self._lost = 0.0 if measured else HALVED * longest
-        """The largest |v - v'| of the views so far, or of any."""
-
-    @property
-    def rounding(self) -> Rounding:
-        """See `Kernel`."""
-        return Rounding(self._lost * self._lengths + self._own, HALVED)
+        rounding = own + (views.lost * (1 + 1e-6) + 2.0**-22 * views.longest) * norms(queries)
+        self.rounding = Rounding(rounding + self._dim * UNDERFLOW * (1 + views.longest), HALVED)
 
     def multiplier(self, rows: int) -> Callable[[Tensor], Tensor]:
         """See `Kernel`."""
@@ -176,11 +174,7 @@ class BFloat16:
 
         def multiply(views: Tensor) -> Tensor:
             # By way of float32, since torch has no vector instructions from float16 to bfloat16.
-            stored = single[: len(views)].copy_(views)
-            rounded = block[: len(views)].copy_(stored)
-            if self._measured:
-                lost = torch.linalg.vector_norm(stored.sub_(rounded), dim=1).max().item()
-                self._lost = max(self._lost, lost * (1 + gamma(4 * self._dim)))
+            block[: len(views)] = single[: len(views)].copy_(views)
             return self._onednn(block, self._queries, None, "none", [], "")[: len(views)]
 
         return multiply

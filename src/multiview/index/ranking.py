@@ -79,6 +79,10 @@ class TieOrder:
     def __init__(self, ids: pa.Array) -> None:
         self._ids = ids
 
+    def sort(self) -> None:
+        """Sorts the ids now, so that no search waits for it."""
+        _ = self._positions
+
     @cached_property
     def _positions(self) -> np.ndarray:
         return tie_order(self._ids)

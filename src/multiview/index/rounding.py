@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +22,33 @@ LEAST_STORED = 2.0**-14
 
 UNDERFLOW = 2.0**-124
 """Four times the least normal number of float32: more than a product and a sum lose where smaller numbers count as 0."""
+
+
+LONGEST = "longest_view"
+LOST = "lost_in_bfloat16"
+"""Fields of an index's header, of `ViewNorms`."""
+
+
+class ViewNorms(NamedTuple):
+    """Euclidean norms of which the rounding of products of some views depends: the largest, 0 without views."""
+
+    longest: float
+    """|v| of a view."""
+    lost: float
+    """|v - v'| of a view and the same view rounded to bfloat16; at most 2^-8 |v|, and about half of that."""
+
+    def merged(self, other: ViewNorms) -> ViewNorms:
+        """Returns the norms of the views of both."""
+        return ViewNorms(max(self.longest, other.longest), max(self.lost, other.lost))
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any]) -> ViewNorms:
+        """Reads the fields that `fields` wrote; an index of an earlier version has only the first."""
+        return cls(header[LONGEST], header.get(LOST, HALVED * header[LONGEST]))
+
+    def fields(self) -> dict[str, float]:
+        """Returns the norms as fields of an index's header."""
+        return {LONGEST: self.longest, LOST: self.lost}
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from multiview.index.faiss_index import FaissIndex
 from multiview.index.leading import searched, with_first_views
 from multiview.index.products import ALL_VIEWS, ViewRange
 from multiview.index.ranking import TieOrder, TopPassages, width
+from multiview.index.rounding import ViewNorms
 from multiview.index.stored_views import REBUILD, StoredViews, score_pairs
 
 INDEX_FILE = "index.faiss"
@@ -36,9 +37,6 @@ HEADER_FILE = "index.json"
 
 SCORED_PAIRS = 1 << 14
 """Number of pairs of a question and a given passage that are scored at once. Memory and speed depend on it, results do not."""
-
-LONGEST = "longest_view"
-"""Field of the header: the largest Euclidean norm of a view."""
 
 
 class ViewIndex:
@@ -208,7 +206,7 @@ class ViewIndex:
             width(k, len(self)),
             asked,
             among=among,
-            longest=self.header[LONGEST],
+            norms=ViewNorms.from_header(self.header),
             device=self._device,
             report_done=report_done,
         )

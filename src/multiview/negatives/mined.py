@@ -158,8 +158,8 @@ def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: i
     """Returns a sample of `number` of each question's kept passages [q, k] bool; all of them where there are fewer.
 
     Each rank of a question has a number, which SHAKE-128 makes from `seed` and the qid, and the kept hits with the least
-    numbers are the sample, the first where two are equal. So it depends on no other question, and a further filter changes only the negatives that it
-    leaves out.
+    numbers are the sample, the first where two are equal. So it depends on no other question, and a further filter
+    changes only the negatives that it leaves out.
     """
     depth, sampled = kept.shape[1], kept.copy()
     ranks = np.arange(depth, dtype=np.uint64)

@@ -16,7 +16,8 @@ from multiview.config import Config
 from multiview.data import passages
 from multiview.encoding.embeddings import ROWS_SCHEMA, VIEWS_FILE
 from multiview.index.approximate import EXACT
-from multiview.index.view_index import HEADER_FILE, LONGEST, PASSAGES_FILE
+from multiview.index.rounding import ViewNorms
+from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE
 from multiview.steps.path import shard_file, shard_name
 from multiview.steps.table import step
 
@@ -34,7 +35,8 @@ def empty_index(store: Store, model: Reference, corpus: Reference, dim: int) -> 
     """Returns the index without passages over `corpus`, for questions that `model` encodes into vectors [dim]."""
 
     def fill(folder: Path) -> None:
-        header = {"kind": EXACT, "model": model.digest, "dim": dim, "passages": 0, "views": 0, LONGEST: 0.0}
+        header = {"kind": EXACT, "model": model.digest, "dim": dim, "passages": 0, "views": 0}
+        header |= ViewNorms(0.0, 0.0).fields()
         (folder / VIEWS_FILE).touch()
         pq.write_table(ROWS_SCHEMA.empty_table(), folder / PASSAGES_FILE)
         (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")

@@ -109,7 +109,7 @@ class Generations:
         Raises InputError where it cannot be loaded.
         """
         with self.loading():
-            other = Generation(load(address, device=device))
+            other = Generation(_loaded(address, device))
             with self._lock:
                 self._beside.setdefault(address, other)
                 while len(self._beside) > most:
@@ -151,9 +151,16 @@ def open_generation(store: Store, champion: Champion, device: str = "auto") -> G
 
     Raises InputError where an artifact is missing, short or altered.
     """
-    retriever = load(address_of(store, champion), device=device, verify=True)
+    retriever = _loaded(address_of(store, champion), device, verify=True)
     retriever.search([TRIAL], k=1)
     return Generation(retriever, champion)
+
+
+def _loaded(address: str, device: str, verify: bool = False) -> Retriever:
+    """Loads an index with its ids sorted: the first request that finds passages that tie is not to wait for it."""
+    retriever = load(address, device=device, verify=verify)
+    retriever.index.tie_order.sort()
+    return retriever
 
 
 class Follower:

@@ -105,9 +105,9 @@ class MtebModel:
         """
         from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
         from multiview.encoding.encode import Placer, encode_passages
-        from multiview.index.exact import longest_view
+        from multiview.index.exact import view_norms
         from multiview.index.stored_views import StoredViews
-        from multiview.index.view_index import LONGEST, ViewIndex
+        from multiview.index.view_index import ViewIndex
 
         encoder = self._encoder
         # The views stay mapped into memory when the folder is gone.
@@ -122,7 +122,7 @@ class MtebModel:
             table["id"].combine_chunks(),
             table["offset"].to_numpy(),
             table["views"].to_numpy().astype(np.int64),
-            {"model": self.digest, LONGEST: longest_view(embeddings.views)},
+            {"model": self.digest, **view_norms(embeddings.views).fields()},
             device=str(encoder.device),
         )
 

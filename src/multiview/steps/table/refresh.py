@@ -41,7 +41,7 @@ STEPS = (
     ),
     Step(
         name="refresh-index",
-        version=5,
+        version=6,
         run="multiview.refresh.index:refresh_index",
         settings=("index", "encode", "refresh.retrain_added", "refresh.retrain_error"),
         inputs=("old", "changes", "model", "passages", "embeddings"),

@@ -30,7 +30,7 @@ STEPS = (
     ),
     Step(
         name="index",
-        version=6,
+        version=7,
         run="multiview.index.build:build_index",
         settings=("index", "encode"),
         # The record names the model and passages itself, because embeddings are not kept for ever.
