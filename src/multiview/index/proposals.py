@@ -165,9 +165,14 @@ class Proposals:
         by_question = self._without_wide(questions, passages, scores, by_question)
         asked = questions.take(by_question)
         table, starts = by_rows(asked, scores.take(by_question), len(self._bar))
-        order = np.argsort(-table, axis=1)[:, : self._k + 1]
-        found = np.take_along_axis(table, order, axis=1)
-        tied = np.flatnonzero(((found[:, 1:] == found[:, :-1]) & np.isfinite(found[:, 1:])).any(axis=1))
+        # By float32, in half the time; rows in which that makes scores equal, by float64.
+        with np.errstate(over="ignore"):
+            order = np.argsort(-table.astype(np.float32), axis=1)[:, : self._k + 1]
+            found = np.take_along_axis(table, order, axis=1)
+            near = _with_equals(found, np.float32)
+        order[near] = np.argsort(-table[near], axis=1)[:, : self._k + 1]
+        found[near] = np.take_along_axis(table[near], order[near], axis=1)
+        tied = _with_equals(found, np.float64)
         if len(tied):
             positions = self._tie_order[passages.take(by_question)].astype(np.float64)
             ties, _ = by_rows(asked, positions, len(self._bar))
@@ -210,6 +215,13 @@ class Best(NamedTuple):
     passages: np.ndarray
     scores: np.ndarray
     """float64."""
+
+
+def _with_equals(found: np.ndarray, dtype: type[np.floating]) -> np.ndarray:
+    """Returns the rows of `found` [q, n] with neighbours that are equal in `dtype`; -inf is for no score."""
+    rounded = found.astype(dtype, copy=False)
+    equal = (rounded[:, 1:] == rounded[:, :-1]) & np.isfinite(found[:, 1:])
+    return np.flatnonzero(equal.any(axis=1))
 
 
 def by_rows(
