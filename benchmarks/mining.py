@@ -3,11 +3,12 @@
     MULTIVIEW_DATA=data python -m benchmarks.mining --questions 1000
 
 Training questions of SQuAD, all of its passages, 200 hits per question, of which 30 are sampled: with one vector per
-passage and with CAMVR's number of views: without any filter, with a margin and with the check for answers. Vectors are random, near each other
-where titles are equal, and all contestants are given the same. The peer is `mine_hard_negatives`, which searches with
-torch or faiss, knows margins and checks no answers; the table has the faster of both. It needs the package `datasets`, without which
-its column says "not run". The bound of one vector is a product of all vectors, and torch's top-k; that of CAMVR's views
-is our own time with one vector. Contestants take turns; with one thread times are the process's own.
+passage and with CAMVR's number of views: without any filter, with a margin and with the check for answers. Vectors are
+random, near each other where titles are equal, and all contestants are given the same. The peer is
+`mine_hard_negatives`, which searches with torch or faiss, knows margins and checks no answers; the table has the faster
+of both. It needs the package `datasets`, without which its column says "not run". The bound of one vector is a product
+of all vectors, and torch's top-k; that of CAMVR's views is our own time with one vector. Contestants take turns; with
+one thread times are the process's own.
 """
 
 from __future__ import annotations
@@ -120,12 +121,10 @@ def ours(
     corpus: Path,
     questions: Sequence[Question],
     queries: np.ndarray,
-    mining: Mining,
+    settings: Config,
     output: Path,
 ) -> None:
     """All that the step `mine` does after the questions are encoded."""
-    given = {"mining": mining, "encode": Encode(), "questions": Questions(), "corpus": Corpus()}
-    settings = Config.partial(given)
     loaded = ViewIndex.load(index)
     mined = mine_hits(loaded, queries, questions, corpus, settings, NoEvents())
     qids = [question.qid for question in questions]
@@ -157,7 +156,14 @@ def mining(data: Path, count: int, repeats: int, clock: Callable[[], float], see
             queries = near(views, (np.cumsum(counts) - counts)[positives], rng)
             write_index(folder / str(most), passages, counts, views, "random")
             for filtered, chosen in FILTERS.items():
-                settings = Mining(with_bm25=False, **chosen)
+                mining = Mining(with_bm25=False, **chosen)
+                sections = {
+                    "mining": mining,
+                    "encode": Encode(),
+                    "questions": Questions(),
+                    "corpus": Corpus(),
+                }
+                settings = Config.partial(sections)
                 given = folder / str(most), folder / "passages", questions, queries, settings, folder
                 contestants[name + filtered] = partial(ours, *given)
             return views, queries
