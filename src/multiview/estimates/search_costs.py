@@ -8,6 +8,7 @@ from multiview.config import Config
 from multiview.estimates.cost import Cost, gpus_of, matrix_rate, model_bytes
 from multiview.estimates.index_bytes import faiss_bytes, view_bytes
 from multiview.estimates.workload import QUESTION_TOKENS, Setting
+from multiview.evaluation.analyses.first_views import LARGEST_K
 from multiview.evaluation.latency import TIMED
 from multiview.index.approximate import EXACT
 from multiview.index.approximate.kinds import FEWEST_PROBES, default_lists
@@ -17,8 +18,6 @@ BLOCK_BYTES = 128 << 20
 """Bytes of the products that a search holds at once."""
 PROPOSED_BYTES = 72
 """Bytes of what a pass holds per hit: two proposed views of 36 bytes (`multiview.index.proposals`)."""
-LARGEST_K = 16
-"""The largest k of the analysis `first_views` (`multiview.evaluation.analyses.first_views`)."""
 READING = "reading the views"
 
 
