@@ -202,7 +202,7 @@ class StoredViewsWriter:
 
     def __init__(self, file: Path, dim: int) -> None:
         self.rows = 0
-        self.norms = ViewNorms(0.0, 0.0)
+        self.norms = ViewNorms()
         self.rows_per_block = max(1, BLOCK_BYTES // (dim * VIEW_DTYPE.itemsize))
         """Number of successive views that share a digest."""
         self.block_sha256: list[str] = []

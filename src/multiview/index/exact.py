@@ -69,9 +69,8 @@ def top_passages_by(
     `views` [v, dim] float16 may be memory-mapped or in a bucket; `offsets` [p] int64 is the row of each passage's first view,
     ascending; `tie_order` [p] is the position of each passage's id in string order: of passages that tie, the one with
     the smaller id comes first. `queries` [q, dim] float32. `ranges` are `[ALL_VIEWS]` for one ranking by all views.
-    With `among` [p] bool, only its passages are found. `norms` are those of the views (see
-    `view_norms`), and are computed where they are not given. `device` multiplies, as torch names it; the result is the
-    same to the bit.
+    With `among` [p] bool, only its passages are found. `norms` are the `view_norms` of the views, and are
+    computed where they are not given. `device` multiplies, as torch names it; the result is the same to the bit.
     `report_done` is called with the number of questions done. Passages without a view in a range are not found by it.
     Raises ValueError for a k below 1 and for vectors that are not finite. Their products have to be within float32.
 
@@ -89,7 +88,7 @@ def top_passages_by(
     import torch
 
     room = width(k, len(offsets) if among is None else int(among.sum()))
-    norms = norms or view_norms(views)
+    norms = view_norms(views) if norms is None else norms
     search = _Search(
         views, norms, offsets, tie_order, queries, room, ranges, among, torch.device(device), tops
     )
@@ -188,7 +187,7 @@ class _Search:
 
 def view_norms(views: Matrix) -> ViewNorms:
     """Returns the norms of `views` [v, dim] float16, which are read once, block by block."""
-    largest = ViewNorms(0.0, 0.0)
+    largest = ViewNorms()
     for start in range(0, len(views), NORMS_AT_ONCE):
         some = tensor(views[start : start + NORMS_AT_ONCE]).float()
         longest = _largest_norm(some)

@@ -30,11 +30,11 @@ LOST = "lost_in_bfloat16"
 
 
 class ViewNorms(NamedTuple):
-    """Euclidean norms of which the rounding of products of some views depends: the largest, 0 without views."""
+    """The Euclidean norms on which the rounding of products depends, the largest of some views; 0 without views."""
 
-    longest: float
+    longest: float = 0.0
     """|v| of a view."""
-    lost: float
+    lost: float = 0.0
     """|v - v'| of a view and the same view rounded to bfloat16; at most 2^-8 |v|, and about half of that."""
 
     def merged(self, other: ViewNorms) -> ViewNorms:

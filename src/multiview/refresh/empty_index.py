@@ -36,7 +36,7 @@ def empty_index(store: Store, model: Reference, corpus: Reference, dim: int) -> 
 
     def fill(folder: Path) -> None:
         header = {"kind": EXACT, "model": model.digest, "dim": dim, "passages": 0, "views": 0}
-        header |= ViewNorms(0.0, 0.0).fields()
+        header |= ViewNorms().fields()
         (folder / VIEWS_FILE).touch()
         pq.write_table(ROWS_SCHEMA.empty_table(), folder / PASSAGES_FILE)
         (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
