@@ -82,9 +82,10 @@ class Proposals:
             highest.add(part.best())
             self._bar = np.maximum(self._bar, self._kernel.rounding.least(highest.lowest(len(self._bar))))
         numbers, questions, products = reaching(part.products, self._kernel.rounding.lowest(self._bar))
-        owners = np.repeat(np.arange(len(part.counts)), part.counts).take(numbers)
+        owners = numbers
         if len(part.counts) < len(part.rows):
             self._several = True
+            owners = np.repeat(np.arange(len(part.counts)), part.counts).take(numbers)
             # Of a passage's views, those which may have its score.
             bar = self._kernel.rounding.bar(self._best_of(owners, questions, products), questions)
             near = np.flatnonzero(products >= bar)
@@ -253,7 +254,9 @@ def kth_highest(questions: np.ndarray, values: np.ndarray, k: int, count: int) -
         own = values[of_question]
         lowest[question] = np.partition(own, len(own) - k)[len(own) - k]
         usual[of_question] = False
-    table, _ = by_rows(questions[usual], values[usual], count, k)
+    if not usual.all():
+        questions, values = questions[usual], values[usual]
+    table, _ = by_rows(questions, values, count, k)
     at = table.shape[1] - k
     table.partition(at, axis=1)
     return np.maximum(lowest, table[:, at])
