@@ -249,7 +249,7 @@ def plan(
     memory: Annotated[float, typer.Option(min=0.1, max=1e6, help="Main memory of a step's pod in GB.")] = 64,
     pipeline: Annotated[str, typer.Option(help="training, comparison or refresh.")] = "training",
     calibrated: Annotated[
-        str | None, typer.Option("--from", metavar="RUN", help="Read rates from a run of the store.")
+        str | None, typer.Option("--from", metavar="RUN", help="Scale the estimate by a run of the store.")
     ] = None,
     rates: Annotated[
         Path | None, typer.Option(help="YAML file of rates that replace those of the package.")
