@@ -171,9 +171,9 @@ def rows(size: Size) -> Iterator[Row]:
     asked = [(MINILM, "bfloat16", 72, 1), (MINILM, "float32", 24, 1)]
     if size == "whole":
         asked = [
-            (MINILM, "float32", 192, 1),
+            (MINILM, "float32", 500, 1),
             (MINILM, "bfloat16", 192, 2),
-            (MINILM, "bfloat16", 320, 1),
+            (MINILM, "bfloat16", 2000, 1),
             (BERT_BASE, "float32", 24, 1),
             (BERT_BASE, "bfloat16", 64, 1),
         ]

@@ -3,11 +3,15 @@
     python -m benchmarks.index_kinds --passages 40000
 
 Views are random: a passage is near the centre of a cluster, its views are near the passage, and a question is near a
-view. The step `index` builds each kind, as in a pipeline; all questions are searched together, k = 100.
+view. The step `index` builds each kind, as in a pipeline, once it has built it over a few passages; all questions are
+searched together, k = 100. Peer of a build is faiss alone, which trains the same kind on all views, adds and writes
+them, from memory; the step samples, reads with digests, and keeps the views beside it. Bound of the exact index, which
+has no peer, is a copy of the views with its digest.
 """
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -24,12 +28,14 @@ from multiview.config import Config, Encode, Index
 from multiview.encoding.embeddings import VIEWS_FILE, EmbeddingsWriter
 from multiview.index.approximate.measuring import passage_recall
 from multiview.index.build import build_index
-from multiview.index.faiss_library import threads
+from multiview.index.faiss_library import faiss, threads
 from multiview.index.view_index import INDEX_FILE, ViewIndex
 from multiview.steps.context import StepContext
 from multiview.steps.events import NoEvents
 
 K = 100
+FEW = 500
+"""Passages of the index that is built first, so that all modules are loaded."""
 
 
 def views_of(
@@ -71,16 +77,30 @@ class Measured:
     """By k, against the exact index."""
     bytes_per_passage: float
     build_seconds: float
+    alone_seconds: float
+    """Of faiss alone, or of a copy of the views."""
     search_seconds: list[float]
     """Of all questions together, each time that they were asked."""
     found: np.ndarray
     """The passages found [q, K]."""
 
 
+@dataclass(frozen=True)
+class Given:
+    """Random views of passages, in memory and as embeddings, and questions."""
+
+    views: np.ndarray
+    """[v, dim] float16."""
+    embeddings: Staged
+    few: Staged
+    """Embeddings of the first `FEW` passages."""
+    queries: np.ndarray
+    """[q, dim] float32."""
+
+
 def measure_kind(
-    staged: Staged,
+    given: Given,
     settings: Index,
-    queries: np.ndarray,
     exact: np.ndarray | None,
     folder: Path,
     repeats: int,
@@ -88,31 +108,66 @@ def measure_kind(
 ) -> Measured:
     """Builds an index and searches it several times; `exact` are the passages that the exact index found [q, K]."""
     folder.mkdir()
-    begun = clock()
-    inputs = {"model": Recorded("random"), "passages": Recorded("random"), "embeddings": [staged]}
-    build_index(
-        StepContext(
-            Config.partial({"index": settings, "encode": Encode()}), inputs, {"index": folder}, NoEvents()
-        )
+    built = folder / "index"
+    step(given.few, settings, built)
+    build_seconds = timed(lambda: step(given.embeddings, settings, built), clock)
+    index, searched = ViewIndex.load(built), []
+    file = built / (VIEWS_FILE if index.exact else INDEX_FILE)
+    alone = (
+        (lambda: copied(given.embeddings.path / VIEWS_FILE, folder / "alone"))
+        if index.exact
+        else (lambda: faiss_alone(given.views, index.header["factory"], folder / "alone"))
     )
-    built = clock() - begun
-    index, searched = ViewIndex.load(folder), []
+    alone_seconds = timed(alone, clock)
     found = np.empty((0, K), np.int64)
     for _ in range(repeats):
         begun = clock()
-        found = index.search(queries, K).passages
+        found = index.search(given.queries, K).passages
         searched.append(clock() - begun)
     exact = found if exact is None else exact
-    file = folder / (VIEWS_FILE if index.exact else INDEX_FILE)
     return Measured(
         settings.kind,
         index.header.get("factory", ""),
         {k: passage_recall(found, exact, k) for k in (10, 100)},
         file.stat().st_size / len(index),
-        built,
+        build_seconds,
+        alone_seconds,
         searched,
         found,
     )
+
+
+def timed(run: Callable[[], object], clock: Callable[[], float]) -> float:
+    """The seconds that `run` takes."""
+    begun = clock()
+    run()
+    return clock() - begun
+
+
+def step(embeddings: Staged, settings: Index, folder: Path) -> None:
+    """Builds an index in `folder`, over one that is there."""
+    folder.mkdir(exist_ok=True)
+    config = Config.partial({"index": settings, "encode": Encode()})
+    inputs = {"model": Recorded("random"), "passages": Recorded("random"), "embeddings": [embeddings]}
+    build_index(StepContext(config, inputs, {"index": folder}, NoEvents()))
+
+
+def faiss_alone(views: np.ndarray, factory: str, file: Path) -> None:
+    """Trains, fills and writes an index of faiss."""
+    index = faiss.index_factory(views.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+    vectors = views.astype(np.float32)
+    index.train(vectors)
+    index.add(vectors)
+    faiss.write_index(index, str(file))
+
+
+def copied(views: Path, file: Path) -> None:
+    """Copies a file and computes its digest."""
+    digest = hashlib.sha256()
+    with views.open("rb") as source, file.open("wb") as target:
+        while block := source.read(1 << 20):
+            digest.update(block)
+            target.write(block)
 
 
 def measure_kinds(
@@ -132,13 +187,16 @@ def measure_kinds(
     queries += rng.standard_normal(queries.shape, np.float32) / np.sqrt(dim, dtype=np.float32)
     exact = None
     with tempfile.TemporaryDirectory() as temporary:
-        staged = write_embeddings(Path(temporary) / "embeddings", matrix, counts)
+        given = Given(
+            matrix,
+            write_embeddings(Path(temporary) / "embeddings", matrix, counts),
+            write_embeddings(Path(temporary) / "few", matrix[: counts[:FEW].sum()], counts[:FEW]),
+            queries,
+        )
         # The recall of other kinds is measured against the exact index, so it comes first, listed or not.
         for number, kind in enumerate(dict.fromkeys(["exact", *kinds])):
             settings = Index(kind=kind, measured=0)
-            measured = measure_kind(
-                staged, settings, queries, exact, Path(temporary) / str(number), repeats, clock
-            )
+            measured = measure_kind(given, settings, exact, Path(temporary) / str(number), repeats, clock)
             if exact is None:
                 exact = measured.found
             yield measured
@@ -151,7 +209,11 @@ def rows(size: Size) -> Iterator[Row]:
     with threads(1):
         for each in measure_kinds(passages, 9, 384, questions, kinds, 0, 3, time.process_time):
             about = f"{each.kind} index of {passages:,} passages, {each.bytes_per_passage:,.0f} bytes each"
-            yield Row(f"build the {about}", "s", Contestant((each.build_seconds,)))
+            alone = Contestant(
+                (each.alone_seconds,), "faiss alone" if each.factory else "a copy with its digest"
+            )
+            peer, bound = (alone, None) if each.factory else (None, alone)
+            yield Row(f"build the {about}", "s", Contestant((each.build_seconds,)), peer, bound)
             times = [1000 * seconds for seconds in each.search_seconds]
             words = f"search the {each.kind} index, {questions} together, recall@100 {each.recall[100]:.3f}"
             peer = Contestant.of(exact, "exact", questions) if exact else None

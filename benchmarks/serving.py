@@ -198,6 +198,7 @@ class Measured:
     """What was asked of the server, and how it did."""
 
     work: str
+    clients: int
     load: Load
     processor: float
     """Milliseconds of the server's processor time per question."""
@@ -205,12 +206,12 @@ class Measured:
     """Megabytes of the server's memory afterwards, mapped files included."""
 
 
-def bare(store: LocalStore) -> list[float]:
-    """Milliseconds of `Retriever.search`, one question after another."""
+def bare(store: LocalStore, together: int = 1) -> list[float]:
+    """Milliseconds of `Retriever.search` of so many questions, one call after another, 50 questions or 4 calls at least."""
     retriever, times = load(f"{store.url}/index/random-1"), []
-    for number in range(51):
+    for call in range(1 + max(4, 50 // together)):
         begun = time.perf_counter()
-        retriever.search([f"When did lighthouse {number} stop burning oil?"])
+        retriever.search([f"When did lighthouse {call}-{n} stop burning oil?" for n in range(together)])
         times.append(1000 * (time.perf_counter() - begun))
     return times[1:]
 
@@ -234,7 +235,7 @@ def measure(store: LocalStore, seconds: float) -> Iterator[Measured]:
         times = [time for window in windows for time in window.load.milliseconds]
         whole = Load(times, sum(window.load.seconds for window in windows), 0)
         used = sum(window.processor * len(window.load.milliseconds) for window in windows) / len(times)
-        yield Measured(CHANGING, whole, used, windows[-1].resident)
+        yield Measured(CHANGING, 8, whole, used, windows[-1].resident)
 
 
 def _measured(work: str, address: str, clients: int, seconds: float) -> Measured:
@@ -243,7 +244,7 @@ def _measured(work: str, address: str, clients: int, seconds: float) -> Measured
     if seen.failed:
         raise RuntimeError(f"{work}: {seen.failed} requests failed")
     used = 1000 * (metric(address, "process_cpu_seconds_total") - before) / len(seen.milliseconds)
-    return Measured(work, seen, used, metric(address, "process_resident_memory_bytes") / 1e6)
+    return Measured(work, clients, seen, used, metric(address, "process_resident_memory_bytes") / 1e6)
 
 
 def rows(size: Size) -> Iterator[Row]:
@@ -252,10 +253,15 @@ def rows(size: Size) -> Iterator[Row]:
         return
     with tempfile.TemporaryDirectory(prefix="multiview-serving-") as temporary:
         store = make_store(Path(temporary), 20_000)
-        bound = Contestant.of(bare(store), "Retriever.search")
+        bounds = {
+            clients: Contestant.of(bare(store, clients), f"Retriever.search, {clients} together")
+            for clients in CLIENTS
+        }
         for each in measure(store, 10):
             ours = Contestant.of(each.load.milliseconds)
-            yield Row(f"a question to multiview serve, {each.work}", "ms", ours, None, bound, Goal())
+            yield Row(
+                f"a question to multiview serve, {each.work}", "ms", ours, None, bounds[each.clients], Goal()
+            )
 
 
 def main(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import combinations
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from multiview.config import Encode
-from multiview.encoding.batches import Buckets, Packs
+from multiview.encoding.batches import WAITING, Buckets, Packs, fullest_pair
 from multiview.model.layouts import TokenSequence
 
 
@@ -44,26 +46,37 @@ def test_packs_hold_every_sequence_once_and_no_more_tokens_than_fit(lengths: lis
     assert packs.tokens == 512 and all(0 < size <= 512 for size in sizes)
 
 
-def test_few_passages_are_little_filler_and_memory_is_that_of_the_open_packs() -> None:
+@given(st.lists(st.integers(1, 40), max_size=12), st.integers(1, 80))
+def test_no_two_sequences_fill_a_batch_better(lengths: list[int], room: int) -> None:
+    pairs = [(), *combinations(range(len(lengths)), 1), *combinations(range(len(lengths)), 2)]
+    sums = [sum(lengths[number] for number in pair) for pair in pairs]
+    found = fullest_pair(lengths, room)
+    assert tuple(sorted(found)) in pairs
+    assert sum(lengths[number] for number in found) == max(total for total in sums if total <= room)
+
+
+@pytest.mark.parametrize(("count", "filler"), [(192, 0), (2000, 3)])
+def test_passages_are_little_filler_and_memory_is_that_of_the_waiting(count: int, filler: int) -> None:
     draws = random.Random(0)
     # About the lengths of SQuAD's passages.
-    lengths = [max(30, min(256, int(draws.gauss(155, 60)))) for _ in range(192)]
-    packs: Packs[int] = Packs(limit=256, at_once=16)
+    lengths = [max(30, min(256, int(draws.gauss(155, 60)))) for _ in range(count)]
+    packs: Packs[int] = Packs(limit=256)
     waiting = most = 0
 
     def sequences() -> Any:
         nonlocal waiting, most
         for i, length in enumerate(lengths):
-            waiting += length
+            waiting += 1
             most = max(most, waiting)
             yield TokenSequence([0] * length, ()), i
 
-    count = 0
+    batches = 0
     for members in packs.batches(sequences()):
-        count += 1
-        waiting -= sum(len(sequence.input_ids) for sequence, _ in members)
-    assert count == math.ceil(sum(lengths) / packs.tokens)
-    assert most <= 16 * packs.tokens + 256 < sum(lengths)
+        batches += 1
+        waiting -= len(members)
+    least = math.ceil(sum(lengths) / packs.tokens)
+    assert batches <= least + filler
+    assert most == WAITING
 
 
 def test_a_packed_batch_holds_a_longer_limit_four_times() -> None:

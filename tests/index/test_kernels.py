@@ -50,14 +50,14 @@ def half(queries: np.ndarray, views: ViewNorms) -> BFloat16:
 @pytest.mark.parametrize("in_float32", [True, pytest.param(False, marks=needs_bfloat16)])
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 2**32), kinds, scales, st.sampled_from([1, 3, 17, 384]), st.booleans())
-def test_products_are_as_near_to_scores_as_kernels_state(in_float32, seed, kind, scale, dim, measured):
+def test_products_are_as_near_to_scores_as_kernels_state(in_float32, seed, kind, scale, dim, loss_known):
     rng = np.random.default_rng(seed)
     views, queries = vectors(rng, kind, (40, dim)), questions(rng, scale, (9, dim))
     norms = view_norms(views)
     kernel = (
         Float32(queries, norms.longest, torch.device("cpu"), kernels.onednn_product())
         if in_float32
-        else half(queries, norms if measured else ViewNorms.from_header({LONGEST: norms.longest}))
+        else half(queries, norms if loss_known else ViewNorms.from_header({LONGEST: norms.longest}))
     )
     if isinstance(kernel, BFloat16) and not kernel.finite:
         return

@@ -8,12 +8,14 @@ import logging
 import re
 import weakref
 
+import numpy as np
 import pytest
 
 import multiview
 from multiview.artifacts.champions import champion_file, rollback
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
+from multiview.index import ranking
 from multiview.serving import follow
 from multiview.serving.follow import Follower
 from tests.fixtures.answering_server import wait_for
@@ -44,6 +46,15 @@ def test_the_next_champion_answers_and_after_a_rollback_the_old_one(crowned):
     assert not follower.check(), "nothing is loaded while nothing changes"
     assert (follower.loads, follower.failures, follower.problem) == (2, 0, "")
     assert follower.generations.newest.number == 3
+
+
+def test_no_request_waits_for_ids_to_be_sorted(crowned, monkeypatch):
+    follower = Follower(crowned.store)
+    follower.generations.load_beside(crowned.index("mvr"), most=1)
+    monkeypatch.setattr(ranking, "tie_order", lambda ids: pytest.fail("ids are sorted when a request comes"))
+    for address in (None, crowned.index("mvr")):
+        with follower.generations.using(address) as generation:
+            assert sorted(generation.retriever.index.tie_order[np.arange(2)].tolist()) == [0, 1]
 
 
 def test_a_request_ends_on_the_champion_that_it_began_with_which_is_freed_then(crowned):

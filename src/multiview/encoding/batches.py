@@ -6,8 +6,7 @@ sequence may lie in has one shape, and the last ones are filled up. Memory is bo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from multiview.config import Encode
@@ -18,8 +17,8 @@ Member = tuple[TokenSequence, Tag]
 
 PACKED_TOKENS = 512
 """The least number of tokens per packed batch: enough for a CPU's kernels to run at full speed."""
-OPEN_PACKS = 32
-"""Packed batches that wait for sequences that fit. Only speed and memory depend on it."""
+WAITING = 64
+"""Sequences that wait for a packed batch. Only speed and memory depend on it."""
 
 
 class Buckets(Generic[Tag]):
@@ -55,60 +54,58 @@ class Buckets(Generic[Tag]):
 class Packs(Generic[Tag]):
     """Sequences that wait until they fill a packed batch of `tokens` tokens."""
 
-    def __init__(self, limit: int, at_once: int = OPEN_PACKS) -> None:
+    def __init__(self, limit: int, at_once: int = WAITING) -> None:
         """`limit` is the model's longest sequence in tokens; a batch holds four of them, so that little of it is filler.
 
-        At most `at_once` batches are open.
+        At most `at_once` sequences wait.
         """
         self._at_once = at_once
         self.tokens = max(PACKED_TOKENS, -(-4 * limit // 64) * 64)
 
     def batches(self, sequences: Iterable[Member[Tag]]) -> Iterator[list[Member[Tag]]]:
-        """Yields the members of each batch; a sequence joins the fullest open one that has room for it.
-
-        Batches that are open at the end are packed anew, the longest sequences first, mostly into fewer.
-        """
-        packs: _OpenPacks[Tag] = _OpenPacks(self.tokens)
+        """Yields the members of each batch: those that have waited longest, and the two that fill it up best."""
+        waiting: list[Member[Tag]] = []
         for member in sequences:
-            if not packs.add(member):
-                if len(packs.members) == self._at_once:
-                    yield packs.close_fullest()
-                packs.open_with(member)
-        rest: _OpenPacks[Tag] = _OpenPacks(self.tokens)
-        for member in sorted(chain.from_iterable(packs.members), key=_tokens, reverse=True):
-            if not rest.add(member):
-                rest.open_with(member)
-        yield from rest.members
+            waiting.append(member)
+            if len(waiting) == self._at_once:
+                yield self._next(waiting)
+        while waiting:
+            yield self._next(waiting)
+
+    def _next(self, waiting: list[Member[Tag]]) -> list[Member[Tag]]:
+        """Removes and returns the members of a batch."""
+        room, longest = self.tokens, max(map(_tokens, waiting))
+        first = 0
+        while first < len(waiting) and room > 2 * longest:
+            room -= _tokens(waiting[first])
+            first += 1
+        members = waiting[:first]
+        del waiting[:first]
+        while fitting := fullest_pair([_tokens(member) for member in waiting], room):
+            room -= sum(_tokens(waiting[number]) for number in fitting)
+            members += [waiting.pop(number) for number in sorted(fitting, reverse=True)]
+        return members
 
 
-class _OpenPacks(Generic[Tag]):
-    """Packed batches that have room for further sequences."""
+def fullest_pair(lengths: Sequence[int], room: int) -> tuple[int, ...]:
+    """The positions of the two lengths, or of the one, with the largest sum within `room`; empty where none fits.
 
-    def __init__(self, tokens: int) -> None:
-        self._tokens = tokens
-        self._room: list[int] = []
-        self.members: list[list[Member[Tag]]] = []
-
-    def add(self, member: Member[Tag]) -> bool:
-        """Adds a sequence to the fullest batch that has room for it; false where none has."""
-        tokens = _tokens(member)
-        fitting = [pack for pack, left in enumerate(self._room) if left >= tokens]
-        if fitting:
-            fullest = min(fitting, key=self._room.__getitem__)
-            self.members[fullest].append(member)
-            self._room[fullest] -= tokens
-        return bool(fitting)
-
-    def open_with(self, member: Member[Tag]) -> None:
-        """Opens a batch with a sequence, which it has room for."""
-        self.members.append([member])
-        self._room.append(self._tokens - _tokens(member))
-
-    def close_fullest(self) -> list[Member[Tag]]:
-        """Removes the fullest batch and returns its members."""
-        fullest = self._room.index(min(self._room))
-        self._room.pop(fullest)
-        return self.members.pop(fullest)
+    >>> fullest_pair([5, 3, 8, 4], 10)
+    (3, 0)
+    """
+    alone = len(lengths)
+    tokens = [*lengths, 0]  # a length alone is a pair with this one
+    order = sorted(range(len(tokens)), key=tokens.__getitem__)
+    low, high, best, most = 0, alone, (), 0
+    while low < high:
+        total = tokens[order[low]] + tokens[order[high]]
+        if total > room:
+            high -= 1
+            continue
+        if total > most:
+            most, best = total, (order[low], order[high])
+        low += 1
+    return tuple(number for number in best if number != alone)
 
 
 def _tokens(member: Member[Tag]) -> int:

@@ -10,7 +10,7 @@ from multiview.steps.table.settings import PAIRS, SAMPLING
 
 _CHANGES = Step(
     name="changes",
-    version=4,
+    version=5,
     run="multiview.refresh.changes:find_changes",
     settings=("corpus.shards", "encode", "refresh.full"),
     inputs=("index", "model", "passages"),
@@ -41,7 +41,7 @@ STEPS = (
     ),
     Step(
         name="refresh-index",
-        version=6,
+        version=7,
         run="multiview.refresh.index:refresh_index",
         settings=("index", "encode", "refresh.retrain_added", "refresh.retrain_error"),
         inputs=("old", "changes", "model", "passages", "embeddings"),

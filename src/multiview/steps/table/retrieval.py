@@ -8,7 +8,7 @@ from multiview.steps.step import Step
 STEPS = (
     Step(
         name="encode",
-        version=3,
+        version=4,
         run="multiview.encoding.encode:encode",
         settings=("encode",),
         inputs=("model", "passages"),
@@ -19,7 +19,7 @@ STEPS = (
     ),
     Step(
         name="encode-with-queries",
-        version=4,
+        version=5,
         run="multiview.encoding.encode:encode",
         settings=("encode",),
         inputs=("model", "passages", "queries"),
@@ -30,7 +30,7 @@ STEPS = (
     ),
     Step(
         name="index",
-        version=7,
+        version=8,
         run="multiview.index.build:build_index",
         settings=("index", "encode"),
         # The record names the model and passages itself, because embeddings are not kept for ever.
