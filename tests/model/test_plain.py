@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from multiview.model import onednn
 from multiview.model.batch import make_batch, make_packed
 from multiview.model.encoder import BiEncoder
 from multiview.model.onednn import OrderedLinear
-from multiview.model.plain import PlainBert, PlainTokenizer, is_plain
+from multiview.model.plain import READ_ROWS, PlainBert, PlainTokenizer, is_plain
 from tests.fixtures.encoded import MODELS
 
 TEXTS = [
@@ -87,6 +88,31 @@ def test_packed_vectors_are_near_those_in_float64_and_depend_on_their_text_alone
     error = (found.double() - expected.double()).abs().max() / expected.abs().max()
     assert error < PACKED_ERROR[compute]
     assert bool(multiplies) == (not without and compute != "autocast" and onednn.multiplies(dtype))
+
+
+@pytest.mark.skipif(not onednn.multiplies(torch.float32), reason="torch has no oneDNN here")
+@pytest.mark.parametrize("sequences", [1, 9, 90])
+def test_the_last_layer_ends_with_the_tokens_that_views_read(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sequences: int
+) -> None:
+    ended = []
+    with_gelu = OrderedLinear.with_gelu
+    monkeypatch.setattr(
+        OrderedLinear, "with_gelu", lambda *given: (ended.append(given[1].shape[1]), with_gelu(*given))[1]
+    )
+    for pooling in ("viewer", "snippet"):
+        folder = tmp_path / pooling
+        BiEncoder.create(Model(base=str(base), architecture="dpr", pooling=pooling)).save(folder)
+        model = BiEncoder.load(folder, plain=True)
+        packed = make_packed([model.layout.question("why " * (1 + n % 7)) for n in range(sequences)], 0, 2048)
+        ended.clear()
+        with torch.inference_mode():
+            vectors = model.encode_packed_questions(packed)
+        assert len(vectors) == sequences
+        encoder: Any = model.encoders["question"]
+        *earlier, last = [2048] * encoder.config.num_hidden_layers
+        few = [READ_ROWS] * -(-sequences // READ_ROWS)
+        assert ended == [*earlier, *(few if pooling == "viewer" else [last])]
 
 
 def test_a_torch_that_has_onednn_has_the_names_of_its_layers() -> None:

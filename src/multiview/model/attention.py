@@ -18,23 +18,29 @@ from multiview.model.dropout import draw_kept, keep, share_kept
 
 
 def attend_within(
-    query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int], dropout: float = 0.0
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    lengths: Sequence[int],
+    dropout: float = 0.0,
+    asking: Sequence[int] | None = None,
 ) -> Tensor:
     """Returns the attention [1, H, T, d] of each sequence's tokens to that sequence; 0 for the filler after the last one.
 
-    `dropout` is the share of the attention weights that are dropped.
+    `dropout` is the share of the attention weights that are dropped. In inference `query` may hold some tokens of each
+    sequence alone: `asking` are their numbers.
     """
     if dropout or (torch.is_grad_enabled() and query.requires_grad):
         return _Attention.apply(query, key, value, lengths, dropout)
     attended = _zeros_like(query)
     # Without AMX torch's fused kernel is slower in bfloat16 than its parts.
     in_parts = query.dtype == torch.bfloat16 and not torch.cpu._is_amx_tile_supported()
-    for within in _ranges(lengths):
-        q, k, v = query[within], key[within], value[within]
+    for by, within in zip(_ranges(asking or lengths), _ranges(lengths), strict=True):
+        q, k, v = query[by], key[within], value[within]
         if in_parts:
-            attended[within] = _weights(q[0], k[0]) @ v[0]
+            attended[by] = _weights(q[0], k[0]) @ v[0]
         else:
-            attended[within] = scaled_dot_product_attention(q, k, v)
+            attended[by] = scaled_dot_product_attention(q, k, v)
     return attended
 
 

@@ -3,6 +3,7 @@
 import copy
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -120,15 +121,21 @@ class BiEncoder(nn.Module):
 
     def _encode_packed(self, part: str, packed: Packed) -> list[Tensor]:
         encoder = self._encoder(part)
-        inputs = {"input_ids": packed.input_ids}
+        inputs: dict[str, Any] = {"input_ids": packed.input_ids}
         if packed.starts:
             words = encoder.get_input_embeddings()(packed.input_ids)
             inputs = {"inputs_embeds": add_packed_means(words, packed)}
+        weights, lengths = packed.weights, packed.lengths
+        if self.settings.pooling == "viewer" and isinstance(encoder, PlainBert):
+            # Views read their viewer tokens alone, so the last layer need not end with all others.
+            inputs["read"] = read = [each.any(0).nonzero()[:, 0] for each in weights]
+            weights = [each[:, tokens] for each, tokens in zip(weights, read, strict=True)]
+            lengths = [len(tokens) for tokens in read]
         positions = packed.position_ids + first_position(encoder)
         (hidden,) = encoder(position_ids=positions, lengths=packed.lengths, **inputs).last_hidden_state
         # Sequence by sequence, because the number of tokens that a product sums over changes its last bits.
-        each = hidden[: sum(packed.lengths)].split(packed.lengths)
-        return [self._vectors(h[None], w[None])[0] for h, w in zip(each, packed.weights, strict=True)]
+        each = hidden[: sum(lengths)].split(lengths)
+        return [self._vectors(h[None], w[None])[0] for h, w in zip(each, weights, strict=True)]
 
     def _vectors(self, hidden: Tensor, weights: Tensor) -> Tensor:
         vectors = pool(hidden, weights)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ from multiview.model.onednn import OrderedLinear, multiplies
 WEIGHTS_FILE = "model.safetensors"
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"
+READ_ROWS = 64
+"""Tokens that the last layer ends with at a time, where it ends with few: a product's bits depend on its rows."""
 FEW = 8
 """Most texts that are tokenised one after the other: for so few, tokenizers' threads take longer than the texts."""
 
@@ -57,6 +60,22 @@ class Output(NamedTuple):
     """[S, L, D]."""
 
 
+class Read(NamedTuple):
+    """The tokens of packed sequences whose last hidden states are wanted."""
+
+    rows: Tensor
+    """int64 [N]: their places in the row, filled up to a multiple of `READ_ROWS` with the first token's."""
+    counts: list[int]
+    """The number of tokens of each sequence."""
+
+    @classmethod
+    def of(cls, positions: Sequence[Tensor], lengths: Sequence[int]) -> Read:
+        """The tokens at `positions`, which count from each sequence's first token."""
+        starts = accumulate(lengths, initial=0)
+        rows = torch.cat([each + start for each, start in zip(positions, starts, strict=False)])
+        return cls(nn.functional.pad(rows, (0, -len(rows) % READ_ROWS)), [len(each) for each in positions])
+
+
 class PlainBert(nn.Module):
     """BERT without pooler, for inference with the weights that it is loaded with; parameters have transformers' names."""
 
@@ -81,11 +100,13 @@ class PlainBert(nn.Module):
         position_ids: Tensor | None = None,
         lengths: Sequence[int] | None = None,
         inputs_embeds: Tensor | None = None,
+        read: Sequence[Tensor] | None = None,
     ) -> Output:
         """Returns the last hidden states of `input_ids` [S, L] where `attention_mask` [S, L] is 1.
 
         `inputs_embeds` [S, L, D] may take the place of the word embeddings of `input_ids`. With `lengths` the tokens
-        are one row of packed sequences (`multiview.model.packed`).
+        are one row of packed sequences (`multiview.model.packed`), and `read` may have the positions in each of the tokens
+        whose states are wanted: these alone are returned, sequence by sequence, and filled up [1, N, D].
         """
         of = self.embeddings
         words = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
@@ -99,9 +120,14 @@ class PlainBert(nn.Module):
         if attention_mask is not None and not attention_mask.all():
             mask = attention_mask.bool()[:, None, None, :]
         ordered = lengths is not None and self._has_ordered_weights(hidden)
+        wanted = None if read is None else Read.of(read, lengths or ())
         for layer in self._layers:
-            hidden = layer.packed(hidden, lengths) if ordered else layer(hidden, mask, lengths)
-        return Output(hidden)
+            last = layer is self._layers[-1]
+            if ordered:
+                hidden = layer.packed(hidden, lengths, wanted if last else None)
+            else:
+                hidden = layer(hidden, mask, lengths)
+        return Output(hidden if wanted is None or ordered else hidden[:, wanted.rows])
 
     def get_input_embeddings(self) -> nn.Module:
         """The word embeddings."""
@@ -154,14 +180,22 @@ class _Layer(nn.Module):
         dense = [OrderedLinear(part["dense"].weight, part["dense"].bias) for part in later]
         self.ordered = _Ordered(OrderedLinear(weight, bias), *dense)
 
-    def packed(self, hidden: Tensor, lengths: Sequence[int] | None) -> Tensor:
-        """What `forward` returns for packed sequences, by the ordered weights."""
+    def packed(self, hidden: Tensor, lengths: Sequence[int] | None, read: Read | None = None) -> Tensor:
+        """What `forward` returns for packed sequences, by the ordered weights; of the tokens `read` alone where given."""
         assert self.ordered is not None and lengths is not None
         states = self.ordered.attended(hidden).unflatten(-1, (3, self._heads, -1))
         query, key, value = states.permute(2, 0, 3, 1, 4)
-        attended = attend_within(query, key, value, lengths).transpose(1, 2).flatten(-2)
+        if read is None:
+            return self._fed(attend_within(query, key, value, lengths), hidden)
+        attended = attend_within(query[:, :, read.rows], key, value, lengths, asking=read.counts)
+        parts = zip(attended.split(READ_ROWS, 2), hidden[:, read.rows].split(READ_ROWS, 1), strict=True)
+        return torch.cat([self._fed(*part) for part in parts], dim=1)
+
+    def _fed(self, attended: Tensor, hidden: Tensor) -> Tensor:
+        """The layer's output from what tokens attended to [1, H, T, d]."""
+        assert self.ordered is not None
         output: Any = self.attention["output"]
-        hidden = output["LayerNorm"](self.ordered.joined(attended) + hidden)
+        hidden = output["LayerNorm"](self.ordered.joined(attended.transpose(1, 2).flatten(-2)) + hidden)
         inner = self.ordered.intermediate.with_gelu(hidden)
         return self.output["LayerNorm"](self.ordered.output(inner) + hidden)
 
