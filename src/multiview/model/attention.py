@@ -91,9 +91,7 @@ class _Attention(torch.autograd.Function):
 def _weights(query: Tensor, key: Tensor) -> Tensor:
     """The attention weights [H, L, L] of one sequence, from scores that are at least float32."""
     precise = torch.promote_types(query.dtype, torch.float32)
-    q, k = query.to(precise), key.to(precise)
-    # The product's own factor: scaling Q first is one more pass over it.
-    scores = torch.baddbmm(q.new_zeros(()), q, k.transpose(1, 2), beta=0, alpha=q.shape[-1] ** -0.5)
+    scores = (query.to(precise) * query.shape[-1] ** -0.5) @ key.to(precise).transpose(1, 2)
     return torch.softmax(scores, dim=-1).to(query.dtype)
 
 

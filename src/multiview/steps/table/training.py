@@ -58,7 +58,7 @@ STEPS = (
     ),
     Step(
         name="warm-up",
-        version=6,
+        version=5,
         run="multiview.training.warm_up:warm_up",
         settings=("train",),
         inputs=("start", "passages", "queries"),
@@ -69,7 +69,7 @@ STEPS = (
     ),
     Step(
         name="train",
-        version=7,
+        version=6,
         run="multiview.training.train:train",
         settings=("train", *MATCHING),
         inputs=("start", "passages", "questions", "negatives"),
