@@ -209,7 +209,7 @@ class Measured:
 def bare(store: LocalStore, together: int = 1) -> list[float]:
     """Milliseconds of `Retriever.search` of so many questions, one call after another, 50 questions or 4 calls at least."""
     retriever, times = load(f"{store.url}/index/random-1"), []
-    for call in range(1 + max(4, 50 // together)):
+    for call in range(1 + max(4, -(-50 // together))):
         begun = time.perf_counter()
         retriever.search([f"When did lighthouse {call}-{n} stop burning oil?" for n in range(together)])
         times.append(1000 * (time.perf_counter() - begun))
@@ -254,7 +254,7 @@ def rows(size: Size) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="multiview-serving-") as temporary:
         store = make_store(Path(temporary), 20_000)
         bounds = {
-            clients: Contestant.of(bare(store, clients), f"Retriever.search, {clients} together")
+            clients: Contestant.of(bare(store, clients), f"Retriever.search, {clients} at a time")
             for clients in CLIENTS
         }
         for each in measure(store, 10):

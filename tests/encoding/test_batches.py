@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from itertools import combinations
 from typing import Any
@@ -39,7 +38,7 @@ def test_batches_have_one_shape_a_length_and_memory_is_theirs_alone() -> None:
 
 @given(st.lists(st.integers(1, 128), max_size=200))
 def test_packs_hold_every_sequence_once_and_no_more_tokens_than_fit(lengths: list[int]) -> None:
-    packs: Packs[int] = Packs(limit=128, at_once=3)
+    packs: Packs[int] = Packs(limit=128, waiting=2)
     batches = list(packs.batches((TokenSequence([0] * n, ()), i) for i, n in enumerate(lengths)))
     assert sorted(tag for members in batches for _, tag in members) == list(range(len(lengths)))
     sizes = [sum(len(sequence.input_ids) for sequence, _ in members) for members in batches]
@@ -55,28 +54,36 @@ def test_no_two_sequences_fill_a_batch_better(lengths: list[int], room: int) -> 
     assert sum(lengths[number] for number in found) == max(total for total in sums if total <= room)
 
 
-@pytest.mark.parametrize(("count", "filler"), [(192, 0), (2000, 3)])
-def test_passages_are_little_filler_and_memory_is_that_of_the_waiting(count: int, filler: int) -> None:
+@pytest.mark.parametrize("limit", [256, 512])
+@pytest.mark.parametrize(("count", "mean"), [(192, 155), (2000, 155), (5000, 12)])
+def test_passages_are_little_filler_and_memory_is_that_of_the_waiting(
+    count: int, mean: int, limit: int
+) -> None:
     draws = random.Random(0)
-    # About the lengths of SQuAD's passages.
-    lengths = [max(30, min(256, int(draws.gauss(155, 60)))) for _ in range(count)]
-    packs: Packs[int] = Packs(limit=256)
+    # About the lengths of SQuAD's passages, and of its questions.
+    lengths = [max(5, min(256, int(draws.gauss(mean, mean / 3)))) for _ in range(count)]
+    packs: Packs[int] = Packs(limit)
     waiting = most = 0
 
     def sequences() -> Any:
         nonlocal waiting, most
         for i, length in enumerate(lengths):
-            waiting += 1
+            waiting += length
             most = max(most, waiting)
             yield TokenSequence([0] * length, ()), i
 
     batches = 0
     for members in packs.batches(sequences()):
         batches += 1
-        waiting -= len(members)
-    least = math.ceil(sum(lengths) / packs.tokens)
-    assert batches <= least + filler
-    assert most == WAITING
+        waiting -= sum(len(sequence.input_ids) for sequence, _ in members)
+    assert batches <= 1.01 * sum(lengths) / packs.tokens + 1
+    assert most < WAITING * packs.tokens + 256
+
+
+def test_a_sequence_that_is_too_long_is_alone() -> None:
+    lengths = [10, 600, 500, 700]
+    batches = Packs(32).batches((TokenSequence([0] * n, ()), n) for n in lengths)
+    assert [[length for _, length in members] for members in batches] == [[10, 500], [600], [700]]
 
 
 def test_a_packed_batch_holds_a_longer_limit_four_times() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from multiview.model.batch import make_batch, make_packed
 from multiview.model.encoder import BiEncoder
 from multiview.model.onednn import OrderedLinear
 from multiview.model.plain import READ_ROWS, PlainBert, PlainTokenizer, is_plain
+from tests.fixtures import training_material
 from tests.fixtures.encoded import MODELS
 
 TEXTS = [
@@ -91,7 +93,7 @@ def test_packed_vectors_are_near_those_in_float64_and_depend_on_their_text_alone
 
 
 @pytest.mark.skipif(not onednn.multiplies(torch.float32), reason="torch has no oneDNN here")
-@pytest.mark.parametrize("sequences", [1, 9, 90])
+@pytest.mark.parametrize("sequences", [1, 9, 64, 65, 90])
 def test_the_last_layer_ends_with_the_tokens_that_views_read(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sequences: int
 ) -> None:
@@ -113,6 +115,25 @@ def test_the_last_layer_ends_with_the_tokens_that_views_read(
         *earlier, last = [2048] * encoder.config.num_hidden_layers
         few = [READ_ROWS] * -(-sequences // READ_ROWS)
         assert ended == [*earlier, *(few if pooling == "viewer" else [last])]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_views_have_the_same_bits_beside_any_others(base: Path, tmp_path: Path, dtype: torch.dtype) -> None:
+    """Where the last layer ends with more tokens than are multiplied at a time."""
+    settings = Model(base=str(base), architecture="camvr", views=4, passage_length=96)
+    BiEncoder.create(settings).save(tmp_path)
+    model = BiEncoder.load(tmp_path, dtype, plain=True)
+    passages = [training_material.passage(i, sentences=1 + i % 5) for i in range(40)]
+    sequences = [sequence for passage in passages for sequence in model.layout.passage(passage)]
+    assert sum(len(sequence.views) for sequence in sequences) > 2 * READ_ROWS
+    order = random.Random(0).sample(range(len(sequences)), len(sequences))
+    with torch.inference_mode():
+        found = model.encode_packed_passages(make_packed(sequences, 0, 4096))
+        others = model.encode_packed_passages(make_packed([sequences[i] for i in order], 0, 4096))
+        for vectors, place in zip(others, order, strict=True):
+            assert torch.equal(vectors, found[place])
+        few = model.encode_packed_passages(make_packed(sequences[:3], 0, 4096))
+        assert all(map(torch.equal, few, found))
 
 
 def test_a_torch_that_has_onednn_has_the_names_of_its_layers() -> None:

@@ -137,18 +137,22 @@ def assert_equal(
         torch.testing.assert_close(other, gradient, rtol=relative, atol=relative * largest, msg=name)
 
 
+@pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("architecture", ["camvr", "dual-cross", "sentence"])
 def test_chunks_have_the_loss_and_the_gradients_of_the_whole_batch(
-    base: Path, tmp_path: Path, architecture: str
+    base: Path, tmp_path: Path, architecture: str, packs: bool
 ) -> None:
     model, settings = trained(base, tmp_path, architecture)
     whole = collated(model, settings, math.inf)
-    chunked = collated(model, settings.model_copy(update={"chunk": 3}), 64)
-    groups = [group for group in chunked["passages"]["batches"] if not isinstance(group, Packed)]
-    assert max(len(group["input_ids"]) for group in groups) == 3
     expected = loss_and_gradients(model, settings, whole)
+    assert not packs or model.prepare_packing()
+    chunked = collated(model, settings.model_copy(update={"chunk": 3}), 64, packs)
+    groups = chunked["passages"]["batches"]
+    sizes = [len(group.lengths if isinstance(group, Packed) else group["input_ids"]) for group in groups]
+    assert max(sizes) == 3 and all(isinstance(group, Packed) == packs for group in groups)
     model.encode_again = True
-    assert_equal(loss_and_gradients(model, settings, chunked), expected)
+    relative = 3 * RELATIVE if packs else RELATIVE
+    assert_equal(loss_and_gradients(model, settings, chunked), expected, relative)
 
 
 def test_chunks_have_the_distillation_of_the_whole_batch(base: Path, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Plans of batches in which a sequence's vectors depend on the sequence alone.
 
 The shape of a batch changes the last bits of its vectors; the other sequences in it do not. So every batch that a
-sequence may lie in has one shape, and the last ones are filled up. Memory is bounded by the open batches.
+sequence may lie in has one shape, and the last ones are filled up. Memory is bounded by the
+open batches, or by the sequences that wait.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ Member = tuple[TokenSequence, Tag]
 
 PACKED_TOKENS = 512
 """The least number of tokens per packed batch: enough for a CPU's kernels to run at full speed."""
-WAITING = 64
-"""Sequences that wait for a packed batch. Only speed and memory depend on it."""
+WAITING = 8
+"""Packed batches that the waiting sequences could fill. Only speed and memory depend on it."""
 
 
 class Buckets(Generic[Tag]):
@@ -54,29 +55,33 @@ class Buckets(Generic[Tag]):
 class Packs(Generic[Tag]):
     """Sequences that wait until they fill a packed batch of `tokens` tokens."""
 
-    def __init__(self, limit: int, at_once: int = WAITING) -> None:
+    def __init__(self, limit: int, waiting: int = WAITING) -> None:
         """`limit` is the model's longest sequence in tokens; a batch holds four of them, so that little of it is filler.
 
-        At most `at_once` sequences wait.
+        Sequences wait until they could fill `waiting` batches: the more there are, the fuller a batch becomes.
         """
-        self._at_once = at_once
         self.tokens = max(PACKED_TOKENS, -(-4 * limit // 64) * 64)
+        self._enough = waiting * self.tokens
 
     def batches(self, sequences: Iterable[Member[Tag]]) -> Iterator[list[Member[Tag]]]:
-        """Yields the members of each batch: those that have waited longest, and the two that fill it up best."""
+        """Yields the members of each batch: sequences in their order, and at its end those that fill it up best."""
         waiting: list[Member[Tag]] = []
+        tokens = 0
         for member in sequences:
             waiting.append(member)
-            if len(waiting) == self._at_once:
-                yield self._next(waiting)
+            tokens += _tokens(member)
+            while tokens >= self._enough:
+                members = self._next(waiting)
+                tokens -= sum(map(_tokens, members))
+                yield members
         while waiting:
             yield self._next(waiting)
 
     def _next(self, waiting: list[Member[Tag]]) -> list[Member[Tag]]:
-        """Removes and returns the members of a batch."""
+        """Removes and returns the members of a batch; a sequence that is longer than one is its only member."""
         room, longest = self.tokens, max(map(_tokens, waiting))
         first = 0
-        while first < len(waiting) and room > 2 * longest:
+        while first < len(waiting) and (not first or room > 2 * longest):
             room -= _tokens(waiting[first])
             first += 1
         members = waiting[:first]

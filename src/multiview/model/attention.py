@@ -23,19 +23,20 @@ def attend_within(
     value: Tensor,
     lengths: Sequence[int],
     dropout: float = 0.0,
-    asking: Sequence[int] | None = None,
+    asked: Sequence[int] | None = None,
 ) -> Tensor:
     """Returns the attention [1, H, T, d] of each sequence's tokens to that sequence; 0 for the filler after the last one.
 
-    `dropout` is the share of the attention weights that are dropped. In inference `query` may hold some tokens of each
-    sequence alone: `asking` are their numbers.
+    `dropout` is the share of the attention weights that are dropped. In inference `query` may hold fewer tokens than
+    `key`: `asked` is how many of each sequence's.
     """
     if dropout or (torch.is_grad_enabled() and query.requires_grad):
+        assert asked is None
         return _Attention.apply(query, key, value, lengths, dropout)
     attended = _zeros_like(query)
     # Without AMX torch's fused kernel is slower in bfloat16 than its parts.
     in_parts = query.dtype == torch.bfloat16 and not torch.cpu._is_amx_tile_supported()
-    for by, within in zip(_ranges(asking or lengths), _ranges(lengths), strict=True):
+    for by, within in zip(_ranges(lengths if asked is None else asked), _ranges(lengths), strict=True):
         q, k, v = query[by], key[within], value[within]
         if in_parts:
             attended[by] = _weights(q[0], k[0]) @ v[0]

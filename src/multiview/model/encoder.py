@@ -127,7 +127,8 @@ class BiEncoder(nn.Module):
             inputs = {"inputs_embeds": add_packed_means(words, packed)}
         weights, lengths = packed.weights, packed.lengths
         if self.settings.pooling == "viewer" and isinstance(encoder, PlainBert):
-            # Views read their viewer tokens alone, so the last layer need not end with all others.
+            # Views read their viewer tokens alone, so the last layer need not end with the others. The setting decides, and
+            # not the number of tokens: a sequence is to have the same bits in every batch.
             inputs["read"] = read = [each.any(0).nonzero()[:, 0] for each in weights]
             weights = [each[:, tokens] for each, tokens in zip(weights, read, strict=True)]
             lengths = [len(tokens) for tokens in read]

@@ -57,10 +57,10 @@ class Output(NamedTuple):
     """The part of transformers' output that is read."""
 
     last_hidden_state: Tensor
-    """[S, L, D]."""
+    """[S, L, D], or [1, N, D] of the tokens that were to be read."""
 
 
-class Read(NamedTuple):
+class ReadTokens(NamedTuple):
     """The tokens of packed sequences whose last hidden states are wanted."""
 
     rows: Tensor
@@ -69,10 +69,10 @@ class Read(NamedTuple):
     """The number of tokens of each sequence."""
 
     @classmethod
-    def of(cls, positions: Sequence[Tensor], lengths: Sequence[int]) -> Read:
+    def of(cls, positions: Sequence[Tensor], lengths: Sequence[int]) -> ReadTokens:
         """The tokens at `positions`, which count from each sequence's first token."""
-        starts = accumulate(lengths, initial=0)
-        rows = torch.cat([each + start for each, start in zip(positions, starts, strict=False)])
+        starts = accumulate(lengths[:-1], initial=0)
+        rows = torch.cat([each + start for each, start in zip(positions, starts, strict=True)])
         return cls(nn.functional.pad(rows, (0, -len(rows) % READ_ROWS)), [len(each) for each in positions])
 
 
@@ -119,15 +119,15 @@ class PlainBert(nn.Module):
         mask = None
         if attention_mask is not None and not attention_mask.all():
             mask = attention_mask.bool()[:, None, None, :]
-        ordered = lengths is not None and self._has_ordered_weights(hidden)
-        wanted = None if read is None else Read.of(read, lengths or ())
+        wanted = ReadTokens.of(read, lengths) if read is not None and lengths is not None else None
+        if lengths is not None and self._has_ordered_weights(hidden):
+            *earlier, last = self._layers
+            for layer in earlier:
+                hidden = layer.packed(hidden, lengths)
+            return Output(last.packed(hidden, lengths, wanted))
         for layer in self._layers:
-            last = layer is self._layers[-1]
-            if ordered:
-                hidden = layer.packed(hidden, lengths, wanted if last else None)
-            else:
-                hidden = layer(hidden, mask, lengths)
-        return Output(hidden if wanted is None or ordered else hidden[:, wanted.rows])
+            hidden = layer(hidden, mask, lengths)
+        return Output(hidden if wanted is None else hidden[:, wanted.rows])
 
     def get_input_embeddings(self) -> nn.Module:
         """The word embeddings."""
@@ -180,19 +180,19 @@ class _Layer(nn.Module):
         dense = [OrderedLinear(part["dense"].weight, part["dense"].bias) for part in later]
         self.ordered = _Ordered(OrderedLinear(weight, bias), *dense)
 
-    def packed(self, hidden: Tensor, lengths: Sequence[int] | None, read: Read | None = None) -> Tensor:
+    def packed(self, hidden: Tensor, lengths: Sequence[int], read: ReadTokens | None = None) -> Tensor:
         """What `forward` returns for packed sequences, by the ordered weights; of the tokens `read` alone where given."""
-        assert self.ordered is not None and lengths is not None
+        assert self.ordered is not None
         states = self.ordered.attended(hidden).unflatten(-1, (3, self._heads, -1))
         query, key, value = states.permute(2, 0, 3, 1, 4)
         if read is None:
-            return self._fed(attend_within(query, key, value, lengths), hidden)
-        attended = attend_within(query[:, :, read.rows], key, value, lengths, asking=read.counts)
+            return self._after_attention(attend_within(query, key, value, lengths), hidden)
+        attended = attend_within(query[:, :, read.rows], key, value, lengths, asked=read.counts)
         parts = zip(attended.split(READ_ROWS, 2), hidden[:, read.rows].split(READ_ROWS, 1), strict=True)
-        return torch.cat([self._fed(*part) for part in parts], dim=1)
+        return torch.cat([self._after_attention(*part) for part in parts], dim=1)
 
-    def _fed(self, attended: Tensor, hidden: Tensor) -> Tensor:
-        """The layer's output from what tokens attended to [1, H, T, d]."""
+    def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
+        """The rest of the layer, from the attention [1, H, T, d] and the layer's input `hidden` [1, T, D]."""
         assert self.ordered is not None
         output: Any = self.attention["output"]
         hidden = output["LayerNorm"](self.ordered.joined(attended.transpose(1, 2).flatten(-2)) + hidden)
