@@ -4,9 +4,9 @@
 
 Views are random: a passage is near the centre of a cluster, its views are near the passage, and a question is near a
 view. The step `index` builds each kind, as in a pipeline, once it has built it over a few passages; all questions are
-searched together, k = 100. A build and its peer run once each. Peer of a build is faiss alone, which trains the same kind on all views, adds and writes
-them, from memory; the step samples, reads with digests, and keeps the views beside it. Bound of the exact index, which
-has no peer, is a copy of the views with its digest.
+searched together, k = 100. A build and its peer run once each. Peer of a build is faiss alone, which trains the same
+kind on all views, adds and writes them, from memory; the step samples, reads with digests, and keeps the views beside
+it. Bound of the exact index, which has no peer, is a copy of the views with its digest.
 """
 
 from __future__ import annotations
