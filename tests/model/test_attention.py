@@ -95,3 +95,23 @@ def test_in_inference_bfloat16_is_as_near_with_torchs_kernel_as_in_parts(
     attended = attend_within(query, key, value, LENGTHS)
     torch.testing.assert_close(attended.double(), expected, rtol=0.01, atol=0.01)
     assert not attended[:, :, sum(LENGTHS) :].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_few_queries_attend_as_they_do_among_all_whatever_the_threads(dtype: torch.dtype) -> None:
+    query, key, value = states(dtype)
+    asked, starts = [2, 1, 3, 1], [0, 5, 6, 18]
+    rows = [start + number for start, count in zip(starts, asked, strict=True) for number in range(count)]
+    threads, found = torch.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            with torch.inference_mode():
+                found.append(attend_within(query[:, :, rows], key, value, LENGTHS, asked=asked))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(*found)
+    with torch.inference_mode():
+        whole = attend_within(query, key, value, LENGTHS)[:, :, rows]
+    error = 2.0**-20 if dtype == torch.float32 else 2.0**-7
+    torch.testing.assert_close(found[0], whole, rtol=0, atol=error * value.abs().max().item())

@@ -34,8 +34,9 @@ def attend_within(
         assert asked is None
         return _Attention.apply(query, key, value, lengths, dropout)
     attended = _zeros_like(query)
-    # Without AMX torch's fused kernel is slower in bfloat16 than its parts.
-    in_parts = query.dtype == torch.bfloat16 and not torch.cpu._is_amx_tile_supported()
+    # Without AMX torch's fused kernel is slower in bfloat16 than its parts. For few queries its bits depend on the number
+    # of threads.
+    in_parts = asked is not None or (query.dtype == torch.bfloat16 and not torch.cpu._is_amx_tile_supported())
     for by, within in zip(_ranges(lengths if asked is None else asked), _ranges(lengths), strict=True):
         q, k, v = query[by], key[within], value[within]
         if in_parts:
