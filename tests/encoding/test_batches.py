@@ -76,14 +76,14 @@ def test_passages_are_little_filler_and_memory_is_that_of_the_waiting(
     for members in packs.batches(sequences()):
         batches += 1
         waiting -= sum(len(sequence.input_ids) for sequence, _ in members)
-    assert batches <= 1.01 * sum(lengths) / packs.tokens + 1
+    assert batches <= 1.02 * sum(lengths) / packs.tokens + 1
     assert most < WAITING * packs.tokens + 256
 
 
 def test_a_sequence_that_is_too_long_is_alone() -> None:
     lengths = [10, 600, 500, 700]
     batches = Packs(32).batches((TokenSequence([0] * n, ()), n) for n in lengths)
-    assert [[length for _, length in members] for members in batches] == [[10, 500], [600], [700]]
+    assert [[length for _, length in members] for members in batches] == [[700], [600], [500, 10]]
 
 
 def test_a_packed_batch_holds_a_longer_limit_four_times() -> None:

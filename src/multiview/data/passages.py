@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +54,14 @@ class Passage:
     sentence_ends: tuple[int, ...]
 
 
+class TitledText(NamedTuple):
+    """A passage without its sentences, which take longest to read."""
+
+    id: str
+    title: str
+    text: str
+
+
 def content_hash(title: str, text: str) -> str:
     """Returns a hash of title and text, 32 hex digits."""
     return hashlib.sha256(f"{title}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -92,6 +101,12 @@ def read_passages(folder: Path) -> Iterator[Passage]:
     """
     for batch in read_tables(folder, COLUMNS):
         yield from passages_of(batch)
+
+
+def read_titled_texts(folder: Path) -> Iterator[TitledText]:
+    """Yields the passages of a folder's shards in order, without their sentences, a batch in memory at a time."""
+    for batch in read_tables(folder, TitledText._fields):
+        yield from map(TitledText, *(batch.column(name).to_pylist() for name in TitledText._fields))
 
 
 def read_texts(folder: Path) -> Iterator[pa.RecordBatch]:

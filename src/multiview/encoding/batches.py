@@ -18,7 +18,7 @@ Member = tuple[TokenSequence, Tag]
 
 PACKED_TOKENS = 512
 """The least number of tokens per packed batch: enough for a CPU's kernels to run at full speed."""
-WAITING = 8
+WAITING = 16
 """Packed batches that the waiting sequences could fill. Only speed and memory depend on it."""
 
 
@@ -64,7 +64,10 @@ class Packs(Generic[Tag]):
         self._enough = waiting * self.tokens
 
     def batches(self, sequences: Iterable[Member[Tag]]) -> Iterator[list[Member[Tag]]]:
-        """Yields the members of each batch: sequences in their order, and at its end those that fill it up best."""
+        """Yields the members of each batch: the longest that wait, and at its end those that fill it up best.
+
+        Sequences of similar length beside each other are a few percent faster.
+        """
         waiting: list[Member[Tag]] = []
         tokens = 0
         for member in sequences:
@@ -79,7 +82,8 @@ class Packs(Generic[Tag]):
 
     def _next(self, waiting: list[Member[Tag]]) -> list[Member[Tag]]:
         """Removes and returns the members of a batch; a sequence that is longer than one is its only member."""
-        room, longest = self.tokens, max(map(_tokens, waiting))
+        waiting.sort(key=_tokens, reverse=True)
+        room, longest = self.tokens, _tokens(waiting[0])
         first = 0
         while first < len(waiting) and (not first or room > 2 * longest):
             room -= _tokens(waiting[first])

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.data.answers import matching_mode
-from multiview.data.passages import Passage, PassageLookup, read_passages
+from multiview.data.passages import Passage, PassageLookup, read_passages, read_titled_texts
 from multiview.data.processes import rare_collections
 from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
@@ -110,7 +110,7 @@ def evaluate_bm25(context: StepContext) -> None:
     questions = _questions(context)
     passages: Path = context.input("passages").path
     queries = context.optional_input("queries")
-    indexed = expanded(passages, queries.path) if queries else read_passages(passages)
+    indexed = expanded(passages, queries.path) if queries else read_titled_texts(passages)
     index = Bm25Index(indexed, context.settings.bm25, context.settings.corpus.language)
     begun = time.perf_counter()
     top = index.search(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from multiview import names
-from multiview.data.passages import read_passages
+from multiview.data.passages import read_titled_texts
 from multiview.data.questions import (
     Question,
     held_out,
@@ -73,7 +73,7 @@ def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[li
     asked, k = context.settings.questions, context.settings.make_questions.found_within
     if k is None:
         return limited(questions, asked.limit, asked.seed), 0
-    passages = read_passages(context.input("passages").path)
+    passages = read_titled_texts(context.input("passages").path)
     index = Bm25Index(passages, context.settings.bm25, context.settings.corpus.language)
     ranked = sorted(questions, key=lambda question: seeded_hash(asked.seed, question.qid))
     kept: set[str] = set()
