@@ -4,8 +4,8 @@
 
 The store has a model (MiniLM with MVR's views, untrained) and two indexes of random views, eight per passage. The
 server is a process of its own, as are the clients; each client sends its next question once the last is answered.
-Bound: `Retriever.search` of one question after another, in a process without a server. Wall time, because clients wait;
-the server's processor time per question is beside it. In the last row the champion changes ten times, each time as soon
+Bound: `Retriever.search` of as many questions at a time, in a process without a server. Wall time, because clients
+wait; the server's processor time per question is beside it. In the last row the champion changes ten times, each time as soon
 as the last one answers.
 """
 
@@ -42,6 +42,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Index, Model
 from multiview.data.passages import ROW_GROUP, SCHEMA, content_hash
 from multiview.encoding.embeddings import Embeddings
+from multiview.errors import counted
 from multiview.index.approximate.building import build
 from multiview.index.build import IndexContent, passage_table, write_index
 from multiview.model.encoder import BiEncoder
@@ -222,7 +223,7 @@ def measure(store: LocalStore, seconds: float) -> Iterator[Measured]:
     with server(store) as address:
         ask(address, 1, 1)
         for clients in CLIENTS:
-            yield _measured(f"{clients} clients", address, clients, seconds)
+            yield _measured(counted(clients, "client"), address, clients, seconds)
         loads = metric(address, "multiview_champion_loads_total")
         with ThreadPoolExecutor(1) as pool:
             changing = pool.submit(change_champions, store, address)
