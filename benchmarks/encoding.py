@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import pyarrow.parquet as pq
 import torch
@@ -31,7 +31,7 @@ from benchmarks.table import Goal, Row, Size, markdown, of_times, squad_folder
 from benchmarks.timing import in_turns
 from benchmarks.training import end_to_end
 from multiview import environment
-from multiview.config import Encode, Model
+from multiview.config import Encode, Model, Pooling
 from multiview.data.passages import Passage
 from multiview.encoding.encode import Encoder, weights_type
 from multiview.model.bases import staged_base
@@ -63,7 +63,7 @@ def contestants(
     passages: Sequence[Passage],
     opened: ExitStack,
     device: str,
-    pooling: Literal["snippet", "viewer"] = "snippet",
+    pooling: Pooling = "snippet",
 ) -> dict[str, Callable[[slice], object]]:
     """Each contestant's encoding of some of the `passages` on `device` with the model `base` in the arithmetic of `compute`.
 
@@ -149,7 +149,7 @@ def measure(
     clock: Callable[[], float],
     device: str = "cpu",
     goal: Goal = GOAL,
-    pooling: Literal["snippet", "viewer"] = "snippet",
+    pooling: Pooling = "snippet",
 ) -> Row:
     """The row of encoding `count` passages."""
     with ExitStack() as opened:

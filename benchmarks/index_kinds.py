@@ -23,6 +23,7 @@ import numpy as np
 import typer
 
 from benchmarks.table import Contestant, Row, Size
+from benchmarks.timing import seconds_of
 from multiview.artifacts.staged import Recorded, Staged
 from multiview.config import Config, Encode, Index
 from multiview.encoding.embeddings import VIEWS_FILE, EmbeddingsWriter
@@ -110,7 +111,7 @@ def measure_kind(
     folder.mkdir()
     built = folder / "index"
     step(given.few, settings, built)
-    build_seconds = timed(lambda: step(given.embeddings, settings, built), clock)
+    build_seconds = seconds_of(lambda: step(given.embeddings, settings, built), clock)
     index, searched = ViewIndex.load(built), []
     file = built / (VIEWS_FILE if index.exact else INDEX_FILE)
     alone = (
@@ -118,7 +119,7 @@ def measure_kind(
         if index.exact
         else (lambda: faiss_alone(given.views, index.header["factory"], folder / "alone"))
     )
-    alone_seconds = timed(alone, clock)
+    alone_seconds = seconds_of(alone, clock)
     found = np.empty((0, K), np.int64)
     for _ in range(repeats):
         begun = clock()
@@ -135,13 +136,6 @@ def measure_kind(
         searched,
         found,
     )
-
-
-def timed(run: Callable[[], object], clock: Callable[[], float]) -> float:
-    """The seconds that `run` takes."""
-    begun = clock()
-    run()
-    return clock() - begun
 
 
 def step(embeddings: Staged, settings: Index, folder: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from transformers import AutoTokenizer, T5Config, T5ForConditionalGeneration
 from benchmarks.index_kinds import views_of, write_embeddings
 from benchmarks.squad import repeated
 from benchmarks.table import squad_folder
-from benchmarks.timing import chosen_cores
+from benchmarks.timing import chosen_cores, seconds_of
 from benchmarks.training import BASE, task
 from benchmarks.training import ours as train
 from multiview import environment
@@ -60,12 +60,6 @@ REPEATED = 4
 on the number of passages."""
 SHAPE = ModelShape(layers=6, width=384, inner=1536, vocabulary=30522, positions=512)
 """MiniLM's, which is `BASE`."""
-
-
-def seconds_of(work: Callable[[], object]) -> float:
-    begun = time.process_time()
-    work()
-    return time.process_time() - begun
 
 
 def of_data(folder: Path) -> Iterator[tuple[str, float]]:
