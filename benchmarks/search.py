@@ -1,9 +1,11 @@
 """Latency of a question: its encoding, and exact search, beside the machine's bound and a peer (docs/search.md).
 
     python -m benchmarks.search --views 118602
+    MULTIVIEW_DATA=data python -m benchmarks.search --index store/index/KEY
 
 Views are random, as in `benchmarks.index_kinds`: passages in clusters, the views of a passage near each other, the
-nearer the smaller `--spread`, so that a search for views meets many of the same passage. Bound: torch's product with
+nearer the smaller `--spread`, so that a search for views meets many of the same passage. With `--index` they are those
+of an exact index that a run built, and the questions are SQuAD's dev questions, encoded by the index's model. Bound: torch's product with
 all views in float32, a maximum over equal groups of views, and torch's top-k. Peer: faiss's flat index, asked for eight
 times as many views as passages are wanted, and numpy, which keeps each passage's first. The peer of the encoding is
 SentenceTransformer with the same weights.
@@ -16,17 +18,20 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import numpy as np
 import torch
 import typer
 
 from benchmarks.index_kinds import views_of
+from benchmarks.squad import squad_questions
 from benchmarks.table import Goal, Row, Size, markdown, of_times
 from benchmarks.timing import in_turns
+from multiview import environment, load
 from multiview.config import Encode, Model
 from multiview.encoding.encode import Encoder
 from multiview.index.approximate.searching import distinct_passages
@@ -57,11 +62,38 @@ QUESTIONS = (
 )
 
 
-def clustered(views: int, dim: int, spread: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Random views [views, dim] float16 (see `views_of`), and the row of each passage's first view."""
-    matrix, counts = views_of(2 * views // (MOST_VIEWS + 1) + 1000, MOST_VIEWS, dim, rng, spread)
-    offsets = np.cumsum(counts) - counts
-    return matrix[:views], offsets[offsets < views]
+@dataclass(frozen=True)
+class Searched:
+    """A collection of views, and the questions that it is asked."""
+
+    views: np.ndarray
+    """[v, dim] float16, those of a passage one after another."""
+    offsets: np.ndarray
+    """[p]: the row of each passage's first view."""
+    queries: np.ndarray
+    """[`TOGETHER`, dim] float32."""
+    kind: str = ""
+    """What a row says of the views."""
+
+    @classmethod
+    def random(cls, views: int, dim: int, spread: float, seed: int) -> Self:
+        """Random views (see `views_of`), and questions near some of them."""
+        rng = np.random.default_rng(seed)
+        matrix, counts = views_of(2 * views // (MOST_VIEWS + 1) + 1000, MOST_VIEWS, dim, rng, spread)
+        matrix, offsets = matrix[:views], np.cumsum(counts) - counts
+        queries = matrix[rng.integers(len(matrix), size=TOGETHER)].astype(np.float32)
+        queries += rng.standard_normal(queries.shape, np.float32) / np.sqrt(dim, dtype=np.float32)
+        return cls(matrix, offsets[offsets < views], queries, " near each other" if spread < SPREAD else "")
+
+    @classmethod
+    def of_index(cls, address: str, data: Path, seed: int) -> Self:
+        """The views of the exact index at `address`, and random dev questions of SQuAD."""
+        retriever = load(address)
+        asked = squad_questions(data, "dev", TOGETHER, seed)
+        queries = np.stack([retriever.question_vector(question.question) for question in asked])
+        stored = retriever.index.stored
+        views = stored.read_range(0, len(stored))
+        return cls(views, retriever.index.offsets, queries, f" of a trained {retriever.architecture}")
 
 
 def encoding(base: str, repeats: int, clock: Callable[[], float]) -> Iterator[Row]:
@@ -107,12 +139,9 @@ def _encoding_row(work: str, times: dict[str, list[float]], questions: int = 1) 
 
 
 def searching(
-    views: int,
-    dim: int,
-    spread: float,
+    given: Searched,
     repeats: int,
     clock: Callable[[], float],
-    seed: int,
     together: tuple[int, ...] = (1, TOGETHER),
     device: str = "cpu",
 ) -> Iterator[Row]:
@@ -120,15 +149,12 @@ def searching(
 
     `device` multiplies, ours and the bound's. No row wants more passages than there are.
     """
-    rng = np.random.default_rng(seed)
-    matrix, offsets = clustered(views, dim, spread, rng)
-    queries = matrix[rng.integers(len(matrix), size=TOGETHER)].astype(np.float32)
-    queries += rng.standard_normal(queries.shape, np.float32) / np.sqrt(dim, dtype=np.float32)
+    matrix, offsets = given.views, given.offsets
     group = round(len(matrix) / len(offsets))
-    grouped = torch.from_numpy(matrix.astype(np.float32)).to(device).T
-    flat = faiss.IndexFlatIP(dim)
-    flat.add(matrix.astype(np.float32))  # pyright: ignore[reportCallIssue]
-    near = " near each other" if spread < SPREAD else ""
+    wide = matrix.astype(np.float32)
+    grouped = torch.from_numpy(wide).to(device).T
+    flat = faiss.IndexFlatIP(matrix.shape[1])
+    flat.add(wide)  # pyright: ignore[reportCallIssue]
     ties, norms = np.arange(len(offsets)), view_norms(matrix)
 
     def ours(asked: np.ndarray, k: int) -> object:
@@ -145,13 +171,13 @@ def searching(
 
     for count in together:
         for k in (k for k in (1, 10, 100, 1000) if k <= len(offsets)):
-            asked = queries[:count]
+            asked = given.queries[:count]
             contestants = {
                 name: lambda run=run, asked=asked, k=k: run(asked, k)
                 for name, run in (("ours", ours), ("torch", bound), ("faiss and numpy", peer))
             }
             yield of_times(
-                f"exact search of {len(matrix):,} views{near}, {'one question' if count == 1 else f'{count} together'}, k = {k}"
+                f"exact search of {len(matrix):,} views{given.kind}, {'one question' if count == 1 else f'{count} together'}, k = {k}"
                 + (f", {device}" if device != "cpu" else ""),
                 "ms per question",
                 in_turns(contestants, repeats, clock),
@@ -169,17 +195,18 @@ def rows(size: Size) -> Iterator[Row]:
     with threads(1):
         yield from encoding(BASE, 2 if size == "quick" else 7, time.process_time)
         if size == "quick":
-            yield from searching(40_000, 384, SPREAD, 3, time.process_time, 0)
+            yield from searching(Searched.random(40_000, 384, SPREAD, 0), 3, time.process_time)
         else:
-            yield from searching(118_602, 384, SPREAD, 7, time.process_time, 0)
-            yield from searching(160_000, 384, CLUSTERED, 3, time.process_time, 0)
-            yield from searching(800_000, 384, CLUSTERED, 3, time.process_time, 0, (TOGETHER,))
+            yield from searching(Searched.random(118_602, 384, SPREAD, 0), 7, time.process_time)
+            yield from searching(Searched.random(160_000, 384, CLUSTERED, 0), 3, time.process_time)
+            many = Searched.random(800_000, 384, CLUSTERED, 0)
+            yield from searching(many, 3, time.process_time, (TOGETHER,))
 
 
 def rows_on_gpu(size: Size) -> Iterator[Row]:
     """Exact search on a GPU, wall time; faiss stays on the processor."""
     views = 118_602 if size == "quick" else 800_000
-    yield from searching(views, 384, SPREAD, 5, time.perf_counter, 0, device="cuda")
+    yield from searching(Searched.random(views, 384, SPREAD, 0), 5, time.perf_counter, device="cuda")
 
 
 def main(
@@ -196,13 +223,24 @@ def main(
         int, typer.Option("--threads", min=1, help="Threads; with one, times are processor time.")
     ] = 1,
     seed: Annotated[int, typer.Option(help="Seed of views and questions.")] = 0,
+    index: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Exact index with the views to search.")
+    ] = None,
+    data: Annotated[
+        Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files, for --index.")
+    ] = Path("data"),
 ) -> None:
     """Prints a table of milliseconds per question."""
     clock = time.process_time if cores == 1 else time.perf_counter
     torch.set_num_threads(cores)
     with threads(cores):
         parts = [encoding(base, repeats, clock)] if base else []
-        for made in (*parts, searching(views, dim, spread, repeats, clock, seed)):
+        given = (
+            Searched.of_index(index, data / "squad", seed)
+            if index
+            else Searched.random(views, dim, spread, seed)
+        )
+        for made in (*parts, searching(given, repeats, clock)):
             for line in markdown(made):
                 print(line, flush=True)
             print()

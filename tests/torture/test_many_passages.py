@@ -1,8 +1,9 @@
-"""A million tiny passages through all steps of a training, search and refresh, in the memory that `multiview plan` states.
+"""A million tiny passages through every step, search and refresh, in the memory that `multiview plan` states.
 
-`PASSAGES` is the number of `make torture`; run by itself, this file prints a table for another one:
+`PASSAGES` is the number of `make torture`; run by itself, this file prints a table for another one, in which queries
+are generated for all passages, or for so many times fewer:
 
-    python -m tests.torture.test_many_passages 100000
+    python -m tests.torture.test_many_passages 100000 --fewer 10
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 
 from multiview import names
 from multiview.artifacts.champions import Champion, crown, current
-from multiview.artifacts.record import Reference, read_record
+from multiview.artifacts.record import Record, Reference, read_record
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import Overrides
 from multiview.estimates.estimate import estimate
@@ -37,14 +40,20 @@ from tests.fixtures.cross_encoders import classifier
 from tests.fixtures.measured_steps import Measured, measured_steps, peak_of
 from tests.fixtures.servers import new_database
 from tests.fixtures.tiny import _WORDS, tiny_bert, tiny_t5
+from tests.fixtures.tortured_plans import NOBODY
 
 PASSAGES = 1_000_000
 QUESTIONS = 200
 FEWER = 10
-"""Queries are generated for so many times fewer passages: they take longest, and what grows with the corpus shows soon."""
+"""Queries are generated for so many times fewer passages in `make torture`, because that takes longest."""
 CHANGED = 100
 """One passage of so many is another one at the refresh."""
 AT_ONCE = 50_000
+FIRST, SECOND = "first.parquet", "second.parquet"
+"""The corpus, and the corpus at the refresh."""
+SYSTEM = "dual-cross"
+GENERATED = {"max_length": 8, "input_length": 32, "batch_size": 128}
+"""Few long steps of the generator take less time than many short ones."""
 VOCABULARY = _WORDS.split()
 
 
@@ -89,6 +98,7 @@ def questions(file: Path, passages: Path, count: int) -> None:
                 "question": " ".join(text.replace(".", "").split()[:5]) + "?",
                 "answers": [text.split()[1]],
                 "positive_ids": [table["id"][row].as_py()],
+                "negative_ids": [table["id"][-1 - row].as_py()],
             }
         )
     pq.write_table(pa.Table.from_pylist(list({each["qid"]: each for each in asked}.values())), file)
@@ -113,58 +123,94 @@ def settings(folder: Path, source: str) -> Overrides:
     }
 
 
-def with_queries(folder: Path) -> Overrides:
-    """The Dual Cross Encoder with a generator that is trained first, and a teacher that scores what it mines."""
-    plain = settings(folder, "fewer.parquet")
+def with_queries(folder: Path, source: str) -> Overrides:
+    """The Dual Cross Encoder with a generator that is trained first and a warm-up, on negatives that come with the
+    questions, then on mined ones that a teacher scores."""
+    plain = settings(folder, source)
     return {
         **plain,
+        "questions": {**plain["questions"], "hard_negatives": "given"},
         "model": {"base": plain["model"]["base"], "architecture": "dual-cross", "passage_length": 48},
-        "train": {**plain["train"], "rounds": 2, "negatives": 2, "distill_weight": 1.0},
+        "train": {
+            **plain["train"],
+            "rounds": 2,
+            "negatives": 1,
+            "distill_weight": 1.0,
+            "warm_up": {"max_steps": 2, "negatives": 0},
+        },
         "mining": {"depth": 20, "margin": 0.0, "cross_encoder": str(folder / "teacher")},
         "generation": {
             "model": str(folder / "generator"),
+            **GENERATED,
             "fine_tune": True,
             "queries": 2,
-            "max_length": 8,
-            "input_length": 32,
             "train": {"max_steps": 2, "batch_size": 8, "checkpoint_steps": 2},
         },
     }
 
 
-def with_made_questions(folder: Path) -> Overrides:
-    """As `settings`, with training questions that are cropped from the passages."""
-    plain = settings(folder, "fewer.parquet")
-    questions = {"origin": "crop", "limit": QUESTIONS, "dev_source": plain["questions"]["source"]}
-    return {**plain, "questions": questions, "make_questions": {"snippets": 2, "shortest": 2}}
+def compared(folder: Path, source: str) -> Overrides:
+    """`with_queries` as a comparison with BM25, with BM25 over generated queries, and with both fused."""
+    given = with_queries(folder, source)
+    one = {name: given.pop(name) for name in ("model", "train", "mining")}
+    return {**given, "comparison": {"systems": {SYSTEM: one}, "fusion": [SYSTEM], "resamples": 200}}
 
 
-def rows(folder: Path, passages: int) -> Iterator[Row]:
-    """Trains two steps, indexes all passages, searches them, and refreshes the index after one of a hundred changed."""
+def refreshed(folder: Path, generator: str) -> Overrides:
+    """A refresh of `with_queries`, with the `generator` that wrote the champion's queries, which nobody's server follows."""
+    given = with_queries(folder, SECOND)
+    generation = {**given["generation"], "model": generator, "fine_tune": False}
+    return {**given, "generation": generation, "export": {"qdrant_url": NOBODY}}
+
+
+def with_made_questions(folder: Path, origin: str) -> Overrides:
+    """As `settings`, with training questions that are made from the passages, in the way `origin`."""
+    plain = settings(folder, FIRST)
+    questions = {"origin": origin, "limit": QUESTIONS, "dev_source": plain["questions"]["source"]}
+    generation = {"model": str(folder / "generator"), **GENERATED}
+    made = {"snippets": 2, "shortest": 2}
+    return {**plain, "questions": questions, "generation": generation, "make_questions": made}
+
+
+def rows(folder: Path, passages: int, fewer: int) -> Iterator[Row]:
+    """Trains two steps, indexes all passages, searches them, and refreshes the index after one of a hundred changed.
+
+    Then a comparison and a refresh over passages with generated queries, and trainings on questions made from them,
+    with `fewer` times fewer passages.
+    """
     tiny_bert(folder / "base", width=32)
-    new_database(folder)
-    corpus(folder / "first.parquet", passages)
-    corpus(folder / "second.parquet", passages, changed=True)
-    questions(folder / "questions.parquet", folder / "first.parquet", QUESTIONS)
-    load = Workload(passages, 2, 9, QUESTIONS / 2, QUESTIONS / 2, 1 / CHANGED)
-    setting = Setting(load, shape_of(str(folder / "base")), Hardware(0, "h100", 2, 64e9), read_rates(None))
-    store = LocalStore(folder / "store")
-
-    yield from _measured(Request.make("training", settings(folder, "first.parquet")), setting, store, folder)
-    crown(store, (champion := _champion(store)))
-    yield _searched(champion.index.address, setting, folder)
-    yield from _measured(Request.make("refresh", settings(folder, "second.parquet")), setting, store, folder)
-    assert (promoted := current(store)) and promoted.number == 2
-
-    fewer = passages // FEWER
-    corpus(folder / "fewer.parquet", fewer)
-    questions(folder / "questions.parquet", folder / "fewer.parquet", QUESTIONS)
     tiny_t5(folder / "generator")
     classifier(folder / "teacher")
-    setting = replace(setting, workload=replace(load, passages=fewer))
-    for overrides in (with_queries(folder), with_made_questions(folder)):
-        store = LocalStore(folder / f"store-{overrides['questions'].get('origin', 'generated')}")
-        yield from _measured(Request.make("training", overrides), setting, store, folder)
+    new_database(folder)
+    load = Workload(passages, 2, 9, QUESTIONS / 2, QUESTIONS / 2, 1 / CHANGED)
+    setting = Setting(load, shape_of(str(folder / "base")), Hardware(0, "h100", 2, 64e9), read_rates(None))
+    write(folder, passages)
+    store = LocalStore(folder / "store")
+    yield from _measured(Request.make("training", settings(folder, FIRST)), setting, store, folder)
+    crown(store, (champion := _champion(store)))
+    yield _searched(champion.index.address, setting, folder)
+    yield from _measured(Request.make("refresh", settings(folder, SECOND)), setting, store, folder)
+    assert (promoted := current(store)) and promoted.number == 2
+
+    write(folder, passages // fewer)
+    setting = replace(setting, workload=replace(load, passages=passages // fewer))
+    store = LocalStore(folder / "store-queries")
+    yield from _measured(Request.make("comparison", compared(folder, FIRST)), setting, store, folder)
+    crown(store, _champion(store))
+    generator = f"{store.url}/{_newest(store, names.GENERATOR).folder}"
+    yield from _measured(Request.make("refresh", refreshed(folder, generator)), setting, store, folder)
+    for origin in ("crop", "generator"):
+        store = LocalStore(folder / f"store-{origin}")
+        yield from _measured(
+            Request.make("training", with_made_questions(folder, origin)), setting, store, folder
+        )
+
+
+def write(folder: Path, passages: int) -> None:
+    """Writes the corpus before and after its change, and the questions."""
+    corpus(folder / FIRST, passages)
+    corpus(folder / SECOND, passages, changed=True)
+    questions(folder / "questions.parquet", folder / FIRST, QUESTIONS)
 
 
 def _measured(request: Request, setting: Setting, store: LocalStore, folder: Path) -> Iterator[Row]:
@@ -173,11 +219,15 @@ def _measured(request: Request, setting: Setting, store: LocalStore, folder: Pat
         yield Row(request.plan.name, measured, costs[replace(measured.path, shard="")].memory)
 
 
+def _newest(store: LocalStore, kind: str) -> Record:
+    """The artifact of a kind that was made last."""
+    records = [read_record(store, kind, key) for key in store.folders(kind)]
+    return max((record for record in records if record), key=lambda record: record.created)
+
+
 def _champion(store: LocalStore) -> Champion:
-    """The only index of the store."""
-    (key,) = store.folders(names.INDEX)
-    record = read_record(store, names.INDEX, key)
-    assert record is not None
+    """The index that was made last."""
+    record = _newest(store, names.INDEX)
     return Champion(
         number=1,
         predecessor=None,
@@ -198,7 +248,7 @@ def _searched(address: str, setting: Setting, folder: Path) -> Row:
     peak, printed = peak_of([sys.executable, "-c", "from multiview.cli.app import main; main()", *command])
     answers = [json.loads(line) for line in printed.splitlines()]
     assert [answer["question"] for answer in answers] == [each["question"] for each in asked]
-    stated = cost_of("evaluate", resolve(settings(folder, "first.parquet")), setting).memory
+    stated = cost_of("evaluate", resolve(settings(folder, FIRST)), setting).memory
     return Row("search", Measured(StepPath("search"), time.monotonic() - begun, peak), stated)
 
 
@@ -212,20 +262,23 @@ def table(found: Sequence[Row]) -> Iterator[str]:
 
 @pytest.mark.torture
 def test_no_step_needs_more_memory_than_is_stated(tmp_path: Path) -> None:
-    found = list(rows(tmp_path, PASSAGES))
+    found = list(rows(tmp_path, PASSAGES, FEWER))
     print("\n".join(table(found)))
     assert [row for row in found if row.measured.peak > row.stated] == []
 
 
-def main(passages: int) -> None:
+def main(
+    passages: Annotated[int, typer.Argument(help="Passages.")],
+    fewer: Annotated[int, typer.Option(help="How many times fewer have generated queries.")] = FEWER,
+) -> None:
     """Prints a table."""
     with tempfile.TemporaryDirectory() as folder:
         found = []
-        for row in rows(Path(folder), passages):
+        for row in rows(Path(folder), passages, fewer):
             found.append(row)
             print(row, file=sys.stderr, flush=True)
         print("\n".join(table(found)))
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    typer.run(main)
