@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -19,7 +20,8 @@ from multiview.plans.plan import Output
 from multiview.plans.training import training
 from multiview.steps.context import StepContext
 from multiview.steps.path import StepPath
-from multiview.training.train import training_data
+from multiview.training.data import training_data
+from multiview.training.stream import QuestionStream
 from tests.fixtures import training_material
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.inprocess import run_plan
@@ -72,8 +74,13 @@ def test_training_draws_from_given_negatives_as_from_any_source(tmp_path):
     }
     given_negatives(StepContext(Config(), inputs, {"negatives": inputs["negatives"].path}, RecordedEvents()))
     events = RecordedEvents()
-    items, texts, _ = training_data(Train(epochs=40), StepContext(Config(), inputs, {}, events))
-    assert items.pool == {"q0": {"given": ["p002", "p001"]}} and set(texts) == {"p000", "p001", "p002"}
+    found = training_data(Train(epochs=40), StepContext(Config(), inputs, {}, events), tmp_path)
+    items = cast(QuestionStream, found.stream)
+    assert items.pool == {"q0": {"given": ["p002", "p001"]}} and set(found.passages) == {
+        "p000",
+        "p001",
+        "p002",
+    }
     assert {items[i].negatives for i in range(len(items))} == {("p001",), ("p002",)}
     assert events.facts["questions_with_given_negatives"] == 1
 

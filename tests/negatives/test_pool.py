@@ -1,12 +1,15 @@
 """The artifact of negatives: its table, and the pool that training reads."""
 
+import pickle
+import random
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from multiview.errors import InputError
-from multiview.negatives.pool import negatives_table, read_negatives, write_negatives
+from multiview.negatives.pool import SCHEMA, negatives_table, read_negatives, write_negatives
 
 
 def test_table_keeps_rank_order_and_empty_rows():
@@ -33,6 +36,51 @@ def test_pool_keeps_sources_apart_and_drops_duplicates(tmp_path):
         "x": {"bm25": ["b", "a"], "mined": ["a", "c"]},
         "y": {"bm25": ["c", "b"], "mined": ["b", "a"]},
     }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_pool_is_that_of_plain_lists(tmp_path, seed):
+    """Sources in several rows, passages twice in a row, questions without negatives, positives among them."""
+    draws = random.Random(seed)
+    ids = [f"p{number}" for number in range(12)]
+    rows = [
+        {
+            "qid": f"q{draws.randrange(5)}",
+            "source": draws.choice(("bm25", "mined", "given")),
+            "negative_ids": draws.choices(ids, k=draws.randrange(6)),
+            "scores": [],
+        }
+        for _ in range(draws.randrange(20))
+    ]
+    write_negatives(tmp_path, pa.Table.from_pylist(rows, schema=SCHEMA))
+    plain: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        sources = plain.setdefault(row["qid"], {})
+        sources[row["source"]] = list(dict.fromkeys([*sources.get(row["source"], ()), *row["negative_ids"]]))
+    pool = read_negatives(tmp_path)
+    assert pool == plain and list(pool) == list(plain)
+    assert all(list(pool[qid]) == list(plain[qid]) for qid in plain)
+
+    positives = {f"q{number}": draws.sample([*ids, "elsewhere"], 3) for number in (3, 0, 1, 7)}
+    left = {
+        qid: {source: [id_ for id_ in found if id_ not in named] for source, found in plain[qid].items()}
+        for qid, named in positives.items()
+        if qid in plain
+    }
+    without = pool.without(positives)
+    assert without == left
+    of_question = {qid: {id_ for found in left[qid].values() for id_ in found} for qid in left}
+    assert sorted(without.ids.to_pylist()) == sorted(set().union(*of_question.values()))
+    assert all(without.number(qid) == len(of_question.get(qid, ())) for qid in (*positives, "q4"))
+
+
+def test_memory_has_four_bytes_per_negative(tmp_path):
+    qids = [f"q{number}" for number in range(500)]
+    ids = pa.array([f"p{number}" for number in range(100)])
+    rows = np.random.default_rng(0).permuted(np.tile(np.arange(100), (500, 1)), axis=1)
+    kept, scores = np.ones((500, 100), bool), np.ones((500, 100))
+    write_negatives(tmp_path, negatives_table("bm25", qids, rows, scores, kept, ids))
+    assert len(pickle.dumps(read_negatives(tmp_path))) < 4 * rows.size + 100 * 500
 
 
 def test_pool_names_a_file_that_is_not_negatives(tmp_path):

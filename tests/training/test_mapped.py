@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.config import Train
-from multiview.data.passages import SCHEMA, Passage
-from multiview.data.queries import write_queries
+from multiview.data.passages import SCHEMA, Passage, read_passages
+from multiview.data.queries import with_queries, write_queries
 from multiview.data.questions import seeded_hash
 from multiview.errors import InputError
 from multiview.training.mapped import MappedPassages
@@ -46,9 +46,13 @@ def corpus(folder: Path, of: Iterator[tuple[Passage, tuple[str, ...]]], shards: 
     return passages, queries
 
 
+def mapping(passages: Path, queries: Path, folder: Path) -> MappedPassages:
+    return MappedPassages.write(with_queries(read_passages(passages), queries), folder / "mapped.arrow")
+
+
 def test_mapped_passages_are_those_of_the_corpus(tmp_path: Path) -> None:
     written = list(rows(2300))
-    mapped = MappedPassages(*corpus(tmp_path, iter(written)), tmp_path)
+    mapped = mapping(*corpus(tmp_path, iter(written)), tmp_path)
     assert len(mapped) == 2300 and list(mapped) == [passage.id for passage, _ in written]
     for passage, asked in written[::97]:
         assert mapped[passage.id] == passage
@@ -65,7 +69,7 @@ def test_queries_of_other_passages_are_refused(tmp_path: Path) -> None:
     passages, _ = corpus(tmp_path / "a", iter(written))
     _, queries = corpus(tmp_path / "b", iter(written[::-1]))
     with pytest.raises(InputError, match="they were generated from other passages"):
-        MappedPassages(passages, queries, tmp_path)
+        mapping(passages, queries, tmp_path)
 
 
 def test_the_warm_up_takes_each_passage_s_next_query_every_epoch() -> None:
@@ -92,7 +96,7 @@ def taken(folder: Path, passages: int) -> np.ndarray:
     before = pa.total_allocated_bytes()
     tracemalloc.start()
     try:
-        mapped = MappedPassages(*places, folder)
+        mapped = mapping(*places, folder)
         stream = QueryStream(mapped.ids_with_queries, mapped.queries, Train(batch_size=8, epochs=1))
         for item in range(0, len(stream), 50):
             assert len(mapped[stream[item].positive].text) > 2000

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from multiview.artifacts.staged import Staged
-from multiview.config import Config, Train
+from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.queries import write_queries
 from multiview.errors import InputError
 from multiview.generation.gather import gather_queries
@@ -19,6 +19,7 @@ from multiview.steps.context import StepContext
 from multiview.training.batches import Collator, passage_ids, passage_order, shares
 from multiview.training.processes import on_processes
 from multiview.training.stream import Example
+from multiview.training.train import train
 from multiview.training.trainer import check_processes
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
@@ -199,6 +200,24 @@ def test_one_process_goes_on_from_a_checkpoint_of_two(
     watched._train(Train(**settings), {"start": start, **data}, context, "model")
     assert sorted({step for _, _, step in events.metrics if step}) == [3, 4]
     assert BiEncoder.load(tmp_path / "model")
+
+
+def test_the_processes_of_the_step_read_what_their_starter_has_prepared(
+    all_trainings: Trainings, data: dict[str, Staged], tmp_path: Path
+) -> None:
+    """With a teacher, so that all that a stream may hold is sent to them."""
+    inputs = {"start": Staged(all_trainings.folder / "start" / "teacher", ""), **data}
+    settings = Config.partial(
+        {"train": settings_of("teacher", 2), "questions": Questions(), "corpus": Corpus()}
+    )
+    events = RecordedEvents()
+    train(StepContext(settings, inputs, {"model": tmp_path / "model"}, events))
+    expected, got = (
+        BiEncoder.load(folder).state_dict()
+        for folder in (all_trainings.models[2] / "teacher", tmp_path / "model")
+    )
+    assert all(torch.equal(expected[name], got[name]) for name in expected)
+    assert events.facts["questions"] == 12 and events.facts["processes"] == 2
 
 
 def test_nodes_that_found_different_checkpoints_do_not_mix_them(all_trainings: Trainings) -> None:

@@ -17,8 +17,9 @@ from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
 from multiview.training.batches import Collator
-from multiview.training.stream import Example
-from multiview.training.train import train, training_data
+from multiview.training.data import training_data
+from multiview.training.stream import Example, QuestionStream
+from multiview.training.train import train
 from multiview.training.trainer import BiEncoderTrainer, warmup_steps
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
@@ -216,14 +217,15 @@ def test_a_question_without_its_positive_is_dropped_and_a_positive_is_never_a_ha
         **training_material.write_training_data(tmp_path, questions, pool),
     }
     events = RecordedEvents()
-    items, texts, _ = training_data(Train(batch_size=8), StepContext(Config(), inputs, {}, events))
+    found = training_data(Train(batch_size=8), StepContext(Config(), inputs, {}, events), tmp_path)
+    items = cast(QuestionStream, found.stream)
     assert items.positives == [["p001"], ["p002"]]
     assert items.pool == {"q0": {"bm25": ["p003"]}, "q2": {"bm25": ["p004"]}}
-    assert set(texts) == {"p001", "p002", "p003", "p004"}
+    assert set(found.passages) == {"p001", "p002", "p003", "p004"}
     assert events.facts["dropped_questions"] == 1 and items.batch_size == 2
     with pytest.raises(InputError, match="no question"):
         training_material.write_training_data(tmp_path, questions[1:2], {})
-        training_data(Train(), StepContext(Config(), inputs, {}, events))
+        training_data(Train(), StepContext(Config(), inputs, {}, events), tmp_path)
 
 
 def test_the_batch_finds_every_view_and_the_answers_view(base: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +12,8 @@ from multiview.config import Config, Train
 from multiview.data.questions import Question
 from multiview.steps.context import StepContext
 from multiview.training.batches import no_negatives
-from multiview.training.train import training_data
+from multiview.training.data import training_data
+from multiview.training.stream import QuestionStream
 from tests.fixtures import training_material
 from tests.fixtures.events import RecordedEvents
 
@@ -36,14 +38,15 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
     pq.write_table(table.append_column("positive_ids", positives), file)
 
     events = RecordedEvents()
-    first, texts, _ = training_data(Train(batch_size=3, epochs=60), StepContext(Config(), inputs, {}, events))
+    context = StepContext(Config(), inputs, {}, events)
+    found_data = training_data(Train(batch_size=3, epochs=60), context, tmp_path)
+    first = cast(QuestionStream, found_data.stream)
     assert first.positives == [["p000"], ["p001"], ["p003"]] and events.facts["dropped_questions"] == 1
     expected = {"q0": ["p004", "p005"], "q1": ["p004", "p005"], "q2": ["p004", "p001", "p005"]}
     assert first.pool == {qid: {"bm25": ids} for qid, ids in expected.items()}
-    assert "p002" not in texts, "nobody trains on it"
-    items, texts, _ = training_data(
-        Train(batch_size=3, epochs=60, positive_passage="drawn"), StepContext(Config(), inputs, {}, events)
-    )
+    assert "p002" not in found_data.passages, "nobody trains on it"
+    found_data = training_data(Train(batch_size=3, epochs=60, positive_passage="drawn"), context, tmp_path)
+    items, texts = cast(QuestionStream, found_data.stream), found_data.passages
     examples = [items[i] for i in range(len(items))]
     drawn = Counter(example.positive for example in examples if example.question.qid == "q0")
     assert set(drawn) == {"p000", "p001", "p002"} and min(drawn.values()) > 8, "20 of each expected"

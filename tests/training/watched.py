@@ -1,6 +1,7 @@
 """Trainings that record what they saw, in a module that a started process can import."""
 
 import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from multiview.config import Config, Corpus, Questions, Train
 from multiview.errors import ProcessFailed
 from multiview.steps.context import StepContext
 from multiview.training import train as training
+from multiview.training.data import training_data
 from multiview.training.gathering import check_same_start
 from multiview.training.trainer import BiEncoderTrainer
-from multiview.training.warm_up import _warm_up
+from multiview.training.warm_up import warm_up_data
 from tests.fixtures.checkpoints import KeptCheckpoints
 
 
@@ -74,6 +76,10 @@ def watch_and_resume(trainings: dict[str, Train], inputs: Inputs, context: StepC
 
 def _train(case: Train, inputs: dict[str, Staged], context: StepContext, name: str) -> None:
     settings = Config.partial({"train": case, "questions": Questions(), "corpus": Corpus()})
-    body = _warm_up if "queries" in inputs else training._train
     outputs = {"model": context.output("models") / name}
-    body(replace(context, settings=settings, inputs=inputs, outputs=outputs))
+    given = replace(context, settings=settings, inputs=inputs, outputs=outputs)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        warms_up = "queries" in inputs
+        data = warm_up_data(given, folder) if warms_up else training_data(case, given, folder)
+        training.fit(data, given)

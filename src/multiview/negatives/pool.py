@@ -1,13 +1,19 @@
 """The negatives artifact: one row per question and source."""
 
+# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview.errors import InputError
@@ -80,24 +86,94 @@ def read_table(folder: Path) -> pa.Table:
     return table
 
 
-def read_negatives(folder: Path) -> dict[str, dict[str, list[str]]]:
+class HardNegatives(Mapping[str, dict[str, list[str]]]):
+    """A `Pool`: the hard negatives of questions, the sources in file order. `read_negatives` returns one.
+
+    Memory has the id of each passage once, as Arrow strings, and 4 bytes per negative.
+    """
+
+    def __init__(self, ids: pa.Array, rows: np.ndarray, places: Mapping[str, Mapping[str, slice]]) -> None:
+        """`rows` are rows of `ids`; `places` are the slices of `rows` by question and source."""
+        self._ids = ids
+        self._rows = rows
+        self._places = places
+
+    @classmethod
+    def none(cls) -> HardNegatives:
+        """No question's negatives."""
+        return _joined(pa.array([], pa.string()), ())
+
+    @property
+    def ids(self) -> pa.Array:
+        """The id of each passage that is a negative, once."""
+        return self._ids.take(pa.array(np.unique(self._rows)))
+
+    def number(self, qid: str) -> int:
+        """The number of distinct passages among a question's negatives."""
+        places = self._places.get(qid, {}).values()
+        return len({row for place in places for row in self._rows[place].tolist()})
+
+    def without(self, positives: Mapping[str, Collection[str]]) -> HardNegatives:
+        """Returns the negatives of the questions in `positives`, without the passages that these name."""
+        named = pa.array([id_ for ids in positives.values() for id_ in ids], pa.string())
+        known = iter(pc.fill_null(pc.index_in(named, value_set=self._ids), -1).to_pylist())
+        left_out = {qid: {next(known) for _ in ids} for qid, ids in positives.items()}
+        return _joined(
+            self._ids,
+            (
+                (qid, source, [row for row in self._rows[place].tolist() if row not in rows])
+                for qid, rows in left_out.items()
+                for source, place in self._places.get(qid, {}).items()
+            ),
+        )
+
+    def __getitem__(self, qid: str) -> dict[str, list[str]]:
+        return {
+            source: self._ids.take(pa.array(self._rows[place])).to_pylist()
+            for source, place in self._places[qid].items()
+        }
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _joined(ids: pa.Array, lists: Iterable[tuple[str, str, Sequence[int]]]) -> HardNegatives:
+    """The negatives in `lists`: question, source and rows of `ids`, those of the same source after one another."""
+    places: defaultdict[str, dict[str, slice]] = defaultdict(dict)
+    rows = array("i")
+    for qid, source, more in lists:
+        before = rows[places[qid].get(source, slice(0))]
+        places[qid][source] = slice(len(rows), len(rows) + len(distinct := dict.fromkeys([*before, *more])))
+        rows.extend(distinct)
+    return HardNegatives(ids, np.frombuffer(rows, np.intc), dict(places))
+
+
+def read_negatives(folder: Path) -> HardNegatives:
     """Returns the hard negatives of each question by source, the sources in file order.
 
     A passage may be a negative of several sources.
 
     >>> rows = {"qid": ["q0", "q0"], "source": ["bm25", "mined"], "negative_ids": [["p1", "p2"], ["p2", "p3"]]}
     >>> write_negatives(folder, pa.table(rows | {"scores": [[9.0, 8.0], [7.0, 6.0]]}, schema=SCHEMA))
-    >>> read_negatives(folder)
-    {'q0': {'bm25': ['p1', 'p2'], 'mined': ['p2', 'p3']}}
+    >>> read_negatives(folder)["q0"]
+    {'bm25': ['p1', 'p2'], 'mined': ['p2', 'p3']}
     """
-    pool: dict[str, dict[str, list[str]]] = {}
-    for batch in read_table(folder).to_batches():
-        for qid, source, negatives in zip(
-            *(batch[name].to_pylist() for name in SCHEMA.names[:3]), strict=True
-        ):
-            sources = pool.setdefault(qid, {})
-            sources[source] = list(dict.fromkeys([*sources.get(source, ()), *negatives]))
-    return pool
+    table = read_table(folder)
+    negatives = table["negative_ids"].combine_chunks()
+    encoded = negatives.flatten().dictionary_encode()
+    rows, stops = encoded.indices.to_numpy(), np.cumsum(pc.fill_null(pc.list_value_length(negatives), 0))
+    return _joined(
+        encoded.dictionary,
+        (
+            (qid, source, rows[start:stop].tolist())
+            for qid, source, start, stop in zip(
+                table["qid"].to_pylist(), table["source"].to_pylist(), [0, *stops[:-1]], stops, strict=True
+            )
+        ),
+    )
 
 
 def read_positives(folder: Path) -> dict[str, list[str]]:

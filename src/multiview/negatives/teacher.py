@@ -6,7 +6,7 @@ The loss that reads them is `multiview.model.loss.distillation_loss`.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +112,26 @@ def write_teacher(
     pq.write_table(pa.table(columns, schema=SCHEMA), folder / TEACHER_FILE)
 
 
-def read_teacher(folder: Path) -> Mapping[str, Mapping[str, float]]:
+class Logits(Mapping[str, dict[str, float]]):
+    """The logit of each passage by question. Memory has them as Arrow does, with the passages' ids."""
+
+    def __init__(self, table: pa.Table) -> None:
+        """`table` has the columns of `SCHEMA`."""
+        self._table = table.combine_chunks()
+        self._rows = {qid: row for row, qid in enumerate(table["qid"].to_pylist())}
+
+    def __getitem__(self, qid: str) -> dict[str, float]:
+        ids, logits = (self._table[name][self._rows[qid]].as_py() for name in ("passage_ids", "logits"))
+        return dict(zip(ids, logits, strict=True))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def read_teacher(folder: Path) -> Logits:
     """Returns the logit of each passage by question. Raises InputError where the negatives have no logits."""
     path = folder / TEACHER_FILE
     if not path.is_file():
@@ -120,8 +139,4 @@ def read_teacher(folder: Path) -> Mapping[str, Mapping[str, float]]:
             f"train.distill_weight: {folder} holds no logits of a cross-encoder ({TEACHER_FILE}); give negatives that step "
             "teach has scored, or set it to 0"
         )
-    columns = pq.read_table(path).to_pydict()
-    return {
-        qid: dict(zip(ids, logits, strict=True))
-        for qid, ids, logits in zip(*(columns[name] for name in SCHEMA.names), strict=True)
-    }
+    return Logits(pq.read_table(path))

@@ -1,4 +1,4 @@
-"""The passages of a corpus with their generated queries, in a file that is mapped into memory."""
+"""Passages that a training reads, in a file that is mapped into memory."""
 
 # pyarrow.compute fills itself with functions when imported, which pyright cannot see.
 # pyright: reportAttributeAccessIssue=false
@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -14,41 +15,48 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multiview.data.passages import COLUMNS, ROW_GROUP, SCHEMA, Passage, passages_of, read_passages
-from multiview.data.queries import distinct, with_queries
+from multiview.data.passages import COLUMNS, ROW_GROUP, SCHEMA, Passage, passages_of
+from multiview.data.queries import distinct
 from multiview.encoding.embeddings import QUERIES_FIELD
 
+PASSAGES_FILE = "passages.arrow"
 ROWS = pa.schema([*(SCHEMA.field(name) for name in COLUMNS), QUERIES_FIELD])
 
 
 class MappedPassages(Mapping[str, Passage]):
-    """Passages by id, each with its distinct queries.
+    """Passages by id, each with its distinct queries, in a file that is mapped into memory.
 
-    Memory holds the ids of the passages that have queries, as Arrow strings, and 8 bytes per passage. Texts are
-    read from the file when they are looked up.
+    Memory holds 8 bytes per passage and, once asked for, the ids of the passages that have queries, as Arrow strings.
+    Texts are read from the file when they are looked up. Another process that gets the mapping opens the file itself.
     """
 
-    def __init__(self, corpus: Path, queries: Path, scratch: Path) -> None:
-        """Copies the passages of `corpus` and their `queries` into a file in `scratch`, `ROW_GROUP` at a time.
+    def __init__(self, file: Path) -> None:
+        """Opens a file that `write` has written."""
+        self._path = file
+        self._file = pa.ipc.open_file(pa.memory_map(str(file)))
+        self._ids: pa.ChunkedArray = self._file.read_all().column("id")
+        self._order = pc.sort_indices(self._ids).to_numpy()
 
-        Raises InputError unless the queries belong to these passages, in the passages' order.
-        """
-        file = str(scratch / "passages.arrow")
-        rows = with_queries(read_passages(corpus), queries)
-        with pa.ipc.new_file(file, ROWS) as writer:
-            while chunk := list(islice(rows, ROW_GROUP)):
+    def __reduce__(self) -> tuple[type[MappedPassages], tuple[Path]]:
+        return type(self), (self._path,)
+
+    @classmethod
+    def write(cls, rows: Iterable[tuple[Passage, Sequence[str]]], file: Path) -> MappedPassages:
+        """Writes passages with their queries into `file`, `ROW_GROUP` at a time, and opens it."""
+        rest = iter(rows)
+        with pa.ipc.new_file(str(file), ROWS) as writer:
+            while chunk := list(islice(rest, ROW_GROUP)):
                 columns = [[getattr(passage, name) for passage, _ in chunk] for name in COLUMNS]
                 writer.write_batch(
                     pa.record_batch([*columns, [list(distinct(asked)) for _, asked in chunk]], schema=ROWS)
                 )
-        self._file = pa.ipc.open_file(pa.memory_map(file))
-        table = self._file.read_all()
-        self._ids: pa.ChunkedArray = table.column("id")
-        self._order = pc.sort_indices(self._ids).to_numpy()
-        self.ids_with_queries: pa.ChunkedArray = self._ids.filter(
-            pc.greater(pc.list_value_length(table.column("queries")), 0)
-        )
-        """Ids of the passages that have queries, in the order of the corpus."""
+        return cls(file)
+
+    @cached_property
+    def ids_with_queries(self) -> pa.ChunkedArray:
+        """Ids of the passages that have queries, in the order of the file."""
+        queries = self._file.read_all().column("queries")
+        return self._ids.filter(pc.greater(pc.list_value_length(queries), 0))
 
     def __getitem__(self, id_: str) -> Passage:
         return next(passages_of(self._row(id_)))

@@ -1,11 +1,16 @@
 """The warm-up stage of the Dual Cross Encoder: training on generated queries before the real questions."""
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
+from multiview.artifacts.scratch import scratch
+from multiview.data.passages import read_passages
+from multiview.data.queries import with_queries
 from multiview.errors import InputError
 from multiview.steps.context import StepContext
-from multiview.training.mapped import MappedPassages
+from multiview.training.data import TrainingData
+from multiview.training.mapped import PASSAGES_FILE, MappedPassages
 from multiview.training.processes import on_processes
 from multiview.training.stream import QueryStream
 from multiview.training.train import fit
@@ -21,35 +26,30 @@ def warm_up(context: StepContext) -> None:
 
     Raises InputError where no passage has a query.
     """
-    on_processes(_warm_up, context)
+    with tempfile.TemporaryDirectory(prefix="passages-", dir=scratch()) as folder:
+        on_processes(partial(fit, warm_up_data(context, Path(folder))), context)
 
 
-def _warm_up(context: StepContext) -> None:
+def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
+    """Returns every passage that has queries with one of them per epoch; writes the passages into `folder`."""
     settings = context.settings.train
-    with tempfile.TemporaryDirectory(prefix="passages-") as folder:
-        passages = MappedPassages(context.input("passages").path, context.input("queries").path, Path(folder))
-        if not len(passages.ids_with_queries):
-            raise InputError(
-                "generation.model wrote no query for any passage: choose another model, or skip the warm-up with train.warm_up={}"
-            )
-        stream = QueryStream(passages.ids_with_queries, passages.queries, settings)
-        if settings.warmup_passage == "with_query":
-            context.events.warning(
-                "train.warmup_passage=with_query: each positive is the one passage that holds its question, and a warm-up has "
-                "no hard negatives, so the model can learn to match texts instead of answers; `plain` avoids it"
-            )
-        for name, value in (
-            ("questions", len(passages.ids_with_queries)),
-            ("steps", stream.steps),
-            ("steps_per_epoch", stream.steps_per_epoch),
-            ("passages_without_queries", len(passages) - len(passages.ids_with_queries)),
-        ):
-            context.events.fact(name, value)
-        fit(
-            settings,
-            context.input("start").path,
-            stream,
-            passages,
-            context,
-            with_question=settings.warmup_passage == "with_query",
+    rows = with_queries(read_passages(context.input("passages").path), context.input("queries").path)
+    passages = MappedPassages.write(rows, folder / PASSAGES_FILE)
+    if not len(passages.ids_with_queries):
+        raise InputError(
+            "generation.model wrote no query for any passage: choose another model, or skip the warm-up with train.warm_up={}"
         )
+    stream = QueryStream(passages.ids_with_queries, passages.queries, settings)
+    if settings.warmup_passage == "with_query":
+        context.events.warning(
+            "train.warmup_passage=with_query: each positive is the one passage that holds its question, and a warm-up has "
+            "no hard negatives, so the model can learn to match texts instead of answers; `plain` avoids it"
+        )
+    for name, value in (
+        ("questions", len(passages.ids_with_queries)),
+        ("steps", stream.steps),
+        ("steps_per_epoch", stream.steps_per_epoch),
+        ("passages_without_queries", len(passages) - len(passages.ids_with_queries)),
+    ):
+        context.events.fact(name, value)
+    return TrainingData(stream, passages, with_question=settings.warmup_passage == "with_query")

@@ -1,0 +1,153 @@
+"""The questions and the passages of a training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+
+from multiview.artifacts.staged import Staged
+from multiview.config import Train
+from multiview.data.answers import matching_mode
+from multiview.data.passages import Passage, PassageLookup, ids_in, read_tables
+from multiview.data.questions import Question, read_questions
+from multiview.data.tokens import Mode
+from multiview.errors import InputError, counted
+from multiview.negatives.pool import HardNegatives, read_negatives, read_positives
+from multiview.negatives.teacher import read_teacher
+from multiview.steps.context import StepContext
+from multiview.training.held_out import HeldOut, hold_out, pool_of
+from multiview.training.mapped import PASSAGES_FILE, MappedPassages
+from multiview.training.stream import QuestionStream, Stream
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a training reads. Its processes get a copy each, and share the file of the passages."""
+
+    stream: Stream
+    passages: Mapping[str, Passage]
+    """All that the stream may draw and the pool of the validation, by id."""
+    held_out: HeldOut | None = None
+    """The questions of the validation, if there is one."""
+    matching: Mode = "string"
+    """How answers are found in passages."""
+    with_question: bool = True
+    """Whether passages are read together with their question where the layout does that."""
+
+
+def training_data(settings: Train, context: StepContext, folder: Path) -> TrainingData:
+    """Returns the questions to train on and those to validate on, with their passages, which are written into `folder`.
+
+    `train.positive_passage` chooses among the positives that the corpus holds. A question without any is dropped and
+    counted. Positives that mining found come after the positives of the question itself. Raises InputError where no
+    question is left.
+    """
+    negatives = context.optional_input("negatives")
+    source, corpus = context.input("questions").path, context.input("passages").path
+    all_questions = read_questions(source)
+    all_questions, held_out = _held_out(settings, all_questions, negatives, corpus, context)
+    if negatives is not None:
+        all_questions = with_found_positives(all_questions, read_positives(negatives.path))
+    in_corpus = ids_in(corpus, {name for question in all_questions for name in question.positive_ids})
+    questions: list[Question] = []
+    positives: list[list[str]] = []
+    dropped = 0
+    for question in all_questions:
+        present = [name for name in question.positive_ids if name in in_corpus]
+        if not present:
+            dropped += 1
+        else:
+            questions.append(question)
+            positives.append(present[:1] if settings.positive_passage == "first" else present)
+    if not questions:
+        raise InputError(f"{source}: no question has its positive passage in the corpus")
+    pool = _pool(negatives, questions if settings.negatives else [])
+    stream = QuestionStream(questions, positives, pool, settings, _teacher(settings, negatives))
+    if stream.batch_size < settings.batch_size:
+        context.events.warning(
+            f"train.batch_size {settings.batch_size}: there is no more than {counted(len(questions), 'question')}, so batches have {len(questions):,}"
+        )
+    short_of_negatives = sum(pool.number(question.qid) < settings.negatives for question in questions)
+    if settings.negatives and short_of_negatives:
+        context.events.warning(
+            f"fewer than {counted(settings.negatives, 'hard negative')} for {short_of_negatives:,} of {counted(len(questions), 'question')}"
+        )
+    for name, value in (
+        ("questions", len(questions)),
+        ("dropped_questions", dropped),
+        ("steps", stream.steps),
+        ("steps_per_epoch", stream.steps_per_epoch),
+        ("questions_short_of_negatives", short_of_negatives),
+    ):
+        context.events.fact(name, value)
+    for source, count in Counter(s for sources in pool.values() for s, ids in sources.items() if ids).items():
+        context.events.fact(f"questions_with_{source}_negatives", count)
+    needed = pa.chunked_array(
+        [pool.ids, [*chain(*positives, held_out.pool if held_out else ())]], pa.string()
+    )
+    passages = ((passage, ()) for _, passage in PassageLookup(corpus).stream(needed.unique()))
+    mapped = MappedPassages.write(passages, folder / PASSAGES_FILE)
+    return TrainingData(stream, mapped, held_out, matching_mode(context.settings))
+
+
+def _held_out(
+    settings: Train, questions: list[Question], negatives: Staged | None, corpus: Path, context: StepContext
+) -> tuple[list[Question], HeldOut | None]:
+    """The questions to train on, those without a positive in the corpus among them, and the ones held out of them."""
+    if settings.validate_steps is None:
+        return questions, None
+    in_corpus = ids_in(corpus, {name for question in questions for name in question.positive_ids})
+    gold = {q.qid: [name for name in q.positive_ids if name in in_corpus] for q in questions}
+    without = [question for question in questions if not gold[question.qid]]
+    known = [question for question in questions if gold[question.qid]]
+    training, held = hold_out(known, gold, settings.validation_questions, settings.seed)
+    if len(held) < settings.validation_questions:
+        context.events.warning(
+            f"train.validation_questions {settings.validation_questions}: only {len(held):,} of {counted(len(known), 'question')} "
+            "held out, so that most are left to train on"
+        )
+    ids = (name for batch in read_tables(corpus, ["id"]) for name in batch.column("id").to_pylist())
+    pool = pool_of(held, gold, _pool(negatives, held), ids, settings)
+    for name, value in (
+        ("validation_questions", len(held)),
+        ("validation_passages", len(pool)),
+        ("questions_about_validation_passages", len(known) - len(training) - len(held)),
+    ):
+        context.events.fact(name, value)
+    return training + without, HeldOut(held, gold, pool)
+
+
+def with_found_positives(questions: Iterable[Question], found: Mapping[str, list[str]]) -> list[Question]:
+    """Returns the questions with the positives that mining `found` added after their own, so that none becomes a negative.
+
+    The offsets of answers refer to the first positive of the question itself; a question without one loses them.
+    """
+    extended = []
+    for question in questions:
+        if more := found.get(question.qid):
+            positives = tuple(dict.fromkeys([*question.positive_ids, *more]))
+            starts = question.answer_starts if question.positive_ids else None
+            question = replace(question, answer_starts=starts, positive_ids=positives)
+        extended.append(question)
+    return extended
+
+
+def _teacher(settings: Train, negatives: Staged | None) -> Mapping[str, Mapping[str, float]] | None:
+    """A cross-encoder's logits by question and passage, if the model is to learn from them."""
+    if not settings.distill_weight:
+        return None
+    if negatives is None:
+        raise InputError("train.distill_weight: without negatives there is nothing to distil; set it to 0")
+    return read_teacher(negatives.path)
+
+
+def _pool(negatives: Staged | None, questions: list[Question]) -> HardNegatives:
+    """The hard negatives of `questions`, without their positives, which a file of the user's may contain."""
+    if negatives is None:
+        return HardNegatives.none()
+    return read_negatives(negatives.path).without({q.qid: q.positive_ids for q in questions})
