@@ -91,7 +91,7 @@ def test_what_a_pass_proposes_is_held_for_a_group_of_questions() -> None:
         cost_of("mine", config(mining={"depth": depth}), setting(questions=100_000)).memory
         for depth in (100, 200)
     )
-    hits = 100 * (1024 * PROPOSED_BYTES + 100_000 * 24)
+    hits = 100 * (1024 * PROPOSED_BYTES + 100_000 * (24 + RATES["mined_hit_bytes"]))
     assert many - few == pytest.approx(hits)
 
 

@@ -43,11 +43,33 @@ def _activations(config: Config, setting: Setting, sequences: float, length: flo
     return sequences * length * layers
 
 
+def negatives_per_question(config: Config) -> int:
+    """The hard negatives of a question at most: those of BM25, and in later rounds mined ones too."""
+    depth, mined = config.bm25.depth, config.mining.number
+    return depth + mined if config.mining.with_bm25 else max(depth, mined)
+
+
 def train(config: Config, setting: Setting, shards: int) -> Cost:
+    """The training itself, with the questions and their hard negatives in the memory of each process."""
+    load, rates = setting.workload, setting.rates
+    negatives = load.questions * negatives_per_question(config) if config.train.negatives else 0.0
+    kept = load.questions * rates["question_bytes"] + negatives * rates["kept_negative_bytes"]
+    return _training(config, setting, kept, negatives * rates["negative_bytes"])
+
+
+def warm_up(config: Config, setting: Setting, shards: int) -> Cost:
+    """A training with a generated query of every passage as its question, without hard negatives and validation."""
+    settings = config.train.model_copy(update={"negatives": 0, "validate_steps": None})
+    load, rates = replace(setting.workload, questions=setting.workload.passages), setting.rates
+    kept = load.passages * rates["warmed_up_row_bytes"]
+    return _training(config.model_copy(update={"train": settings}), replace(setting, workload=load), kept)
+
+
+def _training(config: Config, setting: Setting, kept: float, read: float = 0.0) -> Cost:
     """3 · forward operations, once more with `train.chunk`, and with gradient checkpointing; weights, gradients and both
     moments of AdamW in float32, beside the activations. A validation is a forward pass of its pool on one GPU. Each GPU
     of a pod has a process of its own by default, which reads the weights into main memory; several have one that starts
-    them besides."""
+    them besides. Each process has `kept` bytes of data, and that of the step reads `read` more before it."""
     load, train, shape, rates = setting.workload, config.train, setting.shape, setting.rates
     gpus, tokens = gpus_of(setting, setting.hardware.gpus), load.passage_tokens(config, rates)
     passages = load.batch(config) * (1 + train.negatives)
@@ -65,20 +87,19 @@ def train(config: Config, setting: Setting, shards: int) -> Cost:
         validations = math.ceil(load.steps(config) / train.validate_steps) + 1
         one_gpu = matrix_rate(setting, "encode", train.precision != "float32")
         parts["validation"] = validations * shape.forward_flops(pool * tokens, tokens) / one_gpu
+    each = model_bytes(config, setting) + kept
+    held = (
+        processes * each + started * rates["process_bytes"] + (kept if started else 0.0)
+        if gpus
+        else state + kept
+    )
     return Cost(
         parts,
         gpus=gpus,
-        memory=processes * model_bytes(config, setting) + started * rates["process_bytes"] if gpus else state,
+        memory=held + read,
         gpu_memory=state if gpus else 0.0,
         disk=model_bytes(config, setting),
     )
-
-
-def warm_up(config: Config, setting: Setting, shards: int) -> Cost:
-    """`train` with a generated query of every passage as its question, without hard negatives and validation."""
-    settings = config.train.model_copy(update={"negatives": 0, "validate_steps": None})
-    load = replace(setting.workload, questions=setting.workload.passages)
-    return train(config.model_copy(update={"train": settings}), replace(setting, workload=load), shards)
 
 
 def processes_ahead(config: Config, setting: Setting) -> int:
@@ -119,14 +140,16 @@ def encode(config: Config, setting: Setting, shards: int) -> Cost:
 def teach(config: Config, setting: Setting, shards: int) -> Cost:
     """Forward passes of a cross-encoder, which is taken to be as large as the base model, over every pair."""
     load, shape, rates = setting.workload, setting.shape, setting.rates
-    pairs = load.questions * (1 + max(config.bm25.depth, config.mining.number))
+    pairs = load.questions * (1 + negatives_per_question(config))
     tokens = load.passage_tokens(config, rates) + QUESTION_TOKENS
     half = config.encode.compute != "float32"
     rate = matrix_rate(setting, "encode", half)
     return Cost(
         {"forward passes": shape.forward_flops(pairs * tokens, tokens) / rate},
         gpus=gpus_of(setting),
-        memory=4.0 * shape.parameters,
+        memory=4.0 * shape.parameters
+        + load.questions * rates["question_bytes"]
+        + pairs * rates["pair_bytes"],
         gpu_memory=4.0 * shape.parameters if setting.hardware.gpus else 0.0,
         disk=pairs * rates["hit_bytes"],
     )

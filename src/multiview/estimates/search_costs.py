@@ -93,7 +93,8 @@ def mine(config: Config, setting: Setting, shards: int) -> Cost:
     return Cost(
         parts,
         gpus=gpus_of(setting),
-        memory=search_memory(questions, depth, config, setting),
+        memory=search_memory(questions, depth, config, setting)
+        + questions * depth * rates["mined_hit_bytes"],
         gpu_memory=_gpu_memory(config, setting),
         disk=questions * (config.mining.number + config.bm25.depth) * rates["hit_bytes"],
     )
