@@ -2,7 +2,9 @@
 
     MULTIVIEW_DATA=data python -m benchmarks.encoding --passages 192
 
-All encode the same passages of SQuAD into one normalised mean vector each, from text to array. The bound is the forward
+All encode the same passages of SQuAD into one normalised vector each, from text to array: the mean of the passage's
+tokens as the peer's, or in rows with "by [CLS]" that token's, as DPR's, whose peer and bound are those of the mean. The
+bound is the forward
 pass alone over the same tokens, laid end to end without any padding, and without layout, tokenising or pooling. A model
 has the weights of the base, or random ones of BERT-base's shape, whose time is the same. On a GPU the bound is the
 forward pass over sequences of similar length, padded and there already. Contestants take turns, after a few passages. With one thread times
@@ -46,6 +48,10 @@ BOUND_TOKENS = 2048
 """Tokens per forward pass of the bound on a processor."""
 GPU_BOUND_TOKENS = 1 << 16
 """The same on a GPU, padding included."""
+MEAN: Pooling = "snippet"
+"""DPR's one view as the mean of the passage's tokens."""
+CLS: Pooling = "viewer"
+"""As its first token."""
 PEER, BOUND = "SentenceTransformer", "forward pass"
 GOAL = Goal(times_peer=1.4, of_bound=0.9)
 
@@ -63,12 +69,10 @@ def contestants(
     passages: Sequence[Passage],
     opened: ExitStack,
     device: str,
-    pooling: Pooling = "snippet",
+    poolings: Sequence[Pooling],
 ) -> dict[str, Callable[[slice], object]]:
-    """Each contestant's encoding of some of the `passages` on `device` with the model `base` in the arithmetic of `compute`.
-
-    Ours is the mean of a passage's tokens, as the peer's, or with the pooling `viewer` [CLS], as DPR's.
-    """
+    """Each contestant's encoding of some of the `passages` on `device` with the model `base` in the arithmetic of `compute`,
+    ours with each of the `poolings`."""
     folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
     if base == BERT_BASE:
         weights = str(folder / "base")
@@ -78,11 +82,12 @@ def contestants(
         BertModel(BertConfig()).save_pretrained(weights)
     else:
         weights = opened.enter_context(staged_base(base))
-    settings = Model(base=weights, architecture="dpr", pooling=pooling, normalise=True, tied=True)
-    BiEncoder.create(settings).save(folder / "model")
     encode = Encode.model_validate({"device": device, "compute": compute})
-    encoder = Encoder(folder / "model", encode)
-    plain = BiEncoder.load(folder / "model", weights_type(encode)).to(device)
+    settings = Model(base=weights, architecture="dpr", normalise=True, tied=True)
+    for pooling in poolings:
+        chosen = settings.model_copy(update={"pooling": pooling})
+        BiEncoder.create(chosen).save(folder / pooling)
+    plain = BiEncoder.load(folder / poolings[0], weights_type(encode)).to(device)
     tokens = [sequence.input_ids for passage in passages for sequence in plain.layout.passage(passage)]
 
     forward = plain.encoders["passage"]
@@ -99,11 +104,14 @@ def contestants(
                     forward(input_ids=ids, attention_mask=mask)
                 torch.cuda.synchronize()
 
-    def ours(some: slice) -> object:
+    def ours(encoder: Encoder, some: slice) -> object:
         sequences = ((sequence, p.id) for p in passages[some] for sequence in encoder.layout.passage(p))
         return list(encoder.passages(sequences))
 
-    found: dict[str, Callable[[slice], object]] = {"ours": ours, BOUND: bound}
+    found: dict[str, Callable[[slice], object]] = {
+        pooling: partial(ours, Encoder(folder / pooling, encode)) for pooling in poolings
+    }
+    found[BOUND] = bound
     if find_spec("sentence_transformers"):
         from sentence_transformers import SentenceTransformer
 
@@ -149,28 +157,29 @@ def measure(
     clock: Callable[[], float],
     device: str = "cpu",
     goal: Goal = GOAL,
-    pooling: Pooling = "snippet",
-) -> Row:
-    """The row of encoding `count` passages."""
+    poolings: Sequence[Pooling] = (MEAN,),
+) -> Iterator[Row]:
+    """Yields a row of encoding `count` passages per pooling."""
     with ExitStack() as opened:
-        found = contestants(base, compute, read(data, count), opened, device, pooling)
+        found = contestants(base, compute, read(data, count), opened, device, poolings)
         for run in found.values():
             run(WARMED_UP)
         whole = {name: partial(run, slice(None)) for name, run in found.items()}
         times = in_turns(whole, repeats, clock, uncounted=0)
     name = {MINILM: "MiniLM", BERT_BASE: "BERT-base's shape"}.get(base, base.removeprefix("package:"))
-    return of_times(
-        f"encode {count:,} passages{' by [CLS]' * (pooling == 'viewer')}, {name}, {compute}"
-        + (f", {device}" if device != "cpu" else ""),
-        "ms per passage",
-        times,
-        ours="ours",
-        peer=PEER,
-        bound=BOUND,
-        not_run="sentence-transformers is not installed",
-        per=count,
-        goal=goal,
-    )
+    for pooling in poolings:
+        yield of_times(
+            f"encode {count:,} passages{' by [CLS]' * (pooling == CLS)}, {name}, {compute}"
+            + (f", {device}" if device != "cpu" else ""),
+            "ms per passage",
+            times,
+            ours=pooling,
+            peer=PEER,
+            bound=BOUND,
+            not_run="sentence-transformers is not installed",
+            per=count,
+            goal=goal,
+        )
 
 
 def rows(size: Size) -> Iterator[Row]:
@@ -178,19 +187,20 @@ def rows(size: Size) -> Iterator[Row]:
     torch.set_num_threads(1)
     disable_progress_bar()
     data = squad_folder()
-    asked = [(MINILM, "bfloat16", 72, 1), (MINILM, "float32", 24, 1)]
+    asked: list[tuple[str, str, int, int, Sequence[Pooling]]] = [
+        (MINILM, "bfloat16", 72, 1, (MEAN,)),
+        (MINILM, "float32", 24, 1, (MEAN,)),
+    ]
     if size == "whole":
         asked = [
-            (MINILM, "float32", 500, 1),
-            (MINILM, "bfloat16", 192, 2),
-            (MINILM, "bfloat16", 2000, 1),
-            (BERT_BASE, "float32", 24, 1),
-            (BERT_BASE, "bfloat16", 64, 1),
+            (MINILM, "float32", 500, 1, (MEAN,)),
+            (MINILM, "bfloat16", 192, 2, (MEAN, CLS)),
+            (MINILM, "bfloat16", 2000, 1, (MEAN, CLS)),
+            (BERT_BASE, "float32", 24, 1, (MEAN,)),
+            (BERT_BASE, "bfloat16", 64, 1, (MEAN,)),
         ]
-    for base, compute, count, repeats in asked:
-        yield measure(data, base, compute, count, repeats, time.process_time)
-    if size == "whole":
-        yield measure(data, MINILM, "bfloat16", 192, 2, time.process_time, pooling="viewer")
+    for base, compute, count, repeats, poolings in asked:
+        yield from measure(data, base, compute, count, repeats, time.process_time, poolings=poolings)
 
 
 def rows_on_gpu(size: Size) -> Iterator[Row]:
@@ -200,7 +210,7 @@ def rows_on_gpu(size: Size) -> Iterator[Row]:
     for base in (MINILM, BERT_BASE):
         for compute in ("float32", "bfloat16"):
             goal = Goal(times_peer=1, of_bound=0.8)
-            yield measure(data, base, compute, count, 3, time.perf_counter, "cuda", goal)
+            yield from measure(data, base, compute, count, 3, time.perf_counter, "cuda", goal)
 
 
 def main(
@@ -220,10 +230,11 @@ def main(
     torch.set_num_threads(cores)
     disable_progress_bar()
     made = (
-        measure(data / "squad", base, compute, int(count), repeats, clock)
+        row
         for base in bases.split(",")
         for compute in computes.split(",")
         for count in passages.split(",")
+        for row in measure(data / "squad", base, compute, int(count), repeats, clock, poolings=(MEAN, CLS))
     )
     for line in markdown(made):
         print(line, flush=True)

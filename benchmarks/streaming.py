@@ -21,7 +21,7 @@ import numpy as np
 import typer
 
 from benchmarks.memory import peak
-from benchmarks.search import SPREAD, clustered
+from benchmarks.search import SPREAD, Searched
 from benchmarks.table import Contestant, Goal, Row, Size, markdown, of_times
 from benchmarks.timing import in_turns
 from multiview.artifacts.record import file_sha256
@@ -43,14 +43,15 @@ def measure(views: int, repeats: int) -> Iterator[Row]:
     """The rows of time and of memory."""
     with tempfile.TemporaryDirectory() as temporary:
         folder, copy = Path(temporary), Path(temporary) / "copy"
-        matrix, offsets = clustered(views, DIM, SPREAD, np.random.default_rng(0))
+        made = Searched.random(views, DIM, SPREAD, 0)
+        matrix, offsets = made.views, made.offsets
         queries = matrix[:: views // QUESTIONS][:QUESTIONS].astype(np.float32)
         with StoredViewsWriter(folder / VIEWS_FILE, DIM) as stored:
             stored.write(matrix)
         header = {"views": views, "dim": DIM, "rows_per_block": stored.rows_per_block}
         header |= {"block_sha256": stored.block_sha256}
         file = StoredFile(LocalStore(folder), VIEWS_FILE, matrix.nbytes)
-        del matrix
+        del matrix, made
 
         def search(streamed: StoredFile | None) -> None:
             top_passages_by(
