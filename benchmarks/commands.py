@@ -6,7 +6,7 @@ Runs of the demo's questions with MiniLM and two training steps, which takes lit
 starting, importing, reading and writing. The same command again finds all steps; with another setting of `evaluate` it
 finds all but that one. `multiview search` asks one question in a new process, whose files the system still holds, and
 once more after it has forgotten them. Its peer encodes the question with SentenceTransformer and searches nothing, and
-its bound imports torch and does nothing. Wall time and processor time, all processors.
+its bound imports torch and does nothing, from memory or from the disk as well. Wall time and processor time, all processors.
 """
 
 from __future__ import annotations
@@ -91,41 +91,45 @@ def runs(store: Path, repeats: int, partly: bool) -> Iterator[Row]:
 
 
 def searches(store: Path, repeats: int) -> Iterator[Row]:
-    """Yields the rows of one question in a new process; `store` has the index."""
-    times: dict[str, list[Taken]] = defaultdict(list)
+    """Yields the rows of one question in a new process, its files in memory and not; `store` has the index."""
+    held = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platlib")]
+    held += [Path(multiview.__file__).parent, store]
+    commands: dict[str, Sequence[str]] = {
+        "ours": (*SEARCH, "--store", str(store)),
+        BOUND: (sys.executable, "-c", "import torch"),
+    }
     with staged_base(BASE) as weights:
-        commands: dict[str, Sequence[str]] = {
-            "ours": (*SEARCH, "--store", str(store)),
-            BOUND: (sys.executable, "-c", "import torch"),
-        }
+        peer: dict[str, Sequence[str]] = {}
         if find_spec("sentence_transformers"):
-            commands[PEER] = (sys.executable, "-c", PEER_CODE.format(weights))
-        for turn in range(repeats + 1):
-            for name, command in commands.items():
-                pair = taken(command)
-                if turn:
-                    times[name].append(pair)
+            peer[PEER] = (sys.executable, "-c", PEER_CODE.format(weights))
+        times = in_turns(commands | peer, repeats)
     yield from rows_of_both("multiview search, one question", times, Goal(most=3), PEER, BOUND)
+    times = in_turns(commands, repeats, forgotten=held)
+    work = "multiview search, one question, files not in memory"
+    yield from rows_of_both(work, times, Goal(most=3), bound=BOUND)
+
+
+def in_turns(
+    commands: Mapping[str, Sequence[str]], repeats: int, forgotten: Sequence[Path] = ()
+) -> dict[str, list[Taken]]:
+    """What commands take in turns, after a first round, each after the system forgot the files in some folders."""
+    times: dict[str, list[Taken]] = defaultdict(list)
+    for turn in range(repeats + 1):
+        for name, command in commands.items():
+            forget(forgotten)
+            pair = taken(command)
+            if turn:
+                times[name].append(pair)
+    return times
 
 
 def forget(folders: Sequence[Path]) -> None:
     """Has the system forget the files in some folders, but for pages that processes have mapped."""
-    os.sync()
+    if folders:
+        os.sync()
     for file in (file for folder in folders for file in folder.rglob("*") if file.is_file()):
         with file.open("rb") as opened:
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def cold_searches(store: Path, repeats: int) -> Iterator[Row]:
-    """Yields the rows of one question after Python, its packages and the store have to be read from the disk."""
-    held = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platlib")]
-    times: list[Taken] = []
-    for _ in range(repeats):
-        forget([*held, Path(multiview.__file__).parent, store])
-        times.append(taken((*SEARCH, "--store", str(store))))
-    yield from rows_of_both(
-        "multiview search, one question, files not in memory", {"ours": times}, Goal(most=3)
-    )
 
 
 def demo(store: Path, repeats: int) -> Iterator[Row]:
@@ -143,7 +147,6 @@ def rows(size: Size) -> Iterator[Row]:
         whole = size == "whole"
         yield from runs(store, 3 if whole else 1, partly=whole)
         yield from searches(store, 3 if whole else 1)
-        yield from cold_searches(store, 3 if whole else 1)
         if whole:
             yield from demo(Path(temporary) / "demo", 3)
 

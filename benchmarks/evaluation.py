@@ -4,10 +4,10 @@
 
 Dev questions of SQuAD, already encoded, over all of its passages in CAMVR's parts, with random vectors near each other
 where titles are equal. Bound: the rankings that `evaluate` and its analyses ask for (by all views, by each view alone,
-by the first k), in one pass over the views, which is measured beside the ranking by all views alone. Rows of single
-analyses are what `evaluate` takes with it, less what it takes without any. `attention`, `variation`, `padding` and
-`speed` encode passages, so that the model decides what they take: only `--encoding` runs them, with a model of one
-layer.
+by the first k), in one pass over the views, and for one analysis alone its own. Analyses that search for nothing have
+rows with `--all`: what `evaluate` takes with it, less what it takes without any, which of the shortest says nothing.
+`attention`, `variation`, `padding` and `speed` encode passages, so that the model decides what they take: only
+`--encoding` runs them, with a model of one layer.
 
 With more passages than SQuAD has, these are its own over and over. Contestants take turns, with one thread; times are
 the process's own.
@@ -56,6 +56,8 @@ SQUAD = 20_958
 MANY = 100_000
 """Passages of the larger collection."""
 
+SEARCHING: tuple[Analysis, ...] = tuple(RANGES)
+"""The analyses that ask for further rankings."""
 OTHERS: tuple[Analysis, ...] = tuple(name for name in get_args(Analysis) if name not in ENCODING)
 
 
@@ -83,10 +85,10 @@ class Given:
             context = StepContext(Config.partial(sections), inputs, {"evaluation": Path(output)}, NoEvents())
             evaluate_queries(context, self.index, self.layout, self.questions, self.queries)
 
-    def searches(self) -> object:
-        """All rankings that the analyses ask for, in one pass."""
+    def searches(self, analyses: Sequence[Analysis]) -> object:
+        """All rankings that `evaluate` and some analyses ask for, in one pass."""
         most = int(self.index.view_counts.max())
-        ranges = dict.fromkeys(each for of in RANGES.values() for each in of(most))
+        ranges = dict.fromkeys(each for name in analyses for each in RANGES[name](most))
         return self.index.search_views([ALL_VIEWS, *ranges], self.queries, Evaluation().depth)
 
     def search(self) -> object:
@@ -128,11 +130,13 @@ def evaluating(
         made = given(Path(temporary), data, count, seed, size)
         contestants: dict[str, Callable[[], object]] = {
             "search": made.search,
-            "searches": made.searches,
+            "searches": partial(made.searches, SEARCHING),
             "evaluate": partial(made.evaluate, OTHERS),
             "none": partial(made.evaluate, ()),
         }
         contestants |= {name: partial(made.evaluate, (name,)) for name in singles}
+        searching = [name for name in singles if name in SEARCHING]
+        contestants |= {f"searches of {name}": partial(made.searches, [name]) for name in searching}
         times = in_turns(contestants, repeats, clock)
         work = f"{len(made.questions):,} questions, {len(made.index):,} passages, {made.index.header['views']:,} views"
     bound = Contestant.of(times["searches"], "all its searches in one pass")
@@ -147,8 +151,17 @@ def evaluating(
         bound=alone,
     )
     for name in singles:
-        more = (each - without for each, without in zip(times[name], times["none"], strict=True))
-        yield Row(f"evaluate, {name} alone", "ms", Contestant.of(more))
+        if name in searching:
+            bound = Contestant.of(times[f"searches of {name}"], "its searches in one pass")
+            yield Row(
+                f"evaluate with {name} alone, {len(made.index):,} passages",
+                "ms",
+                Contestant.of(times[name]),
+                bound=bound,
+            )
+        else:
+            more = (each - without for each, without in zip(times[name], times["none"], strict=True))
+            yield Row(f"evaluate, {name} alone", "ms", Contestant.of(more))
 
 
 def rows(size: Size) -> Iterator[Row]:
@@ -158,7 +171,7 @@ def rows(size: Size) -> Iterator[Row]:
         if size == "quick":
             yield from evaluating(squad_folder(), 1000, 1, time.process_time, ())
         else:
-            yield from evaluating(squad_folder(), 1000, 2, time.process_time, OTHERS)
+            yield from evaluating(squad_folder(), 1000, 3, time.process_time, SEARCHING)
             yield from evaluating(squad_folder(), 1000, 1, time.process_time, (), MANY)
 
 
@@ -166,14 +179,15 @@ def main(
     questions: Annotated[int, typer.Option(help="Dev questions.")] = 1000,
     repeats: Annotated[int, typer.Option(min=1, help="Repeats of each contestant.")] = 3,
     passages: Annotated[int, typer.Option(min=SQUAD, help="Passages.")] = SQUAD,
-    encoding: Annotated[bool, typer.Option(help="The analyses that encode passages too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="The analyses that search for nothing too.")] = False,
+    encoding: Annotated[bool, typer.Option(help="Those that encode passages besides.")] = False,
     data: Annotated[Path, typer.Option(envvar=environment.DATA, help="Folder with SQuAD's files.")] = Path(
         "data"
     ),
 ) -> None:
     """Prints milliseconds of processor time, min / median / max."""
     torch.set_num_threads(1)
-    singles = (*OTHERS, *ENCODING) if encoding else OTHERS
+    singles = (*OTHERS, *ENCODING) if encoding else OTHERS if every else SEARCHING
     measured = evaluating(data / "squad", questions, repeats, time.process_time, singles, passages)
     with threads(1):
         for line in markdown(measured):
