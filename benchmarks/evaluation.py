@@ -136,7 +136,7 @@ def evaluating(
         }
         contestants |= {name: partial(made.evaluate, (name,)) for name in singles}
         searching = [name for name in singles if name in SEARCHING]
-        contestants |= {f"searches of {name}": partial(made.searches, [name]) for name in searching}
+        contestants |= {f"searches of {name}": lambda name=name: made.searches([name]) for name in searching}
         times = in_turns(contestants, repeats, clock)
         work = f"{len(made.questions):,} questions, {len(made.index):,} passages, {made.index.header['views']:,} views"
     bound = Contestant.of(times["searches"], "all its searches in one pass")
