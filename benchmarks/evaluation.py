@@ -135,7 +135,7 @@ def evaluating(
             "none": partial(made.evaluate, ()),
         }
         contestants |= {name: partial(made.evaluate, (name,)) for name in singles}
-        searching = [name for name in singles if name in SEARCHING]
+        searching: list[Analysis] = [name for name in singles if name in SEARCHING]
         contestants |= {f"searches of {name}": lambda name=name: made.searches([name]) for name in searching}
         times = in_turns(contestants, repeats, clock)
         work = f"{len(made.questions):,} questions, {len(made.index):,} passages, {made.index.header['views']:,} views"
