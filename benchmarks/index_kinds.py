@@ -4,7 +4,7 @@
 
 Views are random: a passage is near the centre of a cluster, its views are near the passage, and a question is near a
 view. The step `index` builds each kind, as in a pipeline, once it has built it over a few passages; all questions are
-searched together, k = 100. A build and its peer run once each. Peer of a build is faiss alone, which trains the same
+searched together, k = 100. Builds and their peer take turns. Peer of a build is faiss alone, which trains the same
 kind on all views, adds and writes them, from memory; the step samples, reads with digests, and keeps the views beside
 it. Bound of the exact index, which has no peer, is a copy of the views with its digest.
 """
@@ -12,6 +12,7 @@ it. Bound of the exact index, which has no peer, is a copy of the views with its
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -23,14 +24,14 @@ import numpy as np
 import typer
 
 from benchmarks.table import Contestant, Row, Size
-from benchmarks.timing import seconds_of
+from benchmarks.timing import Milliseconds, in_turns
 from multiview.artifacts.staged import Recorded, Staged
 from multiview.config import Config, Encode, Index
 from multiview.encoding.embeddings import VIEWS_FILE, EmbeddingsWriter
 from multiview.index.approximate.measuring import passage_recall
 from multiview.index.build import build_index
 from multiview.index.faiss_library import faiss, threads
-from multiview.index.view_index import INDEX_FILE, ViewIndex
+from multiview.index.view_index import HEADER_FILE, INDEX_FILE, ViewIndex
 from multiview.steps.context import StepContext
 from multiview.steps.events import NoEvents
 
@@ -77,11 +78,11 @@ class Measured:
     recall: dict[int, float]
     """By k, against the exact index."""
     bytes_per_passage: float
-    build_seconds: float
-    alone_seconds: float
-    """Of faiss alone, or of a copy of the views."""
-    search_seconds: list[float]
-    """Of all questions together, each time that they were asked."""
+    builds: Milliseconds
+    alone: Milliseconds
+    """Builds by faiss alone, or copies of the views."""
+    searches: Milliseconds
+    """Searches of all questions together."""
     found: np.ndarray
     """The passages found [q, K]."""
 
@@ -104,36 +105,37 @@ def measure_kind(
     settings: Index,
     exact: np.ndarray | None,
     folder: Path,
-    repeats: int,
+    builds: int,
+    searches: int,
     clock: Callable[[], float],
 ) -> Measured:
-    """Builds an index and searches it several times; `exact` are the passages that the exact index found [q, K]."""
+    """Builds and searches an index some times; `exact` are the passages that the exact index found [q, K]."""
     folder.mkdir()
     built = folder / "index"
     step(given.few, settings, built)
-    build_seconds = seconds_of(lambda: step(given.embeddings, settings, built), clock)
-    index, searched = ViewIndex.load(built), []
+
+    def alone() -> None:
+        factory = json.loads((built / HEADER_FILE).read_text()).get("factory")
+        if factory:
+            faiss_alone(given.views, factory, folder / "alone")
+        else:
+            copied(given.embeddings.path / VIEWS_FILE, folder / "alone")
+
+    contestants = {"build": lambda: step(given.embeddings, settings, built), "alone": alone}
+    times = in_turns(contestants, builds, clock, uncounted=0)
+    index = ViewIndex.load(built)
     file = built / (VIEWS_FILE if index.exact else INDEX_FILE)
-    alone = (
-        (lambda: copied(given.embeddings.path / VIEWS_FILE, folder / "alone"))
-        if index.exact
-        else (lambda: faiss_alone(given.views, index.header["factory"], folder / "alone"))
-    )
-    alone_seconds = seconds_of(alone, clock)
-    found = np.empty((0, K), np.int64)
-    for _ in range(repeats):
-        begun = clock()
-        found = index.search(given.queries, K).passages
-        searched.append(clock() - begun)
+    times |= in_turns({"search": lambda: index.search(given.queries, K)}, searches, clock, uncounted=0)
+    found = index.search(given.queries, K).passages
     exact = found if exact is None else exact
     return Measured(
         settings.kind,
         index.header.get("factory", ""),
         {k: passage_recall(found, exact, k) for k in (10, 100)},
         file.stat().st_size / len(index),
-        build_seconds,
-        alone_seconds,
-        searched,
+        times["build"],
+        times["alone"],
+        times["search"],
         found,
     )
 
@@ -171,7 +173,8 @@ def measure_kinds(
     questions: int,
     kinds: Iterable[str],
     seed: int,
-    repeats: int = 1,
+    builds: int = 1,
+    searches: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Iterator[Measured]:
     """Measures kinds of index over random views, the exact one first."""
@@ -190,7 +193,8 @@ def measure_kinds(
         # The recall of other kinds is measured against the exact index, so it comes first, listed or not.
         for number, kind in enumerate(dict.fromkeys(["exact", *kinds])):
             settings = Index(kind=kind, measured=0)
-            measured = measure_kind(given, settings, exact, Path(temporary) / str(number), repeats, clock)
+            folder = Path(temporary) / str(number)
+            measured = measure_kind(given, settings, exact, folder, builds, searches, clock)
             if exact is None:
                 exact = measured.found
             yield measured
@@ -198,17 +202,16 @@ def measure_kinds(
 
 def rows(size: Size) -> Iterator[Row]:
     """The rows of `make bench`: with one thread, processor time; approximate kinds beside the exact one."""
-    passages, questions = (2_000, 200) if size == "quick" else (10_000, 500)
+    passages, questions, builds = (2_000, 200, 1) if size == "quick" else (10_000, 500, 2)
     exact, kinds = None, ("exact", "compact", "tiny", "hnsw")
     with threads(1):
-        for each in measure_kinds(passages, 9, 384, questions, kinds, 0, 3, time.process_time):
+        for each in measure_kinds(passages, 9, 384, questions, kinds, 0, builds, 3, time.process_time):
             about = f"{each.kind} index of {passages:,} passages, {each.bytes_per_passage:,.0f} bytes each"
-            alone = Contestant(
-                (each.alone_seconds,), "faiss alone" if each.factory else "a copy with its digest"
-            )
+            name = "faiss alone" if each.factory else "a copy with its digest"
+            alone = Contestant.of(each.alone, name, 1000)
             peer, bound = (alone, None) if each.factory else (None, alone)
-            yield Row(f"build the {about}", "s", Contestant((each.build_seconds,)), peer, bound)
-            times = [1000 * seconds for seconds in each.search_seconds]
+            yield Row(f"build the {about}", "s", Contestant.of(each.builds, per=1000), peer, bound)
+            times = each.searches
             words = f"search the {each.kind} index, {questions} together, recall@100 {each.recall[100]:.3f}"
             peer = Contestant.of(exact, "exact", questions) if exact else None
             yield Row(words, "ms per question", Contestant.of(times, per=questions), peer)
@@ -233,7 +236,7 @@ def main(
     for each in measure_kinds(passages, views, dim, questions, kinds.split(), seed):
         print(
             f"| {each.kind} | {each.factory} | {each.recall[10]:.3f} | {each.recall[100]:.3f} | "
-            f"{each.bytes_per_passage:,.0f} | {each.build_seconds:.2f} | {each.alone_seconds:.2f} | {questions / each.search_seconds[0]:,.0f} |",
+            f"{each.bytes_per_passage:,.0f} | {each.builds[0] / 1000:.2f} | {each.alone[0] / 1000:.2f} | {1000 * questions / each.searches[0]:,.0f} |",
             flush=True,
         )
 
