@@ -168,7 +168,8 @@ def with_made_questions(folder: Path, origin: str) -> Overrides:
     plain = settings(folder, FIRST)
     questions = {"origin": origin, "limit": QUESTIONS, "dev_source": plain["questions"]["source"]}
     generation = {"model": str(folder / "generator"), **GENERATED}
-    made = {"snippets": 2, "shortest": 2}
+    # What a generator of random weights writes finds no passage again, however many drafts are tried.
+    made = {"snippets": 2, "shortest": 2, "found_within": 10 if origin == "crop" else None}
     return {**plain, "questions": questions, "generation": generation, "make_questions": made}
 
 
