@@ -113,5 +113,6 @@ def test_rows_measured_beside_other_programs_have_a_mark(
 
 
 def test_no_search_wants_more_passages_than_there_are() -> None:
-    made = search.searching(2_000, 8, search.SPREAD, 1, time.process_time, 0, (1,))
+    given = search.Searched.random(2_000, 8, search.SPREAD, 0)
+    made = search.searching(given, 1, time.process_time, (1,))
     assert [row.work.rpartition(" = ")[2] for row in made] == ["1", "10", "100"]
