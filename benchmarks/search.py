@@ -91,8 +91,7 @@ class Searched:
         retriever = load(address)
         asked = squad_questions(data, "dev", TOGETHER, seed)
         queries = np.stack([retriever.question_vector(question.question) for question in asked])
-        stored = retriever.index.stored
-        views = stored.read_range(0, len(stored))
+        views = np.asarray(retriever.index.stored.matrix)
         return cls(views, retriever.index.offsets, queries, f" of a trained {retriever.architecture}")
 
 
