@@ -40,14 +40,14 @@ def checked_question(
     location = f"{location} (question {qid})"
     answers: tuple[str, ...] = ()
     if "answers" in row:
-        answers = _strings(row["answers"], "answers", location)
+        answers = _strings(parse_list(row["answers"]), "answers", location)
         if all(map(is_blank, answers)):
             raise InputError(
                 f"{location}: no answer; a question of a file with answers needs one: "
                 "leave the row out (also SQuAD 2.0's unanswerable questions)"
             )
     if "positive_ids" in row:
-        positives = _strings(row["positive_ids"], "positive_ids", location)
+        positives = _strings(parse_list(row["positive_ids"]), "positive_ids", location)
         grades = _grades(parse_list(row.get("relevance")), positives, location)
         if not positives and form not in ("dpr", "tevatron"):  # their training files have such questions
             raise InputError(
@@ -64,7 +64,7 @@ def checked_question(
         )
     starts = _starts(parse_list(row.get("answer_starts")), answers, location)
     text = str(row["question"]).strip()
-    negatives = dict.fromkeys(_strings(row.get("negative_ids"), "negative_ids", location))
+    negatives = dict.fromkeys(_strings(parse_list(row.get("negative_ids")), "negative_ids", location))
     return Question(qid, text, answers, starts, tuple(grades), relevance(grades), tuple(negatives))
 
 
@@ -104,7 +104,7 @@ def _starts(value: object, answers: Sequence[str], location: str) -> tuple[int, 
         if not all(isinstance(v, int) for v in values):
             raise InputError(f"{location}: answer_starts are whole numbers, not {values!r}")
     starts = tuple(cast("list[int]", values))
-    if starts and max(max(starts), -min(starts)) > LARGEST:
+    if any(abs(start) > LARGEST for start in starts):
         too_large = next(start for start in starts if abs(start) > LARGEST)
         raise InputError(
             f"{location}: answer_starts are offsets in a text, up to {LARGEST:,}, not {too_large:,}"
@@ -125,11 +125,10 @@ def _as_list(value: object) -> list[object]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _strings(cell: object, name: str, location: str) -> tuple[str, ...]:
-    """Returns the strings of a list, also of one in a cell, or of a single value; null gives no string."""
-    if cell is None:
+def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
+    """Returns the strings of a list or of a single value; null gives no string."""
+    if value is None:
         return ()
-    value = parse_list(cell)
     if isinstance(value, str):
         return (value,)
     values = value if isinstance(value, list) else [value]

@@ -109,7 +109,7 @@ def questions_of(
             if unknown:
                 unknown.pop(id_text(row["qid"], shown[file]), None)
             if question is not None:
-                yield location, _with_negatives(question, triples, report_remark) if triples else question
+                yield location, _with_negatives(question, triples, report_remark)
     _report_unknown(list(unknown), len(judged), companions, report_problem, report_remark)
 
 

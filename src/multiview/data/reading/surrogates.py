@@ -21,7 +21,7 @@ HALVES = re.compile("[\ud800-\udfff]")
 
 def has_half(text: str) -> bool:
     """Whether a text holds half a character, which UTF-8 cannot write."""
-    return not text.isascii() and HALVES.search(text) is not None
+    return HALVES.search(text) is not None
 
 
 class WholeCharacters:

@@ -29,10 +29,6 @@ class Triples:
     more: Counter[str] = field(default_factory=Counter)
     """Question to the number of triples whose negative is not kept."""
 
-    def __bool__(self) -> bool:
-        """Whether there are any triples."""
-        return bool(self.positives)
-
 
 def is_triples(file: str, line: str) -> bool:
     """Whether a file of this name that begins with this line holds triples."""
