@@ -139,6 +139,22 @@ def test_weights_are_the_same_whatever_works_ahead(
     assert all(torch.equal(here[name], resumed[name]) for name in here)
 
 
+def test_the_optimizer_steps_in_one_kernel(
+    data: dict[str, Staged], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel, steps = torch._fused_adamw_, []
+
+    def counted(*arguments: Any, **named: Any) -> None:
+        steps.append(len(arguments[0]))
+        kernel(*arguments, **named)
+
+    monkeypatch.setattr(torch, "_fused_adamw_", counted)
+    model = training_material.saved_model(tmp_path / "start", base)
+    run(data, model, tmp_path / "out", RecordedEvents(), max_steps=3)
+    # Weights with decay and those without are two groups.
+    assert len(steps) == 2 * 3 and min(steps) > 1
+
+
 def test_training_lowers_the_loss_and_says_what_it_was_made_of(
     data: dict[str, Staged], base: Path, tmp_path: Path
 ) -> None:
