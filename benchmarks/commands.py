@@ -102,14 +102,14 @@ def searches(store: Path, repeats: int) -> Iterator[Row]:
         peer: dict[str, Sequence[str]] = {}
         if find_spec("sentence_transformers"):
             peer[PEER] = (sys.executable, "-c", PEER_CODE.format(weights))
-        times = in_turns(commands | peer, repeats)
+        times = taken_in_turns(commands | peer, repeats)
     yield from rows_of_both("multiview search, one question", times, Goal(most=3), PEER, BOUND)
-    times = in_turns(commands, repeats, forgotten=held)
+    times = taken_in_turns(commands, repeats, forgotten=held)
     work = "multiview search, one question, files not in memory"
     yield from rows_of_both(work, times, Goal(most=3), bound=BOUND)
 
 
-def in_turns(
+def taken_in_turns(
     commands: Mapping[str, Sequence[str]], repeats: int, forgotten: Sequence[Path] = ()
 ) -> dict[str, list[Taken]]:
     """What commands take in turns, after a first round, each after the system forgot the files in some folders."""

@@ -4,11 +4,10 @@
 
 All encode the same passages of SQuAD into one normalised vector each, from text to array: the mean of the passage's
 tokens as the peer's, or in rows with "by [CLS]" that token's, as DPR's, whose peer and bound are those of the mean. The
-bound is the forward
-pass alone over the same tokens, laid end to end without any padding, and without layout, tokenising or pooling. A model
-has the weights of the base, or random ones of BERT-base's shape, whose time is the same. On a GPU the bound is the
-forward pass over sequences of similar length, padded and there already. Contestants take turns, after a few passages. With one thread times
-are the process's own, so that other programs disturb little; on a GPU they are wall time.
+bound is the forward pass alone over the same tokens, laid end to end without any padding, and without layout, tokenising
+or pooling. A model has the weights of the base, or random ones of BERT-base's shape, whose time is the same. On a GPU the
+bound is the forward pass over sequences of similar length, padded and there already. Contestants take turns, after a few
+passages. With one thread times are the process's own, so that other programs disturb little; on a GPU they are wall time.
 """
 
 from __future__ import annotations

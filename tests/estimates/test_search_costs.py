@@ -95,6 +95,27 @@ def test_what_a_pass_proposes_is_held_for_a_group_of_questions() -> None:
     assert many - few == pytest.approx(hits)
 
 
+@pytest.mark.parametrize(
+    ("architecture", "analyses", "encoded", "of_few"),
+    [
+        ("camvr", ["attention", "variation", "padding"], 1_000 + 1_500 + 200 * 300, 3 * 500),
+        ("mvr", ["attention", "variation", "padding"], 1_000 + 1_500, 2 * 500),
+        ("camvr", ["padding", "usage"], 200 * 300, 500),
+        ("camvr", [], 0, 0),
+    ],
+)
+def test_analyses_encode_passages_in_float32(
+    architecture: str, analyses: list[str], encoded: int, of_few: int
+) -> None:
+    """As many of a million as the settings let them encode where none is drawn twice, and of 500 all."""
+    model = {"architecture": architecture}
+    chosen = config(model=model, evaluation={"analyses": analyses}, encode={"compute": "bfloat16"})
+    for passages, expected in ((1e6, encoded), (500, of_few)):
+        parts = cost_of("evaluate", chosen, setting(passages=passages)).parts
+        alone = cost_of("encode", config(model=model), setting(passages=expected)).parts
+        assert parts["encoding for analyses"] == pytest.approx(alone["forward passes"])
+
+
 def test_recall_of_an_approximate_index_is_measured_by_all_views() -> None:
     measured, not_measured = (
         cost_of("index", config(index={"kind": "compact", "measured": count}), setting(1)).parts[

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
@@ -21,7 +20,6 @@ from multiview.plans.training import training
 from multiview.steps.context import StepContext
 from multiview.steps.path import StepPath
 from multiview.training.data import training_data
-from multiview.training.stream import QuestionStream
 from tests.fixtures import training_material
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.inprocess import run_plan
@@ -74,8 +72,8 @@ def test_training_draws_from_given_negatives_as_from_any_source(tmp_path):
     }
     given_negatives(StepContext(Config(), inputs, {"negatives": inputs["negatives"].path}, RecordedEvents()))
     events = RecordedEvents()
-    found = training_data(Train(epochs=40), StepContext(Config(), inputs, {}, events), tmp_path)
-    items = cast(QuestionStream, found.stream)
+    found = training_data(StepContext(Config(train=Train(epochs=40)), inputs, {}, events), tmp_path)
+    items = found.stream
     assert items.pool == {"q0": {"given": ["p002", "p001"]}} and set(found.passages) == {
         "p000",
         "p001",

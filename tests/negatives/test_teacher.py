@@ -1,6 +1,7 @@
 """A cross-encoder's scores of what each question trains on, beside transformers' plain call, and the training on them."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,17 +97,17 @@ def test_the_accuracy_of_a_teacher():
 
 def test_examples_have_the_logits_of_their_own_lists(judge, data, tmp_path):
     negatives, _ = taught(judge, data, tmp_path / "taught")
-    config = Config.partial({"questions": Questions(), "corpus": Corpus()})
-    context = StepContext(config, {**data, "negatives": negatives}, {}, RecordedEvents())
-    settings = Train(batch_size=3, epochs=4, negatives=2, distill_weight=1.0)
-    stream = training_data(settings, context, tmp_path).stream
+    plainly = Config(train=Train(batch_size=3, epochs=4, negatives=2))
+    context = StepContext(plainly, {**data, "negatives": negatives}, {}, RecordedEvents())
+    plain = training_data(context, tmp_path).stream
+    taught_too = Config(train=plainly.train.model_copy(update={"distill_weight": 1.0}))
+    stream = training_data(replace(context, settings=taught_too), tmp_path).stream
     logits = read_teacher(negatives.path)
     for item in range(len(stream)):
         example = stream[item]
         ids = [example.positive, *example.negatives]
         assert example.teacher == tuple(logits[example.question.qid][id_] for id_ in ids)
         assert len(ids) == 3 and all(map(math.isfinite, example.teacher))
-    plain = training_data(Train(batch_size=3, epochs=4, negatives=2), context, tmp_path).stream
     drawn = [
         [(e.positive, e.negatives) for e in map(each.__getitem__, range(24))] for each in (stream, plain)
     ]
@@ -153,14 +154,12 @@ def test_a_model_comes_nearer_to_its_teacher_without_the_teacher_being_there(
 
 
 def test_negatives_that_no_teacher_scored_are_refused(data, tmp_path):
-    context = StepContext(Config.partial({}), data, {}, RecordedEvents())
+    context = StepContext(Config(train=Train(distill_weight=1.0)), data, {}, RecordedEvents())
     with pytest.raises(InputError, match=r"^train\.distill_weight: .* holds no logits of a cross-encoder"):
-        training_data(Train(distill_weight=1.0), context, tmp_path)
-    without = StepContext(
-        Config.partial({}), {k: v for k, v in data.items() if k != "negatives"}, {}, RecordedEvents()
-    )
+        training_data(context, tmp_path)
+    without = replace(context, inputs={k: v for k, v in data.items() if k != "negatives"})
     with pytest.raises(InputError, match=r"^train\.distill_weight: without negatives"):
-        training_data(Train(distill_weight=1.0), without, tmp_path)
+        training_data(without, tmp_path)
 
 
 def test_the_key_holds_the_teacher(judge, tmp_path):

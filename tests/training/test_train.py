@@ -18,7 +18,7 @@ from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
 from multiview.training.batches import Collator
 from multiview.training.data import training_data
-from multiview.training.stream import Example, QuestionStream
+from multiview.training.stream import Example
 from multiview.training.train import train
 from multiview.training.trainer import BiEncoderTrainer, warmup_steps
 from tests.fixtures import training_material
@@ -142,7 +142,7 @@ def test_weights_are_the_same_whatever_works_ahead(
 def test_the_optimizer_steps_in_one_kernel(
     data: dict[str, Staged], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kernel, steps = torch._fused_adamw_, []
+    kernel, steps = getattr(torch, "_fused_adamw_"), []  # noqa: B009 (torch exports it to its optimizers alone)
 
     def counted(*arguments: Any, **named: Any) -> None:
         steps.append(len(arguments[0]))
@@ -233,15 +233,15 @@ def test_a_question_without_its_positive_is_dropped_and_a_positive_is_never_a_ha
         **training_material.write_training_data(tmp_path, questions, pool),
     }
     events = RecordedEvents()
-    found = training_data(Train(batch_size=8), StepContext(Config(), inputs, {}, events), tmp_path)
-    items = cast(QuestionStream, found.stream)
+    found = training_data(StepContext(Config(train=Train(batch_size=8)), inputs, {}, events), tmp_path)
+    items = found.stream
     assert items.positives == [["p001"], ["p002"]]
     assert items.pool == {"q0": {"bm25": ["p003"]}, "q2": {"bm25": ["p004"]}}
     assert set(found.passages) == {"p001", "p002", "p003", "p004"}
     assert events.facts["dropped_questions"] == 1 and items.batch_size == 2
     with pytest.raises(InputError, match="no question"):
         training_material.write_training_data(tmp_path, questions[1:2], {})
-        training_data(Train(), StepContext(Config(), inputs, {}, events), tmp_path)
+        training_data(StepContext(Config(), inputs, {}, events), tmp_path)
 
 
 def test_the_batch_finds_every_view_and_the_answers_view(base: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +12,6 @@ from multiview.data.questions import Question
 from multiview.steps.context import StepContext
 from multiview.training.batches import no_negatives
 from multiview.training.data import training_data
-from multiview.training.stream import QuestionStream
 from tests.fixtures import training_material
 from tests.fixtures.events import RecordedEvents
 
@@ -38,15 +36,16 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
     pq.write_table(table.append_column("positive_ids", positives), file)
 
     events = RecordedEvents()
-    context = StepContext(Config(), inputs, {}, events)
-    found_data = training_data(Train(batch_size=3, epochs=60), context, tmp_path)
-    first = cast(QuestionStream, found_data.stream)
+    context = StepContext(Config(train=Train(batch_size=3, epochs=60)), inputs, {}, events)
+    first_data = training_data(context, tmp_path)
+    first = first_data.stream
     assert first.positives == [["p000"], ["p001"], ["p003"]] and events.facts["dropped_questions"] == 1
     expected = {"q0": ["p004", "p005"], "q1": ["p004", "p005"], "q2": ["p004", "p001", "p005"]}
     assert first.pool == {qid: {"bm25": ids} for qid, ids in expected.items()}
-    assert "p002" not in found_data.passages, "nobody trains on it"
-    found_data = training_data(Train(batch_size=3, epochs=60, positive_passage="drawn"), context, tmp_path)
-    items, texts = cast(QuestionStream, found_data.stream), found_data.passages
+    assert "p002" not in first_data.passages, "nobody trains on it"
+    drawn_from_all = Config(train=Train(batch_size=3, epochs=60, positive_passage="drawn"))
+    drawn_data = training_data(replace(context, settings=drawn_from_all), tmp_path)
+    items, texts = drawn_data.stream, drawn_data.passages
     examples = [items[i] for i in range(len(items))]
     drawn = Counter(example.positive for example in examples if example.question.qid == "q0")
     assert set(drawn) == {"p000", "p001", "p002"} and min(drawn.values()) > 8, "20 of each expected"

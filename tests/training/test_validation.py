@@ -14,7 +14,6 @@ from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
 from multiview.training.data import training_data
-from multiview.training.stream import QuestionStream
 from multiview.training.train import train
 from multiview.training.validation import Validation
 from tests.fixtures import training_material
@@ -83,7 +82,7 @@ def whole(data: dict[str, Staged], start: Staged, tmp_path_factory: pytest.TempP
 
 def test_what_is_validated_is_not_trained_on(data: dict[str, Staged], tmp_path: Path) -> None:
     events = RecordedEvents()
-    found = training_data(Train(**SETTINGS), StepContext(Config(), data, {}, events), tmp_path)
+    found = training_data(StepContext(Config(train=Train(**SETTINGS)), data, {}, events), tmp_path)
     assert found.held_out is not None
     held = {question.qid for question in found.held_out.questions}
     gold = {id_ for question in found.held_out.questions for id_ in question.positive_ids}
@@ -104,7 +103,7 @@ def test_figures_are_those_of_the_model_that_the_round_hands_on(
     """Its MRR, mean rank, wins and cosine by plain formulas, on vectors of single passages and questions."""
     model = BiEncoder.load(whole.output)
     settings = Train(**SETTINGS)
-    found = training_data(settings, StepContext(Config(), data, {}), tmp_path)
+    found = training_data(StepContext(Config(train=settings), data, {}), tmp_path)
     assert found.held_out is not None
     figures = Validation(model, found.held_out, found.passages, settings, torch.device("cpu")).figures()
     assert figures == pytest.approx(whole.events.facts["best_validation"], abs=1e-5)
@@ -191,8 +190,7 @@ def test_training_does_not_notice_its_validation(
     whole: Run, data: dict[str, Staged], start: Staged, tmp_path: Path
 ) -> None:
     """The same questions without a validation give the same losses, dropout included."""
-    found = training_data(Train(**SETTINGS), StepContext(Config(), data, {}), tmp_path)
-    assert isinstance(found.stream, QuestionStream)
+    found = training_data(StepContext(Config(train=Train(**SETTINGS)), data, {}), tmp_path)
     (tmp_path / "questions").mkdir()
     write_questions(found.stream.questions, tmp_path / "questions")
     trained = {**data, "questions": Staged(tmp_path / "questions", "trained")}
@@ -249,7 +247,7 @@ def test_two_processes_validate_once_and_stop_together(
 
 def test_most_questions_are_left_to_train_on(data: dict[str, Staged], tmp_path: Path) -> None:
     settings, events = Train.model_validate({**SETTINGS, "validation_questions": 30}), RecordedEvents()
-    found = training_data(settings, StepContext(Config(), data, {}, events), tmp_path)
+    found = training_data(StepContext(Config(train=settings), data, {}, events), tmp_path)
     assert found.held_out is not None and len(found.held_out.questions) == 6
     assert "train.validation_questions 30: only 6 of 30 questions held out" in events.warnings[0]
 
@@ -265,4 +263,4 @@ def test_too_few_questions_are_refused(tmp_path: Path) -> None:
         with pytest.raises(
             InputError, match=rf"train\.validate_steps: too few .*questions: {count}, gold passages: 1"
         ):
-            training_data(Train(**SETTINGS), StepContext(Config(), inputs, {}), tmp_path)
+            training_data(StepContext(Config(train=Train(**SETTINGS)), inputs, {}), tmp_path)

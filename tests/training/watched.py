@@ -81,5 +81,5 @@ def _train(case: Train, inputs: dict[str, Staged], context: StepContext, name: s
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         warms_up = "queries" in inputs
-        data = warm_up_data(given, folder) if warms_up else training_data(case, given, folder)
+        data = warm_up_data(given, folder) if warms_up else training_data(given, folder)
         training.fit(data, given)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 
-from multiview.config import Config
+from multiview.config import Analysis, Config
 from multiview.estimates.cost import Cost, gpus_of, matrix_rate, model_bytes
 from multiview.estimates.index_bytes import faiss_bytes, view_bytes
 from multiview.estimates.workload import QUESTION_TOKENS, Setting
 from multiview.evaluation.analyses.first_views import LARGEST_K
+from multiview.evaluation.analyses.padding import POOL
 from multiview.evaluation.latency import TIMED
 from multiview.index.approximate import EXACT
 from multiview.index.approximate.kinds import FEWEST_PROBES, default_lists
 from multiview.index.exact import questions_at_once
+from multiview.model.layouts import architecture
 
 BLOCK_BYTES = 128 << 20
 """Bytes of the products that a search holds at once."""
@@ -116,8 +118,26 @@ def searched_rankings(config: Config, views: float) -> float:
     return min(views, further_rankings(config, views))
 
 
+def encoded_passages(config: Config, setting: Setting) -> float:
+    """The passages that the analyses of an evaluation encode, at most: those of `speed`, a few, are not counted.
+
+    Padding views are of empty snippets, and so are made by layouts that mark snippets.
+    """
+    asked, load = config.evaluation, setting.workload
+    if load.views <= 1:
+        return 0.0
+    sampled: dict[Analysis, float] = {
+        "attention": asked.divergence_passages,
+        "variation": min(asked.variation_pairs, load.dev_questions),
+    }
+    if architecture(config.model.architecture).marks_snippets:
+        sampled["padding"] = POOL * asked.depth * min(asked.padding_questions, load.dev_questions)
+    return sum(min(load.passages, count) for name, count in sampled.items() if name in asked.analyses)
+
+
 def evaluate(config: Config, setting: Setting, shards: int) -> Cost:
-    """A search, one of a few questions whose time is measured, and answers in the hits of every ranking.
+    """A search, one of a few questions whose time is measured, answers in the hits of every ranking, and encoding in
+    float32 for some analyses.
 
     An exact search makes the further rankings too. Beside an approximate one, these are an exact search of their own,
     and so is that of a few questions by which its recall is measured. Memory holds the ids of the index and of the
@@ -136,6 +156,11 @@ def evaluate(config: Config, setting: Setting, shards: int) -> Cost:
         searches += [pass_parts(questions, depth, setting, rankings)] if rankings else []
     parts = encoding_part(questions, config, setting) | _in_all(searches, setting)
     parts["answers in hits"] = questions * depth * (1 + further) * load.words / rates["answer_words"]
+    tokens = load.passage_tokens(config, rates)
+    sequences = encoded_passages(config, setting) * load.sequences(config)
+    parts["encoding for analyses"] = setting.shape.forward_flops(sequences * tokens, tokens) / matrix_rate(
+        setting, "encode"
+    )
     together = searched_together(questions, depth, rankings, setting)
     ranked = depth * together * further * rates["ranked_hit_bytes"]
     judged = depth * questions * (1 + further) * rates["judged_hit_bytes"]

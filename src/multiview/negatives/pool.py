@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -112,6 +112,11 @@ class HardNegatives(Mapping[str, dict[str, list[str]]]):
         """The number of distinct passages among a question's negatives."""
         places = self._places.get(qid, {}).values()
         return len({row for place in places for row in self._rows[place].tolist()})
+
+    def questions_by_source(self) -> Counter[str]:
+        """The number of questions that have negatives of each source."""
+        places = (each for of in self._places.values() for each in of.items())
+        return Counter(source for source, place in places if place.stop > place.start)
 
     def without(self, positives: Mapping[str, Collection[str]]) -> HardNegatives:
         """Returns the negatives of the questions in `positives`, without the passages that these name."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 
@@ -24,12 +24,14 @@ from multiview.training.held_out import HeldOut, hold_out, pool_of
 from multiview.training.mapped import PASSAGES_FILE, MappedPassages
 from multiview.training.stream import QuestionStream, Stream
 
+StreamKind = TypeVar("StreamKind", bound=Stream, covariant=True)
+
 
 @dataclass(frozen=True)
-class TrainingData:
+class TrainingData(Generic[StreamKind]):
     """What a training reads. Its processes get a copy each, and share the file of the passages."""
 
-    stream: Stream
+    stream: StreamKind
     passages: Mapping[str, Passage]
     """All that the stream may draw and the pool of the validation, by id."""
     held_out: HeldOut | None = None
@@ -40,14 +42,14 @@ class TrainingData:
     """Whether passages are read together with their question where the layout does that."""
 
 
-def training_data(settings: Train, context: StepContext, folder: Path) -> TrainingData:
+def training_data(context: StepContext, folder: Path) -> TrainingData[QuestionStream]:
     """Returns the questions to train on and those to validate on, with their passages, which are written into `folder`.
 
     `train.positive_passage` chooses among the positives that the corpus holds. A question without any is dropped and
     counted. Positives that mining found come after the positives of the question itself. Raises InputError where no
     question is left.
     """
-    negatives = context.optional_input("negatives")
+    settings, negatives = context.settings.train, context.optional_input("negatives")
     source, corpus = context.input("questions").path, context.input("passages").path
     all_questions = read_questions(source)
     all_questions, held_out = _held_out(settings, all_questions, negatives, corpus, context)
@@ -66,7 +68,7 @@ def training_data(settings: Train, context: StepContext, folder: Path) -> Traini
             positives.append(present[:1] if settings.positive_passage == "first" else present)
     if not questions:
         raise InputError(f"{source}: no question has its positive passage in the corpus")
-    pool = _pool(negatives, questions if settings.negatives else [])
+    pool = _pool(negatives if settings.negatives else None, questions)
     stream = QuestionStream(questions, positives, pool, settings, _teacher(settings, negatives))
     if stream.batch_size < settings.batch_size:
         context.events.warning(
@@ -85,7 +87,7 @@ def training_data(settings: Train, context: StepContext, folder: Path) -> Traini
         ("questions_short_of_negatives", short_of_negatives),
     ):
         context.events.fact(name, value)
-    for source, count in Counter(s for sources in pool.values() for s, ids in sources.items() if ids).items():
+    for source, count in pool.questions_by_source().items():
         context.events.fact(f"questions_with_{source}_negatives", count)
     needed = pa.chunked_array(
         [pool.ids, [*chain(*positives, held_out.pool if held_out else ())]], pa.string()

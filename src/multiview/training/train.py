@@ -1,6 +1,7 @@
 """The step `train`: a trained model from an initial model, passages, questions and negatives."""
 
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from multiview.training.batches import GROUP_COST, Collator
 from multiview.training.data import TrainingData, training_data
 from multiview.training.gathering import check_same_start
 from multiview.training.processes import on_processes
+from multiview.training.stream import Stream
 from multiview.training.trainer import BiEncoderTrainer, training_arguments
 from multiview.training.validation import Validating, Validation
 
@@ -28,12 +30,18 @@ def train(context: StepContext) -> None:
     was killed continues from `checkpoints.latest()` and ends with exactly the weights of an uninterrupted run. Raises
     InputError for settings that do not suit the model.
     """
+    fit_on_processes(training_data, context)
+
+
+def fit_on_processes(
+    prepare: Callable[[StepContext, Path], TrainingData[Stream]], context: StepContext
+) -> None:
+    """Runs `fit` in each process of the training on the data that `prepare` returns once, with files in a scratch folder."""
     with tempfile.TemporaryDirectory(prefix="passages-", dir=scratch()) as folder:
-        data = training_data(context.settings.train, context, Path(folder))
-        on_processes(partial(fit, data), context)
+        on_processes(partial(fit, prepare(context, Path(folder))), context)
 
 
-def fit(data: TrainingData, context: StepContext) -> None:
+def fit(data: TrainingData[Stream], context: StepContext) -> None:
     """Trains the model `start` on `data` and saves it as the output `model`; runs in each process of the training.
 
     With questions that are held out, the model that is saved is the best of those validated.

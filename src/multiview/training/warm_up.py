@@ -1,19 +1,15 @@
 """The warm-up stage of the Dual Cross Encoder: training on generated queries before the real questions."""
 
-import tempfile
-from functools import partial
 from pathlib import Path
 
-from multiview.artifacts.scratch import scratch
 from multiview.data.passages import read_passages
 from multiview.data.queries import with_queries
 from multiview.errors import InputError
 from multiview.steps.context import StepContext
 from multiview.training.data import TrainingData
 from multiview.training.mapped import PASSAGES_FILE, MappedPassages
-from multiview.training.processes import on_processes
 from multiview.training.stream import QueryStream
-from multiview.training.train import fit
+from multiview.training.train import fit_on_processes
 
 
 def warm_up(context: StepContext) -> None:
@@ -26,11 +22,10 @@ def warm_up(context: StepContext) -> None:
 
     Raises InputError where no passage has a query.
     """
-    with tempfile.TemporaryDirectory(prefix="passages-", dir=scratch()) as folder:
-        on_processes(partial(fit, warm_up_data(context, Path(folder))), context)
+    fit_on_processes(warm_up_data, context)
 
 
-def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
+def warm_up_data(context: StepContext, folder: Path) -> TrainingData[QueryStream]:
     """Returns every passage that has queries with one of them per epoch; writes the passages into `folder`."""
     settings = context.settings.train
     rows = with_queries(read_passages(context.input("passages").path), context.input("queries").path)
