@@ -50,7 +50,7 @@ class Corpus(Section):
     keep: Literal["all", "gold"] = "all"
     """`gold` keeps only the passages of the chosen training questions, given negatives too, and of all dev questions. *Ours.*"""
     shards: Annotated[int, Field(ge=1, le=100)] = 2
-    """Number of shards, the units of work of encoding: tens, never thousands. *Ours.*"""
+    """Number of shards, the units of work of encoding, of about the same length: tens, never thousands. *Ours.*"""
     language: str = "english"
     """Language of the texts: of NLTK's sentence splitter, BM25's stemmer and stop words. In `chinese`, `japanese` and `korean`, sentences end with 。！？ too, answers are matched by characters, and BM25 compares pairs of letters; without spaces, each letter is a word (docs/data.md)."""
 

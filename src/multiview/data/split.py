@@ -11,6 +11,7 @@ from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from multiview import names
@@ -67,12 +68,18 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
     train = checking.read_questions(asked, asked.source, "train", report_remark=remarks, kept=keeping)
     dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks, kept=keeping)
     scripts = Scripts()
+    lengths: list[np.ndarray] = []  # of all passages in `seen.rows`
+
+    def visit(table: pa.Table) -> None:
+        scripts.add(table.column("text").slice(0, SAMPLE).to_pylist())
+        lengths.append(shards.lengths(table))
+
     seen = checking.check(
         corpus,
         [*train, *dev],
         matching_mode(context.settings),
         lambda done: context.events.progress(done, done, "passages checked"),
-        visit=lambda table: scripts.add(table.column("text").slice(0, SAMPLE).to_pylist()),
+        visit=visit,
         kept=kept,
     )
     if line := scripts.problem(corpus.language):
@@ -90,19 +97,20 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
             f"corpus.shards={shard_count}: the corpus has only {counted(len(wanted), 'passage')}; set fewer shards"
         )
 
-    count = len(wanted)
+    is_wanted = np.fromiter((id_ in wanted for id_ in seen.rows), bool, len(seen.rows))
+    sizes = shards.shard_sizes(np.concatenate(lengths)[is_wanted], shard_count)
     tables = _wanted_tables(corpus, wanted, seen.extra, kept)
-    groups = shards.begin_groups(tables, count, shard_count, _known_sentences(context, split_sentences))
+    groups = shards.begin_groups(tables, sizes, _known_sentences(context, split_sentences))
     # Meanwhile the other processes split sentences.
     questions.write_questions(chosen.train, context.output("train_questions"))
     questions.write_questions(chosen.dev, context.output("dev_questions"))
     progress = context.events.progress
-    sentences = shards.write_shards(groups, count, shard_count, context.output("passages"), progress)
+    sentences = shards.write_shards(groups, sizes, context.output("passages"), progress)
     if names.LOST_QUESTIONS in context.outputs:
         given = dev if asked.dev_source else [q for q in train if q.positive_ids]
         lost = tuple(q.qid for q in given if seen.lacks_gold(q))
         write_lost_questions(LostQuestions(len(given), lost), context.output(names.LOST_QUESTIONS))
-    _report(context.events, chosen, seen, remarks, count, sentences)
+    _report(context.events, chosen, seen, remarks, len(wanted), sentences)
 
 
 def sources_fingerprint(settings: Config) -> JsonObject:

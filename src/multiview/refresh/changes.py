@@ -18,7 +18,7 @@ from multiview import names
 from multiview.artifacts.record import Record
 from multiview.artifacts.staged import Recorded
 from multiview.data.passages import ROW_GROUP, PassageRows, shard_files
-from multiview.data.shards import Rows, shard_sizes
+from multiview.data.shards import Rows
 from multiview.errors import InputError
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.ancestry import Ancestor
@@ -40,8 +40,8 @@ def find_changes(context: StepContext) -> None:
     language, and its queries made by the same `generator` (where that is an input) with the same settings of
     generation. With `settings.refresh.full` none is kept.
 
-    Writes the other passages into `corpus.shards` files `shard-00.parquet` …, in corpus order, in shards of equal size
-    as nearly as possible, in the schema of passages. Where all passages must be encoded and the corpus has as many
+    Writes the other passages into `corpus.shards` files `shard-00.parquet` …, in corpus order, in shards of equal
+    numbers as nearly as possible, in the schema of passages. Where all passages must be encoded and the corpus has as many
     files, its files are copied unchanged, so that existing embeddings of them are found. `changes.parquet` has one row
     per passage of the new corpus, in order: `old`, its row in the index, or -1 where it must be encoded.
 
@@ -170,10 +170,10 @@ def _write_shards(
         return
     tables = Rows(table for _, table in PassageRows(files).tables(rows))
     schema, written = pq.read_schema(files[0]), 0
-    for number, size in enumerate(shard_sizes(len(rows), shards)):
+    for number, part in enumerate(np.array_split(rows, shards)):
         with pq.ParquetWriter(folder / shard_file(shard_name(number)), schema, compression="zstd") as writer:
-            for first in range(0, size, ROW_GROUP):
-                group = tables.take(min(ROW_GROUP, size - first))
+            for first in range(0, len(part), ROW_GROUP):
+                group = tables.take(min(ROW_GROUP, len(part) - first))
                 writer.write_table(group)
                 written += group.num_rows
                 events.progress(written, len(rows), "passages")
