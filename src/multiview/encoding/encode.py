@@ -18,7 +18,7 @@ from multiview.encoding.batches import Buckets, Member, Packs, Tag
 from multiview.encoding.embeddings import EmbeddingsWriter
 from multiview.errors import InputError
 from multiview.model.batch import Batch, Packed, make_batch, make_packed, to_device
-from multiview.model.devices import device, read_behind, within_gpu_memory, workers
+from multiview.model.devices import device, keep_freed_memory, read_behind, within_gpu_memory, workers
 from multiview.model.encoder import BiEncoder, width
 from multiview.model.half_products import half_products
 from multiview.model.layouts import TokenSequence, kept_views
@@ -52,6 +52,8 @@ class Encoder:
         self._pad_id: int = self.model.tokenizer.pad_token_id
         self.packs = self.device.type == "cpu" and self.model.prepare_packing()
         """Whether sequences are laid end to end instead of padded; on a GPU attention would run sequence by sequence."""
+        if self.packs:
+            keep_freed_memory()
         if settings.question_length is not None:
             self.layout.lengthen_questions(settings.question_length, self.model.positions)
 
