@@ -146,7 +146,7 @@ def rows(size: Size) -> Iterator[Row]:
         store = Path(temporary) / "store"
         whole = size == "whole"
         yield from runs(store, 3 if whole else 1, partly=whole)
-        yield from searches(store, 3 if whole else 1)
+        yield from searches(store, 2 if whole else 1)
         if whole:
             yield from demo(Path(temporary) / "demo", 3)
 

@@ -196,7 +196,7 @@ def rows(size: Size) -> Iterator[Row]:
             (MINILM, "bfloat16", 192, 2, (MEAN, CLS)),
             (MINILM, "bfloat16", 2000, 1, (MEAN, CLS)),
             (BERT_BASE, "float32", 24, 1, (MEAN,)),
-            (BERT_BASE, "bfloat16", 64, 1, (MEAN,)),
+            (BERT_BASE, "bfloat16", 48, 1, (MEAN,)),
         ]
     for base, compute, count, repeats, poolings in asked:
         yield from measure(data, base, compute, count, repeats, time.process_time, poolings=poolings)

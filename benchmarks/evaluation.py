@@ -171,7 +171,7 @@ def rows(size: Size) -> Iterator[Row]:
         if size == "quick":
             yield from evaluating(squad_folder(), 1000, 1, time.process_time, ())
         else:
-            yield from evaluating(squad_folder(), 1000, 3, time.process_time, SEARCHING)
+            yield from evaluating(squad_folder(), 1000, 2, time.process_time, SEARCHING)
             yield from evaluating(squad_folder(), 1000, 1, time.process_time, (), MANY)
 
 

@@ -192,11 +192,11 @@ def rows(size: Size) -> Iterator[Row]:
     """The rows of `make bench`: with one thread, processor time."""
     torch.set_num_threads(1)
     with threads(1):
-        yield from encoding(BASE, 2 if size == "quick" else 7, time.process_time)
+        yield from encoding(BASE, 2 if size == "quick" else 5, time.process_time)
         if size == "quick":
             yield from searching(Searched.random(40_000, 384, SPREAD, 0), 3, time.process_time)
         else:
-            yield from searching(Searched.random(118_602, 384, SPREAD, 0), 7, time.process_time)
+            yield from searching(Searched.random(118_602, 384, SPREAD, 0), 5, time.process_time)
             yield from searching(Searched.random(160_000, 384, CLUSTERED, 0), 3, time.process_time)
             many = Searched.random(800_000, 384, CLUSTERED, 0)
             yield from searching(many, 3, time.process_time, (TOGETHER,))

@@ -97,6 +97,19 @@ def test_in_inference_bfloat16_is_as_near_with_torchs_kernel_as_in_parts(
     assert not attended[:, :, sum(LENGTHS) :].any()
 
 
+@pytest.mark.parametrize("alike", [60.0, -60.0])
+def test_scores_beyond_the_powers_of_two_of_float32_are_weighed_as_the_formula_does(
+    alike: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of a sequence's are far above zero, or far below, where a sum of powers would be infinite, or zero."""
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    query, key, value = (each.detach() for each in states(torch.bfloat16))
+    query, key = query + 60, key + alike
+    expected = plain(query.double(), key.double(), value.double(), 0.0)
+    attended = attend_within(query, key, value, LENGTHS)
+    torch.testing.assert_close(attended.double(), expected, rtol=0.01, atol=0.02)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_few_queries_attend_as_they_do_among_all_whatever_the_threads(dtype: torch.dtype) -> None:
     query, key, value = states(dtype)

@@ -6,6 +6,7 @@ training on a CPU that is a third of a step, so attention and its gradients are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
@@ -15,6 +16,11 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from multiview.model.dropout import draw_kept, keep, share_kept
+
+
+LOG2_E = math.log2(math.e)
+LEAST, LARGEST = 2.0**-96, 2.0**120
+"""Sums of powers of two in float32 that have lost no power that counts: its numbers end at 2^-126 and 2^127."""
 
 
 def attend_within(
@@ -91,10 +97,19 @@ class _Attention(torch.autograd.Function):
 
 
 def _weights(query: Tensor, key: Tensor) -> Tensor:
-    """The attention weights [H, L, L] of one sequence, from scores that are at least float32."""
-    precise = torch.promote_types(query.dtype, torch.float32)
-    scores = (query.to(precise) * query.shape[-1] ** -0.5) @ key.to(precise).transpose(1, 2)
-    return torch.softmax(scores, dim=-1).to(query.dtype)
+    """The attention weights [H, L, L] of one sequence, from scores that are at least float32.
+
+    They are shares of powers of two, which torch computes in a third of softmax's time; of softmax where a sum of them
+    is not between `LEAST` and `LARGEST`.
+    """
+    dtype, precise = query.dtype, torch.promote_types(query.dtype, torch.float32)
+    query, key = query.to(precise) * (query.shape[-1] ** -0.5 * LOG2_E), key.to(precise).transpose(1, 2)
+    powers = (query @ key).exp2_()
+    sums = powers.sum(-1, keepdim=True)
+    least, largest = map(float, torch.aminmax(sums))
+    if not LEAST < least <= largest < LARGEST:
+        return torch.softmax((query @ key) / LOG2_E, dim=-1).to(dtype)
+    return powers.mul_(sums.reciprocal_()).to(dtype)
 
 
 def _ranges(lengths: Sequence[int]) -> Iterator[tuple[slice, ...]]:

@@ -21,7 +21,7 @@ _BM25 = Step(
 STEPS = (
     Step(
         name="evaluate",
-        version=11,
+        version=12,
         run="multiview.evaluation.evaluate:evaluate",
         settings=("evaluation", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "train_questions"),

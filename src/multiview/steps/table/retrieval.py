@@ -8,7 +8,7 @@ from multiview.steps.step import Step
 STEPS = (
     Step(
         name="encode",
-        version=4,
+        version=5,
         run="multiview.encoding.encode:encode",
         settings=("encode",),
         inputs=("model", "passages"),
@@ -19,7 +19,7 @@ STEPS = (
     ),
     Step(
         name="encode-with-queries",
-        version=5,
+        version=6,
         run="multiview.encoding.encode:encode",
         settings=("encode",),
         inputs=("model", "passages", "queries"),

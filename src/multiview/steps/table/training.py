@@ -35,7 +35,7 @@ STEPS = (
     ),
     Step(
         name="mine",
-        version=7,
+        version=8,
         run="multiview.negatives.mined:mine",
         settings=("mining", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "bm25_negatives"),
@@ -58,7 +58,7 @@ STEPS = (
     ),
     Step(
         name="warm-up",
-        version=5,
+        version=6,
         run="multiview.training.warm_up:warm_up",
         settings=("train",),
         inputs=("start", "passages", "queries"),
@@ -69,7 +69,7 @@ STEPS = (
     ),
     Step(
         name="train",
-        version=6,
+        version=7,
         run="multiview.training.train:train",
         settings=("train", *MATCHING),
         inputs=("start", "passages", "questions", "negatives"),
