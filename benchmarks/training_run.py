@@ -156,7 +156,7 @@ def use_one_thread() -> None:
 def rows(size: Size) -> Iterator[Row]:
     """The row of `make bench`, of a short training, about two minutes; a longer one has a higher share. None if quick."""
     if size == "whole":
-        yield measure(squad_folder(), 5, 400)
+        yield measure(squad_folder(), 5, 500)
 
 
 def main(
