@@ -6,7 +6,7 @@ Runs of the demo's questions with MiniLM and two training steps, which takes lit
 starting, importing, reading and writing. The same command again finds all steps; with another setting of `evaluate` it
 finds all but that one. `multiview search` asks one question in a new process, whose files the system still holds, and
 once more after it has forgotten them. Its peer encodes the question with SentenceTransformer and searches nothing, and
-its bound imports torch and does nothing, from memory or from the disk as well. Wall time and processor time, all processors.
+its bound imports torch and does nothing else, with files in memory and not. Wall time and processor time, all processors.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiview.data.passages import ROW_GROUP
 from multiview.data.sentences import ENDS
-from multiview.data.shards import AHEAD, MOST_COUNTED, begin_groups, lengths, shard_sizes, write_shards
+from multiview.data.shards import AHEAD, MOST_COUNTED, begin_groups, counted_lengths, shard_sizes, write_shards
 
 
 def test_sentences_are_begun_at_once_and_written_in_order(tmp_path: Path) -> None:
@@ -55,4 +55,4 @@ def test_sums_of_lengths_are_larger_than_a_length_can_be() -> None:
 
 def test_a_passage_counts_by_its_title_and_text_in_code_points_up_to_a_limit() -> None:
     table = pa.table({"title": ["ab", "", "é"], "text": ["cde", "x" * 5000, "東京"]})
-    assert lengths(table).tolist() == [5, MOST_COUNTED, 3]
+    assert counted_lengths(table).tolist() == [5, MOST_COUNTED, 3]

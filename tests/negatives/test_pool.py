@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.errors import InputError
-from multiview.negatives.pool import SCHEMA, negatives_table, read_negatives, write_negatives
+from multiview.negatives.pool import NEGATIVES_FILE, SCHEMA, negatives_table, read_negatives, write_negatives
 
 
 def test_table_keeps_rank_order_and_empty_rows():
@@ -40,7 +40,7 @@ def test_pool_keeps_sources_apart_and_drops_duplicates(tmp_path):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_pool_is_that_of_plain_lists(tmp_path, seed):
-    """Sources in several rows, passages twice in a row, questions without negatives, positives among them."""
+    """Sources in several rows and row groups, passages twice in a row, questions without negatives, positives among them."""
     draws = random.Random(seed)
     ids = [f"p{number}" for number in range(12)]
     rows = [
@@ -52,7 +52,7 @@ def test_the_pool_is_that_of_plain_lists(tmp_path, seed):
         }
         for _ in range(draws.randrange(20))
     ]
-    write_negatives(tmp_path, pa.Table.from_pylist(rows, schema=SCHEMA))
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), tmp_path / NEGATIVES_FILE, row_group_size=3)
     plain: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         sources = plain.setdefault(row["qid"], {})
@@ -72,6 +72,24 @@ def test_the_pool_is_that_of_plain_lists(tmp_path, seed):
     of_question = {qid: {id_ for found in left[qid].values() for id_ in found} for qid in left}
     assert sorted(without.ids.to_pylist()) == sorted(set().union(*of_question.values()))
     assert all(without.number(qid) == len(of_question.get(qid, ())) for qid in (*positives, "q4"))
+
+
+@pytest.mark.parametrize("ids", [pa.string(), pa.large_string()])
+@pytest.mark.parametrize("rows", [0, 2])
+def test_there_may_be_no_negatives_and_other_writers_have_other_strings(tmp_path, rows, ids):
+    table = pa.table(
+        {
+            "qid": pa.array(["q0", "q1"][:rows], ids),
+            "source": pa.array(["given"] * rows, ids),
+            "negative_ids": pa.array([["p1", "p2"], None][:rows], pa.list_(ids)),
+            "scores": pa.array([[], []][:rows], pa.list_(pa.float32())),
+        }
+    )
+    write_negatives(tmp_path, table)
+    pool = read_negatives(tmp_path)
+    assert pool == {"q0": {"given": ["p1", "p2"]}, "q1": {"given": []}} if rows else not pool
+    assert pool.without({"q0": ["p1"]}) == ({"q0": {"given": ["p2"]}} if rows else {})
+    assert pool.ids.type == pa.string()
 
 
 def test_memory_has_four_bytes_per_negative(tmp_path):

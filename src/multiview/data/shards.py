@@ -32,7 +32,7 @@ Finish = Callable[[], tuple[pa.Table, int]]
 """Function that waits for a finished table of passages and its number of sentences."""
 
 
-def lengths(passages: pa.Table) -> np.ndarray:
+def counted_lengths(passages: pa.Table) -> np.ndarray:
     """Returns the length of each passage's title and text in code points, int16, `MOST_COUNTED` at most."""
     length = pc.add(pc.utf8_length(passages.column("title")), pc.utf8_length(passages.column("text")))
     return pc.min_element_wise(length, MOST_COUNTED).to_numpy().astype(np.int16)
@@ -41,8 +41,8 @@ def lengths(passages: pa.Table) -> np.ndarray:
 def shard_sizes(lengths: np.ndarray, shards: int) -> list[int]:
     """Returns the number of passages of each of `shards` contiguous shards, which are about as long as each other.
 
-    Encoding takes time by length. Each shard ends with the passage of `lengths` [p], p >= `shards`, that reaches its
-    share, but for those that would leave another shard empty.
+    Encoding takes time by length. `lengths` [p] are those of the passages, of which there are at least as many as shards.
+    Each shard ends with the passage that reaches its share of their sum, or so that no shard is empty.
 
     >>> shard_sizes(np.array([30, 10, 10, 10]), 2), shard_sizes(np.array([1, 1, 98]), 3)
     ([1, 3], [1, 1, 1])
@@ -59,9 +59,9 @@ def begin_groups(
 ) -> Iterator[Finish]:
     """Begins to split the sentences of `AHEAD` row groups, and of one more for each that is taken; yields all in order.
 
-    `tables` have `id, title, text` and the user's further columns of the passages of all shards, whose numbers are `sizes`.
-    The bytes of a Parquet file depend on its row groups. Groups therefore have a fixed number of rows, independent of
-    the sizes of the tables.
+    `tables` have `id, title, text` and the user's further columns of all passages; `sizes` are the numbers of passages per
+    shard. The bytes of a Parquet file depend on its row groups. Groups therefore have a fixed number of rows, independent
+    of the sizes of the tables.
     """
     groups = _groups(Rows(tables), sizes, sentences_of)
     return _in_order(deque(islice(groups, AHEAD)), groups)
@@ -83,7 +83,7 @@ def _in_order(begun: deque[Finish], groups: Iterator[Finish]) -> Iterator[Finish
 def write_shards(
     groups: Iterator[Finish], sizes: Sequence[int], folder: Path, progress: Callable[[int, int, str], None]
 ) -> int:
-    """Writes the passages of `groups` (see `begin_groups`) as shards; returns their number of sentences."""
+    """Writes the passages of `groups` (see `begin_groups`) as shards of `sizes` passages; returns their number of sentences."""
     written, sentences = 0, 0
     for shard, size in enumerate(sizes):
         with ExitStack() as stack:

@@ -72,7 +72,7 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
 
     def visit(table: pa.Table) -> None:
         scripts.add(table.column("text").slice(0, SAMPLE).to_pylist())
-        lengths.append(shards.lengths(table))
+        lengths.append(shards.counted_lengths(table))
 
     seen = checking.check(
         corpus,

@@ -52,7 +52,7 @@ class Encoder:
         self._pad_id: int = self.model.tokenizer.pad_token_id
         self.packs = self.device.type == "cpu" and self.model.prepare_packing()
         """Whether sequences are laid end to end instead of padded; on a GPU attention would run sequence by sequence."""
-        if self.packs:
+        if self.packs and not questions_only:
             keep_freed_memory()
         if settings.question_length is not None:
             self.layout.lengthen_questions(settings.question_length, self.model.positions)

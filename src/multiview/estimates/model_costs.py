@@ -44,7 +44,8 @@ def _activations(config: Config, setting: Setting, sequences: float, length: flo
 
 
 def negatives_per_question(config: Config) -> int:
-    """The hard negatives of a question at most: those of BM25, and in later rounds mined ones too."""
+    """The hard negatives of a question at most: those of BM25, and in later rounds mined ones too; without given ones, whose
+    number only their files say."""
     depth, mined = config.bm25.depth, config.mining.number
     return depth + mined if config.mining.with_bm25 else max(depth, mined)
 
@@ -69,7 +70,8 @@ def _training(config: Config, setting: Setting, kept: float, read: float = 0.0) 
     """3 · forward operations, once more with `train.chunk`, and with gradient checkpointing; weights, gradients and both
     moments of AdamW in float32, beside the activations. A validation is a forward pass of its pool on one GPU. Each GPU
     of a pod has a process of its own by default, which reads the weights into main memory; several have one that starts
-    them besides. Each process has `kept` bytes of data, and that of the step reads `read` more before it."""
+    them besides. Each process holds `kept` bytes of data; the step's own process holds `read` bytes more while
+    it makes them."""
     load, train, shape, rates = setting.workload, config.train, setting.shape, setting.rates
     gpus, tokens = gpus_of(setting, setting.hardware.gpus), load.passage_tokens(config, rates)
     passages = load.batch(config) * (1 + train.negatives)

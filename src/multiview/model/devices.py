@@ -12,8 +12,8 @@ from torch import Tensor
 from multiview.config.section import MOST_WORKERS
 from multiview.errors import InputError
 
-MOST_KEPT = 31 << 20
-"""Bytes; of a block of 32 MiB and more glibc learns nothing."""
+LARGEST_KEPT = 31 << 20
+"""Size of the largest block, in bytes, whose memory `keep_freed_memory` keeps; glibc's limit is 32 MiB."""
 
 
 def device(name: str, setting: str) -> torch.device:
@@ -51,12 +51,12 @@ def workers(setting: int | None, device: torch.device) -> int:
 
 
 def keep_freed_memory() -> None:
-    """Lets this process keep what its tensors free, up to twice `MOST_KEPT`, instead of giving it back to the system.
+    """Lets this process keep the memory of tensors that it frees, for those that follow, as much as it had at once.
 
-    Else the system clears page after page again for each tensor of a few megabytes: 3 to 5 % of encoding on a CPU. The C
-    library of Linux takes the size of the largest block that it gave back as the size from which on it gives blocks back.
+    Given back to the system, as it is by default, each page is cleared again for the next tensor of a few megabytes: some
+    5 % of encoding on a CPU. glibc keeps blocks that are smaller than the largest one that it gave back.
     """
-    torch.empty(MOST_KEPT, dtype=torch.uint8)  # and free it at once
+    torch.empty(LARGEST_KEPT, dtype=torch.uint8)  # freed at once
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import TypeAlias
 
@@ -167,16 +168,18 @@ def read_negatives(folder: Path) -> HardNegatives:
     {'bm25': ['p1', 'p2'], 'mined': ['p2', 'p3']}
     """
     table = read_table(folder)
-    negatives = table["negative_ids"].combine_chunks()
-    encoded = negatives.flatten().dictionary_encode()
-    rows, stops = encoded.indices.to_numpy(), np.cumsum(pc.fill_null(pc.list_value_length(negatives), 0))
+    # In chunks, since one array of strings holds 2 GiB at most.
+    encoded = pc.list_flatten(table["negative_ids"]).dictionary_encode().unify_dictionaries().chunks
+    if not encoded:
+        return HardNegatives(pa.array([], pa.string()), np.zeros(0, np.intc), {})
+    rows = np.concatenate([chunk.indices.to_numpy() for chunk in encoded])
+    counts = pc.fill_null(pc.list_value_length(table["negative_ids"]), 0).to_pylist()
+    qids, sources = table["qid"].to_pylist(), table["source"].to_pylist()
     return _joined(
-        encoded.dictionary,
+        encoded[0].dictionary.cast(pa.string()),
         (
-            (qid, source, rows[start:stop].tolist())
-            for qid, source, start, stop in zip(
-                table["qid"].to_pylist(), table["source"].to_pylist(), [0, *stops[:-1]], stops, strict=True
-            )
+            (qid, source, rows[stop - count : stop].tolist())
+            for qid, source, count, stop in zip(qids, sources, counts, accumulate(counts), strict=True)
         ),
     )
 

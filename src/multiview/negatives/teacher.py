@@ -117,7 +117,7 @@ class Logits(Mapping[str, dict[str, float]]):
 
     def __init__(self, table: pa.Table) -> None:
         """`table` has the columns of `SCHEMA`."""
-        self._table = table.combine_chunks()
+        self._table = table
         self._rows = {qid: row for row, qid in enumerate(table["qid"].to_pylist())}
 
     def __getitem__(self, qid: str) -> dict[str, float]:

@@ -21,7 +21,7 @@ from multiview.negatives.pool import HardNegatives, read_negatives, read_positiv
 from multiview.negatives.teacher import read_teacher
 from multiview.steps.context import StepContext
 from multiview.training.held_out import HeldOut, hold_out, pool_of
-from multiview.training.mapped import PASSAGES_FILE, MappedPassages
+from multiview.training.mapped import MAPPED_FILE, MappedPassages
 from multiview.training.stream import QuestionStream, Stream
 
 StreamKind = TypeVar("StreamKind", bound=Stream, covariant=True)
@@ -93,7 +93,7 @@ def training_data(context: StepContext, folder: Path) -> TrainingData[QuestionSt
         [pool.ids, [*chain(*positives, held_out.pool if held_out else ())]], pa.string()
     )
     passages = ((passage, ()) for _, passage in PassageLookup(corpus).stream(needed.unique()))
-    mapped = MappedPassages.write(passages, folder / PASSAGES_FILE)
+    mapped = MappedPassages.write(passages, folder / MAPPED_FILE)
     return TrainingData(stream, mapped, held_out, matching_mode(context.settings))
 
 

@@ -19,7 +19,7 @@ from multiview.data.passages import COLUMNS, ROW_GROUP, SCHEMA, Passage, passage
 from multiview.data.queries import distinct
 from multiview.encoding.embeddings import QUERIES_FIELD
 
-PASSAGES_FILE = "passages.arrow"
+MAPPED_FILE = "passages.arrow"
 ROWS = pa.schema([*(SCHEMA.field(name) for name in COLUMNS), QUERIES_FIELD])
 
 

@@ -34,7 +34,7 @@ from multiview.steps.events import NoEvents
 from multiview.training.remote import RemoteCheckpoints, RemoteEvents, answering, declared_calls
 
 Body = Callable[[StepContext], None]
-"""The function that a training step runs in each of its processes; defined at the top of a module."""
+"""The function that a training step runs in each of its processes, or a partial of one; defined at the top of a module."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from multiview.steps.context import StepContext
 from multiview.training.batches import GROUP_COST, Collator
 from multiview.training.data import TrainingData, training_data
 from multiview.training.gathering import check_same_start
-from multiview.training.processes import on_processes
+from multiview.training.processes import on_processes, processes_here
 from multiview.training.stream import Stream
 from multiview.training.trainer import BiEncoderTrainer, training_arguments
 from multiview.training.validation import Validating, Validation
@@ -37,6 +37,7 @@ def fit_on_processes(
     prepare: Callable[[StepContext, Path], TrainingData[Stream]], context: StepContext
 ) -> None:
     """Runs `fit` in each process of the training on the data that `prepare` returns once, with files in a scratch folder."""
+    processes_here(context.settings.train)  # raises for too many before the data are read
     with tempfile.TemporaryDirectory(prefix="passages-", dir=scratch()) as folder:
         on_processes(partial(fit, prepare(context, Path(folder))), context)
 

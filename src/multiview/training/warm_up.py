@@ -7,7 +7,7 @@ from multiview.data.queries import with_queries
 from multiview.errors import InputError
 from multiview.steps.context import StepContext
 from multiview.training.data import TrainingData
-from multiview.training.mapped import PASSAGES_FILE, MappedPassages
+from multiview.training.mapped import MAPPED_FILE, MappedPassages
 from multiview.training.stream import QueryStream
 from multiview.training.train import fit_on_processes
 
@@ -26,10 +26,11 @@ def warm_up(context: StepContext) -> None:
 
 
 def warm_up_data(context: StepContext, folder: Path) -> TrainingData[QueryStream]:
-    """Returns every passage that has queries with one of them per epoch; writes the passages into `folder`."""
+    """Returns a training's data in which the questions of an epoch are a query of each passage that has some; writes the
+    passages into `folder`."""
     settings = context.settings.train
     rows = with_queries(read_passages(context.input("passages").path), context.input("queries").path)
-    passages = MappedPassages.write(rows, folder / PASSAGES_FILE)
+    passages = MappedPassages.write(rows, folder / MAPPED_FILE)
     if not len(passages.ids_with_queries):
         raise InputError(
             "generation.model wrote no query for any passage: choose another model, or skip the warm-up with train.warm_up={}"
