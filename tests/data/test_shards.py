@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from multiview.data.passages import ROW_GROUP
 from multiview.data.sentences import ENDS
-from multiview.data.shards import AHEAD, MOST_COUNTED, begin_groups, counted_lengths, shard_sizes, write_shards
+from multiview.data.shards import (
+    AHEAD,
+    MOST_COUNTED,
+    begin_groups,
+    counted_lengths,
+    shard_sizes,
+    write_shards,
+)
 
 
 def test_sentences_are_begun_at_once_and_written_in_order(tmp_path: Path) -> None:

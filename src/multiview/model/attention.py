@@ -17,7 +17,6 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from multiview.model.dropout import draw_kept, keep, share_kept
 
-
 LOG2_E = math.log2(math.e)
 LEAST, LARGEST = 2.0**-96, 2.0**120
 """Sums of powers of two in float32 that have lost no power that counts: its numbers end at 2^-126 and 2^127."""
