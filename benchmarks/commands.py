@@ -90,8 +90,8 @@ def runs(store: Path, repeats: int, partly: bool) -> Iterator[Row]:
         yield from rows_of_both("the same but for a setting of its last step, seven found", times, Goal())
 
 
-def searches(store: Path, repeats: int) -> Iterator[Row]:
-    """Yields the rows of one question in a new process, its files in memory and not; `store` has the index."""
+def searches(store: Path, repeats: int, forgets: bool) -> Iterator[Row]:
+    """Yields the rows of one question in a new process, its files in memory and, with `forgets`, not; `store` has the index."""
     held = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platlib")]
     held += [Path(multiview.__file__).parent, store]
     commands: dict[str, Sequence[str]] = {
@@ -104,9 +104,10 @@ def searches(store: Path, repeats: int) -> Iterator[Row]:
             peer[PEER] = (sys.executable, "-c", PEER_CODE.format(weights))
         times = taken_in_turns(commands | peer, repeats)
     yield from rows_of_both("multiview search, one question", times, Goal(most=3), PEER, BOUND)
-    times = taken_in_turns(commands, repeats, forgotten=held)
-    work = "multiview search, one question, files not in memory"
-    yield from rows_of_both(work, times, Goal(most=3), bound=BOUND)
+    if forgets:
+        times = taken_in_turns(commands, repeats, forgotten=held)
+        work = "multiview search, one question, files not in memory"
+        yield from rows_of_both(work, times, Goal(most=3), bound=BOUND)
 
 
 def taken_in_turns(
@@ -141,12 +142,12 @@ def demo(store: Path, repeats: int) -> Iterator[Row]:
 
 
 def rows(size: Size) -> Iterator[Row]:
-    """The rows of `make bench`; quick are those of the eight steps and of one question."""
+    """The rows of `make bench`; quick are those of the eight steps and of one question whose files are in memory."""
     with tempfile.TemporaryDirectory(prefix="multiview-commands-") as temporary:
         store = Path(temporary) / "store"
         whole = size == "whole"
         yield from runs(store, 3 if whole else 1, partly=whole)
-        yield from searches(store, 2 if whole else 1)
+        yield from searches(store, 2 if whole else 1, forgets=whole)
         if whole:
             yield from demo(Path(temporary) / "demo", 3)
 
