@@ -44,8 +44,7 @@ def _activations(config: Config, setting: Setting, sequences: float, length: flo
 
 
 def negatives_per_question(config: Config) -> int:
-    """The hard negatives of a question at most: those of BM25, and in later rounds mined ones too; without given ones, whose
-    number only their files say."""
+    """The most hard negatives of a question that are not given: those of BM25, and in later rounds mined ones too."""
     depth, mined = config.bm25.depth, config.mining.number
     return depth + mined if config.mining.with_bm25 else max(depth, mined)
 

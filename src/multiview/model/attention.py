@@ -98,7 +98,7 @@ class _Attention(torch.autograd.Function):
 def _weights(query: Tensor, key: Tensor) -> Tensor:
     """The attention weights [H, L, L] of one sequence, from scores that are at least float32.
 
-    They are shares of powers of two, which torch computes in a third of softmax's time; of softmax where a sum of them
+    They are shares of powers of two, which torch computes in half of softmax's time, and softmax's where a sum of them
     is not between `LEAST` and `LARGEST`.
     """
     dtype, precise = query.dtype, torch.promote_types(query.dtype, torch.float32)
