@@ -115,7 +115,7 @@ def stated(steps: Sequence[str], folder: Path) -> list[float]:
     from multiview.estimates.model_shape import BERT_POSITIONS, BERT_VOCABULARY, ModelShape
     from multiview.estimates.rates import default_rates
     from multiview.estimates.step_costs import cost_of
-    from multiview.estimates.workload import Hardware, Setting, Workload
+    from multiview.estimates.workload import Hardware, Scenario, Workload
 
     passages = pq.read_metadata(folder / "corpus.parquet").num_rows
     sample = pq.ParquetFile(folder / "corpus.parquet").read_row_group(0, ["text"])["text"].to_pylist()
@@ -123,8 +123,8 @@ def stated(steps: Sequence[str], folder: Path) -> list[float]:
     words = sum(len(text.split()) for text in sample) / len(sample)
     load = Workload(passages, VIEWS, words, questions, questions)
     shape = ModelShape(1, WIDTH, 4 * WIDTH, BERT_VOCABULARY, BERT_POSITIONS)
-    setting = Setting(load, shape, Hardware(0, "h100", 2, 64e9), default_rates())
-    return [cost_of(step, settings(folder, step), setting).memory for step in steps]
+    scenario = Scenario(load, shape, Hardware(0, "h100", 2, 64e9), default_rates())
+    return [cost_of(step, settings(folder, step), scenario).memory for step in steps]
 
 
 def context(step: str, folder: Path) -> StepContext:

@@ -1,4 +1,4 @@
-"""`python -m pipelines`: run, compile, submit, rerun and schedule pipelines."""
+"""`python -m pipelines`: run, compile, submit, rerun, compare, study and schedule pipelines, and take promotions back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures for tests of several rooms."""
+"""Fixtures for tests of several packages."""
 
 import inspect
 import sys

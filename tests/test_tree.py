@@ -1,4 +1,4 @@
-"""Where a test lies: in the file that mirrors its module, or in one of a few named files across rooms.
+"""Where a test lies: in the file that mirrors its module, or in one of a few named files across packages.
 
 `src/multiview/steps/runs.py` is tested in `tests/steps/test_runs.py`, or in `test_runs_ASPECT.py` where that grows
 long; a package as a whole in a file of the package's name. Folders beside the code (`pipelines`, `docs`, `manifests`)
@@ -17,7 +17,7 @@ TESTS = ROOT / "tests"
 
 ACROSS_ROOMS = {
     "torture/test_mlflow_pipelines.py": "a training and a refresh whose MLflow fails",
-    "cli/test_bad_input.py": "both programs, and every room whose error lines they print",
+    "cli/test_bad_input.py": "both programs, and every package whose error lines they print",
     "bad_input/test_fuzz.py": "any input of readers, settings, conditions and records",
     "bad_input/test_guided_fuzzing.py": "the readers, under coverage-guided fuzzing",
     "bad_input/test_large.py": "large lines, texts and questions, from reading to search",
@@ -56,9 +56,9 @@ ACROSS_ROOMS = {
     "security/test_secret_files.py": "secrets in the files that libraries read, in all that is written or printed",
     "security/test_secrets.py": "secrets, in what is compiled, and what a run writes and prints",
     "security/test_watched_store.py": "what every step does to a store, and secrets in it",
-    "security/test_strangers.py": "files, models and texts of strangers, over every room",
+    "security/test_strangers.py": "files, models and texts of strangers, over every package",
     "serving/test_pod.py": "the command of a manifest's pods, over a store in a bucket",
-    "test_floors.py": "imports between rooms",
+    "test_layers.py": "imports between packages",
     "test_source.py": "the whole source",
     "test_tree.py": "this rule",
     "torture/test_bucket_faults.py": "a training in a bucket, behind a proxy that fails",
@@ -100,12 +100,12 @@ def mirrors(file: str, root: Path = ROOT) -> bool:
     return whole or any(subject == name or subject.startswith(f"{name}_") for name in found)
 
 
-def test_a_test_file_mirrors_a_module_or_is_known_to_cross_rooms() -> None:
+def test_a_test_file_mirrors_a_module_or_is_known_to_cross_packages() -> None:
     stray = {file for file in files_of_tests() if not mirrors(file)} - ACROSS_ROOMS.keys()
     assert not stray, f"name {sorted(stray)} after the modules that they test"
 
 
-def test_files_across_rooms_are_there_and_mirror_nothing() -> None:
+def test_files_across_packages_are_there_and_mirror_nothing() -> None:
     assert not ACROSS_ROOMS.keys() - set(files_of_tests())
     assert not [file for file in ACROSS_ROOMS if mirrors(file)]
 

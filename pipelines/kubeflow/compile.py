@@ -15,18 +15,19 @@ from components import data, evaluation, queries, refresh, retrieval, training
 from components.runs import close_run, import_artifact, open_run
 from multiview import names
 from multiview.artifacts.record import Reference, split_address
+from multiview.kubeflow.run import CLOSE_RUN, IMPORT_ARTIFACT, OPEN_RUN
 from multiview.plans import PIPELINES
 from multiview.plans.parameters import FURTHER, Compiled, Parameter, parameters_of
 from multiview.plans.plan import Node, Output, Plan, Source
 from multiview.plans.pods import check_gpus
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
-from pipelines.kubeflow.pods import CLOSE_RUN, OPEN_RUN, KfpObject, Pods
+from pipelines.kubeflow.pods import KfpObject, Pods
 
 COMPONENTS: dict[str, PythonComponent] = {
     value.name: value
-    for room in (data, evaluation, queries, refresh, retrieval, training)
-    for value in vars(room).values()
+    for module in (data, evaluation, queries, refresh, retrieval, training)
+    for value in vars(module).values()
     if isinstance(value, PythonComponent)
 }
 """The component of each step, by the step's name."""
@@ -39,7 +40,7 @@ DESCRIBED = (
 
 
 def pipeline(plan: Plan) -> KfpObject:
-    """Returns the KFP pipeline of a plan for the local runner. Its parameter `run` is the JSON of a `runs.Context`."""
+    """Returns the KFP pipeline of a plan for the local runner. Its parameter `run` is the JSON of a `runs.RunReference`."""
 
     @dsl.pipeline(name=plan.name)
     def graph(run: str):
@@ -187,7 +188,7 @@ class _Builder:
         kind = split_address(source.address)[1]
         if self.pods:
             task = import_artifact(address=source.address, digest=source.digest)
-            self.pods.configure(task, "import-artifact").set_display_name(f"import {kind}")
+            self.pods.configure(task, IMPORT_ARTIFACT).set_display_name(f"import {kind}")
             return task.outputs["artifact"]
         return dsl.importer(
             artifact_uri=f"{source.address}/{names.RECORD_FILE}",

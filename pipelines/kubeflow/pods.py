@@ -10,6 +10,7 @@ from multiview import environment
 from multiview.config import Config, Pod
 from multiview.config.kubeflow import MULTI_NODE_STEPS, pod_labels
 from multiview.errors import InputError, nearest
+from multiview.kubeflow.run import CLOSE_RUN, IMPORT_ARTIFACT, OPEN_RUN
 from multiview.plans.pods import pod_of
 from multiview.steps.backends.trainjob import SCRATCH, Nodes
 from multiview.steps.table import STEPS
@@ -25,8 +26,7 @@ BUCKET_KEYS = {name: name for name in (environment.BUCKET_KEY_ID, environment.BU
 SHARED_MEMORY = "/dev/shm"
 WAIT_HOURS = 12.0
 """Hours that the pods of a training on several nodes may wait for nodes, or for a queue, before their timeout runs."""
-OPEN_RUN, CLOSE_RUN = "open-run", "close-run"
-OWN_STEPS = (OPEN_RUN, CLOSE_RUN, "import-artifact")
+OWN_STEPS = (OPEN_RUN, CLOSE_RUN, IMPORT_ARTIFACT)
 """Steps of every pipeline on Kubeflow, which no plan has."""
 
 
@@ -56,14 +56,13 @@ class Pods:
         """Sets a task's resources, image, nodes, secrets, environment, timeout and retries; returns the task."""
         pod, variables = self.pod(step), self._environment()
         queue = None if step in OWN_STEPS else self.settings.queue
-        if step in (
-            OPEN_RUN,
-            CLOSE_RUN,
-        ):  # these look for Kubeflow Trainer, and delete what a cancelled start leaves
+        if step in (OPEN_RUN, CLOSE_RUN):
+            # They look for Kubeflow Trainer, and delete what a cancelled start leaves.
             several = [self.pod(name) for name in MULTI_NODE_STEPS if name in self.planned]
             several = [other for other in several if other.nodes > 1]
             nodes = self._nodes(several[0], variables, self.settings.queue) if several else None
-        else:  # the task's pod only starts and follows the nodes' pods
+        else:
+            # The task's pod only starts and follows the nodes' pods.
             nodes = self._nodes(pod, variables, queue) if pod.nodes > 1 else None
             if nodes:
                 pod, queue = self._follower(pod), None
@@ -76,9 +75,8 @@ class Pods:
         task.set_memory_request(pod.memory).set_memory_limit(pod.memory)
         if pod.gpus:
             task.set_accelerator_type(pod.gpu_type).set_accelerator_limit(pod.gpus)
-        if step != OPEN_RUN or "retries" in self.settings.steps.get(
-            OPEN_RUN, {}
-        ):  # else each typo took three pods
+        # By default a typo, which the first step finds, takes one pod instead of three.
+        if step != OPEN_RUN or "retries" in self.settings.steps.get(OPEN_RUN, {}):
             task.set_retry(
                 pod.retries,
                 backoff_duration=f"{pod.backoff_seconds}s",

@@ -13,7 +13,7 @@ from multiview.estimates.estimate import MOST_SHARDS, base_config, estimate
 from multiview.estimates.model_shape import shape_of
 from multiview.estimates.rates import Rates, default_rates
 from multiview.estimates.text import tables
-from multiview.estimates.workload import Hardware, Setting
+from multiview.estimates.workload import Hardware, Scenario
 from multiview.model.bases import BASE
 from multiview.plans.pods import pod_of
 from multiview.plans.request import Request
@@ -31,9 +31,9 @@ def estimate_lines(request: Request, store: Store, hardware: Mapping[str, Hardwa
     cannot be read."""
     rates, config = default_rates(), base_config(request.overrides)
     workload, shape = count(request, store, rates), shape_of(config.model.base, BASE)
-    setting = Setting(workload, shape, hardware["encode"], rates, hardware)
+    scenario = Scenario(workload, shape, hardware["encode"], rates, hardware)
     found = found_steps(request, store)
-    yield from tables(estimate(request, setting).without(found), setting, config)
+    yield from tables(estimate(request, scenario).without(found), scenario, config)
 
 
 def found_steps(request: Request, store: Store) -> set[StepPath]:

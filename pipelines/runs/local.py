@@ -26,7 +26,7 @@ from multiview.errors import InputError, StepFailed, one_line
 from multiview.plans.found import find_steps
 from multiview.plans.plan import Plan
 from multiview.steps.backends import fork_server
-from multiview.steps.runs import Context, Run, StepState, write_run
+from multiview.steps.runs import Run, RunReference, StepState, write_run
 from multiview.terminal import Console
 from multiview.tracking.tags import user
 from pipelines.runs.progress import Progress
@@ -57,7 +57,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         if rest.nodes:
             # What cannot be shipped now is shipped below, where errors are reported.
             with tracking.ship_live(store, run.id, tracking_uri, soon=True):
-                error = _execute(rest, Context(store=store.url, run=run.id), log, debug)
+                error = _execute(rest, RunReference(store=store.url, run=run.id), log, debug)
         states = {state.path: state for state in progress.finish()}
     if unshipped := ship_or_say(store, run, tracking_uri):
         progress.console.print(unshipped, style="yellow", markup=False)
@@ -108,7 +108,7 @@ def step_runner(root: str) -> SubprocessRunner:
     return local.SubprocessRunner(use_venv=False)
 
 
-def _execute(plan: Plan, context: Context, log: Path, debug: bool) -> Exception | None:
+def _execute(plan: Plan, context: RunReference, log: Path, debug: bool) -> Exception | None:
     from kfp import local
 
     from pipelines.kubeflow.compile import pipeline

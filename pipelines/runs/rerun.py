@@ -94,14 +94,9 @@ def _chosen(plan: Plan, path: str, downstream: bool) -> dict[StepPath, Node]:
 
 def _check_changes(plan: Plan, before: Plan, chosen: Set[StepPath], changes: Overrides) -> None:
     """A changed setting must be one that the chosen steps read, and leave the plan's shape alone."""
-    settings = {setting for path in chosen for setting in plan.nodes[path].step.settings}
     for leaf in leaves(outcome(changes)):
-        if not any(leaf == setting or leaf.startswith(f"{setting}.") for setting in settings):
-            readers = [
-                node.path
-                for node in plan.nodes.values()
-                if any(leaf.startswith(setting) for setting in node.step.settings)
-            ]
+        if not any(plan.nodes[path].step.reads(leaf) for path in chosen):
+            readers = [node.path for node in plan.nodes.values() if node.step.reads(leaf)]
             instead = f"; rerun {readers[0]} --downstream instead" if readers else ""
             raise InputError(f"{leaf} is not read by {', '.join(sorted(map(str, chosen)))}{instead}")
     if path := plan.differs_at(before):

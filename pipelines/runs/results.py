@@ -28,7 +28,6 @@ from multiview.evaluation.tables import (
     Significance,
     read_paper,
 )
-from multiview.plans.refresh import CHAMPION
 from multiview.refresh.gate import TITLES
 from multiview.refresh.promote import PROMOTION_FILE
 from multiview.steps.path import StepPath
@@ -116,7 +115,7 @@ def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:
     if promotion := _promotion(states):
         champion = promotion["champion"]
         if champion is None or champion["why"] == "first":  # and was measured against an index of nothing
-            evaluations = [state for state in evaluations if _row(state) != CHAMPION]
+            evaluations = [state for state in evaluations if _row(state) != names.CHAMPION]
         return {_row(state): _read(state, names.EVALUATION, METRICS_FILE) for state in evaluations}
     for state in reversed(states):
         if names.COMPARISON in state.outputs:

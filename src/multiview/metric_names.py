@@ -31,7 +31,7 @@ DRIFT_ERROR = "drift_error"
 """Mean squared error of the added views in the index, as a multiple of the other views' error."""
 
 BYTES_PER_PASSAGE = "bytes_per_passage"
-"""Bytes per passage of the faiss index, which searches hold in memory."""
+"""Bytes per passage of the file that searches read: the views, or the faiss index, which they hold in memory."""
 
 AVERAGE_RANK = "average_rank"
 """Mean rank of the first gold passage, in a validation (DPR)."""

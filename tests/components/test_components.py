@@ -26,9 +26,14 @@ UNTYPED = {("refresh-report", "changes")}
 
 
 def test_every_step_has_exactly_one_component():
-    rooms = [import_module(f"components.{room.name}") for room in pkgutil.iter_modules(components.__path__)]
+    modules = [
+        import_module(f"components.{module.name}") for module in pkgutil.iter_modules(components.__path__)
+    ]
     found = [
-        value.name for room in rooms for value in vars(room).values() if isinstance(value, PythonComponent)
+        value.name
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, PythonComponent)
     ]
     assert sorted(found) == sorted([*STEPS, *OWN_STEPS, "open-index"])
     assert set(COMPONENTS) == set(STEPS)

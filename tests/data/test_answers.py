@@ -248,7 +248,7 @@ def characters(text: str) -> list[str]:
     """The tokens by plain steps: each letter of these scripts with its marks, other letters and digits in runs."""
     found: list[tuple[bool, str]] = []
     for cluster in regex.findall(r"\X", unicodedata.normalize("NFD", text)):
-        joins = bool(regex.match(r"[\p{L}\p{N}\p{M}]", cluster)) and not cjk.has_letters(cluster)
+        joins = bool(regex.match(r"[\p{L}\p{N}\p{M}]", cluster)) and not cjk.LETTER.search(cluster)
         if joins and found and found[-1][0]:
             found[-1] = (True, found[-1][1] + cluster)
         elif regex.search(r"[^\p{Z}\p{C}]", cluster):

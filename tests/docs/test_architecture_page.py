@@ -1,4 +1,4 @@
-"""docs/architecture.md: its floors are the tested ones, its paths exist, and its examples run.
+"""docs/architecture.md: its layers are the tested ones, its paths exist, and its examples run.
 
 The first line of a block says where its code goes: into a new file, at the end of a file that exists, into a table
 of it (`in STEPS`), or into a function before a line (`in add_data before ...`). Each is done here for the time of a
@@ -21,7 +21,7 @@ from kfp.dsl.python_component import PythonComponent
 
 from multiview.steps.table import STEPS
 from pipelines.kubeflow.compile import COMPONENTS
-from tests.fixtures.imports import FLOORS
+from tests.fixtures.imports import LAYERS
 from tests.fixtures.project import ROOT
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -29,25 +29,25 @@ ROWS = re.findall(r"^\| (\d+) \| `(.*?)` \|", PAGE, re.M)
 WHERE = re.compile(r"# (?P<path>[\w/]+\.py)(?:, in (?P<name>\w+)(?: before `(?P<line>.*)`)?)?\n")
 
 
-def room_of(path: str) -> str:
-    """The room that a path of the page stands for, as FLOORS names it."""
+def package_of(path: str) -> str:
+    """The package that a path of the page stands for, as LAYERS names it."""
     return ".".join(Path(path.removeprefix("src/").removesuffix("__init__.py")).with_suffix("").parts)
 
 
-def test_the_floors_are_those_that_are_held():
-    held = [(floor, room) for floor, rooms in enumerate(FLOORS, 1) for room in rooms.split()]
-    assert sorted((int(floor), room_of(path)) for floor, path in ROWS) == sorted(held)
-    assert [int(floor) for floor, _ in ROWS] == sorted((floor for floor, _ in held), reverse=True)
+def test_the_layers_are_those_that_are_held():
+    held = [(layer, package) for layer, packages in enumerate(LAYERS, 1) for package in packages.split()]
+    assert sorted((int(layer), package_of(path)) for layer, path in ROWS) == sorted(held)
+    assert [int(layer) for layer, _ in ROWS] == sorted((layer for layer, _ in held), reverse=True)
 
 
-def test_the_drawing_has_every_room_in_the_order_of_the_floors():
+def test_the_drawing_has_every_package_in_the_order_of_the_layers():
     drawing = PAGE.split("```mermaid\n")[1].split("```")[0]
     drawn = [
-        room
-        for rooms in re.findall(r'^  \w+\[".*?<br>(.*)"\]$', drawing, re.M)
-        for room in re.split(r" · |, ", rooms)
+        package
+        for packages in re.findall(r'^  \w+\[".*?<br>(.*)"\]$', drawing, re.M)
+        for package in re.split(r" · |, ", packages)
     ]
-    names = [room_of(path).removeprefix("multiview.").replace("multiview", "load") for _, path in ROWS]
+    names = [package_of(path).removeprefix("multiview.").replace("multiview", "load") for _, path in ROWS]
     assert drawn == names
 
 
@@ -124,7 +124,7 @@ def add_code(block: Block, folder: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 def add_items(block: Block, patch: pytest.MonkeyPatch) -> None:
-    """Items of a dict, or steps of a room, which are in the table of all steps by their names."""
+    """Items of a dict, or steps of a package, which are in the table of all steps by their names."""
     module = importlib.import_module(block.module)
     table: Any = getattr(module, str(block.name))
     if isinstance(table, tuple):

@@ -13,7 +13,7 @@ from multiview.estimates.counting import count
 from multiview.estimates.estimate import base_config, estimate
 from multiview.estimates.model_shape import KNOWN, shape_of
 from multiview.estimates.rates import Rate, Rates, default_rates
-from multiview.estimates.workload import Hardware, Setting, Workload
+from multiview.estimates.workload import Hardware, Scenario, Workload
 from multiview.plans.description import describe
 from multiview.plans.request import Request
 from multiview.steps.runs import read_state, write_run
@@ -23,7 +23,7 @@ from tests.fixtures.tiny import tiny_bert
 
 QUICK_START = Rate(value=1e-4, unit="s", source="assumed")
 RATES = Rates(rates=default_rates().rates | {"start_seconds": QUICK_START}, devices=default_rates().devices)
-SETTING = Setting(Workload(1e6, 3, 100, 1e3, 1e2), KNOWN["minilm-l6"], Hardware(0, "h100", 1, 64e9), RATES)
+SCENARIO = Scenario(Workload(1e6, 3, 100, 1e3, 1e2), KNOWN["minilm-l6"], Hardware(0, "h100", 1, 64e9), RATES)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def run(request_: Request, tmp_path_factory: pytest.TempPathFactory) -> tuple[Lo
 
 
 def test_counts_are_those_of_the_records(run: tuple[LocalStore, str], request_: Request) -> None:
-    calibration = calibrate(*run, SETTING)
+    calibration = calibrate(*run, SCENARIO)
     sources = count(request_, LocalStore(run[0].root / "empty"), RATES)
     stored = count(request_, run[0], RATES)
     for counted in (calibration.workload, stored):
@@ -61,10 +61,10 @@ def test_counts_are_those_of_the_records(run: tuple[LocalStore, str], request_: 
 
 def test_a_step_takes_what_it_took(run: tuple[LocalStore, str], request_: Request) -> None:
     store, name = run
-    calibration = calibrate(store, name, SETTING)
+    calibration = calibrate(store, name, SCENARIO)
     assert {"split", "encode", "evaluate"} <= set(calibration.factors)
     shape = shape_of(str(base_config(request_.overrides).model.base))
-    there = Setting(calibration.workload, shape, SETTING.hardware, RATES)
+    there = Scenario(calibration.workload, shape, SCENARIO.hardware, RATES)
     costs = estimate(request_, there, calibration.factors).costs
     for path, node in request_.plan.nodes.items():
         records = []
@@ -79,12 +79,12 @@ def test_a_step_takes_what_it_took(run: tuple[LocalStore, str], request_: Reques
 
 def test_what_a_run_says_of_rates_does_not_depend_on_what_is_planned(run: tuple[LocalStore, str]) -> None:
     """Its steps are compared with the estimate for its own base model and passages, however large those planned are."""
-    larger = replace(SETTING, shape=KNOWN["bert-base"], workload=Workload(1e9, 8, 400, 1e6, 1e4))
-    assert calibrate(*run, larger) == calibrate(*run, SETTING)
+    larger = replace(SCENARIO, shape=KNOWN["bert-base"], workload=Workload(1e9, 8, 400, 1e6, 1e4))
+    assert calibrate(*run, larger) == calibrate(*run, SCENARIO)
 
 
 def test_a_run_on_processors_says_nothing_of_gpus(run: tuple[LocalStore, str]) -> None:
-    planned = replace(SETTING, hardware=replace(SETTING.hardware, gpus=8))
+    planned = replace(SCENARIO, hardware=replace(SCENARIO.hardware, gpus=8))
     with pytest.raises(
         InputError, match=r"ran on cpu .*, which says nothing of rates on GPUs: leave out --gpus"
     ):
@@ -94,8 +94,8 @@ def test_a_run_on_processors_says_nothing_of_gpus(run: tuple[LocalStore, str]) -
 def test_a_run_without_embeddings_is_refused(tmp_path: Path, request_: Request) -> None:
     store = LocalStore(tmp_path)
     with pytest.raises(InputError, match="no run gone"):
-        calibrate(store, "gone", SETTING)
+        calibrate(store, "gone", SCENARIO)
     described = describe(request_, store)
     write_run(store, described)
     with pytest.raises(InputError, match="no split and embeddings yet"):
-        calibrate(store, described.id, SETTING)
+        calibrate(store, described.id, SCENARIO)

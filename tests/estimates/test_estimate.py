@@ -8,19 +8,19 @@ from multiview.config.overrides import Overrides
 from multiview.estimates.estimate import base_config, config_of, estimate, shards_for
 from multiview.estimates.model_shape import KNOWN
 from multiview.estimates.rates import default_rates
-from multiview.estimates.workload import Hardware, Setting, Workload
+from multiview.estimates.workload import Hardware, Scenario, Workload
 from multiview.plans import PIPELINES
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 
 LOAD = Workload(passages=21e6, views=8, words=100, questions=50_000, dev_questions=3_000)
-SETTING = Setting(LOAD, KNOWN["bert-base"], Hardware(8, "h100", 8, 64e9), default_rates())
+SCENARIO = Scenario(LOAD, KNOWN["bert-base"], Hardware(8, "h100", 8, 64e9), default_rates())
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_every_step_has_its_cost_and_its_shards(pipeline: str) -> None:
     request = Request.make(pipeline, {"corpus": {"shards": 7}})
-    estimated = estimate(request, SETTING)
+    estimated = estimate(request, SCENARIO)
     assert [*estimated.costs] == [*request.plan.nodes]
     for path, cost in estimated.costs.items():
         assert cost.tasks == len(request.plan.nodes[path].paths()), path
@@ -41,7 +41,7 @@ DUAL_CROSS: Overrides = {"model": {"architecture": "dual-cross"}}
 def test_a_refresh_reads_and_encodes_what_changed(step: str, part: str, overrides: Overrides) -> None:
     request = Request.make("refresh", overrides)
     some, more = (
-        estimate(request, replace(SETTING, workload=replace(LOAD, changed=share)))
+        estimate(request, replace(SCENARIO, workload=replace(LOAD, changed=share)))
         .costs[StepPath.parse(step)]
         .parts[part]
         for share in (0.01, 0.03)
@@ -63,7 +63,7 @@ def test_steps_are_estimated_with_the_settings_of_their_system_and_stage() -> No
 
 
 def test_found_steps_cost_nothing() -> None:
-    whole = estimate(Request.make("training", {}), SETTING)
+    whole = estimate(Request.make("training", {}), SCENARIO)
     path = StepPath.parse("camvr/round-1/encode")
     rest = whole.without({path})
     assert rest.seconds == pytest.approx(whole.seconds - whole.costs[path].seconds)
@@ -77,8 +77,8 @@ def test_found_steps_cost_nothing() -> None:
 )
 def test_a_shard_is_done_within_hours(passages: float, gpus: int, shards: int) -> None:
     there = replace(
-        SETTING,
+        SCENARIO,
         workload=replace(LOAD, passages=passages),
-        hardware=replace(SETTING.hardware, gpus=gpus),
+        hardware=replace(SCENARIO.hardware, gpus=gpus),
     )
     assert shards_for({}, there) == shards

@@ -13,7 +13,7 @@ from multiview.estimates.cost import Cost
 from multiview.estimates.generation_costs import T5_BASE, generation_flops, parameters
 from multiview.estimates.model_shape import ModelShape
 from multiview.estimates.step_costs import cost_of
-from tests.fixtures.estimated import config, setting
+from tests.fixtures.estimated import config, scenario
 
 
 def t5(shape: ModelShape, heads: int) -> Any:
@@ -59,19 +59,19 @@ def test_operations_are_those_that_torch_counts_of_a_generation(monkeypatch: pyt
 def test_generated_queries_cost_by_passages_queries_and_shards() -> None:
     def seconds(shards: int = 1, passages: float = 1e6, **settings: object) -> float:
         chosen = config(generation=settings)
-        return cost_of("generate-queries", chosen, setting(1, passages=passages), shards).parts[
+        return cost_of("generate-queries", chosen, scenario(1, passages=passages), shards).parts[
             "writing queries"
         ]
 
     assert seconds(passages=2e6) == pytest.approx(2 * seconds()) == pytest.approx(8 * seconds(4))
     assert 1 < seconds(queries=20) / seconds(queries=10) < 2
-    cost = cost_of("generate-queries", config(), setting(8), 16)
+    cost = cost_of("generate-queries", config(), scenario(8), 16)
     assert (cost.tasks, cost.at_once, cost.gpus) == (16, 8, 1)
 
 
 def test_a_query_is_as_long_as_allowed_and_a_batch_is_always_full() -> None:
     def cost(passages: float = 1e6, shards: int = 1, **settings: object) -> Cost:
-        return cost_of("generate-queries", config(generation=settings), setting(passages=passages), shards)
+        return cost_of("generate-queries", config(generation=settings), scenario(passages=passages), shards)
 
     short, longer, longest = (cost(max_length=length) for length in (8, 28, 64))
     assert short.seconds < longer.seconds == longest.seconds
@@ -83,9 +83,9 @@ def test_a_query_is_as_long_as_allowed_and_a_batch_is_always_full() -> None:
 def test_the_memory_of_generated_queries_is_that_of_a_batch() -> None:
     """Keys and values of 12 layers, 768 wide, of 192 tokens read and 28 written, for 10 queries of each of 32 passages."""
     chosen = config(generation={"queries": 10, "batch_size": 32, "bucket": 64})
-    held = cost_of("generate-queries", chosen, setting(1)).gpu_memory - 4 * parameters()
+    held = cost_of("generate-queries", chosen, scenario(1)).gpu_memory - 4 * parameters()
     assert held == 32 * 10 * 2 * 12 * 768 * (192 + 28) * 4
-    more = cost_of("generate-queries", chosen, setting(1, passages=9e6)).gpu_memory
+    more = cost_of("generate-queries", chosen, scenario(1, passages=9e6)).gpu_memory
     assert more == held + 4 * parameters()
 
 
@@ -93,7 +93,7 @@ def test_questions_are_generated_of_drawn_snippets() -> None:
     """A snippet is shorter than its passage, and has one question."""
     made = {"share": 0.5, "per_passage": 2, "per_snippet": 1}
     queries, questions = (
-        cost_of(step, config(make_questions=made, generation={"queries": 1}), setting()).parts[
+        cost_of(step, config(make_questions=made, generation={"queries": 1}), scenario()).parts[
             "writing queries"
         ]
         for step in ("generate-queries", "generate-questions")
@@ -103,14 +103,14 @@ def test_questions_are_generated_of_drawn_snippets() -> None:
 
 def test_a_generator_is_trained_on_every_question_each_epoch() -> None:
     one, three = (
-        cost_of("train-generator", config(generation={"train": {"epochs": epochs}}), setting(1)).parts
+        cost_of("train-generator", config(generation={"train": {"epochs": epochs}}), scenario(1)).parts
         for epochs in (1, 3)
     )
     assert three["forward and backward"] == pytest.approx(3 * one["forward and backward"])
     few, many = (
-        cost_of("train-generator", config(), setting(1, questions=count)).parts["forward and backward"]
+        cost_of("train-generator", config(), scenario(1, questions=count)).parts["forward and backward"]
         for count in (10, 100)
     )
     assert many == pytest.approx(10 * few)
-    cut = cost_of("train-generator", config(generation={"train": {"max_steps": 1}}), setting(1)).parts
+    cut = cost_of("train-generator", config(generation={"train": {"max_steps": 1}}), scenario(1)).parts
     assert cut["forward and backward"] < one["forward and backward"] / 100

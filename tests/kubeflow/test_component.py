@@ -16,7 +16,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.kubeflow import component
 from multiview.kubeflow.component import configured, execute, import_artifact, open_index
-from multiview.steps.runs import NO_PAGES, Context, Pages, read_run, read_state, write_settings
+from multiview.steps.runs import NO_PAGES, Pages, RunReference, read_run, read_state, write_settings
 from multiview.steps.table import STEPS, step
 from tests.fixtures.champions import champion
 
@@ -121,7 +121,7 @@ def test_an_input_that_no_step_published_is_named_and_reported_as_a_failure(stor
 
 def test_a_start_with_other_settings_hands_each_step_its_own(store, done, seen_configs, tmp_path):
     write_settings(store, "r", {"camvr/round-1/encode": '{"changed": 1}', "split": "{}"})
-    run = Context(store=store.url, run="r", changed=["encode.compute=autocast"]).model_dump_json()
+    run = RunReference(store=store.url, run="r", changed=["encode.compute=autocast"]).model_dump_json()
     model, passages = (publish(store, kind, "k", kind) for kind in (names.MODEL, names.PASSAGES))
     given_artifacts = {
         "model": Model(metadata=given(store, model)),
@@ -129,7 +129,7 @@ def test_a_start_with_other_settings_hands_each_step_its_own(store, done, seen_c
         "embeddings": Artifact(uri=str(tmp_path / "embeddings")),
     }
     execute("encode", run, "camvr/round-1/encode", "{}", shard="shard-01", **given_artifacts)
-    plain = Context(store=store.url, run="r").model_dump_json()
+    plain = RunReference(store=store.url, run="r").model_dump_json()
     execute("encode", plain, "camvr/round-1/encode", "{}", shard="shard-01", **given_artifacts)
     assert seen_configs == ['{"changed": 1}', "{}"]
     with pytest.raises(SystemExit, match="run r of store .* has no settings of step mvr/round-1/encode"):
@@ -147,7 +147,7 @@ def test_a_step_hears_of_its_run_s_pages(store, done, tmp_path, monkeypatch):
     monkeypatch.setattr(component, "run_step", noting)
     known = Pages(kubeflow="https://kubeflow/#/runs/details/aaaa", mlflow="https://mlflow/#/runs/bbbb")
     for given_pages in (known, NO_PAGES):
-        run = Context(store=store.url, run="r", pages=given_pages).model_dump_json(exclude_defaults=True)
+        run = RunReference(store=store.url, run="r", pages=given_pages).model_dump_json(exclude_defaults=True)
         made: dict[str, Any] = {kind: Artifact(uri=str(tmp_path / kind)) for kind in step("split").outputs}
         execute("split", run, "split", "{}", **made)
     assert pages == [known, NO_PAGES]

@@ -13,8 +13,8 @@ from multiview.errors import InputError
 from multiview.kubeflow.run import _mlflow_page, close_run, open_run
 from multiview.steps.backends.trainjob import Nodes
 from multiview.steps.runs import (
-    Context,
     Run,
+    RunReference,
     StepState,
     read_run,
     write_state,
@@ -37,7 +37,7 @@ def test_a_run_is_opened_once_and_each_start_on_kubeflow_is_noted(tmp_path, monk
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     where, store = str(tmp_path / "store"), LocalStore(tmp_path / "store")
     for job in ("aaaa1111-2222", "bbbb1111-2222"):
-        context = Context.model_validate_json(open_run(where, described(steps=["split"]), job))
+        context = RunReference.model_validate_json(open_run(where, described(steps=["split"]), job))
         assert context.run == "training-1" and read_run(store, context.run).pipeline == "training"
     (parent,) = MlflowClient(uri).search_runs(["1"])
     assert parent.data.tags[names.TAG_KUBEFLOW_RUNS] == "aaaa1111-2222 bbbb1111-2222"
@@ -46,7 +46,7 @@ def test_a_run_is_opened_once_and_each_start_on_kubeflow_is_noted(tmp_path, monk
     scheduled = [
         open_run(where, described(each_time=True), job) for job in ("cccc1111-2222", "dddd1111-2222")
     ]
-    assert [Context.model_validate_json(c).run for c in scheduled] == [
+    assert [RunReference.model_validate_json(c).run for c in scheduled] == [
         "training-1-cccc1111",
         "training-1-dddd1111",
     ]
@@ -131,7 +131,7 @@ def test_steps_know_the_page_of_their_run_on_kubeflow(tmp_path):
     pages = {"notify": {"kubeflow": "https://kubeflow.example.org/pipeline/"}}
     for config, page in ((pages, "https://kubeflow.example.org/pipeline/#/runs/details/aaaa"), ({}, None)):
         opened = open_run(str(tmp_path / "store"), described(config=config), "aaaa")
-        assert Context.model_validate_json(opened).pages.kubeflow == page
+        assert RunReference.model_validate_json(opened).pages.kubeflow == page
 
 
 @pytest.mark.parametrize("address", [None, "https://mlflow.example.org/"])
@@ -140,7 +140,9 @@ def test_steps_know_the_page_of_their_run_in_mlflow(tmp_path, monkeypatch, addre
     uri = new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     config = {"notify": {"mlflow": address}} if address else {}
-    context = Context.model_validate_json(open_run(str(tmp_path / "store"), described(config=config), "aaaa"))
+    context = RunReference.model_validate_json(
+        open_run(str(tmp_path / "store"), described(config=config), "aaaa")
+    )
     found = tracking.find_run(uri, "training-1").mlflow_id
     assert context.pages.mlflow == (f"https://mlflow.example.org/#/runs/{found}" if address else None)
 

@@ -19,7 +19,7 @@ from multiview.plans.parameters import Compiled
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 from multiview.steps.runs import (
-    Context,
+    RunReference,
     StepState,
     read_run,
     read_settings,
@@ -49,11 +49,11 @@ def compiled(request: Request) -> Compiled:
 
 def opened(
     folder: Path, request: Request, job: str = "aaaa1111", described: str = "", **given: object
-) -> Context:
+) -> RunReference:
     """The context of a start with other parameters than the compiled ones; `settings` is the text of further ones."""
     asked, settings = compiled(request), str(given.pop("settings", ""))
     values = {**asked.defaults, **given}
-    return Context.model_validate_json(
+    return RunReference.model_validate_json(
         open_run(str(folder), described, job, asked.model_dump_json(), values, settings)
     )
 
@@ -63,7 +63,7 @@ def test_a_run_created_without_changes_is_the_run_that_submit_would_start(tmp_pa
     request, store = demo_request(), LocalStore(tmp_path)
     run = describe(request, store)
     context = opened(tmp_path, request)
-    assert context == Context(store=store.url, run=run.id)
+    assert context == RunReference(store=store.url, run=run.id)
     assert read_run(store, run.id).model_copy(update={"created": ""}) == run
     submitted = run.model_copy(update={"git_sha": "as described"}).model_dump_json()
     assert opened(tmp_path / "other", request, described=submitted).run == run.id

@@ -18,7 +18,7 @@ import os
 from multiview.errors import one_line
 from multiview.export.qdrant import open_client
 from multiview.model import hub
-from multiview.steps.backends.trainer import check_trainer
+from multiview.steps.backends.kubeflow_trainer import check_trainer
 from multiview.steps.webhook import post
 try:
     match os.environ["CALLS"]:

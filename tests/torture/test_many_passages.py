@@ -32,7 +32,7 @@ from multiview.estimates.estimate import estimate
 from multiview.estimates.model_shape import shape_of
 from multiview.estimates.rates import read_rates
 from multiview.estimates.step_costs import cost_of
-from multiview.estimates.workload import Hardware, Setting, Workload
+from multiview.estimates.workload import Hardware, Scenario, Workload
 from multiview.model.systems import resolve
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
@@ -184,26 +184,26 @@ def rows(folder: Path, passages: int, fewer: int) -> Iterator[Row]:
     classifier(folder / "teacher")
     new_database(folder)
     load = Workload(passages, 2, 9, QUESTIONS / 2, QUESTIONS / 2, 1 / CHANGED)
-    setting = Setting(load, shape_of(str(folder / "base")), Hardware(0, "h100", 2, 64e9), read_rates(None))
+    scenario = Scenario(load, shape_of(str(folder / "base")), Hardware(0, "h100", 2, 64e9), read_rates(None))
     write(folder, passages)
     store = LocalStore(folder / "store")
-    yield from _measured(Request.make("training", settings(folder, FIRST)), setting, store, folder)
+    yield from _measured(Request.make("training", settings(folder, FIRST)), scenario, store, folder)
     crown(store, (champion := _champion(store)))
-    yield _searched(champion.index.address, setting, folder)
-    yield from _measured(Request.make("refresh", settings(folder, SECOND)), setting, store, folder)
+    yield _searched(champion.index.address, scenario, folder)
+    yield from _measured(Request.make("refresh", settings(folder, SECOND)), scenario, store, folder)
     assert (promoted := current(store)) and promoted.number == 2
 
     write(folder, passages // fewer)
-    setting = replace(setting, workload=replace(load, passages=passages // fewer))
+    scenario = replace(scenario, workload=replace(load, passages=passages // fewer))
     store = LocalStore(folder / "store-queries")
-    yield from _measured(Request.make("comparison", compared(folder, FIRST)), setting, store, folder)
+    yield from _measured(Request.make("comparison", compared(folder, FIRST)), scenario, store, folder)
     crown(store, _champion(store))
     generator = f"{store.url}/{_newest(store, names.GENERATOR).folder}"
-    yield from _measured(Request.make("refresh", refreshed(folder, generator)), setting, store, folder)
+    yield from _measured(Request.make("refresh", refreshed(folder, generator)), scenario, store, folder)
     for origin in ("crop", "generator"):
         store = LocalStore(folder / f"store-{origin}")
         yield from _measured(
-            Request.make("training", with_made_questions(folder, origin)), setting, store, folder
+            Request.make("training", with_made_questions(folder, origin)), scenario, store, folder
         )
 
 
@@ -214,8 +214,8 @@ def write(folder: Path, passages: int) -> None:
     questions(folder / "questions.parquet", folder / FIRST, QUESTIONS)
 
 
-def _measured(request: Request, setting: Setting, store: LocalStore, folder: Path) -> Iterator[Row]:
-    costs = estimate(request, setting).costs
+def _measured(request: Request, scenario: Scenario, store: LocalStore, folder: Path) -> Iterator[Row]:
+    costs = estimate(request, scenario).costs
     for measured in measured_steps(request.plan, store, folder):
         yield Row(request.plan.name, measured, costs[replace(measured.path, shard="")].memory)
 
@@ -239,7 +239,7 @@ def _champion(store: LocalStore) -> Champion:
     )
 
 
-def _searched(address: str, setting: Setting, folder: Path) -> Row:
+def _searched(address: str, scenario: Scenario, folder: Path) -> Row:
     """`multiview search` with all questions: as much memory is stated as for an evaluation."""
     asked = pq.read_table(folder / "questions.parquet").to_pylist()
     file = folder / "questions.txt"
@@ -249,7 +249,7 @@ def _searched(address: str, setting: Setting, folder: Path) -> Row:
     peak, printed = peak_of([sys.executable, "-c", "from multiview.cli.app import main; main()", *command])
     answers = [json.loads(line) for line in printed.splitlines()]
     assert [answer["question"] for answer in answers] == [each["question"] for each in asked]
-    stated = cost_of("evaluate", resolve(settings(folder, FIRST)), setting).memory
+    stated = cost_of("evaluate", resolve(settings(folder, FIRST)), scenario).memory
     return Row("search", Measured(StepPath("search"), time.monotonic() - begun, peak), stated)
 
 

@@ -14,7 +14,7 @@ from multiview.estimates.estimate import base_config, estimate, shards_for, syst
 from multiview.estimates.model_shape import shape_of
 from multiview.estimates.rates import read_rates
 from multiview.estimates.text import tables
-from multiview.estimates.workload import Hardware, Setting, Workload, views_of
+from multiview.estimates.workload import Hardware, Scenario, Workload, views_of
 from multiview.plans.request import Request
 
 
@@ -50,11 +50,11 @@ def plan_lines(
     table = read_rates(rates)
     table.device(hardware.gpu)
     shape = shape_of(model or base_config(overrides).model.base)
-    setting = Setting(workload, shape, hardware, table)
+    scenario = Scenario(workload, shape, hardware, table)
     factors, measured = {}, ""
     if calibrated:
         store, run = calibrated
-        calibration = calibrate(open_store(store), run, setting)
+        calibration = calibrate(open_store(store), run, scenario)
         factors = calibration.factors
         words = (
             ", ".join(f"{step} × {factor:.2g}" for step, factor in sorted(factors.items()))
@@ -62,9 +62,9 @@ def plan_lines(
         )
         measured = f"Measured by run {run} on {calibration.hardware}, beside the table's rates: {words}."
     if "shards" not in overrides.get("corpus", {}):
-        overrides = merge(overrides, {"corpus": {"shards": shards_for(overrides, setting)}})
+        overrides = merge(overrides, {"corpus": {"shards": shards_for(overrides, scenario)}})
     request = Request.make(pipeline, overrides)
-    yield from tables(estimate(request, setting, factors), setting, base_config(overrides))
+    yield from tables(estimate(request, scenario, factors), scenario, base_config(overrides))
     yield ""
     shards = base_config(overrides).corpus.shards
     yield f"{counted(shards, 'shard')}: corpus.shards={shards}"

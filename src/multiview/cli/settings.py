@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from rich.text import Text
 
 from multiview.config import Config, Section
-from multiview.config.overrides import gather, preset_names, read_preset
+from multiview.config.overrides import SYSTEMS, flatten, gather, preset_names, read_preset
 from multiview.config.section import plain
 from multiview.errors import InputError, nearest
 from multiview.model.layouts import LAYOUTS
@@ -147,13 +147,10 @@ def _print_setting(console: Console, setting: Setting) -> None:
         console.print(Text("    ").append_text(about))
 
 
-def flattened(overrides: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yields nested overrides as (dotted name, value); each system of a comparison stays whole."""
-    for name, value in overrides.items():
-        if isinstance(value, Mapping) and value and prefix != "comparison.systems.":
-            yield from flattened(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", written(value)
+def flattened(overrides: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yields the dotted name and the written value of each setting; each system of a comparison stays whole."""
+    for name, value in flatten(overrides, whole=SYSTEMS):
+        yield name, written(value)
 
 
 def written(value: object) -> str:

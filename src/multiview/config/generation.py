@@ -26,9 +26,9 @@ class GeneratorTraining(Section):
     """Gradients are clipped to this norm."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Precision of the computation. Not float16: T5's activations overflow it."""
-    checkpoint_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 500
+    checkpoint_steps: Annotated[int, Field(ge=1), HOW] = 500
     """Steps between checkpoints: the most that a killed run has to repeat. *Ours.*"""
-    log_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 10
+    log_steps: Annotated[int, Field(ge=1), HOW] = 10
     """Steps between logged losses. *Ours.*"""
     seed: Seed = 0
     """Seed of data order and dropout."""

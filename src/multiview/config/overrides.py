@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 
 from multiview.config import Config, JsonObject
@@ -89,14 +89,35 @@ def merge(*layers: Mapping[str, object], depth: int = 0) -> Overrides:
     return merged
 
 
-def value_at(overrides: Overrides, name: str) -> object:
-    """Returns the value of a dotted name in nested overrides.
+def value_at(overrides: Mapping[str, object], name: str) -> object:
+    """Returns the value of a dotted name in nested overrides, None if there is none.
 
     >>> value_at({"train": {"epochs": 3}}, "train.epochs")
     3
     """
-    return reduce(lambda section, part: section[part], name.split("."), overrides)
+    value: object = overrides
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
+
+def flatten(
+    overrides: Mapping[str, object], whole: str = "", prefix: str = ""
+) -> Iterator[tuple[str, object]]:
+    """Yields the dotted name and the value of each setting in nested overrides, those directly below `whole` as they are.
+
+    >>> dict(flatten({"train": {"epochs": 3, "warm_up": {"seed": 1}}}))
+    {'train.epochs': 3, 'train.warm_up.seed': 1}
+    """
+    for name, value in overrides.items():
+        if isinstance(value, Mapping) and value and (not whole or prefix != f"{whole}."):
+            yield from flatten(value, whole, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+SYSTEMS = "comparison.systems"
+"""Setting with the settings of each system of a comparison, by its name."""
 
 PLACES = {"kubeflow", "notify"}
 """Sections of where steps run and whom to notify; they change no step's output."""
@@ -112,16 +133,13 @@ def validate(overrides: Overrides) -> Config:
     return checked(Config, overrides)
 
 
-def leaves(overrides: Overrides, prefix: str = "") -> list[str]:
-    """Returns the dotted names of all settings in nested overrides. Settings of a comparison's system have
-    their names without the system, as in train.epochs."""
-    names = []
-    for name, value in overrides.items():
-        if isinstance(value, Mapping) and value:
-            names += leaves(dict(value), f"{prefix}{name}.")
-        else:
-            names.append(f"{prefix}{name}")
-    systems = "comparison.systems."
+def leaves(overrides: Overrides) -> list[str]:
+    """Returns the dotted names of all settings in nested overrides.
+
+    Settings of a comparison's system have their names without the system, as in train.epochs.
+    """
+    of_systems = f"{SYSTEMS}."
     return [
-        leaf.removeprefix(systems).partition(".")[2] if leaf.startswith(systems) else leaf for leaf in names
+        name.removeprefix(of_systems).partition(".")[2] if name.startswith(of_systems) else name
+        for name, _ in flatten(overrides)
     ]

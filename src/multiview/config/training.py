@@ -58,7 +58,7 @@ class Temperature(Section):
 class Train(Section):
     """Training and its rounds."""
 
-    rounds: Annotated[int, Field(ge=0, json_schema_extra={"how": True})] = 2
+    rounds: Annotated[int, Field(ge=0), HOW] = 2
     """Number of rounds. 0: the untrained model; 1: training on BM25 or given negatives; 2: a second training with mined negatives (CAMVR Appendix C); 3 or more: each mines with the model of the round before (*ours*). Shapes the DAG."""
     model: Annotated[str | None, HOW] = None
     """Address of a model to start from instead of `model.base`. Shapes the DAG."""
@@ -127,9 +127,9 @@ class Train(Section):
     """Passages in the pool of a validation: the gold passages, hard negatives, and a sample of the corpus. *Ours.*"""
     patience: Annotated[int, Field(ge=1)] | None = None
     """Stop after this many validations in a row without a better one; none: never. *Ours.*"""
-    checkpoint_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 500
+    checkpoint_steps: Annotated[int, Field(ge=1), HOW] = 500
     """Steps between checkpoints: the most that a killed run has to repeat. *Ours.*"""
-    log_steps: Annotated[int, Field(ge=1, json_schema_extra={"how": True})] = 10
+    log_steps: Annotated[int, Field(ge=1), HOW] = 10
     """Steps between logged losses. *Ours.*"""
     seed: Seed = 0
     """Seed of data order, negatives and dropout."""

@@ -40,11 +40,6 @@ SENTENCE_END: Final = regex.compile(
 )
 
 
-def has_letters(text: str) -> bool:
-    """Whether the text holds a letter of Chinese, Japanese or Korean."""
-    return LETTER.search(text) is not None
-
-
 class SentenceRules:
     """Sentence boundaries by punctuation, with the interface of NLTK's tokenizers.
 

@@ -16,7 +16,7 @@ from multiview.errors import InputError
 from multiview.estimates.counting import stored_words
 from multiview.estimates.estimate import estimate
 from multiview.estimates.model_shape import ModelShape, shape_in
-from multiview.estimates.workload import Setting, Workload
+from multiview.estimates.workload import Scenario, Workload
 from multiview.model.bases import CONFIG_FILE
 from multiview.plans.request import Request
 from multiview.steps.runs import StepState, read_run, read_states
@@ -37,7 +37,7 @@ class Calibration:
     """The device and its software, as the run's records have them."""
 
 
-def calibrate(store: Store, run: str, setting: Setting) -> Calibration:
+def calibrate(store: Store, run: str, scenario: Scenario) -> Calibration:
     """Compares the records of a run with the estimate of its plan, for its own amounts and its own model.
 
     Seconds are those of the record of each step's output, whether the run made it or found it. Raises InputError for a
@@ -49,15 +49,15 @@ def calibrate(store: Store, run: str, setting: Setting) -> Calibration:
     records = {state.path: _record(store, state) for state in states}
     found = [record for record in records.values() if record]
     devices = [record.environment["device"] for record in found if "device" in record.environment]
-    if devices and bool(setting.hardware.gpus) != any(device != "cpu" for device in devices):
+    if devices and bool(scenario.hardware.gpus) != any(device != "cpu" for device in devices):
         raise InputError(
             f"--from {run}: it ran on {_hardware(found)}, which says nothing of rates "
-            f"{'on GPUs: leave out --gpus' if setting.hardware.gpus else 'of processors: name the GPUs by --gpus'}, or --from"
+            f"{'on GPUs: leave out --gpus' if scenario.hardware.gpus else 'of processors: name the GPUs by --gpus'}, or --from"
         )
-    workload, shape = workload_of(description.id, found, setting), _shape(store, found) or setting.shape
+    workload, shape = workload_of(description.id, found, scenario), _shape(store, found) or scenario.shape
     request = Request.make(description.pipeline, description.config, description.preset)
-    estimated = estimate(request, replace(setting, workload=workload, shape=shape))
-    start = setting.rates["start_seconds"]
+    estimated = estimate(request, replace(scenario, workload=workload, shape=shape))
+    start = scenario.rates["start_seconds"]
     measured: dict[str, float] = defaultdict(float)
     expected: dict[str, float] = defaultdict(float)
     for path, cost in estimated.costs.items():
@@ -70,14 +70,14 @@ def calibrate(store: Store, run: str, setting: Setting) -> Calibration:
     return Calibration(factors, workload, _hardware(found))
 
 
-def workload_of(run: str, records: Iterable[Record], setting: Setting) -> Workload:
-    """The counts in a run's records; what they lack is that of `setting`. Raises InputError without embeddings."""
+def workload_of(run: str, records: Iterable[Record], scenario: Scenario) -> Workload:
+    """The counts in a run's records; what they lack is that of `scenario`. Raises InputError without embeddings."""
     facts: dict[str, JsonObject] = {}
     views = passages = words = 0
     for record in records:
         facts[record.kind] = record.facts
         if record.kind == names.PASSAGES:
-            words = stored_words(record, setting.rates)
+            words = stored_words(record, scenario.rates)
         if record.kind == names.EMBEDDINGS:
             views, passages = views + record.facts["views"], passages + record.facts["passages"]
     split = facts.get(names.PASSAGES)
@@ -87,7 +87,7 @@ def workload_of(run: str, records: Iterable[Record], setting: Setting) -> Worklo
         )
     made = facts.get(names.TRAIN_QUESTIONS, split)  # of make-questions, if the run has it
     return replace(
-        setting.workload,
+        scenario.workload,
         passages=split["passages"],
         views=views / passages,
         words=words,

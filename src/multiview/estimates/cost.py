@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from multiview.config import Config
-from multiview.estimates.workload import Setting
+from multiview.estimates.workload import Scenario
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Cost:
         return replace(self, parts={name: seconds * factor for name, seconds in self.parts.items()})
 
 
-StepCost: TypeAlias = Callable[[Config, Setting, int], Cost]
-"""A function that returns the cost of a step with its settings, in a setting, with so many tasks if it runs by shard."""
+StepCost: TypeAlias = Callable[[Config, Scenario, int], Cost]
+"""A function that returns the cost of a step with its settings, in a scenario, with so many tasks if it runs by shard."""
 
 
 def encoders(config: Config) -> int:
@@ -58,28 +58,28 @@ def encoders(config: Config) -> int:
 
 
 def matrix_rate(
-    setting: Setting,
+    scenario: Scenario,
     work: Literal["encode", "train", "generate", "search"],
     half: bool = False,
     gpus: int = 1,
 ) -> float:
     """Operations per second: of `gpus` GPUs, the share of their peak that `work` reaches; without GPUs, the measured rate
     of one core times a pod's cores. `half`: in bfloat16 or float16."""
-    if not setting.hardware.gpus:
-        return setting.rates[f"{work}_half_flops" if half else f"{work}_flops"] * setting.hardware.cores
-    device = setting.rates.device(setting.hardware.gpu)
-    return gpus * setting.rates[f"gpu_{work}_share"] * (device.half_flops if half else device.float32_flops)
+    if not scenario.hardware.gpus:
+        return scenario.rates[f"{work}_half_flops" if half else f"{work}_flops"] * scenario.hardware.cores
+    device = scenario.rates.device(scenario.hardware.gpu)
+    return gpus * scenario.rates[f"gpu_{work}_share"] * (device.half_flops if half else device.float32_flops)
 
 
-def gpus_of(setting: Setting, most: int = 1) -> int:
-    return min(setting.hardware.gpus, most)
+def gpus_of(scenario: Scenario, most: int = 1) -> int:
+    return min(scenario.hardware.gpus, most)
 
 
-def shards_at_once(setting: Setting, shards: int) -> int:
+def shards_at_once(scenario: Scenario, shards: int) -> int:
     """Tasks of a step by shard that run at the same time: one per GPU, or as many as the hardware says."""
-    return min(shards, setting.hardware.at_once or max(1, setting.hardware.gpus))
+    return min(shards, scenario.hardware.at_once or max(1, scenario.hardware.gpus))
 
 
-def model_bytes(config: Config, setting: Setting) -> float:
+def model_bytes(config: Config, scenario: Scenario) -> float:
     """Four bytes per parameter of each encoder."""
-    return 4.0 * setting.shape.parameters * encoders(config)
+    return 4.0 * scenario.shape.parameters * encoders(config)

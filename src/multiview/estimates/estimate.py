@@ -11,7 +11,7 @@ from multiview.config import Config
 from multiview.config.overrides import Overrides, merge, validate
 from multiview.estimates.cost import Cost
 from multiview.estimates.step_costs import cost_of
-from multiview.estimates.workload import Hardware, Setting, views_of
+from multiview.estimates.workload import Hardware, Scenario, views_of
 from multiview.model.layouts import architecture
 from multiview.model.systems import resolve, resolve_systems
 from multiview.plans.plan import Node
@@ -58,17 +58,17 @@ class Estimate:
         return sum(cost.disk for cost in self._new)
 
 
-def estimate(request: Request, setting: Setting, factors: Mapping[str, float] | None = None) -> Estimate:
+def estimate(request: Request, scenario: Scenario, factors: Mapping[str, float] | None = None) -> Estimate:
     """The estimate of a request. `factors` multiply the seconds of steps, by the step's name (see `calibration`)."""
     costs, hardware = {}, {}
     for path, node in request.plan.nodes.items():
-        there = setting
+        there = scenario
         if request.plan.name == "refresh" and node.step.name in OF_CHANGES:
-            load = setting.workload
-            there = replace(setting, workload=replace(load, passages=load.passages * load.changed))
+            load = scenario.workload
+            there = replace(scenario, workload=replace(load, passages=load.passages * load.changed))
         cost = cost_of(node.step.name, config_of(node, request), there, len(node.shards) or 1)
         costs[path] = cost.times((factors or {}).get(node.step.name, 1.0))
-        hardware[path] = setting.of(node.step.name).hardware
+        hardware[path] = scenario.of(node.step.name).hardware
     return Estimate(costs, hardware)
 
 
@@ -96,13 +96,13 @@ def most_views(pipeline: str, overrides: Overrides) -> float:
     return max(map(views_of, systems_of(pipeline, overrides)))
 
 
-def shards_for(overrides: Overrides, setting: Setting) -> int:
+def shards_for(overrides: Overrides, scenario: Scenario) -> int:
     """The number of shards of which each takes at most `SHARD_HOURS` per step, a multiple of the GPUs as far as 100 allow it: 2 to 100."""
     config = base_config(overrides)
     steps = ["encode"]
     if architecture(config.model.architecture).reads_queries:
         steps.append("generate-queries")
-    seconds = max(sum(cost_of(step, config, setting).parts.values()) for step in steps)
-    gpus = max(1, setting.hardware.gpus)
+    seconds = max(sum(cost_of(step, config, scenario).parts.values()) for step in steps)
+    gpus = max(1, scenario.hardware.gpus)
     wanted = gpus * math.ceil(max(2, seconds / 3600 / SHARD_HOURS) / gpus)
     return wanted if wanted <= MOST_SHARDS else max(1, MOST_SHARDS // gpus) * min(gpus, MOST_SHARDS)

@@ -8,7 +8,7 @@ from multiview.config import Config
 from multiview.estimates.cost import Cost, model_bytes
 from multiview.estimates.index_bytes import faiss_bytes, index_bytes, view_bytes
 from multiview.estimates.search_costs import pass_parts
-from multiview.estimates.workload import Setting
+from multiview.estimates.workload import Scenario
 from multiview.index.approximate import EXACT
 from multiview.index.approximate.kinds import SAMPLED_PER_LIST, SMALLEST_SAMPLE, default_lists
 from multiview.index.approximate.measuring import RECALL_CUTS
@@ -19,10 +19,10 @@ POINT_BYTES = 16
 """Bytes of the id of a passage in a vector database."""
 
 
-def changes(config: Config, setting: Setting, shards: int) -> Cost:
+def changes(config: Config, scenario: Scenario, shards: int) -> Cost:
     """Ids and digests of all passages are compared with the index', and all texts are read, of which the changed ones are
     copied."""
-    load, rates = setting.workload, setting.rates
+    load, rates = scenario.workload, scenario.rates
     stored = load.passages * load.words * rates["stored_bytes_per_word"]
     return Cost(
         {
@@ -34,11 +34,11 @@ def changes(config: Config, setting: Setting, shards: int) -> Cost:
     )
 
 
-def index(config: Config, setting: Setting, shards: int) -> Cost:
+def index(config: Config, scenario: Scenario, shards: int) -> Cost:
     """Views are copied; those of an approximate kind are added to a faiss index, which is held in memory, and whose recall
     is measured beside an exact search."""
-    load, dim, rates, kind = setting.workload, setting.shape.width, setting.rates, config.index.kind
-    views, cores = load.all_views, setting.hardware.cores
+    load, dim, rates, kind = scenario.workload, scenario.shape.width, scenario.rates, config.index.kind
+    views, cores = load.all_views, scenario.hardware.cores
     parts = {"copying views": view_bytes(views, dim) / rates["copied_bytes"]}
     if kind == "hnsw":
         parts["adding to the graph, one thread"] = views / rates["hnsw_views"]
@@ -51,7 +51,7 @@ def index(config: Config, setting: Setting, shards: int) -> Cost:
             "adding to lists": views * products / rate,
         }
     if kind != EXACT:
-        here = replace(setting, hardware=replace(setting.hardware, gpus=0))
+        here = replace(scenario, hardware=replace(scenario.hardware, gpus=0))
         parts["measuring recall"] = sum(pass_parts(config.index.measured, max(RECALL_CUTS), here).values())
     return Cost(
         parts,
@@ -60,22 +60,22 @@ def index(config: Config, setting: Setting, shards: int) -> Cost:
     )
 
 
-def refresh_index(config: Config, setting: Setting, shards: int) -> Cost:
+def refresh_index(config: Config, scenario: Scenario, shards: int) -> Cost:
     """The old views are copied with the new ones; only these are added to an approximate kind."""
-    load = setting.workload
-    few = replace(setting, workload=replace(load, passages=load.passages * load.changed))
-    whole, added = index(config, setting, shards), index(config, few, shards).parts
+    load = scenario.workload
+    few = replace(scenario, workload=replace(load, passages=load.passages * load.changed))
+    whole, added = index(config, scenario, shards), index(config, few, shards).parts
     return replace(whole, parts={**added, "copying views": whole.parts["copying views"]})
 
 
-def export(config: Config, setting: Setting, shards: int) -> Cost:
+def export(config: Config, scenario: Scenario, shards: int) -> Cost:
     """`views` writes every view as float32 with its snippet; `delta` compares all passages of both indexes, and writes
     the views of those that changed; `model` and `onnx` each write a model."""
-    load, rates, formats = setting.workload, setting.rates, config.export.formats
+    load, rates, formats = scenario.workload, scenario.rates, config.export.formats
     written = load.passages * (("views" in formats) + load.changed * ("delta" in formats))
     compared = 2 * load.passages * ("delta" in formats)
-    models = model_bytes(config, setting) * (("model" in formats) + ("onnx" in formats))
-    vectors = 4.0 * written * load.views * setting.shape.width
+    models = model_bytes(config, scenario) * (("model" in formats) + ("onnx" in formats))
+    vectors = 4.0 * written * load.views * scenario.shape.width
     parts = {"comparing passages": compared / rates["compared_passages"]} if compared else {}
     if written:
         parts["writing views"] = vectors / rates["exported_bytes"]
@@ -90,9 +90,9 @@ def export(config: Config, setting: Setting, shards: int) -> Cost:
     )
 
 
-def follow_champion(config: Config, setting: Setting, shards: int) -> Cost:
+def follow_champion(config: Config, scenario: Scenario, shards: int) -> Cost:
     """Points are made and counted here, and read back; what the database takes besides is its own."""
-    load, rates = setting.workload, setting.rates
+    load, rates = scenario.workload, scenario.rates
     return Cost(
         {"points": load.passages / rates["points"]},
         memory=load.passages * (rates["search_row_bytes"] + POINT_BYTES),

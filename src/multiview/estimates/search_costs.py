@@ -7,7 +7,7 @@ import math
 from multiview.config import Analysis, Config
 from multiview.estimates.cost import Cost, gpus_of, matrix_rate, model_bytes
 from multiview.estimates.index_bytes import faiss_bytes, view_bytes
-from multiview.estimates.workload import QUESTION_TOKENS, Setting
+from multiview.estimates.workload import QUESTION_TOKENS, Scenario
 from multiview.evaluation.analyses.first_views import LARGEST_K
 from multiview.evaluation.analyses.padding import POOL
 from multiview.evaluation.latency import TIMED
@@ -23,81 +23,81 @@ PROPOSED_BYTES = 72
 READING = "reading the views"
 
 
-def pass_parts(questions: float, k: int, setting: Setting, rankings: float = 1) -> dict[str, float]:
+def pass_parts(questions: float, k: int, scenario: Scenario, rankings: float = 1) -> dict[str, float]:
     """Seconds of an exact search for the k best of `questions`: the products, and reading the views.
 
     Each question is multiplied with every view, 2 · questions · views · D operations, however many `rankings` by some
     views are made. Where the views do not fit in the pod's memory, they are read from the disk once per group of
     questions (`questions_at_once`).
     """
-    rates, dim = setting.rates, setting.shape.width
-    size = view_bytes(setting.workload.all_views, dim)
-    rate = matrix_rate(setting, "search")
-    products = 2.0 * questions * setting.workload.all_views * dim / rate
-    if not _fits(setting):
-        size *= math.ceil(questions / searched_together(questions, k, rankings, setting)) if questions else 0
+    rates, dim = scenario.rates, scenario.shape.width
+    size = view_bytes(scenario.workload.all_views, dim)
+    rate = matrix_rate(scenario, "search")
+    products = 2.0 * questions * scenario.workload.all_views * dim / rate
+    if not _fits(scenario):
+        size *= math.ceil(questions / searched_together(questions, k, rankings, scenario)) if questions else 0
     return {"products with all views": products, READING: size / rates["disk_bytes"]}
 
 
-def _fits(setting: Setting) -> bool:
+def _fits(scenario: Scenario) -> bool:
     """Whether the views fit in a pod's memory, so that they are read once."""
-    return view_bytes(setting.workload.all_views, setting.shape.width) < setting.hardware.memory
+    return view_bytes(scenario.workload.all_views, scenario.shape.width) < scenario.hardware.memory
 
 
 def search_parts(
-    questions: float, k: int, config: Config, setting: Setting, rankings: float = 1
+    questions: float, k: int, config: Config, scenario: Scenario, rankings: float = 1
 ) -> dict[str, float]:
     """Seconds of a search for the k best of `questions`, which are encoded.
 
     An approximate search multiplies with the lists' centroids and with the views of the lists that it probes.
     """
     if config.index.kind == EXACT:
-        return pass_parts(questions, k, setting, rankings)
-    views, dim = setting.workload.all_views, setting.shape.width
+        return pass_parts(questions, k, scenario, rankings)
+    views, dim = scenario.workload.all_views, scenario.shape.width
     lists = config.index.lists or default_lists(round(views))
     probes = config.index.probes or min(lists, max(FEWEST_PROBES, math.ceil(math.sqrt(lists))))
     multiplied = (
         config.index.ef_search * 64 if config.index.kind == "hnsw" else lists + views * probes / lists
     )
-    rate = setting.rates["search_flops"] * setting.hardware.cores
+    rate = scenario.rates["search_flops"] * scenario.hardware.cores
     return {"products with views": 2.0 * questions * multiplied * dim / rate}
 
 
-def encoding_part(questions: float, config: Config, setting: Setting) -> dict[str, float]:
+def encoding_part(questions: float, config: Config, scenario: Scenario) -> dict[str, float]:
     """Seconds of the questions' encoding."""
-    flops = setting.shape.forward_flops(questions * QUESTION_TOKENS, QUESTION_TOKENS)
+    flops = scenario.shape.forward_flops(questions * QUESTION_TOKENS, QUESTION_TOKENS)
     half = config.encode.compute != "float32"
-    return {"encoding questions": flops / matrix_rate(setting, "encode", half)}
+    return {"encoding questions": flops / matrix_rate(scenario, "encode", half)}
 
 
-def searched_together(questions: float, k: int, rankings: float, setting: Setting) -> float:
+def searched_together(questions: float, k: int, rankings: float, scenario: Scenario) -> float:
     """Questions that share a pass over the views."""
-    return min(questions, questions_at_once(k, rankings, "cuda" if setting.hardware.gpus else "cpu"))
+    return min(questions, questions_at_once(k, rankings, "cuda" if scenario.hardware.gpus else "cpu"))
 
 
-def search_memory(questions: float, k: int, config: Config, setting: Setting) -> float:
+def search_memory(questions: float, k: int, config: Config, scenario: Scenario) -> float:
     """The index' table of passages, the block of products, the questions with their hits, what a pass proposes, and a
     faiss index."""
-    load, dim, rates = setting.workload, setting.shape.width, setting.rates
+    load, dim, rates = scenario.workload, scenario.shape.width, scenario.rates
     faiss = faiss_bytes(config.index.kind, load.all_views, dim)
     table = load.passages * rates["search_row_bytes"]
     hits = questions * (rates["question_bytes"] + 4.0 * dim + 24.0 * k)
-    proposed = searched_together(questions, k, 1, setting) * k * PROPOSED_BYTES
-    held = table + BLOCK_BYTES + hits + proposed + model_bytes(config, setting)
+    proposed = searched_together(questions, k, 1, scenario) * k * PROPOSED_BYTES
+    held = table + BLOCK_BYTES + hits + proposed + model_bytes(config, scenario)
     return held + (0.0 if config.index.on_disk else faiss)
 
 
-def mine(config: Config, setting: Setting, shards: int) -> Cost:
-    questions, depth, rates = setting.workload.questions, config.mining.depth, setting.rates
-    parts = encoding_part(questions, config, setting) | search_parts(questions, depth, config, setting)
+def mine(config: Config, scenario: Scenario, shards: int) -> Cost:
+    questions, depth, rates = scenario.workload.questions, config.mining.depth, scenario.rates
+    parts = encoding_part(questions, config, scenario) | search_parts(questions, depth, config, scenario)
     if config.mining.answer_hits != "keep":
-        parts["answers in hits"] = questions * depth * setting.workload.words / rates["answer_words"]
+        parts["answers in hits"] = questions * depth * scenario.workload.words / rates["answer_words"]
     return Cost(
         parts,
-        gpus=gpus_of(setting),
-        memory=search_memory(questions, depth, config, setting)
+        gpus=gpus_of(scenario),
+        memory=search_memory(questions, depth, config, scenario)
         + questions * depth * rates["mined_hit_bytes"],
-        gpu_memory=_gpu_memory(config, setting),
+        gpu_memory=_gpu_memory(config, scenario),
         disk=questions * (config.mining.number + config.bm25.depth) * rates["hit_bytes"],
     )
 
@@ -118,12 +118,12 @@ def searched_rankings(config: Config, views: float) -> float:
     return min(views, further_rankings(config, views))
 
 
-def encoded_passages(config: Config, setting: Setting) -> float:
+def encoded_passages(config: Config, scenario: Scenario) -> float:
     """The passages that the analyses of an evaluation encode, at most: those of `speed`, a few, are not counted.
 
     Padding views are of empty snippets, and so are made by layouts that mark snippets.
     """
-    asked, load = config.evaluation, setting.workload
+    asked, load = config.evaluation, scenario.workload
     if load.views <= 1:
         return 0.0
     sampled: dict[Analysis, float] = {
@@ -135,7 +135,7 @@ def encoded_passages(config: Config, setting: Setting) -> float:
     return sum(min(load.passages, count) for name, count in sampled.items() if name in asked.analyses)
 
 
-def evaluate(config: Config, setting: Setting, shards: int) -> Cost:
+def evaluate(config: Config, scenario: Scenario, shards: int) -> Cost:
     """A search, one of a few questions whose time is measured, answers in the hits of every ranking, and encoding in
     float32 for some analyses.
 
@@ -143,47 +143,47 @@ def evaluate(config: Config, setting: Setting, shards: int) -> Cost:
     and so is that of a few questions by which its recall is measured. Memory holds the ids of the index and of the
     corpus, which the texts are looked up by.
     """
-    load, depth, rates = setting.workload, config.evaluation.depth, setting.rates
+    load, depth, rates = scenario.workload, config.evaluation.depth, scenario.rates
     questions, further = load.dev_questions, further_rankings(config, load.views)
     searched, exact = searched_rankings(config, load.views), config.index.kind == EXACT
     rankings = searched + 1 if exact else searched
     searches = [
-        search_parts(questions, depth, config, setting, rankings if exact else 1),
-        search_parts(min(questions, TIMED), depth, config, setting),
+        search_parts(questions, depth, config, scenario, rankings if exact else 1),
+        search_parts(min(questions, TIMED), depth, config, scenario),
     ]
     if not exact:
-        searches.append(pass_parts(min(questions, config.index.measured), depth, setting))
-        searches += [pass_parts(questions, depth, setting, rankings)] if rankings else []
-    parts = encoding_part(questions, config, setting) | _in_all(searches, setting)
+        searches.append(pass_parts(min(questions, config.index.measured), depth, scenario))
+        searches += [pass_parts(questions, depth, scenario, rankings)] if rankings else []
+    parts = encoding_part(questions, config, scenario) | _in_all(searches, scenario)
     parts["answers in hits"] = questions * depth * (1 + further) * load.words / rates["answer_words"]
     tokens = load.passage_tokens(config, rates)
-    sequences = encoded_passages(config, setting) * load.sequences(config)
-    parts["encoding for analyses"] = setting.shape.forward_flops(sequences * tokens, tokens) / matrix_rate(
-        setting, "encode"
+    sequences = encoded_passages(config, scenario) * load.sequences(config)
+    parts["encoding for analyses"] = scenario.shape.forward_flops(sequences * tokens, tokens) / matrix_rate(
+        scenario, "encode"
     )
-    together = searched_together(questions, depth, rankings, setting)
+    together = searched_together(questions, depth, rankings, scenario)
     ranked = depth * together * further * rates["ranked_hit_bytes"]
     judged = depth * questions * (1 + further) * rates["judged_hit_bytes"]
     return Cost(
         parts,
-        gpus=gpus_of(setting),
-        memory=search_memory(questions, depth, config, setting)
+        gpus=gpus_of(scenario),
+        memory=search_memory(questions, depth, config, scenario)
         + load.passages * rates["looked_up_row_bytes"]
         + ranked
         + judged,
-        gpu_memory=_gpu_memory(config, setting),
+        gpu_memory=_gpu_memory(config, scenario),
         disk=questions * depth * rates["hit_bytes"],
     )
 
 
-def _in_all(searches: list[dict[str, float]], setting: Setting) -> dict[str, float]:
+def _in_all(searches: list[dict[str, float]], scenario: Scenario) -> dict[str, float]:
     """The sums of the parts of some searches, which read the views once where they fit in memory."""
     names = dict.fromkeys(name for parts in searches for name in parts)
     sums = {name: sum(parts.get(name, 0.0) for parts in searches) for name in names}
-    if READING in sums and _fits(setting):
+    if READING in sums and _fits(scenario):
         sums[READING] = max(parts.get(READING, 0.0) for parts in searches)
     return sums
 
 
-def _gpu_memory(config: Config, setting: Setting) -> float:
-    return model_bytes(config, setting) + 2.0 * BLOCK_BYTES if setting.hardware.gpus else 0.0
+def _gpu_memory(config: Config, scenario: Scenario) -> float:
+    return model_bytes(config, scenario) + 2.0 * BLOCK_BYTES if scenario.hardware.gpus else 0.0

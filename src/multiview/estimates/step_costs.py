@@ -7,19 +7,8 @@ from dataclasses import replace
 from multiview.config import Config
 from multiview.estimates import generation_costs, index_costs, model_costs, search_costs, text_costs
 from multiview.estimates.cost import Cost, StepCost
-from multiview.estimates.workload import Setting
-
-WITHOUT_TORCH = (
-    "split",
-    "split-again",
-    "crop-questions",
-    "make-questions",
-    "bm25-negatives",
-    "evaluate-bm25",
-    "evaluate-bm25-with-queries",
-)
-"""Steps whose process imports no torch."""
-
+from multiview.estimates.workload import Scenario
+from multiview.steps.table import STEPS
 
 COSTS: dict[str, StepCost] = {
     "split": text_costs.split,
@@ -52,16 +41,16 @@ COSTS: dict[str, StepCost] = {
 """The cost model of each step whose work grows with the data."""
 
 
-def cost_of(step: str, config: Config, setting: Setting, shards: int = 1) -> Cost:
+def cost_of(step: str, config: Config, scenario: Scenario, shards: int = 1) -> Cost:
     """The cost of a step of the table of steps on its own hardware, with `shards` tasks if it runs by shard.
 
     A step whose work is small beside the others' costs its start alone.
     """
-    setting = setting.of(step)
-    cost = COSTS.get(step, lambda config, setting, shards: Cost())(config, setting, shards)
-    rates = setting.rates
+    scenario = scenario.of(step)
+    cost = COSTS.get(step, lambda config, scenario, shards: Cost())(config, scenario, shards)
+    rates = scenario.rates
     return replace(
         cost,
         parts={"start": rates["start_seconds"], **cost.parts},
-        memory=cost.memory + rates["plain_process_bytes" if step in WITHOUT_TORCH else "process_bytes"],
+        memory=cost.memory + rates["process_bytes" if STEPS[step].torch else "plain_process_bytes"],
     )

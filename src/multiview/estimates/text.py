@@ -13,7 +13,7 @@ from multiview.estimates.estimate import Estimate
 from multiview.estimates.index_bytes import KINDS, index_bytes
 from multiview.estimates.rates import Rates
 from multiview.estimates.step_costs import cost_of
-from multiview.estimates.workload import Hardware, Setting
+from multiview.estimates.workload import Hardware, Scenario
 
 HEADER = ("step", "tasks", "time", "GPU hours", "memory", "GPU memory", "disk", "longest part")
 KINDS_HEADER = (
@@ -28,18 +28,18 @@ KINDS_HEADER = (
 UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B"))
 
 
-def tables(estimated: Estimate, setting: Setting, config: Config) -> Iterator[str]:
+def tables(estimated: Estimate, scenario: Scenario, config: Config) -> Iterator[str]:
     """Yields the lines of all tables: the amounts, the steps, and the kinds of index."""
-    yield from about(estimated, setting)
+    yield from about(estimated, scenario)
     yield ""
-    yield from step_table(estimated, setting)
+    yield from step_table(estimated, scenario)
     yield ""
-    yield from kind_table(setting, config)
+    yield from kind_table(scenario, config)
 
 
-def about(estimated: Estimate, setting: Setting) -> Iterator[str]:
+def about(estimated: Estimate, scenario: Scenario) -> Iterator[str]:
     """Yields two lines: the data and the model, and the machines of the steps."""
-    load, shape, machines = setting.workload, setting.shape, estimated.hardware.values()
+    load, shape, machines = scenario.workload, scenario.shape, estimated.hardware.values()
     each = "1 view" if load.views == 1 else f"{load.views:g} views"
     yield (
         f"{counted(round(load.passages), 'passage')}, {each} each: {counted(round(load.all_views), 'view')} of "
@@ -52,7 +52,7 @@ def about(estimated: Estimate, setting: Setting) -> Iterator[str]:
         f"pods of {_from_to(cores, str)} {'core' if cores == {1} else 'cores'} and {_from_to(memory, size)}"
     )
     if gpus := {each.gpus for each in machines if each.gpus}:
-        devices = dict.fromkeys(setting.rates.device(each.gpu).name for each in machines if each.gpus)
+        devices = dict.fromkeys(scenario.rates.device(each.gpu).name for each in machines if each.gpus)
         yield (
             f"{_from_to(gpus, str)} × {' or '.join(devices)}, {pods}; times of GPUs are computed from published figures, "
             "not measured."
@@ -61,34 +61,34 @@ def about(estimated: Estimate, setting: Setting) -> Iterator[str]:
         yield f"No GPU, {pods}."
 
 
-def step_table(estimated: Estimate, setting: Setting) -> Iterator[str]:
+def step_table(estimated: Estimate, scenario: Scenario) -> Iterator[str]:
     """Yields a row per step, and their sum."""
     yield from _table(HEADER)
     for path, cost in estimated.costs.items():
         found = ["", "found", *[""] * (len(HEADER) - 3)]
         yield _row(
             str(path),
-            *(found if path in estimated.found else _cells(cost, estimated.hardware[path], setting.rates)),
+            *(found if path in estimated.found else _cells(cost, estimated.hardware[path], scenario.rates)),
         )
     gpu_hours = f"{estimated.gpu_seconds / 3600:,.1f}" if estimated.gpu_seconds else ""
     yield _row("in all", "", duration(estimated.seconds), gpu_hours, "", "", size(estimated.disk), "")
 
 
-def kind_table(setting: Setting, config: Config) -> Iterator[str]:
+def kind_table(scenario: Scenario, config: Config) -> Iterator[str]:
     """Yields a row per kind of index."""
-    load, dim = setting.workload, setting.shape.width
+    load, dim = scenario.workload, scenario.shape.width
     yield from _table(KINDS_HEADER)
     for kind in KINDS:
         of_kind = validate(merge(config.model_dump(mode="json"), {"index": {"kind": kind}}))
-        built, searched = (cost_of(step, of_kind, setting) for step in ("index", "evaluate"))
+        built, searched = (cost_of(step, of_kind, scenario) for step in ("index", "evaluate"))
         disk = index_bytes(kind, load.passages, load.all_views, dim)
         yield _row(
             kind,
             size(disk),
             f"{disk / load.passages:,.0f}",
             duration(built.seconds),
-            _within(built.memory, setting.of("index").hardware.memory),
-            _within(searched.memory, setting.of("evaluate").hardware.memory),
+            _within(built.memory, scenario.of("index").hardware.memory),
+            _within(searched.memory, scenario.of("evaluate").hardware.memory),
         )
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from multiview.config import Config
 from multiview.data.processes import MOST as PROCESSES
 from multiview.estimates.cost import Cost
-from multiview.estimates.workload import QUESTION_TOKENS, Setting, made_drafts
+from multiview.estimates.workload import QUESTION_TOKENS, Scenario, made_drafts
 
 
-def split(config: Config, setting: Setting, shards: int) -> Cost:
+def split(config: Config, scenario: Scenario, shards: int) -> Cost:
     """Words / rate of a core, over as many processes as the step has; one process reads and writes all words, at a rate of
     its own. Memory by questions and by passages' ids."""
-    load, rates = setting.workload, setting.rates
-    questions, processes = load.questions + load.dev_questions, min(setting.hardware.cores, PROCESSES)
+    load, rates = scenario.workload, scenario.rates
+    questions, processes = load.questions + load.dev_questions, min(scenario.hardware.cores, PROCESSES)
     words = load.passages * load.words
     sentences = words / rates["split_words"] / processes
     return Cost(
@@ -24,19 +24,19 @@ def split(config: Config, setting: Setting, shards: int) -> Cost:
     )
 
 
-def split_again(config: Config, setting: Setting, shards: int) -> Cost:
+def split_again(config: Config, scenario: Scenario, shards: int) -> Cost:
     """The ids of the champion's passages are in memory too."""
-    cost = split(config, setting, shards)
-    return replace(cost, memory=cost.memory + setting.workload.passages * setting.rates["id_bytes"])
+    cost = split(config, scenario, shards)
+    return replace(cost, memory=cost.memory + scenario.workload.passages * scenario.rates["id_bytes"])
 
 
 FASTER_IN_THREADS = 1.7
 """How many times as fast BM25's search is in two threads, among 250,000 passages; more were not measured."""
 
 
-def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.0) -> Cost:
+def _bm25(questions: float, depth: int, scenario: Scenario, more_words: float = 0.0) -> Cost:
     """Passages of the corpus are indexed, each with `more_words` besides its own."""
-    load, rates = setting.workload, setting.rates
+    load, rates = scenario.workload, scenario.rates
     words = load.words + more_words
     return Cost(
         {
@@ -44,7 +44,7 @@ def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.
             "searches": questions
             * load.passages
             / rates["bm25_scores"]
-            / min(FASTER_IN_THREADS, setting.hardware.cores),
+            / min(FASTER_IN_THREADS, scenario.hardware.cores),
             "answers in hits": questions * depth * load.words / rates["answer_words"],
         },
         memory=load.passages * (words * rates["bm25_bytes_per_word"] + rates["bm25_passage_bytes"])
@@ -53,22 +53,22 @@ def _bm25(questions: float, depth: int, setting: Setting, more_words: float = 0.
     )
 
 
-def bm25_negatives(config: Config, setting: Setting, shards: int) -> Cost:
-    return _bm25(setting.workload.questions, config.bm25.depth, setting)
+def bm25_negatives(config: Config, scenario: Scenario, shards: int) -> Cost:
+    return _bm25(scenario.workload.questions, config.bm25.depth, scenario)
 
 
-def make_questions(config: Config, setting: Setting, shards: int) -> Cost:
+def make_questions(config: Config, scenario: Scenario, shards: int) -> Cost:
     """BM25 searches for the drafts until as many are kept as are wanted: all of them, at most."""
-    drafts, load = made_drafts(config, setting.workload.passages), setting.workload
-    cost = _bm25(drafts if config.make_questions.found_within else 0, 0, setting)
-    words = (load.questions + load.dev_questions) * QUESTION_TOKENS / setting.rates["tokens_per_word"]
-    return replace(cost, disk=words * setting.rates["stored_bytes_per_word"])
+    drafts, load = made_drafts(config, scenario.workload.passages), scenario.workload
+    cost = _bm25(drafts if config.make_questions.found_within else 0, 0, scenario)
+    words = (load.questions + load.dev_questions) * QUESTION_TOKENS / scenario.rates["tokens_per_word"]
+    return replace(cost, disk=words * scenario.rates["stored_bytes_per_word"])
 
 
-def evaluate_bm25(config: Config, setting: Setting, shards: int) -> Cost:
-    return _bm25(setting.workload.dev_questions, config.evaluation.depth, setting)
+def evaluate_bm25(config: Config, scenario: Scenario, shards: int) -> Cost:
+    return _bm25(scenario.workload.dev_questions, config.evaluation.depth, scenario)
 
 
-def evaluate_bm25_with_queries(config: Config, setting: Setting, shards: int) -> Cost:
-    words = config.generation.queries * QUESTION_TOKENS / setting.rates["tokens_per_word"]
-    return _bm25(setting.workload.dev_questions, config.evaluation.depth, setting, words)
+def evaluate_bm25_with_queries(config: Config, scenario: Scenario, shards: int) -> Cost:
+    words = config.generation.queries * QUESTION_TOKENS / scenario.rates["tokens_per_word"]
+    return _bm25(scenario.workload.dev_questions, config.evaluation.depth, scenario, words)

@@ -97,7 +97,7 @@ class Hardware:
 
 
 @dataclass(frozen=True)
-class Setting:
+class Scenario:
     """Everything that the cost of a step depends on besides its settings."""
 
     workload: Workload
@@ -107,6 +107,6 @@ class Setting:
     pods: Mapping[str, Hardware] = field(default_factory=dict)
     """The hardware of steps that have their own, by the step's name."""
 
-    def of(self, step: str) -> Setting:
-        """The setting with the hardware of a step."""
+    def of(self, step: str) -> Scenario:
+        """The scenario with the hardware of a step."""
         return replace(self, hardware=self.pods.get(step, self.hardware))

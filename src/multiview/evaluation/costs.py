@@ -86,9 +86,8 @@ def _settings(address: str) -> dict[str, object]:
     """Every setting that the steps behind an evaluation read and that decides their output, by its dotted name."""
     found: dict[str, list[object]] = {}
     for record in (node.record for node in _nodes_behind(address)):
-        read = STEPS[record.step].settings
         for name, value in _leaves(Config, record.config):
-            if any(name == setting or name.startswith(f"{setting}.") for setting in read):
+            if STEPS[record.step].reads(name):
                 values = found.setdefault(name, [])
                 values += [value] if value not in values else []
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}

@@ -45,14 +45,6 @@ class FaissIndex(ViewSearcher, Protocol):
         """Adds views [n, d] float32, which get the next rows."""
         ...
 
-    def reconstruct_batch(self, key: np.ndarray) -> np.ndarray:
-        """The views of some rows [n, d] float32, as the index stores them."""
-        ...
-
-    def reconstruct_n(self, n0: int, ni: int) -> np.ndarray:
-        """`ni` views from row `n0` on [ni, d] float32, as the index stores them."""
-        ...
-
     def sa_encode(self, x: np.ndarray) -> np.ndarray:
         """The codes of views [n, d] float32, as the index would store them."""
         ...

@@ -25,7 +25,7 @@ from multiview.model.systems import resolve
 from multiview.steps.execution import run_step, watch_driver
 from multiview.steps.path import StepPath, shard_file
 from multiview.steps.reporter import StepReporter
-from multiview.steps.runs import Context, Run, read_settings, run_id, write_run
+from multiview.steps.runs import Run, RunReference, read_settings, run_id, write_run
 from multiview.steps.step import Step, load_function
 from multiview.steps.table import step
 from multiview.steps.work import Inputs
@@ -55,7 +55,7 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
 
     - `name` is the step's name in the table of steps; its declaration says which `artifacts` are inputs and which
       are outputs.
-    - `run` is the JSON of a `runs.Context`, or the address of a store: the step is a run of its own then, of one step.
+    - `run` is the JSON of a `runs.RunReference`, or the address of a store: the step is a run of its own then, of one step.
     - `config` is the JSON of the settings that the step reads, or a text as `--set` takes it. If this start of the run
       was given other settings, they are read from the store instead.
     - `path` is the step's path in the run, by default its name. A `shard` is appended to it; the step then reads only
@@ -81,7 +81,9 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     if not _is_json(config):
         config = configured(declared, config)
     context = (
-        _begin_alone(declared, run, path, config, artifacts) if alone else Context.model_validate_json(run)
+        _begin_alone(declared, run, path, config, artifacts)
+        if alone
+        else RunReference.model_validate_json(run)
     )
     store = open_store(context.store)
     if context.changed:
@@ -152,9 +154,7 @@ def configured(declared: Step, text: str) -> str:
     """
     overrides = parse_settings(text)
     for leaf in leaves(overrides):
-        if leaf != "model.architecture" and not any(
-            leaf == setting or leaf.startswith(f"{setting}.") for setting in declared.settings
-        ):
+        if leaf != "model.architecture" and not declared.reads(leaf):
             raise InputError(
                 f"{leaf} is not read by {declared.name}, which reads {', '.join(declared.settings)}"
             )
@@ -163,7 +163,7 @@ def configured(declared: Step, text: str) -> str:
 
 def _begin_alone(
     declared: Step, store: str, path: str, config: str, artifacts: Mapping[str, Given]
-) -> Context:
+) -> RunReference:
     """Writes a run of one step into a store: the same step with the same settings and inputs is the same run."""
     opened, given = open_store(store), json.loads(config)
     opened.check_writable()
@@ -173,7 +173,7 @@ def _begin_alone(
     }
     identity = run_id(declared.name, given, {declared.name: declared.version}, path=path, inputs=inputs)
     write_run(opened, Run(id=identity, pipeline=declared.name, config=given, steps=[path]))
-    return Context(store=opened.url, run=identity)
+    return RunReference(store=opened.url, run=identity)
 
 
 def _is_json(text: str) -> bool:

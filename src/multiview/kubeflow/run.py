@@ -16,13 +16,13 @@ from multiview.errors import InputError, one_line
 from multiview.plans.description import describe
 from multiview.plans.parameters import Compiled, as_set
 from multiview.plans.pods import check_gpus
-from multiview.steps.backends.trainer import check_trainer
+from multiview.steps.backends.kubeflow_trainer import check_trainer
 from multiview.steps.backends.trainjob import nodes_here
 from multiview.steps.backends.trainjob_client import delete_abandoned
 from multiview.steps.runs import (
-    Context,
     Pages,
     Run,
+    RunReference,
     Start,
     StepState,
     read_run,
@@ -34,8 +34,11 @@ from multiview.steps.runs import (
 )
 from multiview.steps.webhook import chat_text, post
 
-OPEN_RUN = "open-run"
-"""The name of the first step."""
+OPEN_RUN, CLOSE_RUN = "open-run", "close-run"
+"""Names of the first step and of the last one."""
+
+IMPORT_ARTIFACT = "import-artifact"
+"""Name of the step that brings an artifact of an earlier run."""
 
 CLOCKS = 60.0
 """Largest difference between the clocks of two pods, in seconds."""
@@ -60,7 +63,7 @@ def open_run(
       `settings` are the parameters of this start. Where they differ from the compiled ones, the start belongs to another
       run than the described one.
 
-    Returns the JSON of the `runs.Context` that all other steps receive. An existing run is continued. Raises InputError
+    Returns the JSON of the `runs.RunReference` that all other steps receive. An existing run is continued. Raises InputError
     for a store that cannot be written, for settings that the compiled pipeline cannot run with, and where a step trains
     on several nodes and the cluster has no Kubeflow Trainer that can.
     """
@@ -85,7 +88,7 @@ def open_run(
         tracking.ship(opened, run.id, uri, only=())
         mlflow = _mlflow_page(run, uri, tracking.find_run(uri, run.id, opened.url).mlflow_id)
     pages = Pages(kubeflow=_kubeflow_page(run, job), mlflow=mlflow)
-    context = Context(store=opened.url, run=run.id, pages=pages, changed=changed)
+    context = RunReference(store=opened.url, run=run.id, pages=pages, changed=changed)
     return context.model_dump_json(exclude_defaults=True)
 
 

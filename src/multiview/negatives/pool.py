@@ -78,7 +78,9 @@ def read_table(folder: Path) -> pa.Table:
     """Returns the rows as written. Raises InputError when the folder holds no negatives."""
     path = folder / NEGATIVES_FILE
     if not path.is_file():
-        raise InputError(f"{path}: missing; give a folder of negatives, or run `bm25` again")
+        raise InputError(
+            f"{path}: missing; run the step that makes these negatives again (bm25-negatives, given-negatives, mine or teach)"
+        )
     table = pq.read_table(path)
     if missing := set(SCHEMA.names) - set(table.column_names):
         raise InputError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import BaseModel
@@ -18,12 +18,14 @@ from multiview.config import Config, JsonObject, Section
 from multiview.config.overrides import (
     PLACES,
     Overrides,
+    flatten,
     gather,
     merge,
     nested,
     parse_settings,
     preset_names,
     validate,
+    value_at,
 )
 from multiview.errors import InputError
 from multiview.model.systems import resolve
@@ -97,7 +99,7 @@ class Compiled(BaseModel, frozen=True):
         before = validate(self.config).model_dump(mode="json")
         after = validate(merge(self.config, asked)).model_dump(mode="json")
         return {
-            name: value for name, value in _flat(asked) if _look_up(before, name) != _look_up(after, name)
+            name: value for name, value in flatten(asked) if value_at(before, name) != value_at(after, name)
         }
 
     def request(self, changes: Mapping[str, object]) -> Request:
@@ -153,10 +155,10 @@ class Compiled(BaseModel, frozen=True):
         """The command that starts the compiled run with `changes`. Of where steps run it says what they change alone."""
         named = self.preset if self.preset in preset_names() else None  # else a file, which is not here
         preset = ["--preset", named] if named else []
-        below = dict(_flat(gather(named, [])))
+        below = dict(flatten(gather(named, [])))
         own = {
             name: value
-            for name, value in _flat(self.config)
+            for name, value in flatten(self.config)
             if name.partition(".")[0] not in PLACES and (name not in below or below[name] != value)
         }
         settings = [
@@ -174,8 +176,8 @@ def parameters_of(request: Request) -> tuple[Parameter, ...]:
     steps = [json.loads(node.config) for node in request.plan.nodes.values()]
     parameters = []
     for name, setting in SETTINGS.items():
-        value, kind, description = _look_up(values, setting), *_declared(setting)
-        if value in (_look_up(step, setting) for step in steps):
+        value, kind, description = value_at(values, setting), *_declared(setting)
+        if value in (value_at(step, setting) for step in steps):
             parameters.append(Parameter(name, setting, value, kind, f"{description} Setting `{setting}`."))
     return tuple(parameters)
 
@@ -201,21 +203,4 @@ def _plain(value: object) -> object:
         return int(value)
     if isinstance(value, list) and len(value) == 1:
         return value[0]
-    return value
-
-
-def _flat(overrides: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yields the settings of nested overrides by their dotted names."""
-    for name, value in overrides.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _look_up(values: Mapping[str, object], name: str) -> object:
-    """The value of a dotted setting in nested values; None if there is none."""
-    value: object = values
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
     return value

@@ -21,9 +21,6 @@ Champion and challenger are evaluated for the gate alone. The gate decides about
 `gate.max_lost_questions`.
 """
 
-CHAMPION, CHALLENGER = "champion", "challenger"
-"""The two systems: the current index, and the index that the refresh makes."""
-
 
 def refresh(overrides: Overrides) -> Plan:
     """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes."""
@@ -41,7 +38,7 @@ def refresh(overrides: Overrides) -> Plan:
     old, model = champion.output(names.INDEX), champion.output(names.MODEL)
     changes, embeddings = _encode_changes(plan, config, old, model, passages)
     index = plan.add(
-        StepPath("index", CHALLENGER),
+        StepPath("index", names.CHALLENGER),
         "refresh-index",
         config,
         old=old,
@@ -51,9 +48,9 @@ def refresh(overrides: Overrides) -> Plan:
         embeddings=[embeddings],
     ).output()
     champion_inputs = {"model": champion.output(names.CHAMPION_MODEL), "index": old, "passages": old_passages}
-    champion_evaluation = _evaluate(plan, config, CHAMPION, split, champion_inputs)
+    champion_evaluation = _evaluate(plan, config, names.CHAMPION, split, champion_inputs)
     inputs = {"model": model, "index": index, "passages": passages}
-    challenger_evaluation = _evaluate(plan, config, CHALLENGER, split, inputs)
+    challenger_evaluation = _evaluate(plan, config, names.CHALLENGER, split, inputs)
     verdict = plan.add(
         StepPath("gate"),
         "gate",
@@ -94,7 +91,7 @@ def refresh(overrides: Overrides) -> Plan:
 def _architectures(config: Config) -> dict[str, str]:
     """Returns the architecture of both systems' model, also under the name of the step `promote`: MLflow may first see
     the model there."""
-    return dict.fromkeys((CHALLENGER, CHAMPION, "promote"), config.model.architecture)
+    return dict.fromkeys((names.CHALLENGER, names.CHAMPION, "promote"), config.model.architecture)
 
 
 def _check_gate(config: Config) -> None:
@@ -141,19 +138,19 @@ def _encode_changes(
     step = "changes"
     if generator:
         step, inputs["generator"] = "changes-with-queries", generator
-    changes = plan.add(StepPath("changes", CHALLENGER), step, config, shards=(), **inputs).output()
+    changes = plan.add(StepPath("changes", names.CHALLENGER), step, config, shards=(), **inputs).output()
     inputs = {"model": model, "passages": changes}
     step = "encode"
     if generator:
         step, inputs["queries"] = "encode-with-queries", _queries(plan, config, generator, changes)
-    encode = plan.add(StepPath("encode", CHALLENGER), step, config, shard_names(config), **inputs)
+    encode = plan.add(StepPath("encode", names.CHALLENGER), step, config, shard_names(config), **inputs)
     return changes, encode.output()
 
 
 def _queries(plan: Plan, config: Config, generator: Source, changes: Output) -> Output:
     """Adds the generation of queries for the passages that have changed."""
     generated = plan.add(
-        StepPath("generate-queries", CHALLENGER),
+        StepPath("generate-queries", names.CHALLENGER),
         "generate-queries",
         config,
         shard_names(config),
@@ -161,7 +158,7 @@ def _queries(plan: Plan, config: Config, generator: Source, changes: Output) -> 
         passages=changes,
     ).output()
     return plan.add(
-        StepPath("gather-queries", CHALLENGER), "gather-queries", config, parts=[generated]
+        StepPath("gather-queries", names.CHALLENGER), "gather-queries", config, parts=[generated]
     ).output()
 
 

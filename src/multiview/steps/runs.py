@@ -36,7 +36,7 @@ class Pages(BaseModel, frozen=True):
 NO_PAGES = Pages()
 
 
-class Context(BaseModel, frozen=True):
+class RunReference(BaseModel, frozen=True):
     """The argument of every step that identifies its run, passed as one small JSON string."""
 
     store: str

@@ -77,6 +77,10 @@ class Step:
         """Inputs of which a step on one shard reads only that shard's file."""
         return tuple(name for name in ("passages", "queries") if self.sharded and name in self.inputs)
 
+    def reads(self, setting: str) -> bool:
+        """Whether it reads a setting, as `encode.compute`."""
+        return any(setting == read or setting.startswith(f"{read}.") for read in self.settings)
+
     def configure(self, config: Config) -> str:
         """Returns the canonical JSON of the settings that this step reads."""
         settings: dict[str, dict[str, object]] = {}

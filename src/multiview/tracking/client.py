@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from multiview import environment, names
 from multiview.artifacts.store import LocalStore, Store, more_than_a_name
 from multiview.config import JsonObject
+from multiview.config.overrides import flatten
 from multiview.errors import InputError, repeats_header, without_secrets
 
 if TYPE_CHECKING:
@@ -240,13 +241,9 @@ def short_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def flatten(config: JsonObject, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yields settings by their dotted names, as MLflow's parameters."""
-    for name, value in config.items():
-        if isinstance(value, dict) and value:
-            yield from flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value if isinstance(value, str) else json.dumps(value)
+def parameters(config: JsonObject) -> dict[str, str]:
+    """Returns settings as MLflow's parameters: texts by dotted names."""
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in flatten(config)}
 
 
 def parts(items: list[Item], size: int) -> Iterator[list[Item]]:

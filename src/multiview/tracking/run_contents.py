@@ -16,7 +16,7 @@ from multiview.steps.events import MetricEvent, WarningEvent, read_events
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.steps.table import STEPS
-from multiview.tracking.client import flatten, log_parameters, parts
+from multiview.tracking.client import log_parameters, parameters, parts
 from multiview.tracking.headlines import headlines_of
 from multiview.tracking.questions import question_tags, tags_of
 from multiview.tracking.tags import model_tags, step_tags
@@ -70,9 +70,9 @@ class RunContents:
             if isinstance(event, MetricEvent)
         ]
         metrics = [metric for number, metric in numbered if number >= shipped]
-        parameters = {n: v for n, v in flatten(state.config) if n not in child.data.params}
+        new_parameters = {n: v for n, v in parameters(state.config).items() if n not in child.data.params}
         new = {k: v[:8000] for k, v in wanted.items() if v and tags.get(k) != v[:8000]}
-        log_parameters(self.client, run, parameters)
+        log_parameters(self.client, run, new_parameters)
         for part in parts(metrics, 1000):
             self.client.log_batch(run, metrics=part)
         if headlines := headlines_of(self.run, state, [metric for _, metric in numbered]):
@@ -148,7 +148,7 @@ class RunContents:
                 name=path.dashed,
                 source_run_id=run,
                 tags={tag: value for tag, value in tags.items() if value},
-                params=dict(flatten(state.config)),
+                params=parameters(state.config),
                 model_type="bi-encoder",
             )
         if str(model.status) != "READY":

@@ -26,8 +26,8 @@ from multiview.tracking.client import (
     connect,
     database,
     explained,
-    flatten,
     log_parameters,
+    parameters,
     runs_below,
     set_description,
     set_status,
@@ -167,7 +167,7 @@ class _Shipper:
         parent = self.claims.claimed("parent", self.run.id, tags, started)
         known = self.client.get_run(parent).data.tags
         if names.TAG_DESCRIBED not in known:
-            log_parameters(self.client, parent, dict(flatten(self.run.config)))
+            log_parameters(self.client, parent, parameters(self.run.config))
             self.client.log_text(parent, self.run.model_dump_json(indent=1), RUN_FILE)
             self.client.set_tag(parent, names.TAG_DESCRIBED, RUN_FILE)
         later = later_parent_tags(self.run, self.store, self.states, self.corpus)

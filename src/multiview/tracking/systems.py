@@ -23,7 +23,7 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import notes
 from multiview.tracking.claims import Claims
-from multiview.tracking.client import flatten, log_parameters, set_description, set_status
+from multiview.tracking.client import log_parameters, parameters, set_description, set_status
 from multiview.tracking.headlines import costs_of, curves_of, figures_of
 from multiview.tracking.questions import question_tags
 from multiview.tracking.tags import system_tags
@@ -86,8 +86,8 @@ class Systems:
 
     def _report(self, opened: MlflowRun, system: str, failed: bool) -> None:
         states, known = self.states[system], opened.data.params
-        settings = flatten(settings_of(self.run, system, states))
-        log_parameters(self.client, opened.info.run_id, {n: v for n, v in settings if n not in known})
+        settings = parameters(settings_of(self.run, system, states))
+        log_parameters(self.client, opened.info.run_id, {n: v for n, v in settings.items() if n not in known})
         self._report_figures(opened, system)
         self._report_tags(opened, states)
         statuses = {state.path: state.status for state in states}

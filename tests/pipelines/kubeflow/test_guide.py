@@ -9,7 +9,7 @@ import yaml
 from kfp.kubernetes import kubernetes_executor_config_pb2
 
 from multiview.config.overrides import validate
-from multiview.steps.backends.trainjob import GROUP_ID
+from multiview.steps.backends.trainjob import FS_GROUP
 from pipelines.kubeflow.pods import Pods
 from pipelines.kubeflow.schedule_file import read_schedules
 from pipelines.kubeflow.versions import RELEASES
@@ -111,7 +111,7 @@ def test_what_the_guide_tells_operators_to_set_is_what_their_version_brings(vers
     retries = spec["templateDefaults"].pop("retryStrategy", None)
     assert (retries is not None) == ("ttlStrategy" in spec) == (version == "2.17")
     assert spec["templateDefaults"] == (
-        {} if version < "2.16" else {"securityContext": {"fsGroup": GROUP_ID}}
+        {} if version < "2.16" else {"securityContext": {"fsGroup": FS_GROUP}}
     )
 
 
@@ -126,13 +126,13 @@ def test_what_the_guide_tells_operators_to_set_gives_steps_their_volume(version)
         template, workflow = {"seccompProfile": {"type": "RuntimeDefault"}}, {"runAsNonRoot": True}
     template = {**spec.get("templateDefaults", {}).get("securityContext", {}), **template}
     effective = template or {**spec["securityContext"], **workflow}
-    assert effective["fsGroup"] == GROUP_ID
+    assert effective["fsGroup"] == FS_GROUP
     assert effective.keys() - {"fsGroup"} == ({"runAsUser"} if version < "2.16" else {"seccompProfile"})
 
 
 def test_the_policy_gives_steps_their_volume_and_leaves_other_pods_alone():
     (rule,) = yaml.safe_load(POLICY)["spec"]["rules"]
-    assert rule["mutate"]["patchStrategicMerge"] == {"spec": {"securityContext": {"+(fsGroup)": GROUP_ID}}}
+    assert rule["mutate"]["patchStrategicMerge"] == {"spec": {"securityContext": {"+(fsGroup)": FS_GROUP}}}
     (match,) = rule["match"]["any"]
     assert match["resources"]["selector"] == {"matchLabels": {"pipelines.kubeflow.org/v2_component": "true"}}
 

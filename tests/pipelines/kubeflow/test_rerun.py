@@ -15,7 +15,7 @@ from multiview.kubeflow.run import open_run
 from multiview.plans.description import describe
 from multiview.plans.request import Request
 from multiview.plans.training import training
-from multiview.steps.runs import Context, Run, StepState, write_state
+from multiview.steps.runs import Run, RunReference, StepState, write_state
 from pipelines.runs.rerun import cut
 from tests.fixtures.compiled import imports
 from tests.fixtures.servers import new_database
@@ -47,7 +47,7 @@ def earlier(bucket, database, tmp_path, monkeypatch) -> Earlier:
     plan = training(overrides)
     described = describe(Request(plan, overrides, "small.yaml"), store)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
-    context = Context.model_validate_json(open_run(store.url, described.model_dump_json(), KFP_RUN))
+    context = RunReference.model_validate_json(open_run(store.url, described.model_dump_json(), KFP_RUN))
     open_run(store.url, described.model_dump_json(), KFP_RUN.replace("6b6", "7c7"))
     outputs = {}
     for node in plan.nodes.values():

@@ -22,7 +22,7 @@ from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli.lookup import Lookup
 from multiview.config import canonical_json
 from multiview.lineage.trace import flaws, trace
-from multiview.steps.runs import Context, Run, read_state
+from multiview.steps.runs import Run, RunReference, read_state
 from multiview.steps.table import step
 from multiview.terminal import Console
 from pipelines.runs import local
@@ -85,7 +85,7 @@ print(sorted({"torch", "transformers", "mlflow", "faiss", "nltk"} & set(sys.modu
 def test_a_step_that_is_found_imports_nothing_heavy(project, trained, tmp_path):
     """As it is where other steps of its run have work to do."""
     state, declared = project.states(trained)["split"], step("split")
-    context = Context(store=project.store, run=trained).model_dump_json()
+    context = RunReference(store=project.store, run=trained).model_dump_json()
     outputs = [*declared.outputs, *([names.METRICS] if declared.figures else [])]
     words = [sys.executable, "-c", FOUND, context, canonical_json(state.config), str(tmp_path), *outputs]
     assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"

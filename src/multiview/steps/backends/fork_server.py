@@ -46,10 +46,10 @@ LAZY = ("pandas", "pyarrow.dataset", "multiview.encoding.encode")
 """Modules that nearly every step imports while it works, for half a second: pyarrow asks pandas about each array."""
 
 WHOLE_MODELS = ("transformers.models.bert.modeling_bert",)
-"""Modules that steps import while they work, unless they encode questions alone; they take two seconds."""
+"""Modules that steps import while they work, unless they encode no passages; they take two seconds."""
 
-QUESTIONS_ALONE = frozenset({"mine", "evaluate"})
-"""Steps that encode questions alone. Analyses that encode passages import `WHOLE_MODELS` themselves."""
+WITHOUT_PASSAGES = frozenset({"index", "refresh-index", "mine", "evaluate"})
+"""Steps that encode questions alone, or nothing. Analyses that encode passages import `WHOLE_MODELS` themselves."""
 
 
 class Order(BaseModel, frozen=True):
@@ -176,7 +176,7 @@ def preloaded(steps: Iterable[Step]) -> list[str]:
     work; none where no step does."""
     if not (forked := [step for step in steps if step.torch]):
         return []
-    whole = any(step.name not in QUESTIONS_ALONE for step in forked)
+    whole = any(step.name not in WITHOUT_PASSAGES for step in forked)
     modules = sorted({step.run.partition(":")[0] for step in forked})
     return [*modules, *LAZY, *(WHOLE_MODELS if whole else ())]
 

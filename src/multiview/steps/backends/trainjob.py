@@ -22,14 +22,14 @@ MANAGER = "multiview.dev/step"
 """The manager under whose name the runtime is patched."""
 SCRATCH = "/scratch"
 """Where the images have their scratch folder."""
-GROUP_ID = 10001
+FS_GROUP = 10001
 """The group of the images' user, which owns a volume that is made for a pod."""
-NAME = "app.kubernetes.io/name"
-OURS = f"{NAME}=multiview"
+NAME_LABEL = "app.kubernetes.io/name"
+SELECTOR = f"{NAME_LABEL}=multiview"
 """The selector of our TrainJobs."""
-STORE = "multiview.dev/store"
+STORE_ANNOTATION = "multiview.dev/store"
 """The annotation with the store that a TrainJob works in."""
-RUN = "multiview.dev/run"
+RUN_ANNOTATION = "multiview.dev/run"
 """The annotation with the run that started a TrainJob."""
 CONTAINER = "node"
 """Kubeflow Trainer's name for the container of a training, and for its job."""
@@ -99,13 +99,13 @@ def train_job(task: Task, nodes: Nodes) -> JsonObject:
             "name": job_name(task),
             "labels": {
                 **pod_labels(pod, nodes.queue),
-                NAME: "multiview",
+                NAME_LABEL: "multiview",
                 "app.kubernetes.io/component": task.step,
             },
             "annotations": {
                 **pod.annotations,
-                STORE: task.store,
-                RUN: task.run,
+                STORE_ANNOTATION: task.store,
+                RUN_ANNOTATION: task.run,
                 "multiview.dev/path": task.path,
                 "multiview.dev/key": task.key,
             },
@@ -228,7 +228,7 @@ CONTAINER_SECURITY = {
 def _pod_security(pod: Pod) -> JsonObject:
     """Returns a pod's security context for the level `restricted`, with the group that may write to its volume."""
     security: JsonObject = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-    return {**security, "fsGroup": GROUP_ID} if pod.scratch else security
+    return {**security, "fsGroup": FS_GROUP} if pod.scratch else security
 
 
 def _volumes(pod: Pod) -> tuple[list[JsonObject], list[dict[str, str]]]:

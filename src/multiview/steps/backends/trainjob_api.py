@@ -7,8 +7,17 @@ from pathlib import Path
 
 from multiview.config import JsonObject
 from multiview.errors import InputError, ProcessFailed
-from multiview.steps.backends.trainer import NOT_INSTALLED, TOO_OLD, KubernetesObject, api_client
-from multiview.steps.backends.trainjob import CONTAINER, GROUP, OURS, PLURAL, RUN, STORE, VERSION, owned_by
+from multiview.steps.backends.kubeflow_trainer import NOT_INSTALLED, TOO_OLD, KubernetesObject, api_client
+from multiview.steps.backends.trainjob import (
+    CONTAINER,
+    GROUP,
+    PLURAL,
+    RUN_ANNOTATION,
+    SELECTOR,
+    STORE_ANNOTATION,
+    VERSION,
+    owned_by,
+)
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 WATCH_SECONDS = 300
@@ -39,7 +48,7 @@ class TrainJobs:
         existing = self._read(name)
         if existing is not None:
             ended = _end_of(existing)
-            if not _going(existing) and (ended is None or ended["type"] == "Complete"):
+            if not _terminating(existing) and (ended is None or ended["type"] == "Complete"):
                 if not self._adopt(existing, job):  # it has changed, or is being deleted
                     self.start(job)
                 return
@@ -143,7 +152,7 @@ class TrainJobs:
         """
         try:
             found: KubernetesObject = self._objects.list_namespaced_custom_object(
-                *self._where, label_selector=OURS
+                *self._where, label_selector=SELECTOR
             )
         except self._refused as error:
             raise _refusal(error, self.namespace) from error
@@ -162,11 +171,11 @@ class TrainJobs:
         """Whether a job is of a run in a store, or followed by its workflow, and nothing else follows it still."""
         metadata = job["metadata"]
         annotations = metadata.get("annotations", {})
-        if _going(job) or annotations.get(STORE) != store:
+        if _terminating(job) or annotations.get(STORE_ANNOTATION) != store:
             return False
         pods = [self._pod(owner["name"]) for owner in metadata.get("ownerReferences", ())]
         followed = workflow is not None and any(_workflow_of(pod) == workflow for pod in pods)
-        if not followed and annotations.get(RUN) != run:
+        if not followed and annotations.get(RUN_ANNOTATION) != run:
             return False
         return bool(pods) and not any(_follows(pod, workflow) for pod in pods)
 
@@ -220,7 +229,7 @@ def _end_of(job: JsonObject) -> JsonObject | None:
     return None
 
 
-def _going(job: JsonObject) -> bool:
+def _terminating(job: JsonObject) -> bool:
     return "deletionTimestamp" in job["metadata"]
 
 

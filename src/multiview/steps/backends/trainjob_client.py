@@ -49,8 +49,7 @@ def run_train_job(task: Task, nodes: Nodes) -> None:
 
     The job is deleted when it has ended, and when this process receives SIGTERM; a process that is killed leaves it
     running for the next try. Kubernetes deletes it when the pods of all tries are gone. Raises InputError or
-    ProcessFailed with the line of the pod that failed first, and
-    InputError where the cluster refuses the job.
+    ProcessFailed with the line of the pod that failed first, and InputError where the cluster refuses the job.
     """
     jobs = TrainJobs(nodes.namespace or namespace_here())
     job = train_job(task, nodes)

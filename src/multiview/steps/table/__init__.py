@@ -1,4 +1,4 @@
-"""The table of steps, with their inputs, outputs and functions, in the rooms of `components/`."""
+"""The table of steps, with their inputs, outputs and functions, in modules like those of `components/`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from multiview.steps.table import data, evaluation, queries, refresh, retrieval,
 
 STEPS: dict[str, Step] = {
     step.name: step
-    for room in (data, training, queries, retrieval, evaluation, refresh)
-    for step in room.STEPS
+    for module in (data, training, queries, retrieval, evaluation, refresh)
+    for step in module.STEPS
 }
 
 GPU_STEPS = {step.name for step in STEPS.values() if step.gpu}

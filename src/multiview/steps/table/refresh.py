@@ -49,6 +49,7 @@ STEPS = (
         list_inputs=("embeddings",),
         supersedes="old",
         outputs=(names.INDEX,),
+        torch=True,
     ),
     Step(
         name="gate",

@@ -38,5 +38,6 @@ STEPS = (
         recorded_inputs=("model", "passages"),
         list_inputs=("embeddings",),
         outputs=(names.INDEX,),
+        torch=True,
     ),
 )

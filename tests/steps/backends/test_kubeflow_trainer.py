@@ -7,7 +7,7 @@ import pytest
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.kubeflow.run import open_run
-from multiview.steps.backends.trainer import check_trainer
+from multiview.steps.backends.kubeflow_trainer import check_trainer
 from multiview.steps.runs import Run, read_start
 from tests.fixtures.cluster import Cluster
 from tests.fixtures.training_jobs import nodes

@@ -1,4 +1,4 @@
-"""Who imports whom: no circles, and each room stands on a floor and looks only downwards.
+"""Who imports whom: no circles, and packages import only from layers below their own.
 
 Every import counts: at the top of a module, inside a function, and under `TYPE_CHECKING`. The table of steps
 names its functions by strings ("multiview.index.build:build_index"): in this way the engine starts what
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.imports import FLOORS, Import, imports_of, module_paths
+from tests.fixtures.imports import LAYERS, Import, imports_of, module_paths
 from tests.fixtures.project import ROOT
 
 ONLY_IN = {
@@ -25,7 +25,7 @@ ONLY_IN = {
     "kfp": ["components", "pipelines"],
     "kfp_kubernetes": ["components", "pipelines"],
 }
-"""Libraries that only these rooms import."""
+"""Libraries that only these packages import."""
 
 LOOSE = 6
 """So many modules lie right below `multiview` at most, its `__init__` among them."""
@@ -48,11 +48,11 @@ def lazily():
 
 
 def test_imports_are_found_wherever_they_stand(tmp_path):
-    names = ["a", "a.b", "here", "here.room", "here.room.sibling", "here.c"]
+    names = ["a", "a.b", "here", "here.package", "here.package.sibling", "here.c"]
     path = tmp_path / "module.py"
     path.write_text(EVERY_WAY)
-    found = imports_of("here.room.module", path, names)
-    expected = ["a.b", "a.b", "a.b", "here.room.sibling", "here.c", "a", "numpy", "a.b"]
+    found = imports_of("here.package.module", path, names)
+    expected = ["a.b", "a.b", "a.b", "here.package.sibling", "here.c", "a", "numpy", "a.b"]
     assert [each.imported for each in sorted(found, key=lambda each: each.line)] == expected
 
 
@@ -66,8 +66,8 @@ def imports(modules: dict[str, Path]) -> list[Import]:
     return [found for name, path in modules.items() for found in imports_of(name, path, modules)]
 
 
-def room(module: str) -> str:
-    """The room that a module lies in: what is right below `multiview`, and elsewhere the top package."""
+def package(module: str) -> str:
+    """The package that a module lies in: what is right below `multiview`, and elsewhere the top package."""
     parts = module.split(".")
     return ".".join(parts[: 2 if parts[0] == "multiview" else 1])
 
@@ -103,45 +103,45 @@ def test_no_modules_import_each_other_in_a_circle(imports, modules):
     assert not found, " -> ".join(found)
 
 
-def test_no_rooms_import_each_other_in_a_circle(imports, modules):
+def test_no_packages_import_each_other_in_a_circle(imports, modules):
     graph = defaultdict(set)
     for importer, imported, _ in imports:
-        if imported in modules and room(imported) != room(importer):
-            graph[room(importer)].add(room(imported))
+        if imported in modules and package(imported) != package(importer):
+            graph[package(importer)].add(package(imported))
     found = circle(graph)
     assert not found, " -> ".join(found)
 
 
-def floor_of() -> dict[str, int]:
-    return {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}
+def layer_of() -> dict[str, int]:
+    return {name: layer for layer, names in enumerate(LAYERS) for name in names.split()}
 
 
 def wrong_way(imports: list[Import], modules: dict[str, Path]) -> list[str]:
-    """Imports of a room that is not below, a line each."""
-    floors = floor_of()
+    """Imports of a package that is not below, a line each."""
+    layers = layer_of()
     lines = (
         f"{modules[importer].relative_to(ROOT)}:{line} imports {imported}"
         for importer, imported, line in imports
         if imported in modules
-        and room(imported) != room(importer)
-        and floors[room(imported)] >= floors[room(importer)]
+        and package(imported) != package(importer)
+        and layers[package(imported)] >= layers[package(importer)]
     )
     return list(dict.fromkeys(lines))
 
 
-def test_rooms_import_only_rooms_of_lower_floors(imports, modules):
+def test_packages_import_only_packages_of_lower_layers(imports, modules):
     found = wrong_way(imports, modules)
     assert not found, "\n".join(found)
 
 
-def test_every_room_has_its_floor(modules):
-    assert sorted({room(module) for module in modules}) == sorted(floor_of())
+def test_every_package_has_its_layer(modules):
+    assert sorted({package(module) for module in modules}) == sorted(layer_of())
 
 
 @pytest.mark.parametrize("library", ONLY_IN)
-def test_a_library_is_imported_only_in_its_rooms(library, imports):
-    rooms = {room(importer) for importer, imported, _ in imports if imported == library}
-    assert rooms <= set(ONLY_IN[library])
+def test_a_library_is_imported_only_in_its_packages(library, imports):
+    packages = {package(importer) for importer, imported, _ in imports if imported == library}
+    assert packages <= set(ONLY_IN[library])
 
 
 def test_few_modules_lie_loose(modules):
