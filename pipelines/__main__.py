@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from multiview import environment, tracking
+from multiview import environment, names, tracking
 from multiview.artifacts.store import open_store
 from multiview.cli.folders import check_folder
 from multiview.cli.options import (
@@ -118,7 +118,7 @@ def rerun(
     """Run one step of an earlier run again, with its inputs from MLflow, verified."""
     from pipelines.runs.rerun import cut
 
-    uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
+    uri = tracking_uri or tracking.tracking_uri(open_store(store or names.DEFAULT_STORE))
     run = tracking.find_run(uri, earlier, open_store(store).url if store else None)
     changes: Overrides = merge(*(parse_setting(setting) for setting in settings or []))
     part = cut(run, step, changes, downstream)
@@ -143,7 +143,7 @@ def rollback(
     to: Annotated[
         int | None, typer.Option(metavar="NUMBER", help="A champion's number; else the one before.")
     ] = None,
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
     qdrant_url: Annotated[
         str | None,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from multiview import environment
+from multiview.cli.options import options_of, with_options
 from multiview.config import Section
 from multiview.config.documents import checked, read_document
 from multiview.config.notify import reached_by_people
@@ -111,34 +111,15 @@ ProfileName = Annotated[
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command an option for each connection setting; the command gets a Profile as `connection`."""
-    declared = [*inspect.signature(command, eval_str=True).parameters.values(), *_options()]
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [parameter.replace(kind=keyword) for parameter in declared if parameter.name != "connection"]
-
-    @functools.wraps(command)
-    def call(**values: Any) -> None:
-        flags = {name: values.pop(name) for name in Connection.model_fields}
-        profile = resolve_profile(values.pop("profile"), flags)
-        command(**values, connection=profile)
-
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return call
+    options = [option.replace(default=None) for option in options_of(Connection, "Kubeflow")]
+    profile = inspect.Parameter(
+        "profile", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ProfileName
+    )
+    return with_options("connection", [profile, *options], _gathered)(command)
 
 
-def _options() -> list[inspect.Parameter]:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    options = [inspect.Parameter("profile", kind, default=None, annotation=ProfileName)]
-    for name, field in Connection.model_fields.items():
-        extra: Any = field.json_schema_extra
-        option = typer.Option(
-            f"--{name.replace('_', '-')}",
-            envvar=extra["variable"],
-            help=field.description,
-            rich_help_panel="Kubeflow",
-        )
-        options.append(inspect.Parameter(name, kind, default=None, annotation=Annotated[str | None, option]))
-    return options
+def _gathered(values: Mapping[str, Any]) -> Profile:
+    return resolve_profile(values["profile"], {name: values[name] for name in Connection.model_fields})
 
 
 def resolve_profile(name: str | None, flags: dict[str, str | None]) -> Profile:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from multiview import tracking
+from multiview import names, tracking
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
 from multiview.cli.options import Debug, DryRun, EarlierStoreUrl, Preset, Settings, StoreUrl, TrackingUri
@@ -34,7 +34,7 @@ def run(
     preset: Preset = None,
     settings: Settings = None,
     dry_run: DryRun = False,
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
@@ -66,7 +66,7 @@ def compare(
     from multiview.plans.comparison import comparison_of_evaluations
     from pipelines.runs.comparison_rows import rows_of_runs
 
-    uri = tracking_uri or tracking.tracking_uri(open_store(store or "store"))
+    uri = tracking_uri or tracking.tracking_uri(open_store(store or names.DEFAULT_STORE))
     earlier = [tracking.find_run(uri, run, open_store(store).url if store else None) for run in runs]
     rows = rows_of_runs(earlier)
     changes: Overrides = {"comparison": {"rows": list(rows), "baseline": baseline}}
@@ -96,7 +96,7 @@ def study(
     preset: Preset = None,
     settings: Settings = None,
     dry_run: DryRun = False,
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:

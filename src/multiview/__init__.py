@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, overload
 
-from multiview.names import CHAMPION, VERSION
+from multiview.names import CHAMPION, DEFAULT_STORE, VERSION
 
 if TYPE_CHECKING:
     from multiview.serving.follow import FollowingRetriever
@@ -28,7 +28,7 @@ def load(
 def load(
     address: str,
     *,
-    store: str = "store",
+    store: str = DEFAULT_STORE,
     device: str = "auto",
     verify: bool = False,
     follow: bool = False,

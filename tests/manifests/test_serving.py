@@ -62,7 +62,7 @@ def test_its_words_are_those_of_the_command(folder):
     assert container["command"][2].endswith('&& exec multiview serve "$@"'), "signals reach the server"
     serve = typer.main.get_command(app).commands["serve"]  # pyright: ignore[reportAttributeAccessIssue]
     parsed = serve.make_context("serve", [*container["args"]]).params  # refuses an unknown option
-    assert (parsed["host"], parsed["timeout"]) == ("0.0.0.0", Limits.seconds)
+    assert (parsed["host"], parsed["timeout"]) == ("0.0.0.0", Limits().timeout)
     (port,) = container["ports"]
     assert (port["name"], port["containerPort"]) == ("http", options()["port"].default)
     named = {variable["name"]: variable for variable in container["env"]}
@@ -87,7 +87,7 @@ def test_keys_are_in_the_file_that_it_is_told(folder):
 def test_it_has_time_to_start_and_to_end(folder):
     container, pod = container_of(folder), pod_of(folder)
     (_, pause) = container["lifecycle"]["preStop"]["exec"]["command"]
-    assert pod["terminationGracePeriodSeconds"] > int(pause) + round(Limits.seconds) + 1
+    assert pod["terminationGracePeriodSeconds"] > int(pause) + round(Limits().timeout) + 1
     probe = container["startupProbe"]
     seconds = probe["periodSeconds"] * probe["failureThreshold"]
     assert seconds >= 1800

@@ -44,7 +44,7 @@ def slow(indexes):
 
 
 def test_more_requests_than_may_wait_are_told_to_come_again(slow):
-    limits = Limits(waiting=3)
+    limits = Limits(max_waiting=3)
     with (
         answering(Serving(Generations(Generation(slow)), limits=limits)) as client,
         ThreadPoolExecutor(4) as pool,
@@ -61,7 +61,7 @@ def test_more_requests_than_may_wait_are_told_to_come_again(slow):
 
 
 def test_a_request_that_takes_too_long_is_answered_and_leaves_the_queue(slow):
-    limits = Limits(seconds=0.2)
+    limits = Limits(timeout=0.2)
     with answering(Serving(Generations(Generation(slow)), limits=limits)) as client:
         assert "time for a request" in client.refused(504, {"questions": ["first?"]})
         assert "time for a request" in client.refused(504, {"questions": ["second?"]})

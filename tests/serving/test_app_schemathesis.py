@@ -51,7 +51,7 @@ def api(crowned):
     """The server of a champion, beside which other indexes of the store answer; asked in this process."""
     follower = Follower(crowned.store)
     others = Others(follower.generations, crowned.store, Lookup(crowned.store.url, None).index, 1)
-    serving = Serving(follower.generations, follower, others, Limits(k=20))
+    serving = Serving(follower.generations, follower, others, Limits(max_k=20))
     return schemathesis.openapi.from_asgi("/openapi.json", build_app(serving))
 
 

@@ -139,7 +139,7 @@ def test_the_ranks_of_a_question(client, crowned):
 
 def test_a_corpus_that_is_too_large_for_bm25_is_told(crowned):
     retriever = multiview.load(crowned.index("camvr"))
-    limits = Limits(bm25_passages=31)
+    limits = Limits(max_bm25_passages=31)
     with answering(Serving(Generations(Generation(retriever)), limits=limits)) as client:
         assert "32 passages" in client.refused(422, {"question": "?"}, "/explain")
 

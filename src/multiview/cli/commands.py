@@ -9,22 +9,15 @@ from typing import Annotated
 
 import typer
 
-from multiview import environment
-from multiview.cli.options import Debug, Device, IndexStoreUrl, Preset, Settings, StoreUrl, TrackingUri
+from multiview import names
+from multiview.cli.options import Debug, Device, Index, IndexStoreUrl, Preset, Settings, StoreUrl, TrackingUri
 from multiview.cli.question_log import question_log
 from multiview.cli.serve import serve
 
 
 def search(
     question: Annotated[str | None, typer.Argument(help="The question, quoted.")] = None,
-    index: Annotated[
-        str | None,
-        typer.Option(
-            envvar=environment.INDEX,
-            help="An index's address, models:/NAME@ALIAS, a run's id, champion or challenger. Default: the store's champion, or "
-            "where there is none, the index of the newest finished run.",
-        ),
-    ] = None,
+    index: Index = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Passages per question.")] = 10,
     questions: Annotated[
         Path | None,
@@ -45,7 +38,7 @@ def search(
             "--verify", help="Check index, model and passages against their sha256 before they are used."
         ),
     ] = False,
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
@@ -75,7 +68,7 @@ def lineage(
         ),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object with every record.")] = False,
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
@@ -134,7 +127,9 @@ def register(
         print(RegisteredModel(model, alias=alias))
 
 
-def sync(store: StoreUrl = "store", tracking_uri: TrackingUri = None, debug: Debug = False) -> None:
+def sync(
+    store: StoreUrl = names.DEFAULT_STORE, tracking_uri: TrackingUri = None, debug: Debug = False
+) -> None:
     """Send everything to MLflow that the store's runs have not sent yet."""
     from multiview import tracking
     from multiview.artifacts.store import open_store
@@ -158,12 +153,12 @@ def gc(
     champions: Annotated[
         int, typer.Option(min=1, help="Keep the indexes of this many champions, the newest first.")
     ] = 3,
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
     """Collect attempts, checkpoints, embeddings and indexes that no champion, alias or recent run refers to."""
-    from multiview import names, tracking
+    from multiview import tracking
     from multiview.artifacts.store import open_store
     from multiview.cli.garbage import collect
     from multiview.errors import InputError
@@ -256,7 +251,7 @@ def plan(
     ] = None,
     preset: Preset = None,
     settings: Settings = None,
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     debug: Debug = False,
 ) -> None:
     """Estimate time, GPUs, memory and disk of each step, and the bytes of each kind of index."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multiview import environment
+from multiview import names
 from multiview.cli.export_qdrant import qdrant
 from multiview.cli.folders import check_folder
-from multiview.cli.options import Debug, StoreUrl, TrackingUri
+from multiview.cli.options import Debug, Index, StoreUrl, TrackingUri
 from multiview.errors import counted
 
 if TYPE_CHECKING:
@@ -22,14 +22,6 @@ app = typer.Typer(
 )
 app.command()(qdrant)
 
-Index = Annotated[
-    str | None,
-    typer.Option(
-        envvar=environment.INDEX,
-        help="An index's address, models:/NAME@ALIAS, a run's id, champion or challenger. Default: the store's champion, or "
-        "where there is none, the index of the newest finished run.",
-    ),
-]
 Out = Annotated[Path, typer.Option(help="A folder that is made; it may be there already if it is empty.")]
 
 Model = Annotated[
@@ -49,7 +41,7 @@ def check_out(out: Path) -> None:
 def views(
     out: Out,
     index: Index = None,
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
@@ -76,7 +68,7 @@ def delta(
             help="The earlier index, as in --index. Default, where --index names the champion: the champion's predecessor.",
         ),
     ] = None,
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
@@ -99,7 +91,7 @@ def model(
     out: Out,
     index: Index = None,
     model: Model = None,
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
@@ -119,7 +111,7 @@ def onnx(
     out: Out,
     index: Index = None,
     model: Model = None,
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:

@@ -43,7 +43,7 @@ def qdrant(
     keep: Annotated[
         int, typer.Option(min=0, help="Collections of earlier champions that are kept for rollbacks.")
     ] = Export().keep,
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.models import OptionInfo
 
 from multiview import environment
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 def _store(description: str) -> OptionInfo:
@@ -39,7 +45,67 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.NAME=VALUE", help="Override a setting; repeatable."),
 ]
+Index = Annotated[
+    str | None,
+    typer.Option(
+        envvar=environment.INDEX,
+        help="An index's address, models:/NAME@ALIAS, a run's id, champion or challenger. Default: the store's champion, or "
+        "where there is none, the index of the newest finished run.",
+    ),
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, only print what would be done.")]
 Wait = Annotated[bool, typer.Option("--wait", help="On Kubeflow: follow the run to its end.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and KFP's own output.")]
+"""Taken by every command, and read by `multiview.cli.app`, which prints what commands raise."""
+
+
+def options_of(section: type[BaseModel], panel: str) -> list[inspect.Parameter]:
+    """Returns an option for each setting of a section, with its docstring, default and bounds, under a heading of the help.
+
+    The environment variable of a setting is its `json_schema_extra["variable"]`.
+    """
+    options = []
+    for name, field in section.model_fields.items():
+        extra: Any = field.json_schema_extra or {}
+        bounds: Any = {
+            word: getattr(limit, bound)
+            for limit in field.metadata
+            for word, bound in (("min", "ge"), ("max", "le"))
+            if hasattr(limit, bound)
+        }
+        option = typer.Option(
+            f"--{name.replace('_', '-')}",
+            envvar=extra.get("variable"),
+            help=field.description,
+            rich_help_panel=panel,
+            **bounds,
+        )
+        parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
+        options.append(parameter.replace(annotation=Annotated[field.annotation, option]))
+    return options
+
+
+def with_options(
+    argument: str, options: Sequence[inspect.Parameter], gather: Callable[[Mapping[str, Any]], object]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command further options; it gets as `argument` what `gather` makes of their values by name."""
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters.values()
+        parameters = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in (*own, *options)
+            if parameter.name != argument
+        ]
+
+        @functools.wraps(command)
+        def call(**values: Any) -> None:
+            further = {option.name: values.pop(option.name) for option in options}
+            command(**values, **{argument: gather(further)})
+
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return call
+
+    return decorated

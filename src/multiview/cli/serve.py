@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from multiview import environment, names
-from multiview.cli.options import Debug, Device, StoreUrl, TrackingUri
+from multiview.cli.options import Debug, Device, StoreUrl, TrackingUri, options_of, with_options
 from multiview.errors import InputError
 from multiview.serving.limits import POLL_SECONDS, Limits
 
 
+@with_options("limits", options_of(Limits, "Limits"), Limits.model_validate)
 def serve(
     index: Annotated[
         str | None,
@@ -46,43 +47,12 @@ def serve(
             help="File to which questions are appended with the ids and scores of their hits; default: none."
         ),
     ] = None,
-    max_questions: Annotated[
-        int, typer.Option(min=1, help="Questions per request at most.")
-    ] = Limits.questions,
-    max_characters: Annotated[
-        int, typer.Option(min=1, help="Characters per question at most.")
-    ] = Limits.characters,
-    max_k: Annotated[int, typer.Option(min=1, help="Passages per question at most.")] = Limits.k,
-    max_waiting: Annotated[
-        int, typer.Option(min=1, help="Requests that may wait for the model; others are answered with 429.")
-    ] = Limits.waiting,
-    max_batch: Annotated[
-        int, typer.Option(min=1, help="Questions of waiting requests that are searched together at most.")
-    ] = Limits.batch,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            min=0.001, max=86400, help="Seconds that a request may take; then it is answered with 504."
-        ),
-    ] = Limits.seconds,
-    max_others: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Indexes of the store that are kept loaded beside the one that answers, for requests and the explorer, which "
-            "name them; 0: none may be named.",
-        ),
-    ] = Limits.others,
-    max_bm25_passages: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Passages at most of a corpus for which the explorer's BM25 is built in memory."
-        ),
-    ] = Limits.bm25_passages,
     device: Device = "auto",
-    store: StoreUrl = "store",
+    store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
+    *,
+    limits: Limits,
 ) -> None:
     """Answer questions over HTTP from the store's champion, and from each next one once it is loaded and verified."""
     import uvicorn
@@ -95,9 +65,6 @@ def serve(
     from multiview.serving.question_log import QuestionLog
     from multiview.serving.retriever import load
 
-    limits = Limits(
-        max_questions, max_characters, max_k, max_waiting, timeout, max_batch, max_others, max_bm25_passages
-    )
     keys, log = read_keys(api_keys), QuestionLog(question_log) if question_log else None
     lookup, follower = Lookup(store, tracking_uri), None
     if index in (None, names.CHAMPION):
@@ -105,7 +72,11 @@ def serve(
         generations = follower.generations
     else:
         generations = Generations(Generation(load(lookup.index(index), device=device, verify=True)))
-    others = Others(generations, lookup.store, lookup.index, max_others, device) if max_others else None
+    others = (
+        Others(generations, lookup.store, lookup.index, limits.max_others, device)
+        if limits.max_others
+        else None
+    )
     check_address(host, port)
     uvicorn.run(
         build_app(Serving(generations, follower, others, limits, keys, log, poll)),
@@ -114,7 +85,7 @@ def serve(
         access_log=False,  # it would hold paths and query strings
         log_config=log_config(),
         server_header=False,
-        timeout_graceful_shutdown=round(timeout) + 1,
+        timeout_graceful_shutdown=round(limits.timeout) + 1,
     )
 
 

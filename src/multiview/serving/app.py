@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -14,10 +14,10 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from multiview.names import CHAMPION, VERSION
 from multiview.serving import answers, openai, schemas
+from multiview.serving.asking import Asking
 from multiview.serving.batching import Batcher, Search, TooManyWaiting
-from multiview.serving.exploring import NO_PASSAGE, Exploring, IndexParameter, add_explorer, json_response
-from multiview.serving.follow import Follower, Generation, Generations
-from multiview.serving.hits import Hit
+from multiview.serving.exploring import NO_PASSAGE, IndexParameter, add_explorer, json_response
+from multiview.serving.follow import Follower, Generations
 from multiview.serving.keys import KeyCheck
 from multiview.serving.limits import POLL_SECONDS, Limits
 from multiview.serving.observing import Metrics, Observed, StateCollector, refusal
@@ -73,9 +73,9 @@ def build_app(serving: Serving) -> FastAPI:
 
     While it runs, a task searches for the questions of all requests, and another one looks at the store's champion.
     """
-    limits, generations, metrics = serving.limits, serving.generations, Metrics()
-    batcher = Batcher(limits.batch, limits.waiting, metrics.batches.observe)
-    metrics.registry.register(StateCollector(generations, serving.follower, batcher))
+    limits, metrics = serving.limits, Metrics()
+    batcher = Batcher(limits.max_batch, limits.max_waiting, metrics.batches.observe)
+    metrics.registry.register(StateCollector(serving.generations, serving.follower, batcher))
     tasks: list[asyncio.Task[None]] = []
 
     @contextlib.asynccontextmanager
@@ -106,80 +106,10 @@ def build_app(serving: Serving) -> FastAPI:
         },
     }
 
-    async def found(generation: Generation, questions: Sequence[str], search: Search) -> list[list[Hit]]:
-        """The hits of each question, in time."""
-        async with asyncio.timeout(limits.seconds):
-            hits = await batcher.search(generation.retriever, questions, search)
-        if serving.question_log is not None:
-            serving.question_log.write(generation, search.where, questions, hits)
-        return hits
-
-    @contextlib.asynccontextmanager
-    async def chosen(index: str | None) -> AsyncIterator[Generation]:
-        """The generation that a request names, to the end of the request."""
-        newest = generations.newest
-        async with contextlib.AsyncExitStack() as held:
-            if index is None or (index == CHAMPION and newest.champion):
-                generation = held.enter_context(generations.using())
-            elif serving.others is not None:
-                async with asyncio.timeout(limits.seconds):
-                    generation = await held.enter_async_context(serving.others.using(index))
-            elif index == (key := newest.retriever.address.rpartition("/")[2]):
-                generation = held.enter_context(generations.using())
-            else:
-                raise NoSuchIndex(f"there is no index {index}: this server answers from one index, {key}")
-            yield generation
-
-    SearchRequest, VectorStoreSearchRequest = schemas.search_body(limits), schemas.openai_body(limits)
-
-    @app.post("/search", response_model=schemas.Answers, **asked)
-    async def search(body: SearchRequest) -> Response:  # pyright: ignore[reportInvalidTypeForm]
-        """Search: the best passages of each question, with the snippet that matched."""
-        async with chosen(body.index) as generation:
-            wanted = Search(body.k, body.explain, body.where)
-            hits = await found(generation, body.questions, wanted)
-            exact = generation.retriever.exact or body.where is not None
-            content = {
-                "index": generation.retriever.address,
-                "champion": generation.number,
-                "answers": [
-                    answers.answer(question, each, exact)
-                    for question, each in zip(body.questions, hits, strict=True)
-                ],
-            }
-            return json_response(content)
-
-    @app.get(f"/passages/{ID}", response_model=schemas.Passage, **asked)
-    async def passage(id: str, index: IndexParameter = None) -> Response:
-        """A passage of the corpus by its id, with its columns and what its views represent."""
-        async with chosen(index) as generation:
-            indexed = await asyncio.to_thread(generation.retriever.passage, id)
-            if indexed is None:
-                raise HTTPException(404, NO_PASSAGE)
-            return json_response(answers.passage(indexed))
-
-    @app.post("/v1/vector_stores/{vector_store_id}/search", response_model=schemas.ResultsPage, **asked)
-    async def search_vector_store(
-        vector_store_id: Annotated[str, Path(examples=[CHAMPION])],
-        body: VectorStoreSearchRequest,  # pyright: ignore[reportInvalidTypeForm]
-    ) -> Response:
-        """Search in the shape of OpenAI's vector stores: the store is `champion`, or the key of the index that answers."""
-        questions = [body.query] if isinstance(body.query, str) else body.query
-        where = openai.condition(body.filters) if body.filters else None
-        least = body.ranking_options.score_threshold if body.ranking_options else None
-        with generations.using() as generation:
-            known = {
-                generation.retriever.address.rpartition("/")[2],
-                *([CHAMPION] if generation.champion else []),
-            }
-            if vector_store_id not in known:
-                raise HTTPException(
-                    404, f"there is no such vector store; there are: {', '.join(sorted(known))}"
-                )
-            hits = await found(generation, questions, Search(body.max_num_results, where=where))
-            return json_response(openai.page(questions, hits, body.max_num_results, least).model_dump())
-
-    add_explorer(app, Exploring(generations, serving.others, limits, chosen, found), asked)
+    asking = Asking(serving.generations, serving.others, limits, batcher, serving.question_log)
+    _add_search(app, asking, asked)
+    _add_vector_stores(app, asking, asked)
+    add_explorer(app, asking, asked)
     return app
 
 
@@ -218,6 +148,63 @@ def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[as
     async def prometheus() -> Response:
         """Metrics for Prometheus."""
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def _add_search(app: FastAPI, asking: Asking, asked: dict[str, Any]) -> None:
+    """Adds the search and the passages; `asked` are the arguments of routes that need a key."""
+    SearchRequest = schemas.search_body(asking.limits)
+
+    @app.post("/search", response_model=schemas.Answers, **asked)
+    async def search(body: SearchRequest) -> Response:  # pyright: ignore[reportInvalidTypeForm]
+        """Search: the best passages of each question, with the snippet that matched."""
+        async with asking.chosen(body.index) as generation:
+            wanted = Search(body.k, body.explain, body.where)
+            hits = await asking.found(generation, body.questions, wanted)
+            exact = generation.retriever.exact or body.where is not None
+            content = {
+                "index": generation.retriever.address,
+                "champion": generation.number,
+                "answers": [
+                    answers.answer(question, each, exact)
+                    for question, each in zip(body.questions, hits, strict=True)
+                ],
+            }
+            return json_response(content)
+
+    @app.get(f"/passages/{ID}", response_model=schemas.Passage, **asked)
+    async def passage(id: str, index: IndexParameter = None) -> Response:
+        """A passage of the corpus by its id, with its columns and what its views represent."""
+        async with asking.chosen(index) as generation:
+            indexed = await asyncio.to_thread(generation.retriever.passage, id)
+            if indexed is None:
+                raise HTTPException(404, NO_PASSAGE)
+            return json_response(answers.passage(indexed))
+
+
+def _add_vector_stores(app: FastAPI, asking: Asking, asked: dict[str, Any]) -> None:
+    """Adds the search in the shape of OpenAI's vector stores."""
+    VectorStoreSearchRequest = schemas.openai_body(asking.limits)
+
+    @app.post("/v1/vector_stores/{vector_store_id}/search", response_model=schemas.ResultsPage, **asked)
+    async def search_vector_store(
+        vector_store_id: Annotated[str, Path(examples=[CHAMPION])],
+        body: VectorStoreSearchRequest,  # pyright: ignore[reportInvalidTypeForm]
+    ) -> Response:
+        """Search in the shape of OpenAI's vector stores: the store is `champion`, or the key of the index that answers."""
+        questions = [body.query] if isinstance(body.query, str) else body.query
+        where = openai.condition(body.filters) if body.filters else None
+        least = body.ranking_options.score_threshold if body.ranking_options else None
+        with asking.generations.using() as generation:
+            known = {
+                generation.retriever.address.rpartition("/")[2],
+                *([CHAMPION] if generation.champion else []),
+            }
+            if vector_store_id not in known:
+                raise HTTPException(
+                    404, f"there is no such vector store; there are: {', '.join(sorted(known))}"
+                )
+            hits = await asking.found(generation, questions, Search(body.max_num_results, where=where))
+            return json_response(openai.page(questions, hits, body.max_num_results, least).model_dump())
 
 
 def _add_refusals(app: FastAPI) -> None:

@@ -3,11 +3,9 @@
 import asyncio
 import base64
 import hashlib
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import jinja2
 from fastapi import FastAPI, HTTPException, Query, Response
@@ -16,11 +14,9 @@ from markupsafe import Markup
 
 from multiview.errors import counted
 from multiview.serving import answers, schemas
+from multiview.serving.asking import Asking
 from multiview.serving.batching import Search
-from multiview.serving.follow import Generation, Generations
-from multiview.serving.hits import Hit
-from multiview.serving.limits import Limits
-from multiview.serving.others import Choice, Others
+from multiview.serving.others import Choice
 from multiview.serving.ranks import WordIndexes, ranked_passages
 from multiview.serving.routes import ID
 from multiview.serving.underway import Underway
@@ -31,31 +27,9 @@ NO_PASSAGE = "the corpus has no passage with this id"
 IndexParameter = Annotated[str | None, Query(max_length=500, description=schemas.INDEX)]
 
 
-class Found(Protocol):
-    """The hits of each question, found with those of other requests."""
-
-    async def __call__(
-        self, generation: Generation, questions: Sequence[str], search: Search
-    ) -> list[list[Hit]]: ...
-
-
-@dataclass(frozen=True)
-class Exploring:
-    """What the explorer's routes need of the server."""
-
-    generations: Generations
-    others: Others | None
-    limits: Limits
-    chosen: Callable[[str | None], AbstractAsyncContextManager[Generation]]
-    """The generation that a request names, to the end of the request."""
-    found: Found
-    words: WordIndexes = field(default_factory=WordIndexes)
-    building: Underway = field(default_factory=Underway)
-
-
-def add_explorer(app: FastAPI, exploring: Exploring, asked: dict[str, Any]) -> None:
+def add_explorer(app: FastAPI, asking: Asking, asked: dict[str, Any]) -> None:
     """Adds the page and its routes; `asked` are the arguments of routes that need a key."""
-    limits, page = exploring.limits, Page.read()
+    limits, page, words, building = asking.limits, Page.read(), WordIndexes(), Underway()
     ExplainRequest = schemas.explain_body(limits)
 
     @app.get("/", include_in_schema=False)
@@ -66,8 +40,8 @@ def add_explorer(app: FastAPI, exploring: Exploring, asked: dict[str, Any]) -> N
     @app.get("/indexes", response_model=schemas.IndexChoices, **asked)
     async def indexes() -> Response:
         """What answers, and the indexes that requests may name: the newest 100, champions first."""
-        async with asyncio.timeout(limits.seconds), exploring.chosen(None) as generation:
-            choices = await exploring.others.choices() if exploring.others else []
+        async with asyncio.timeout(limits.timeout), asking.chosen(None) as generation:
+            choices = await asking.others.choices() if asking.others else []
             return json_response(
                 {
                     "index": generation.retriever.address,
@@ -75,7 +49,7 @@ def add_explorer(app: FastAPI, exploring: Exploring, asked: dict[str, Any]) -> N
                     "passages": len(generation.retriever),
                     "architecture": generation.retriever.architecture,
                     "columns": list(column_names(generation.retriever.schema)),
-                    "most_passages": limits.k,
+                    "most_passages": limits.max_k,
                     "indexes": [_choice(choice) for choice in choices],
                 }
             )
@@ -83,7 +57,7 @@ def add_explorer(app: FastAPI, exploring: Exploring, asked: dict[str, Any]) -> N
     @app.get(f"/views/{ID}", response_model=schemas.PassageViews, **asked)
     async def views(id: str, index: IndexParameter = None) -> Response:
         """What the views of a passage represent, and the cosines between them."""
-        async with exploring.chosen(index) as generation:
+        async with asking.chosen(index) as generation:
             retriever = generation.retriever
             indexed = await asyncio.to_thread(retriever.passage, id)
             if indexed is None:
@@ -104,17 +78,17 @@ def add_explorer(app: FastAPI, exploring: Exploring, asked: dict[str, Any]) -> N
 
         BM25 reads the whole corpus when it is first asked for.
         """
-        async with exploring.chosen(body.index) as generation:
-            retriever, words = generation.retriever, exploring.words
-            if len(retriever) > limits.bm25_passages:
+        async with asking.chosen(body.index) as generation:
+            retriever = generation.retriever
+            if len(retriever) > limits.max_bm25_passages:
                 raise HTTPException(
                     422,
-                    f"the corpus has {counted(len(retriever), 'passage')}; this server ranks at most {limits.bm25_passages} by BM25",
+                    f"the corpus has {counted(len(retriever), 'passage')}; this server ranks at most {limits.max_bm25_passages} by BM25",
                 )
-            (hits,) = await exploring.found(generation, [body.question], Search(body.depth, where=body.where))
-            async with asyncio.timeout(limits.seconds):
+            (hits,) = await asking.found(generation, [body.question], Search(body.depth, where=body.where))
+            async with asyncio.timeout(limits.timeout):
                 if not words.built(retriever):
-                    await exploring.building.result(id(retriever), lambda: words.build(retriever))
+                    await building.result(id(retriever), lambda: words.build(retriever))
                 bm25 = await asyncio.to_thread(words.hits, retriever, body.question, body.depth, body.where)
                 ranked = await asyncio.to_thread(ranked_passages, retriever, bm25, hits)
             return json_response(

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from multiview.config import Section
 
 POLL_SECONDS = 5.0
 """Time between two looks at which champion the store names."""
 
+AtLeastOne = Annotated[int, Field(ge=1)]
 
-@dataclass(frozen=True)
-class Limits:
-    """The limits of a server; the options of `multiview serve` describe them."""
 
-    questions: int = 64
+class Limits(Section):
+    """The limits of a server, each an option of `multiview serve`."""
+
+    max_questions: AtLeastOne = 64
     """Questions per request at most."""
-    characters: int = 2000
+    max_characters: AtLeastOne = 2000
     """Characters per question at most."""
-    k: int = 100
+    max_k: AtLeastOne = 100
     """Passages per question at most."""
-    waiting: int = 256
-    """Requests that may wait for the model at most; further ones are answered with 429."""
-    seconds: float = 30.0
-    """Time that a request may take; then it is answered with 504."""
-    batch: int = 64
+    max_waiting: AtLeastOne = 256
+    """Requests that may wait for the model; others are answered with 429."""
+    max_batch: AtLeastOne = 64
     """Questions of waiting requests that are searched together at most."""
-    others: int = 2
-    """Indexes beside the one that answers that are kept for requests that name them; 0: no request may."""
-    bm25_passages: int = 500_000
-    """Passages of a corpus at most for which `/explain` builds a BM25 index in memory."""
+    timeout: Annotated[float, Field(ge=0.001, le=86400)] = 30.0
+    """Seconds that a request may take; then it is answered with 504."""
+    max_others: Annotated[int, Field(ge=0)] = 2
+    """Indexes of the store that are kept loaded beside the one that answers, for requests and the explorer, which name them; 0: none may be named."""
+    max_bm25_passages: Annotated[int, Field(ge=0)] = 500_000
+    """Passages at most of a corpus for which the explorer's BM25 is built in memory."""
 
     @property
     def body_bytes(self) -> int:
         """Bytes of a request's body at most: all questions and a condition, each character written as `\\uXXXX`."""
-        return 6 * (self.questions * self.characters + 4096) + 4096
+        return 6 * (self.max_questions * self.max_characters + 4096) + 4096

@@ -220,8 +220,8 @@ def search_body(limits: Limits) -> type[BaseModel]:
         ),
         questions=(_questions(limits), Field(description="Answered each by itself.")),
         k=(
-            Annotated[int, Field(strict=True, ge=1, le=limits.k)],
-            Field(min(10, limits.k), description="Passages per question."),
+            Annotated[int, Field(strict=True, ge=1, le=limits.max_k)],
+            Field(min(10, limits.max_k), description="Passages per question."),
         ),
         explain=(StrictBool, Field(False, description="Also give the score of every view.")),
         where=(str | None, Field(None, description=WHERE)),
@@ -237,8 +237,8 @@ def explain_body(limits: Limits) -> type[BaseModel]:
         __config__=ConfigDict(extra="forbid", json_schema_extra={"examples": [{"question": QUESTION}]}),
         question=(_question(limits), ...),
         depth=(
-            Annotated[int, Field(strict=True, ge=1, le=limits.k)],
-            Field(min(100, limits.k), description="Passages that each method ranks."),
+            Annotated[int, Field(strict=True, ge=1, le=limits.max_k)],
+            Field(min(100, limits.max_k), description="Passages that each method ranks."),
         ),
         where=(str | None, Field(None, description=WHERE)),
         index=(IndexName, Field(None, description=INDEX)),
@@ -247,7 +247,7 @@ def explain_body(limits: Limits) -> type[BaseModel]:
 
 def openai_body(limits: Limits) -> type[BaseModel]:
     """Returns the body of a search in OpenAI's shape under some limits."""
-    most = min(50, limits.k)
+    most = min(50, limits.max_k)
     return create_model(
         "VectorStoreSearchRequest",
         __doc__="A search in OpenAI's shape.",
@@ -271,9 +271,9 @@ def openai_body(limits: Limits) -> type[BaseModel]:
 
 
 def _question(limits: Limits) -> Any:
-    return Annotated[str, StringConstraints(max_length=limits.characters, pattern=r"\S")]
+    return Annotated[str, StringConstraints(max_length=limits.max_characters, pattern=r"\S")]
 
 
 def _questions(limits: Limits) -> Any:
     question = _question(limits)
-    return Annotated[list[question], Field(min_length=1, max_length=limits.questions)]  # pyright: ignore[reportInvalidTypeForm]
+    return Annotated[list[question], Field(min_length=1, max_length=limits.max_questions)]  # pyright: ignore[reportInvalidTypeForm]
