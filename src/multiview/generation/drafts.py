@@ -18,7 +18,7 @@ from multiview.model.layouts.snippets import split_snippets
 from multiview.steps.context import StepContext
 
 PART = ROW_GROUP
-"""Passages, or snippets of passages, that are batched together and written as one row group."""
+"""Snippets that are drafted from together and written as one row group."""
 
 PARTS_PER_CHECKPOINT = 10
 """Number of parts between two checkpoints."""

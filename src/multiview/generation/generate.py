@@ -12,16 +12,21 @@ from transformers import LogitsProcessorList
 from transformers.modeling_outputs import BaseModelOutput
 
 from multiview.config import Generation
-from multiview.data.passages import COLUMNS, Passage, count_passages, passages_of, read_tables
+from multiview.data.passages import COLUMNS, ROW_GROUP, Passage, count_passages, passages_of, read_tables
 from multiview.data.queries import FILE, iterate_queries, join, write_queries
 from multiview.errors import counted
-from multiview.generation.drafts import PART, PARTS_PER_CHECKPOINT
 from multiview.generation.generators import check_lengths, input_text, load
 from multiview.generation.sampling import SeededSampler, uniforms
 from multiview.model.devices import device, within_gpu_memory
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
+
+PART = ROW_GROUP
+"""Passages that are batched together and written as one row group."""
+
+PARTS_PER_CHECKPOINT = 10
+"""Number of parts between two checkpoints."""
 
 
 class QueryGenerator:
