@@ -57,6 +57,9 @@ CASES = {
     "a factory string that faiss cannot read": run(
         "--set index.kind=IVFx", "index.kind=IVFx", "could not parse"
     ),
+    "a factory string with ids of its own": run(
+        "--set index.kind=IDMap,Flat", "index.kind=IDMap,Flat", "leave IDMap out"
+    ),
     "a device of nobody": run("--set encode.device=gpu", "encode.device", "gpu", "cuda"),
     "an unknown language": run("--set corpus.language=klingon", "corpus.language", "klingon"),
     "a warm-up of an unknown setting": run("--set 'train.warm_up={epoch: 1}'", "train.warm_up", "epochs"),

@@ -74,12 +74,18 @@ def test_a_shard_without_passages_is_whole(tmp_path: Path) -> None:
     assert list(embeddings.read_blocks()) == []
 
 
-def test_what_float16_cannot_hold_names_its_passage_and_leaves_no_header(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [(70000.0, "does not fit into float16"), (np.nan, "is no number; the model has diverged")],
+)
+def test_what_float16_cannot_hold_names_its_passage_and_leaves_no_header(
+    tmp_path: Path, value: float, says: str
+) -> None:
     with (
-        pytest.raises(InputError, match="passage 'p': its vector does not fit into float16"),
+        pytest.raises(InputError, match=f"passage 'p': its vector {says}"),
         EmbeddingsWriter(tmp_path, 1, "digest") as writer,
     ):
-        writer.write_views("p", writer.add_passage("p", "hash", 1), np.array([[70000.0]]))
+        writer.write_views("p", writer.add_passage("p", "hash", 1), np.array([[value]]))
     with pytest.raises(InputError, match=r"embeddings\.json: missing; .* run `encode` again"):
         Embeddings(tmp_path)
 

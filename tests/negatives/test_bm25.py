@@ -1,11 +1,14 @@
 """BM25: its formula, its ties, and the order of its best passages."""
 
+import unicodedata
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.config import Bm25
-from multiview.negatives.bm25 import Bm25Index, best_rows, bm25_negatives, tokenizer
+from multiview.negatives.bm25 import WORD, Bm25Index, best_rows, bm25_negatives, tokenizer, words
 from multiview.negatives.pool import read_table
 from tests.fixtures.artifacts import passage
 from tests.fixtures.retrieval_run import check_negatives
@@ -128,3 +131,31 @@ def test_bm25_negatives(retrieval):
     facts = events.facts
     assert facts["hits"] == kept + facts["excluded_positive"] + facts["excluded_answer"]
     assert facts["excluded_positive"] >= len(rows) / 2 and facts["excluded_answer"] > 0
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+@pytest.mark.parametrize(
+    ("language", "text", "question"),
+    [
+        ("german", "Mönchengladbach liegt am Rhein", "mönchengladbach"),
+        ("russian", "Новый йод", "йод"),
+        ("malayalam", "കേരളം ഇന്ത്യ", "കേരളം"),
+        ("turkish", "İstanbul büyük", "istanbul"),
+        ("english", "ﬁve thousand m²", "five"),
+    ],
+)
+def test_a_word_is_found_however_unicode_writes_it(form, language, text, question):
+    written = [passage("a", unicodedata.normalize(form, text)), passage("b", "others, കരള")]
+    for asked in (question, unicodedata.normalize(form, question)):
+        index = Bm25Index(written, Bm25(), language)
+        assert ids_of(index, index.search([asked], 2)) == ["a"]
+
+
+def test_marks_and_joiners_end_no_word():
+    assert words("കേരളം sa\u0303o leader\u200d c\u0327a") == ["കേരളം", "são", "leader", "ça"]
+
+
+@given(st.text(st.characters(codec="ascii")))
+def test_words_of_plain_texts_are_those_of_all_texts(text):
+    lowered = text.lower()
+    assert words(lowered) == WORD.findall(lowered)

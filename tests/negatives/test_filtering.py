@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from multiview.data.answers import has_answer
 from multiview.data.passages import Passage
 from multiview.errors import InputError
-from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
+from multiview.negatives.filtering import Positives, answer_holding, filter_hits, positive_hits
 from tests.fixtures.artifacts import passage, question
 
 WORDS = ["red", "green", "blue", "grey"]
@@ -80,6 +80,19 @@ def test_every_positive_is_excluded_not_only_the_first():
     ids = pa.array(["a", "b", "c"])
     hits = positive_hits(np.array([[2, 1, 0]]), ids, [question("q", "?", ["x"], ["a", "c"])])
     assert hits.tolist() == [[True, False, True]]
+
+
+@given(st.lists(st.lists(st.sampled_from("abcdxy"), max_size=9), max_size=6), st.data())
+def test_positives_are_those_that_the_corpus_has(named, data):
+    ids, questions = pa.array(list("abcd")), [question(f"q{n}", "?", [], of) for n, of in enumerate(named)]
+    positives = Positives.of(ids, questions)
+    rows = [["abcd".index(name) for name in of if name in "abcd"] for of in named]
+    assert positives.rows.tolist() == [row for of in rows for row in of]
+    assert positives.questions.tolist() == [number for number, of in enumerate(rows) for _ in of]
+    assert positives.first.tolist() == [of[0] if of else -1 for of in rows]
+    retrieved = [data.draw(st.lists(st.integers(-1, 3), min_size=4, max_size=4)) for _ in named]
+    hits = positives.hits(np.array(retrieved, np.int64).reshape(-1, 4))
+    assert hits.tolist() == [[row in of for row in found] for found, of in zip(retrieved, rows, strict=True)]
 
 
 def test_answers_may_be_patterns():

@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from multiview.config import Train
 from multiview.data.questions import Question
@@ -219,10 +221,37 @@ def test_a_passage_that_is_a_positive_of_the_same_question_is_no_negative_of_it(
     examples = [Example(both, "p1", ("n1",)), Example(other, "p2", ("p1",))]
     # The passages are p1, p2, n1, p1: the hard negative of b is the positive of a.
     ids = ["p1", "p2", "n1", "p1"]
-    assert no_negatives(examples, ids, None) == [[False, True, False, True], [False, False, False, False]]
-    assert no_negatives(examples, ids, 2) == no_negatives(examples, ids, None)
+    assert no_negatives(examples, ids, None).tolist() == [
+        [False, True, False, True],
+        [False, False, False, False],
+    ]
+    assert torch.equal(no_negatives(examples, ids, 2), no_negatives(examples, ids, None))
     # Groups of one question: the other one's positive and hard negative are none of its own.
-    assert no_negatives(examples, ids, 1) == [[False, True, False, True], [True, False, True, False]]
+    assert no_negatives(examples, ids, 1).tolist() == [[False, True, False, True], [True, False, True, False]]
+
+
+NAMES = st.sampled_from("abcde")
+
+
+@given(
+    st.lists(
+        st.tuples(NAMES, st.lists(NAMES, max_size=3), st.lists(NAMES, max_size=3)), min_size=1, max_size=7
+    ),
+    st.none() | st.integers(1, 4),
+)
+def test_no_negatives_are_those_of_the_plain_rule(drawn, group):
+    examples = [
+        Example(Question(f"q{n}", "?", (), None, (positive, *others)), positive, tuple(negatives))
+        for n, (positive, others, negatives) in enumerate(drawn)
+    ]
+    ids, size = passage_ids(examples), group or len(examples)
+    owners = [*range(len(examples)), *(n for n, example in enumerate(examples) for _ in example.negatives)]
+    for n, example in enumerate(examples):
+        expected = [
+            column != n and (name in example.question.positive_ids or owner // size != n // size)
+            for column, (name, owner) in enumerate(zip(ids, owners, strict=True))
+        ]
+        assert no_negatives(examples, ids, group)[n].tolist() == expected
 
 
 def test_groups_of_questions_are_as_batches_of_their_own() -> None:
@@ -236,7 +265,7 @@ def test_groups_of_questions_are_as_batches_of_their_own() -> None:
     def loss(rows: list[int], group: int | None) -> float:
         positions = [*rows, *(4 + row for row in rows)]
         part = [examples[row] for row in rows]
-        masks = torch.tensor(no_negatives(part, [ids[position] for position in positions], group))
+        masks = no_negatives(part, [ids[position] for position in positions], group)
         views = torch.ones(len(positions), 2, dtype=torch.bool)
         diagonal = torch.arange(len(rows))
         found, _ = contrastive_loss(scores[rows][:, positions], views, diagonal, masks, 1.0, real_views=views)

@@ -155,6 +155,24 @@ def test_the_optimizer_steps_in_one_kernel(
     assert len(steps) == 2 * 3 and min(steps) > 1
 
 
+@pytest.mark.parametrize(
+    ("steps", "says"), [(4, "the loss is no number by step"), (1, "some weights are no numbers")]
+)
+def test_a_training_that_diverges_is_not_published(
+    data: dict[str, Staged], base: Path, tmp_path: Path, steps: int, says: str
+) -> None:
+    model = training_material.saved_model(tmp_path / "start", base)
+    options: dict[str, Any] = {
+        "learning_rate": 1e38,
+        "warmup_steps": 0,
+        "weight_decay": 1.0,
+        "max_steps": steps,
+    }
+    with pytest.raises(InputError, match=rf"diverged: {says}.*; lower train.learning_rate=1e\+38"):
+        run(data, model, tmp_path / "out", RecordedEvents(), **options)
+    assert not list((tmp_path / "out").rglob("*.safetensors"))
+
+
 def test_training_lowers_the_loss_and_says_what_it_was_made_of(
     data: dict[str, Staged], base: Path, tmp_path: Path
 ) -> None:

@@ -54,7 +54,9 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
     # All of them are masked where other questions bring them into the batch.
     example = next(e for e in examples if e.positive == "p000")
     example = replace(example, negatives=("p001", "p002", "p003"))
-    assert no_negatives([example], ["p000", "p001", "p002", "p003"], None) == [[False, True, True, False]]
+    assert no_negatives([example], ["p000", "p001", "p002", "p003"], None).tolist() == [
+        [False, True, True, False]
+    ]
     # The offset is into p000, the question's own; no offset outlives its passage.
     assert [q.answer_starts for q in items.questions] == [(3,), (3,), None]
     assert [q.positive_ids[0] for q in items.questions] == ["p000", "gone", "p003"]

@@ -86,7 +86,7 @@ def bigrams(text: str) -> list[str]:
     return [text] if len(text) == 1 else [text[first : first + 2] for first in range(len(text) - 1)]
 
 
-def terms(text: str, word: re.Pattern[str]) -> list[str]:
+def terms(text: str, word: regex.Pattern[str]) -> list[str]:
     """Returns the terms of a text as Lucene's CJKAnalyzer does: bigrams of letters, and the matches of `word` elsewhere.
 
     Letters of full and half width are the same (NFKC).

@@ -80,6 +80,10 @@ class EmbeddingsWriter:
         """Writes `vectors` [n, dim] of a passage, starting at `row`. Raises InputError where float16 cannot hold them."""
         with np.errstate(over="ignore"):
             views = vectors.astype(VIEW_DTYPE)
+        if np.isnan(vectors).any():
+            raise InputError(
+                f"passage {passage_id!r}: its vector is no number; the model has diverged: train with a lower train.learning_rate"
+            )
         if not np.isfinite(views).all():
             raise InputError(
                 f"passage {passage_id!r}: its vector does not fit into float16; train with model.normalise=true, or for fewer steps"

@@ -214,20 +214,25 @@ class ViewIndex:
         return with_first_views(found, ranges, self.stored, self.offsets, self.tie_order, queries)
 
     def passage_scores(self, queries: np.ndarray, passage_rows: np.ndarray) -> np.ndarray:
-        """Scores of passages for questions [q, k] float32: the max over views, as in `search`.
+        """Scores of passages for questions [q, k] float32, as `pair_scores`; `passage_rows` [q, k]."""
+        questions = np.repeat(np.arange(len(passage_rows)), passage_rows.shape[1])
+        return self.pair_scores(queries, questions, passage_rows.ravel()).reshape(passage_rows.shape)
 
-        `passage_rows` [q, k]; the score is -inf for a row of -1, and for a passage without views. Scores are summed in
-        float64, so that equal views score equally beside any other views. Views are read once, in their order.
+    def pair_scores(self, queries: np.ndarray, questions: np.ndarray, passages: np.ndarray) -> np.ndarray:
+        """Scores of pairs of a question and a passage [n] float32: the max over the passage's views, as in `search`.
+
+        `questions` [n] are rows of `queries`, `passages` [n] rows of the index. The score is -inf for a row of -1, and
+        for a passage without views. Scores are summed in float64, so that equal views score equally beside any other
+        views. Views are read once, in their order.
         """
-        scores = np.full(passage_rows.shape, -np.inf, np.float32)
-        questions, columns = np.nonzero((passage_rows >= 0) & (self.view_counts[passage_rows] > 0))
-        passages = passage_rows[questions, columns]
-        in_order = stable_order(passages)
+        scores = np.full(len(passages), -np.inf, np.float32)
+        known = np.flatnonzero((passages >= 0) & (self.view_counts[passages] > 0))
+        in_order = known[stable_order(passages[known])]
         for start in range(0, len(in_order), SCORED_PAIRS):
             some = in_order[start : start + SCORED_PAIRS]
             asked, numbers = np.unique(questions[some], return_inverse=True)
             vectors = queries[asked].astype(np.float64)
-            scores[questions[some], columns[some]] = score_pairs(
+            scores[some] = score_pairs(
                 self.stored, self.offsets, self.view_counts, vectors, numbers, passages[some]
             )
         return scores

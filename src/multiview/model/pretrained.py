@@ -32,8 +32,9 @@ def load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> "P
     from transformers import AutoModel
 
     try:
+        # With attention by torch where transformers has it for the model: not for MPNet and DeBERTa.
         encoder = AutoModel.from_pretrained(
-            folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, attn_implementation="sdpa"
+            folder, dtype=dtype, use_safetensors=True, trust_remote_code=False
         )
     except (OSError, ValueError, ImportError, KeyError) as error:
         raise InputError(f"model.base: cannot load {base or folder}: {first_line(error)}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from typing import Any
 import bm25s
 import numpy as np
 import pyarrow as pa
+import regex
 import Stemmer
 from bm25s.tokenization import Tokenizer
 
@@ -34,9 +36,11 @@ from multiview.steps.cores import cores
 TOGETHER = 100
 """Questions that a thread searches for before it takes others."""
 
-WORD = r"\w\w+|(?<!\w['’])[^\W_](?!['’]\w\w)"
-"""A word: a run of letters, digits and _. A single letter or digit is one too (vitamin C, type 2), unless an apostrophe
-joins it to a longer word (Newton's, d'Artagnan)."""
+_WORD = r"\w\w+|(?<!\w['’])[^\W_](?!['’]\w\w)"
+ASCII_WORD = re.compile(_WORD)
+WORD = regex.compile(_WORD.replace(r"\w", r"[\p{L}\p{M}\p{N}_]").replace(r"[^\W_]", r"[\p{L}\p{N}]"))
+"""A word: a run of letters with their marks, digits and _. A single letter or digit is one too (vitamin C, type 2),
+unless an apostrophe joins it to a longer word (Newton's, d'Artagnan)."""
 
 
 class Bm25Index:
@@ -132,20 +136,35 @@ class TokenIds(Sequence["array[int]"]):
         return (self._ids[start:stop] for start, stop in pairwise(self._stops))
 
 
+def words(text: str) -> list[str]:
+    """Returns the words (see `WORD`) of a lower-cased text, however Unicode composes their letters (NFKC).
+
+    >>> words("são paulo") == words("sa\\u0303o paulo")
+    True
+    """
+    return ASCII_WORD.findall(text) if text.isascii() else WORD.findall(_normalised(text))
+
+
+def _normalised(text: str) -> str:
+    """A lower-cased text in NFKC, without the dot that Unicode leaves above the i of İ, and joiners within words."""
+    composed = unicodedata.normalize("NFKC", text).lower()
+    return composed.replace("i\N{COMBINING DOT ABOVE}", "i").replace("\N{ZERO WIDTH JOINER}", "")
+
+
 def tokenizer(language: str) -> Tokenizer:
-    """Returns a tokenizer into lower-cased words (see `WORD`).
+    """Returns a tokenizer into lower-cased `words`.
 
     Stop words, such as the "a" of "vitamin A", are dropped and words are stemmed if a list and a stemmer for `language`
     exist. Letters of Chinese, Japanese and Korean are taken in pairs, as Lucene's CJKAnalyzer takes them, and the stop
     words are English.
     """
     if language in cjk.LANGUAGES:
-        return Tokenizer(splitter=partial(cjk.terms, word=re.compile(WORD)), stopwords="english")
+        return Tokenizer(splitter=partial(cjk.terms, word=WORD), stopwords="english")
     stemmer = Stemmer.Stemmer(language) if language in Stemmer.algorithms() else None
     try:
-        return Tokenizer(splitter=WORD, stopwords=language, stemmer=stemmer)  # pyright: ignore[reportArgumentType]
+        return Tokenizer(splitter=words, stopwords=language, stemmer=stemmer)  # pyright: ignore[reportArgumentType]
     except ValueError:
-        return Tokenizer(splitter=WORD, stopwords=[], stemmer=stemmer)  # pyright: ignore[reportArgumentType]
+        return Tokenizer(splitter=words, stopwords=[], stemmer=stemmer)  # pyright: ignore[reportArgumentType]
 
 
 def best_rows(scores: np.ndarray, tie_order: np.ndarray, k: int) -> np.ndarray:

@@ -74,35 +74,55 @@ def answer_holding(
     return holds
 
 
+@dataclass(frozen=True)
+class Positives:
+    """The positives of each question that a corpus holds, one question after the other."""
+
+    rows: np.ndarray
+    """[n] int64: their rows in the corpus."""
+    counts: np.ndarray
+    """[q] int64: how many of them are of each question."""
+
+    @classmethod
+    def of(cls, ids: pa.Array, questions: Sequence[Question]) -> Positives:
+        """Returns those that are among the `ids` of a corpus, in the order in which each question names them."""
+        named = pa.array([id_ for question in questions for id_ in question.positive_ids], pa.string())
+        found = pc.call_function("index_in", [named], pc.SetLookupOptions(ids))
+        rows = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+        counts = np.array([len(question.positive_ids) for question in questions], np.int64)
+        asked = np.repeat(np.arange(len(questions)), counts)[rows >= 0]
+        return cls(rows[rows >= 0], np.bincount(asked, minlength=len(questions)))
+
+    @property
+    def questions(self) -> np.ndarray:
+        """The question of each [n] int64."""
+        return np.repeat(np.arange(len(self.counts)), self.counts)
+
+    @property
+    def first(self) -> np.ndarray:
+        """The row of each question's first one [q] int64, -1 for a question without any."""
+        first, some = np.full(len(self.counts), -1), self.counts > 0
+        first[some] = self.rows[self._starts[some]]
+        return first
+
+    def hits(self, passage_rows: np.ndarray) -> np.ndarray:
+        """Returns which retrieved passages [q, k] are positives of their question [q, k] bool; -1 is none."""
+        hits = np.zeros(passage_rows.shape, dtype=bool)
+        starts, most_first = self._starts, np.argsort(-self.counts, kind="stable")
+        for number in range(self.counts.max(initial=0)):  # most questions have few
+            most_first = most_first[: np.searchsorted(-self.counts[most_first], -number)]
+            row = self.rows[starts[most_first] + number]
+            hits[most_first] |= passage_rows[most_first] == row[:, None]
+        return hits
+
+    @property
+    def _starts(self) -> np.ndarray:
+        return np.cumsum(self.counts) - self.counts
+
+
 def positive_hits(passage_rows: np.ndarray, ids: pa.Array, questions: Sequence[Question]) -> np.ndarray:
     """Returns whether each retrieved passage is one of the positives of its question [q, k] bool."""
-    return hits_among(passage_rows, positive_rows(ids, questions))
-
-
-def hits_among(passage_rows: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Returns whether each retrieved passage [q, k] is one of the `rows` [q, n] of its question [q, k] bool; -1 is none."""
-    hits = np.zeros(passage_rows.shape, dtype=bool)
-    for of_each in rows.T:  # a question has few
-        some = np.flatnonzero(of_each >= 0)
-        hits[some] |= passage_rows[some] == of_each[some, None]
-    return hits
-
-
-def positive_rows(ids: pa.Array, questions: Sequence[Question]) -> np.ndarray:
-    """Returns the rows of each question's positives in `ids` [q, n] int64, first those there are, then -1.
-
-    Positives that the corpus lacks are left out; there is a column at least.
-    """
-    positive_ids = pa.array([id_ for question in questions for id_ in question.positive_ids], pa.string())
-    indices = pc.call_function("index_in", [positive_ids], pc.SetLookupOptions(ids))
-    rows = pc.fill_null(indices, -1).to_numpy()
-    given = np.array([len(question.positive_ids) for question in questions], np.int64)
-    asked = np.repeat(np.arange(len(questions)), given)
-    asked, rows = asked[rows >= 0], rows[rows >= 0]
-    counts = np.bincount(asked, minlength=len(questions))
-    table = np.full((len(questions), max(1, counts.max(initial=0))), -1)
-    table[asked, np.arange(len(asked)) - np.repeat(np.cumsum(counts) - counts, counts)] = rows
-    return table
+    return Positives.of(ids, questions).hits(passage_rows)
 
 
 def above_margin(

@@ -23,11 +23,11 @@ from multiview.index.ranking import TopPassages
 from multiview.model.bases import base_fingerprint
 from multiview.negatives.filtering import (
     FilteredHits,
+    Positives,
     above_margin,
     answer_holding,
     filter_hits,
     positive_hits,
-    positive_rows,
 )
 from multiview.negatives.pool import MINED, negatives_table, read_table, with_positives, write_negatives
 from multiview.steps.context import StepContext
@@ -151,7 +151,11 @@ def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Seque
 
     s+ is -inf where the index has none of a question's positives.
     """
-    return index.passage_scores(queries, positive_rows(index.ids, questions)).max(axis=1)
+    positives = Positives.of(index.ids, questions)
+    best = np.full(len(questions), -np.inf, np.float32)
+    scores = index.pair_scores(queries, positives.questions, positives.rows)
+    np.maximum.at(best, positives.questions, scores)
+    return best
 
 
 def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: int) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The tensors of one training step, made from its examples."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NotRequired, TypedDict
@@ -101,7 +102,7 @@ class Collator:
             view_mask=_mask([[True] * len(row) for row in index], width),
             real_views=_mask([[not view.padding for view in row] for row in views], width),
             positive=torch.arange(len(examples)),
-            excluded=torch.tensor(no_negatives(examples, ids, self.settings.negative_group)),
+            excluded=no_negatives(examples, ids, self.settings.negative_group),
             answer_views=_mask([self._answers(e, v) for e, v in zip(examples, views, strict=False)], width),
         )
         _add_teacher(batch, examples)
@@ -113,7 +114,7 @@ class Collator:
         batch = self(examples[parts[rank]])
         ids = passage_ids(examples)
         batch["positive"] = torch.arange(len(examples))
-        batch["excluded"] = torch.tensor(no_negatives(examples, ids, self.settings.negative_group))
+        batch["excluded"] = no_negatives(examples, ids, self.settings.negative_group)
         batch["order"] = torch.tensor(passage_order([examples[part] for part in parts]))
         _add_teacher(batch, examples)
         return batch
@@ -181,24 +182,26 @@ def locate_views(
     return index, views
 
 
-def no_negatives(examples: Sequence[Example], ids: Sequence[str], group: int | None) -> list[list[bool]]:
-    """Returns which passages are not negatives of each question, apart from its positive [B, P].
+def no_negatives(examples: Sequence[Example], ids: Sequence[str], group: int | None) -> Tensor:
+    """Returns which passages are not negatives of each question, apart from its positive [B, P] bool.
 
     These are the passages that are other positives of the question (ours), and with `group` the passages of questions
     of other groups; a group is `group` consecutive questions.
     """
+    questions = torch.arange(len(examples))
+    owners = torch.cat(
+        [questions, questions.repeat_interleave(torch.tensor([len(e.negatives) for e in examples]))]
+    )
     size = group or len(examples)
-    owners = [*range(len(examples)), *(row for row, e in enumerate(examples) for _ in e.negatives)]
-    masks = []
+    mask = questions[:, None] // size != owners // size
+    columns: dict[str, list[int]] = defaultdict(list)
+    for column, name in enumerate(ids):
+        columns[name].append(column)
     for question, example in enumerate(examples):
-        positives = {example.positive, *example.question.positive_ids}
-        masks.append(
-            [
-                i != question and (name in positives or owner // size != question // size)
-                for i, (name, owner) in enumerate(zip(ids, owners, strict=True))
-            ]
-        )
-    return masks
+        for name in {example.positive, *example.question.positive_ids}:
+            mask[question, columns.get(name, [])] = True
+    mask[questions, questions] = False
+    return mask
 
 
 def _add_teacher(batch: TrainingBatch, examples: Sequence[Example]) -> None:

@@ -18,7 +18,7 @@ from multiview.training.data import TrainingData, training_data
 from multiview.training.gathering import check_same_start
 from multiview.training.processes import on_processes, processes_here
 from multiview.training.stream import Stream
-from multiview.training.trainer import BiEncoderTrainer, training_arguments
+from multiview.training.trainer import BiEncoderTrainer, check_finite, training_arguments
 from multiview.training.validation import Validating, Validation
 
 
@@ -83,6 +83,7 @@ def fit(data: TrainingData[Stream], context: StepContext) -> None:
         if first and validating is not None:
             validating.hand_on(context.output("model"))
         elif first:
+            check_finite(model, settings)
             model.cpu().save(context.output("model"))
 
 

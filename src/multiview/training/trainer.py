@@ -1,5 +1,6 @@
 """transformers' Trainer with our loss and our order of questions, which reports to a step's events."""
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
@@ -123,16 +124,36 @@ class BiEncoderTrainer(Trainer):
         )
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Reports the means of the losses and shares since the last report; the summary at the end is not reported."""
+        """Reports the means of the losses and shares since the last report; the summary at the end is not reported.
+
+        Raises InputError where the loss is no number any more.
+        """
         if "loss" not in logs:
             return
         step = self.state.global_step
         steps = len(self._parts["contrastive_loss"])
         means = {name: torch.stack(values).sum().item() / steps for name, values in self._parts.items()}
         self._parts.clear()
+        if not math.isfinite(means["contrastive_loss"]):
+            raise InputError(
+                f"the training diverged: the loss is no number by step {step}; {diverged(self.settings)}"
+            )
         epoch = step / self.stream.steps_per_epoch
         for name, value in {**logs, **means, "temperature": self._temperature, "epoch": epoch}.items():
             self._events.metric(name, float(value), step=step)
+
+
+def check_finite(model: torch.nn.Module, settings: Train) -> None:
+    """Raises InputError where a trained model has a weight that is no number."""
+    if not all(weight.isfinite().all() for weight in model.parameters()):
+        raise InputError(
+            f"the training diverged: some weights are no numbers at its end; {diverged(settings)}"
+        )
+
+
+def diverged(settings: Train) -> str:
+    """Returns what to do where a training diverges."""
+    return f"lower train.learning_rate={settings.learning_rate:g}, or raise train.warmup_steps"
 
 
 class Steps(Dataset):

@@ -248,6 +248,7 @@ def test_lists_follow_the_root_of_the_views():
             {"kind": "IVF4,PQ8np", "sample": 100},
             "index.kind=IVF4,PQ8np: 100 views to train it with, and it needs 256: set index.sample=256 or more",
         ),
+        ({"kind": "NSG16,IDMap"}, "index.kind=NSG16,IDMap: faiss"),
         ({"kind": "compact", "device": "cuda"}, "index.device=cuda: faiss sees no GPU; install faiss-gpu"),
         ({"kind": "compact", "device": "gpu"}, "index.device=gpu: it is cpu, cuda or auto"),
     ],

@@ -23,7 +23,7 @@ from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, Te
 from multiview.index.products import ALL_VIEWS, ViewRange
 from multiview.index.ranking import TopPassages
 from multiview.model.layouts import Layout
-from multiview.negatives.filtering import hits_among, positive_rows
+from multiview.negatives.filtering import Positives
 from multiview.steps.events import Events
 
 if TYPE_CHECKING:
@@ -182,20 +182,20 @@ class Subject:
     def _judge(self, passages: Mapping[ViewRange | None, np.ndarray]) -> None:
         """Makes rankings of retrieved passages [q, depth] each, in one reading of the texts for all of them."""
         together = np.concatenate(list(passages.values()), axis=1)
-        columns = (together, self.answers_in(together), hits_among(together, self.positives))
+        columns = (together, self.answers_in(together), self.positives.hits(together))
         parts = (np.split(column, len(passages), axis=1) for column in columns)
         judged = (Ranking(*each) for each in zip(*parts, strict=True))
         self._rankings.update(zip(passages, judged, strict=True))
 
     @cached_property
-    def positives(self) -> np.ndarray:
-        """Rows of each question's positives in the index [q, n] int64, -1 behind the last."""
-        return positive_rows(self.index.ids, self.questions)
+    def positives(self) -> Positives:
+        """The questions' positives that the index has."""
+        return Positives.of(self.index.ids, self.questions)
 
     @cached_property
     def gold(self) -> np.ndarray:
         """Row of each question's first positive passage in the index [q] int64, -1 where the index has none."""
-        return self.positives[:, 0]
+        return self.positives.first
 
     def random_rows(self, total: int, count: int) -> np.ndarray:
         """Returns `count` random rows of 0…total-1 by `analysis_seed`, in rising order; all rows where `total` is not larger."""

@@ -9,13 +9,14 @@ import numpy as np
 
 from multiview import metric_names
 from multiview.config import Index, JsonObject
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.index.approximate.adding import add
 from multiview.index.approximate.kinds import (
     can_merge,
     default_probes,
     default_sample,
     factory_string,
+    faiss_message,
     list_count,
     make_index,
     train_index,
@@ -50,7 +51,13 @@ def build(
         with _clustering_on(gpu, index):
             train_index(index, sample, settings, views)
     with threads(1 if settings.one_thread and not list_count(index) and not can_merge(index) else None):
-        _fill(index, shards, keep, gpu, events)
+        try:
+            _fill(index, shards, keep, gpu, events)
+        except RuntimeError as error:
+            raise InputError(
+                f"index.kind={settings.kind}: faiss cannot add {counted(views, 'view')} of width {dim}: "
+                f"{faiss_message(error)}; take another kind"
+            ) from error
     return index, description(index, settings, factory, sampled)
 
 

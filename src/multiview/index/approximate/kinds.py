@@ -61,7 +61,10 @@ def make_index(settings: Index, factory: str, dim: int) -> FaissIndex:
 
 
 def check_factory(settings: Index) -> None:
-    """Raises InputError where faiss cannot read a factory string, whatever the number and the width of views."""
+    """Raises InputError for a factory string that faiss cannot read, whatever the number and the width of views, or with
+    ids of its own."""
+    if re.search(r"\bIDMap2?\b", settings.kind):
+        raise InputError(f"index.kind={settings.kind}: leave IDMap out; the id of a view is always its row")
     factory = factory_string(settings, SMALLEST_SAMPLE, ANY_WIDTH)
     try:
         make_index(settings, factory, ANY_WIDTH)

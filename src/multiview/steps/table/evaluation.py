@@ -10,7 +10,7 @@ from multiview.steps.table.settings import MATCHING
 
 _BM25 = Step(
     name="evaluate-bm25",
-    version=6,
+    version=7,
     run="multiview.evaluation.evaluate:evaluate_bm25",
     settings=("evaluation", "bm25", *MATCHING),
     inputs=("passages", "questions"),
@@ -35,7 +35,7 @@ STEPS = (
     replace(
         _BM25,
         name="evaluate-bm25-with-queries",
-        version=1,
+        version=2,
         inputs=("passages", "questions", "queries"),
     ),
     Step(

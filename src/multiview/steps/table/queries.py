@@ -86,7 +86,7 @@ STEPS = (
     ),
     Step(
         name="make-questions",
-        version=1,
+        version=2,
         run="multiview.generation.make_questions:make_questions",
         settings=(
             "make_questions.found_within",

@@ -19,7 +19,7 @@ STEPS = (
     ),
     Step(
         name="bm25-negatives",
-        version=2,
+        version=3,
         run="multiview.negatives.bm25:bm25_negatives",
         settings=("bm25", "questions.hard_negatives", *MATCHING),
         inputs=("passages", "questions"),
