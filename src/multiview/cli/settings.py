@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
@@ -102,7 +104,22 @@ def markdown() -> str:
     for name in preset_names():
         rows = [(f"`{setting}`", _code(value)) for setting, value in flattened(read_preset(name))]
         parts += [f"### {name}\n", _table(("setting", "value"), rows)]
+    rows = [(f"`{name}`", about) for name, about in environment_variables()]
+    parts += [
+        "## Environment\n\nVariables of the environment that multiview reads besides; their values are no part of keys.\n",
+        _table(("variable", "meaning"), rows),
+    ]
     return "\n".join(parts)
+
+
+def environment_variables() -> Iterator[tuple[str, str]]:
+    """Yields each variable that a person chooses, as `multiview.environment` declares and documents it."""
+    text = files("multiview").joinpath("environment.py").read_text(encoding="utf-8")
+    chosen = text.partition("chosen by a person")[2].partition("# ---")[0].partition("\n")[2]
+    statements = ast.parse(chosen).body
+    for declared, documented in zip(statements[::2], statements[1::2], strict=True):
+        assert isinstance(declared, ast.Assign) and isinstance(documented, ast.Expr)
+        yield ast.literal_eval(declared.value), _paragraph(ast.literal_eval(documented.value))
 
 
 def show_settings(name: str | None, preset: str | None, settings: Sequence[str]) -> None:
