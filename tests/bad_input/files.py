@@ -220,6 +220,7 @@ CASES = {
     ),
     # --- questions
     "a question without an id": questions(row(qid=None), "row 1", "no qid or no question"),
+    "a question with an empty id": questions(row(qid=""), "row 1", "no qid or no question"),
     "a question of white space": questions(row(question=" \t"), "row 1", "no qid or no question"),
     "a question that nobody sees": questions(row(question="\u200b\u2060"), "row 1", "no qid or no question"),
     "a question that is a list": questions(row(question=["Where?"]), "row 1", "question is a text"),

@@ -13,7 +13,7 @@ from multiview.data.reading.surrogates import has_half
 from multiview.data.reading.tables import Row, parse_list
 from multiview.errors import InputError, counted
 
-NO_TEXT = (bool, list, dict)
+NO_TEXT = (bool, bytes, list, dict)
 """Types of values that are no text of a question."""
 LARGEST = (1 << 31) - 1
 """The largest grade or offset: `questions.parquet` has 32 bits for each."""
@@ -31,7 +31,7 @@ def checked_question(
         row = {
             name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()
         }
-    if row["qid"] is None or is_blank(str(row["question"] or "")):
+    if row["qid"] is None or is_blank(str(row["qid"])) or is_blank(str(row["question"] or "")):
         raise InputError(f"{location}: no qid or no question; every row needs both")
     for name in ("qid", "question"):
         if not isinstance(row[name], str) and (isinstance(row[name], NO_TEXT) or row[name] in (inf, -inf)):
