@@ -74,10 +74,11 @@ def test_empty_text_or_id_names_the_row(tmp_path, files):
     for row, message in (
         ({"id": "z", "text": " \n"}, "row 2: passage 'z' has no text"),
         ({"id": "", "text": "x"}, "row 2: .* id is empty"),
+        ({"id": "a\0", "text": "x"}, r"row 2: the passage's id 'a\\x00' holds a NUL character"),
         ({"id": "n", "text": None}, r"row 2: passage 'n' has no text.*corpus\.empty_text"),
     ):
         bad = write(tmp_path / "bad.jsonl", [passage_rows(1)[0], row])
-        fails(tmp_path / row["id"], message, Corpus(source=(bad,)), questions)
+        fails(tmp_path / row["id"].strip("\0"), message, Corpus(source=(bad,)), questions)
 
 
 def test_an_empty_corpus(tmp_path, files):

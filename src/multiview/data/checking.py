@@ -14,6 +14,7 @@ from multiview.data.moved_answers import Elsewhere, nearest, not_at_offset
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
+from multiview.data.reading.ids import NUL, cut_id
 from multiview.data.reading.judged import Use
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
@@ -127,6 +128,11 @@ def check(
                 report_problem(
                     "passages without id",
                     f"{seen.location(row)}: the passage's id is empty; every passage needs one",
+                )
+            if NUL in id_:
+                report_problem(
+                    "passages whose id holds a NUL character",
+                    str(cut_id(id_, f"{seen.location(row)}: the passage's id")),
                 )
             if not text.strip():
                 report_problem(

@@ -26,6 +26,9 @@ SCHEMA = pa.schema(
 NEGATIVES = pa.field("negative_ids", pa.list_(pa.string()))
 """Column of the negatives that come with the questions; a file has it where some question has any."""
 
+LARGEST_GRADE = 10_000
+"""The largest grade of a positive: trec_eval, which computes nDCG, counts a question's passages by grade, up to the largest."""
+
 GENERATED = "generated:"
 """How the id of a question begins that was generated from the corpus, wherever the question is used."""
 

@@ -30,6 +30,10 @@ NAN = float("nan")
         ({"relevance": [0]}, "relevance are whole numbers above 0"),
         ({"relevance": [1.5]}, "relevance are whole numbers above 0"),
         ({"relevance": [True]}, "relevance are whole numbers above 0"),
+        ({"relevance": [10_001]}, "relevance are grades up to 10,000, not 10,001; scale them down"),
+        ({"qid": "a\0b"}, r"qid 'a\\x00b' holds a NUL character, at which trec_eval"),
+        ({"positive_ids": ["a\0b"]}, r"positive_ids 'a\\x00b' holds a NUL character"),
+        ({"negative_ids": ["c", "a\0b"]}, r"negative_ids 'a\\x00b' holds a NUL character"),
         ({"positive_ids": ["a", "a"], "relevance": [1, 2]}, "passage a has relevance 1 and 2"),
     ],
 )
