@@ -223,17 +223,17 @@ def unknown_positives(question: Question, known: Collection[str]) -> int:
 
 
 def shared_line(train: Iterable[Question], dev: Iterable[Question]) -> str:
-    """Returns what is said of dev questions whose ids training questions have too, or nothing."""
-    ids = {q.qid for q in train}
-    shared = [q.qid for q in dev if q.qid in ids]
+    """Returns what is said of dev questions whose id and text a training question has too, or nothing."""
+    seen = {(q.qid, q.question) for q in train}
+    shared = [q.qid for q in dev if (q.qid, q.question) in seen]
     if not shared:
         return ""
     said = counted(
         len(shared), "dev question is a training question too", "dev questions are training questions too"
     )
     return (
-        f"{said} (first: question {shared[0]}): both sets keep what has one id, so dev figures are measured on training "
-        "questions; leave them out of one of the two files"
+        f"{said} (first: question {shared[0]}): both sets keep such questions, so dev figures are measured on "
+        "training questions; leave them out of one of the two files"
     )
 
 
