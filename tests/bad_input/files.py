@@ -288,6 +288,11 @@ CASES = {
         ("questions.columns", "no column 'quid' is known here", "positive_ids"),
         {"p.jsonl": PASSAGES, "q.jsonl": MORE},
     ),
+    "a mapping to a column that no file has": Command(
+        "multiview inspect p.jsonl q.jsonl --set 'questions.columns={relevance: grade}'",
+        ("questions.columns={relevance: grade}", "no file of questions", "did you mean grades?"),
+        {"p.jsonl": PASSAGES, "q.jsonl": row(grades=2) + MORE},
+    ),
     "triples of texts": judged(
         "q1\tp1\tp2\nwho?\tone text\tanother\n", "line 2: not three ids", name="triples.train.tsv"
     ),

@@ -33,12 +33,13 @@ def read_questions(
     report_problem: ReportProblem = raise_problem,
     report_remark: ReportProblem = ignore_problem,
     kept: KeptPassages | None = None,
+    found: set[str] | None = None,
 ) -> list[Question]:
     """Returns the questions of some sources, with unique ids. Sources without any question are a problem.
 
     Given negatives are kept for training questions alone, and only where `questions.hard_negatives` wants them.
-    `report_problem` raises InputError by default. `report_remark` receives skipped rows and `kept` passages
-    (see `questions_of`).
+    `report_problem` raises InputError by default. `report_remark` receives skipped rows and `kept` passages,
+    `found` the files' columns (see `questions_of`).
     """
     locations: dict[str, str] = {}
     questions: list[Question] = []
@@ -47,7 +48,7 @@ def read_questions(
         located
         for group in sources.question_groups(source, use)
         for located in questions_of(
-            group, section.format, section.columns, report_problem, report_remark, kept
+            group, section.format, section.columns, report_problem, report_remark, kept, found
         )
     ):
         if question.qid in locations:
