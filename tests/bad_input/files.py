@@ -189,6 +189,12 @@ CASES = {
     ),
     "a null id": passages('{"id": null, "text": "b"}\n{"id": "a", "text": "b"}\n', "row 1"),
     "an empty id": passages('{"id": "", "text": "b"}\n{"id": "a", "text": "b"}\n', "row 1"),
+    "an id with a NUL character": passages(
+        '{"id": "b", "text": "b"}\n{"id": "a\\u0000", "text": "b"}\n',
+        "row 2",
+        "NUL character",
+        "write the id without",
+    ),
     "a null text": passages('{"id": "b", "text": "b"}\n{"id": "a", "text": null}\n', "row 2"),
     "a text of white space": passages('{"id": "b", "text": "b"}\n{"id": "a", "text": " \\n"}\n', "row 2"),
     "a text that nobody sees": passages(
@@ -220,6 +226,11 @@ CASES = {
     ),
     # --- questions
     "a question without an id": questions(row(qid=None), "row 1", "no qid or no question"),
+    "a question with an empty id": questions(row(qid=""), "row 1", "no qid or no question"),
+    "a qid with a NUL character": questions(row(qid="q\0"), "row 1", "NUL character", "write the id without"),
+    "a gold passage with a NUL character": questions(
+        row(positive_ids=["p1\0"]), "row 1 (question q1)", "NUL character"
+    ),
     "a question of white space": questions(row(question=" \t"), "row 1", "no qid or no question"),
     "a question that nobody sees": questions(row(question="\u200b\u2060"), "row 1", "no qid or no question"),
     "a question that is a list": questions(row(question=["Where?"]), "row 1", "question is a text"),
@@ -236,8 +247,11 @@ CASES = {
     ),
     "a relevance too many": questions(row(relevance=[1, 2]), "row 1", "2 relevance for 1 positive_ids"),
     "a negative relevance": questions(row(relevance=[-1]), "row 1", "whole numbers above 0"),
+    "a relevance that fills trec_eval's memory": questions(
+        row(relevance=[999_999_999]), "row 1", "relevance", "up to 10,000", "scale them down"
+    ),
     "a relevance beyond 32 bits": questions(
-        row(relevance=[3_000_000_000]), "row 1", "relevance", "2,147,483,647"
+        row(relevance=[3_000_000_000]), "row 1", "relevance", "up to 10,000"
     ),
     "a relevance of words": questions(row(relevance=["much"]), "row 1", "whole numbers above 0"),
     "answers that are empty": answered(row(answers=["", " "]), "row 1", "no answer"),
@@ -274,6 +288,11 @@ CASES = {
         ("questions.columns", "no column 'quid' is known here", "positive_ids"),
         {"p.jsonl": PASSAGES, "q.jsonl": MORE},
     ),
+    "a mapping to a column that no file has": Command(
+        "multiview inspect p.jsonl q.jsonl --set 'questions.columns={relevance: grade}'",
+        ("questions.columns={relevance: grade}", "no file of questions", "did you mean grades?"),
+        {"p.jsonl": PASSAGES, "q.jsonl": row(grades=2) + MORE},
+    ),
     "triples of texts": judged(
         "q1\tp1\tp2\nwho?\tone text\tanother\n", "line 2: not three ids", name="triples.train.tsv"
     ),
@@ -282,6 +301,9 @@ CASES = {
     ),
     "judgements of other digits": judged("q1 0 p1 1\nq2 0 p1 ²\n", "line 2", "not a judgement"),
     "judgements of 400 digits": judged(f"q1 0 p1 1\nq1 0 p1 {'9' * 400}\n", "line 2", "not a judgement"),
+    "judgements that fill trec_eval's memory": judged(
+        "q1 0 p1 1\nq1 0 p1 999999999\n", "line 2", "up to 10,000", "scale them down"
+    ),
     "judgements beyond 32 bits": judged("q1 0 p1 1\nq1 0 p1 3000000000\n", "line 2", "not a judgement"),
     "judgements of one cell": judged("q1 0 p1 1\nq2\n", "line 2", "not a judgement"),
     "judgements that are not UTF-8": judged(b"q1 0 p1 1\nq\xff 0 p1 1\n", "line 2", "not UTF-8"),

@@ -216,6 +216,15 @@ def test_a_question_of_both_sets_is_reported(tmp_path, files):
     assert any("40 dev questions are training questions too" in text for text in done.events.warnings)
 
 
+def test_other_questions_of_the_same_ids_are_not_reported(tmp_path, files):
+    """Ids that count from 1, and those of DPR's files, which hold none."""
+    rows = [row | {"question": f"And {row['question']}"} for row in question_rows("t", 40, 20)]
+    done = Done(
+        tmp_path / "out", *settings(files, dev_source=(write(tmp_path / "dev" / "train.jsonl", rows),))
+    )
+    assert {q.qid for q in done.dev} == {q.qid for q in done.train} and not done.events.warnings
+
+
 # --- SQuAD's own form ---
 
 

@@ -74,10 +74,11 @@ def test_empty_text_or_id_names_the_row(tmp_path, files):
     for row, message in (
         ({"id": "z", "text": " \n"}, "row 2: passage 'z' has no text"),
         ({"id": "", "text": "x"}, "row 2: .* id is empty"),
+        ({"id": "a\0", "text": "x"}, r"row 2: the passage's id 'a\\x00' holds a NUL character"),
         ({"id": "n", "text": None}, r"row 2: passage 'n' has no text.*corpus\.empty_text"),
     ):
         bad = write(tmp_path / "bad.jsonl", [passage_rows(1)[0], row])
-        fails(tmp_path / row["id"], message, Corpus(source=(bad,)), questions)
+        fails(tmp_path / row["id"].strip("\0"), message, Corpus(source=(bad,)), questions)
 
 
 def test_an_empty_corpus(tmp_path, files):
@@ -126,6 +127,31 @@ def test_a_column_of_two_types(tmp_path, files):
         Corpus(source=(files.corpus, other)),
         settings(files)[1],
     )
+
+
+def test_a_mapping_to_a_column_that_no_file_has(tmp_path, files):
+    """All grades would be 1. Columns that one of the files has are those of an optional column."""
+    rows = [row | {"grades": 3} for row in question_rows("t", 40, 20)]
+    files.train = write(tmp_path / "t.jsonl", rows)
+    mapped = {"relevance": "grade", "answers": "answers"}
+    message = r"questions\.columns=\{relevance: grade\}: no file of questions has .*; did you mean grades\?"
+    corpus, asked = settings(files)
+    fails(tmp_path, message, corpus, asked.model_copy(update={"columns": mapped}))
+    mapped["relevance"] = "grades"
+    done = Done(tmp_path / "out", corpus, asked.model_copy(update={"columns": mapped}))
+    assert {q.relevance for q in done.train} == {(3,)} and {q.relevance for q in done.dev} == {None}
+    dev = [{"qid": "d", "question": "?", "positive_ids": "p1"}, {**rows[0], "qid": "e", "marks": 2}]
+    files.dev = write(tmp_path / "d.jsonl", dev)
+    asked = settings(files)[1].model_copy(update={"columns": {"relevance": "marks"}})
+    done = Done(tmp_path / "later", corpus, asked)
+    assert [q.relevance for q in done.dev] == [None, (2,)], "a column of a later row is one of the file's"
+
+
+def test_a_mapping_is_not_for_files_that_name_no_columns(tmp_path):
+    file = dpr(tmp_path / "t.json", "The king.")
+    asked = Questions(source=(file,), dev_source=(dpr(tmp_path / "d.json", "The king."),))
+    asked = asked.model_copy(update={"columns": {"relevance": "grade"}})
+    assert len(Done(tmp_path / "out", Corpus(shards=1), asked).train) == 1
 
 
 def test_the_data_of_a_language_are_looked_for_first(tmp_path, files):

@@ -14,6 +14,7 @@ from multiview.data.moved_answers import Elsewhere, nearest, not_at_offset
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
+from multiview.data.reading.ids import NUL, cut_id
 from multiview.data.reading.judged import Use
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
@@ -32,12 +33,13 @@ def read_questions(
     report_problem: ReportProblem = raise_problem,
     report_remark: ReportProblem = ignore_problem,
     kept: KeptPassages | None = None,
+    found: set[str] | None = None,
 ) -> list[Question]:
     """Returns the questions of some sources, with unique ids. Sources without any question are a problem.
 
     Given negatives are kept for training questions alone, and only where `questions.hard_negatives` wants them.
-    `report_problem` raises InputError by default. `report_remark` receives skipped rows and `kept` passages
-    (see `questions_of`).
+    `report_problem` raises InputError by default. `report_remark` receives skipped rows and `kept` passages,
+    `found` the files' columns (see `questions_of`).
     """
     locations: dict[str, str] = {}
     questions: list[Question] = []
@@ -46,7 +48,7 @@ def read_questions(
         located
         for group in sources.question_groups(source, use)
         for located in questions_of(
-            group, section.format, section.columns, report_problem, report_remark, kept
+            group, section.format, section.columns, report_problem, report_remark, kept, found
         )
     ):
         if question.qid in locations:
@@ -127,6 +129,11 @@ def check(
                 report_problem(
                     "passages without id",
                     f"{seen.location(row)}: the passage's id is empty; every passage needs one",
+                )
+            if NUL in id_:
+                report_problem(
+                    "passages whose id holds a NUL character",
+                    str(cut_id(id_, f"{seen.location(row)}: the passage's id")),
                 )
             if not text.strip():
                 report_problem(

@@ -16,11 +16,12 @@ from multiview.data.corpus import CorpusFiles
 from multiview.data.questions import Question, questions_per_passage, shared_line, unknown_positives
 from multiview.data.reading import sources
 from multiview.data.reading.beir import is_beir
+from multiview.data.reading.columns import check_mapped, match_columns
 from multiview.data.reading.files import plain_name
 from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
 from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
-from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, match_columns, unread_columns
+from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, unread_columns
 from multiview.data.reading.tables import Row
 from multiview.data.scripts import Scripts
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
@@ -177,6 +178,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         raise InputError("nothing is named: give files, folders or URLs, a preset, or settings")
     tokenizer(config.corpus.language)  # fails early where its data are missing
     question_sources: dict[Use, Sequence[str]] = {"train": settings.source, "dev": settings.dev_source}
+    found: set[str] = set()
     for use, source in question_sources.items():
         files = sources.expand_sources(source, use)
         columns = settings.columns.values()
@@ -186,8 +188,9 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         unread = (unread_columns(file, settings.format, settings.columns) for file in files)
         inspection.unread[use] = list(dict.fromkeys(column for each in unread for column in each))
         inspection.questions[use] = checking.read_questions(
-            settings, source, use, inspection.problems, inspection.remarks
+            settings, source, use, inspection.problems, inspection.remarks, found=found
         )
+    check_mapped(settings.columns, found, inspection.problems)
     for use, columns in inspection.unread.items():
         gold = next((column for column in columns if GOLD.search(column)), None)
         if gold and not any(question.positive_ids for question in inspection.questions[use]):

@@ -26,6 +26,9 @@ SCHEMA = pa.schema(
 NEGATIVES = pa.field("negative_ids", pa.list_(pa.string()))
 """Column of the negatives that come with the questions; a file has it where some question has any."""
 
+LARGEST_GRADE = 10_000
+"""The largest grade of a positive: trec_eval, which computes nDCG, counts a question's passages by grade, up to the largest."""
+
 GENERATED = "generated:"
 """How the id of a question begins that was generated from the corpus, wherever the question is used."""
 
@@ -220,17 +223,17 @@ def unknown_positives(question: Question, known: Collection[str]) -> int:
 
 
 def shared_line(train: Iterable[Question], dev: Iterable[Question]) -> str:
-    """Returns what is said of dev questions whose ids training questions have too, or nothing."""
-    ids = {q.qid for q in train}
-    shared = [q.qid for q in dev if q.qid in ids]
+    """Returns what is said of dev questions whose id and text a training question has too, or nothing."""
+    seen = {(q.qid, q.question) for q in train}
+    shared = [q.qid for q in dev if (q.qid, q.question) in seen]
     if not shared:
         return ""
     said = counted(
         len(shared), "dev question is a training question too", "dev questions are training questions too"
     )
     return (
-        f"{said} (first: question {shared[0]}): both sets keep what has one id, so dev figures are measured on training "
-        "questions; leave them out of one of the two files"
+        f"{said} (first: question {shared[0]}): both sets keep such questions, so dev figures are measured on "
+        "training questions; leave them out of one of the two files"
     )
 
 

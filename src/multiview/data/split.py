@@ -25,6 +25,7 @@ from multiview.data.lost_questions import LostQuestions, write_lost_questions
 from multiview.data.processes import further_processes, rare_collections
 from multiview.data.questions import Question
 from multiview.data.reading import sources
+from multiview.data.reading.columns import check_mapped
 from multiview.data.reading.files import is_web
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import Problems
@@ -65,8 +66,14 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
     corpus, remarks = CorpusFiles.of(context.settings), Problems()
     split_sentences = _begun_sentences(context, corpus, pool)
     keeping = None if context.settings.corpus.source else kept  # then files of questions bring no passages
-    train = checking.read_questions(asked, asked.source, "train", report_remark=remarks, kept=keeping)
-    dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks, kept=keeping)
+    found: set[str] = set()
+    train = checking.read_questions(
+        asked, asked.source, "train", report_remark=remarks, kept=keeping, found=found
+    )
+    dev = checking.read_questions(
+        asked, asked.dev_source, "dev", report_remark=remarks, kept=keeping, found=found
+    )
+    check_mapped(asked.columns, found)
     scripts = Scripts()
     lengths: list[np.ndarray] = []  # of all passages in `seen.rows`
 

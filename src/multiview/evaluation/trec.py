@@ -16,7 +16,7 @@ TAG = "multiview"
 
 @lru_cache(maxsize=1 << 16)
 def quoted(name: str) -> str:
-    """Returns an id as one word: percent-encoded if it is empty or contains white space or a percent sign."""
+    """Returns an id as one word: percent-encoded if it contains white space or a percent sign; no id is empty."""
     return quote(name, safe="") if "%" in name or name.split() != [name] else name
 
 

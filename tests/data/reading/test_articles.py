@@ -1,5 +1,6 @@
 """Articles cut into passages, and questions about articles that find their passages."""
 
+import gzip
 import json
 import re
 from itertools import pairwise
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from multiview.config import Corpus, JsonObject, Questions
 from multiview.data.passages import PassageLookup
-from multiview.data.reading.articles import by_sentences, by_words
+from multiview.data.reading.articles import by_sentences, by_words, text_articles
 from multiview.data.reading.squad import squad_id
 from multiview.data.sentences import sentence_ends
 from multiview.errors import InputError
@@ -82,6 +83,22 @@ def test_a_folder_of_texts_is_cut_into_passages_of_100_words(tmp_path, articles)
     )
     assert done.ids == ["Ada_Lovelace-0", "Zürich-0"]
     assert done.passages[0].title == "Ada Lovelace" and done.passages[0].text == ARTICLE.replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "id_"),
+    [
+        ("İstanbul.txt", "İstanbul"),  # of which lower case has a letter more
+        ("İzmir.TXT.gz", "İzmir"),
+        ("a.txt.txt", "a.txt"),
+        ("notes", "notes"),
+    ],
+)
+def test_an_article_s_id_is_its_file_s_name(tmp_path, name, id_):
+    content = b"It is old."
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    (article,) = text_articles(str(tmp_path / name))
+    assert article == {"id": id_, "title": id_, "text": "It is old."}
 
 
 def test_questions_about_an_article_find_the_passages_that_hold_their_answer(tmp_path, articles):

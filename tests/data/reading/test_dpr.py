@@ -81,7 +81,23 @@ def test_a_list_of_answers_is_read_and_never_run(tmp_path):
         questions(file)
 
 
-# --- BEIR ---
+@pytest.mark.parametrize(
+    "pair", [("1/nq.json", "2/NQ.json.gz"), ("nq.qa.csv", "nq.csv"), ("nq.json", "nq.qa.csv")]
+)
+def test_files_of_one_name_have_no_ids_that_tell_their_questions_apart(tmp_path, pair):
+    rows = {True: json.dumps([{"question": "?", "answers": ["a"]}]).encode(), False: b"who?\t['a']\n"}
+    contents = [rows[".json" in name] for name in pair]
+    files = [
+        put(tmp_path / name, gzip.compress(content) if name.endswith(".gz") else content)
+        for name, content in zip(pair, contents, strict=True)
+    ]
+    assert {questions(file)[0].qid for file in files} == {"nq-1"}
+    with pytest.raises(
+        InputError, match=r"(?i)nq.*: its questions have no ids.*nq.*; rename one of the files"
+    ):
+        questions(*files)
+    other = put(tmp_path / "other.json", rows[True])
+    assert len(questions(files[0], other)) == 2
 
 
 def test_null_positives_of_dpr_are_none(tmp_path):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from multiview.data.questions import Question
+from multiview.data.questions import LARGEST_GRADE, Question
 from multiview.data.reading.judged import REGRADED
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import UNKNOWN_JUDGED, questions_of
@@ -109,6 +109,25 @@ def test_judgements_have_grades_and_those_not_above_zero_are_no_positives(tmp_pa
         Question("q", "who?", (), None, ("b", "e", "a"), (3, 3, 1)),
         Question("r", "what?", (), None, ("a",)),
     ], "the most relevant first; s has none"
+
+
+def test_a_grade_beyond_the_largest_names_its_line(tmp_path):
+    queries = put(tmp_path / "queries.tsv", "q\twho?\n")
+    qrels = put(tmp_path / "qrels.tsv", f"q 0 a {LARGEST_GRADE}\nq 0 b -{LARGEST_GRADE + 1}\n")
+    assert questions(queries, qrels)[0].grades == {"a": LARGEST_GRADE}
+    put(tmp_path / "qrels.tsv", f"q 0 a 1\nq 0 b {LARGEST_GRADE + 1}\n")
+    with pytest.raises(
+        InputError, match=r"qrels\.tsv line 2: grades go up to 10,000, not 10,001; scale them down"
+    ):
+        questions(queries, qrels)
+
+
+def test_ids_with_a_nul_character_name_the_line(tmp_path):
+    queries = put(tmp_path / "queries.tsv", "q\twho?\n")
+    for line in ("q\0\t0\tp\t1", "q\t0\tp\0\t1"):
+        qrels = put(tmp_path / "qrels.tsv", f"q\t0\tp\t1\n{line}\n")
+        with pytest.raises(InputError, match=r"qrels\.tsv line 2: id '[pq]\\x00' holds a NUL character"):
+            questions(queries, qrels)
 
 
 def test_of_a_pair_judged_twice_the_last_grade_counts_and_others_are_counted(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from multiview.data.questions import Question
 from multiview.errors import InputError
-from tests.fixtures.format_files import jsonl, questions
+from tests.fixtures.format_files import jsonl, parquet, questions
 
 NAN = float("nan")
 
@@ -22,12 +22,18 @@ NAN = float("nan")
         ({"negative_ids": [NAN, 7]}, "negative_ids hold null beside 7"),
         ({"question": " "}, "no qid or no question"),
         ({"qid": None}, "no qid"),
+        ({"qid": ""}, "no qid"),
+        ({"qid": " "}, "no qid"),
         ({"answer_starts": [1, 2]}, "2 answer_starts for 1 answer;"),
         ({"answer_starts": ["1"]}, "whole numbers"),
         ({"relevance": [1, 2]}, "2 relevance for 1 positive_ids"),
         ({"relevance": [0]}, "relevance are whole numbers above 0"),
         ({"relevance": [1.5]}, "relevance are whole numbers above 0"),
         ({"relevance": [True]}, "relevance are whole numbers above 0"),
+        ({"relevance": [10_001]}, "relevance are grades up to 10,000, not 10,001; scale them down"),
+        ({"qid": "a\0b"}, r"qid 'a\\x00b' holds a NUL character, at which trec_eval"),
+        ({"positive_ids": ["a\0b"]}, r"positive_ids 'a\\x00b' holds a NUL character"),
+        ({"negative_ids": ["c", "a\0b"]}, r"negative_ids 'a\\x00b' holds a NUL character"),
         ({"positive_ids": ["a", "a"], "relevance": [1, 2]}, "passage a has relevance 1 and 2"),
     ],
 )
@@ -54,3 +60,11 @@ def test_a_truth_value_is_no_text_of_a_question(tmp_path, change):
     row = {"qid": "q", "question": "x?", "answers": ["a"], "positive_ids": "p"} | change
     with pytest.raises(InputError, match=rf"q\.jsonl row 1.*{next(iter(change))} (is a text|are texts), not"):
         questions(jsonl(tmp_path / "q.jsonl", row))
+
+
+@pytest.mark.parametrize("name", ["qid", "question", "answers", "positive_ids"])
+def test_bytes_are_no_text_of_a_question(tmp_path, name):
+    row = {"qid": "q", "question": "x?", "answers": "a", "positive_ids": "p"} | {name: b"who"}
+    file = parquet(tmp_path / "q.parquet", **{column: [value] for column, value in row.items()})
+    with pytest.raises(InputError, match=rf"q\.parquet row 1.*{name} (is a text|are texts), not b'who'"):
+        questions(file)

@@ -48,6 +48,9 @@ def test_triples_of_texts_and_other_lines_are_refused(tmp_path):
     short = put(tmp_path / "qidpidtriples.tsv", "1\t0\t2\n1\t0\n")
     with pytest.raises(InputError, match=r"qidpidtriples\.tsv line 2: not three ids"):
         questions(queries, short)
+    nul = put(tmp_path / "qidpidtriples.nul.tsv", "1\t0\t2\n1\t0\t2\0\n")
+    with pytest.raises(InputError, match=r"nul\.tsv line 2: id '2\\x00' holds a NUL character"):
+        questions(queries, nul)
     with pytest.raises(InputError, match=r"qidpidtriples\.tsv: no passages in it, but triples of ids"):
         passages(short)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import groupby
@@ -21,11 +22,15 @@ Cut = Literal["words", "sentences"]
 ARTICLE_COLUMNS = ("article_id", "article_start")
 """Columns of the passages of a cut article: the article's id, and the passage's offset in its text (code points)."""
 
+STEM = re.compile(r"(.*)\.txt.*", re.IGNORECASE | re.DOTALL)
+"""The name of a text file, plain or compressed: its article's id, and the suffix."""
+
 
 def text_articles(file: str) -> Iterator[Row]:
     """Yields the one article of a text file; its id and title come from the file name."""
-    stem = base_name(file)
-    stem = stem[: stem.lower().rindex(".txt")] if ".txt" in stem.lower() else stem
+    name = base_name(file)
+    named = STEM.fullmatch(name)
+    stem = named[1] if named else name
     with open_stream(file) as stream:
         try:
             text = stream.read().decode("utf-8")

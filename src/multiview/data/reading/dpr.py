@@ -19,6 +19,16 @@ CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
 ID_NAMES = ("passage_id", "psg_id")  # in Natural Questions, and in the other datasets
 
 
+def dpr_stem(file: str) -> str:
+    """Returns how the ids of a training file's questions begin."""
+    return plain_name(file).removesuffix(".json")
+
+
+def qa_stem(file: str) -> str:
+    """Returns how the ids of a test file's questions begin."""
+    return plain_name(file).removesuffix(".csv").removesuffix(".tsv").removesuffix(".qa")
+
+
 def dpr_question(file: str, numbered: tuple[int, JsonObject]) -> Iterator[Row]:
     """Yields the question of an entry of a training file with the passages that it names; its id is its row number.
 
@@ -26,7 +36,7 @@ def dpr_question(file: str, numbered: tuple[int, JsonObject]) -> Iterator[Row]:
     """
     number, entry = numbered
     yield {
-        "qid": f"{plain_name(file).removesuffix('.json')}-{number}",
+        "qid": f"{dpr_stem(file)}-{number}",
         "question": entry["question"],
         "answers": entry["answers"],
         "positive_ids": [
@@ -52,7 +62,7 @@ def dpr_contexts(file: str, numbered: tuple[int, JsonObject]) -> Iterator[Row]:
 
 def qa_questions(file: str) -> Iterator[Row]:
     """Yields the questions of a test file, with answers and without passages; ids are row numbers."""
-    stem = plain_name(file).removesuffix(".csv").removesuffix(".tsv").removesuffix(".qa")
+    stem = qa_stem(file)
     for number, (line, row) in enumerate(cells(file, "\t"), 1):
         answers = parse_list(row[-1])
         if len(row) != 2 or not isinstance(answers, list):

@@ -13,7 +13,14 @@ import pyarrow as pa
 
 from multiview.data.reading import tables
 from multiview.data.reading.articles import text_articles
-from multiview.data.reading.dpr import dpr_contexts, dpr_entries, dpr_question, qa_questions
+from multiview.data.reading.dpr import (
+    dpr_contexts,
+    dpr_entries,
+    dpr_question,
+    dpr_stem,
+    qa_questions,
+    qa_stem,
+)
 from multiview.data.reading.files import ARCHIVES, HEAD, READ_PACKED, base_name, head, is_web, plain_name
 from multiview.data.reading.judged import QRELS_HEADER, is_qrels, marco_rows, split_of
 from multiview.data.reading.squad import squad_paragraphs, squad_passage, squad_questions
@@ -49,6 +56,8 @@ class Format:
     """Whether a passage may occur repeatedly, because its id is derived from its content."""
     names_columns: bool = False
     """Whether the file names its columns, so that `columns` can map them to ours."""
+    ids_begin: Callable[[str], str] | None = None
+    """Returns how the ids of a file's questions begin, in a format without ids; a hyphen and the row follow."""
     joint: Joint | None = None
     """Readers of a format whose entries bring passages and questions; `passages` and `questions` are made of them."""
 
@@ -57,14 +66,14 @@ def _tables(rows: Rows) -> Tables:
     return lambda file: tables.tables_of_rows(rows(file), file)
 
 
-def _joint(about: str, joint: Joint) -> Format:
+def _joint(about: str, joint: Joint, ids_begin: Callable[[str], str] | None = None) -> Format:
     def passages(file: str) -> Iterator[tables.Row]:
         return (row for entry in joint.entries(file) for row in joint.passages(file, entry))
 
     def questions(file: str) -> Iterator[tables.Row]:
         return (row for entry in joint.entries(file) for row in joint.questions(file, entry))
 
-    return Format(about, _tables(passages), questions, repeats=True, joint=joint)
+    return Format(about, _tables(passages), questions, repeats=True, ids_begin=ids_begin, joint=joint)
 
 
 _csv = partial(tables.delimited_rows, delimiter=",")
@@ -72,11 +81,13 @@ _tsv = partial(tables.delimited_rows, delimiter="\t")
 
 FORMATS = {
     "squad": _joint("SQuAD's JSON", Joint(squad_paragraphs, squad_passage, squad_questions)),
-    "dpr": _joint("DPR's JSON of training questions", Joint(dpr_entries, dpr_contexts, dpr_question)),
+    "dpr": _joint(
+        "DPR's JSON of training questions", Joint(dpr_entries, dpr_contexts, dpr_question), dpr_stem
+    ),
     "tevatron": Format(
         "tevatron's JSONL of training questions", _tables(tevatron_passages), tevatron_questions, repeats=True
     ),
-    "qa": Format("DPR's questions with lists of answers (*.qa.csv)", None, qa_questions),
+    "qa": Format("DPR's questions with lists of answers (*.qa.csv)", None, qa_questions, ids_begin=qa_stem),
     "marco": Format(
         "MS MARCO's TSV of id and text, without header",
         _tables(partial(marco_rows, name="text")),

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
+from multiview.data.questions import LARGEST_GRADE
 from multiview.data.reading.files import base_name, lines, plain_name
+from multiview.data.reading.ids import NUL, check_ids
 from multiview.data.reading.problems import ReportProblem, ignore_problem
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
@@ -26,7 +28,7 @@ QRELS_HEADER = ("query-id", "corpus-id", "score")
 REGRADED = "grades of pairs that are judged again with another grade, of which the last counts"
 """Kind of a remark."""
 INTEGER = re.compile(r"-?[0-9]{1,9}(\.0)?")
-"""A grade; `questions.parquet` has 32 bits for each."""
+"""A grade."""
 
 
 def marco_rows(file: str, name: str) -> Iterator[Row]:
@@ -57,7 +59,7 @@ def judgements(
 
     Passages are sorted by grade, the highest first, then by their order in the files. A question without relevant
     passages has an empty dict. Of a pair that is judged twice the last grade counts; `report_remark` receives each
-    other one. Raises InputError for a line that is not a judgement.
+    other one. Raises InputError for a line that is not a judgement, or whose ids or grade trec_eval could not take.
     """
     judged: dict[str, dict[str, int]] = {}
     for file in files:
@@ -69,7 +71,13 @@ def judgements(
                 raise InputError(
                     f"{file} line {number}: not a judgement (query-id corpus-id score, or qid 0 pid relevance)"
                 )
+            if NUL in line:
+                check_ids((cells[0], cells[-2]), f"{file} line {number}: id")
             grades, passage, grade = judged.setdefault(cells[0], {}), cells[-2], int(float(cells[-1]))
+            if grade > LARGEST_GRADE:
+                raise InputError(
+                    f"{file} line {number}: grades go up to {LARGEST_GRADE:,}, not {grade:,}; scale them down"
+                )
             if grades.get(passage, grade) != grade:
                 report_remark(
                     REGRADED,

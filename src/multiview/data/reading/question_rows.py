@@ -7,16 +7,17 @@ from math import inf, isnan
 from typing import TypeGuard, cast
 
 from multiview.data.blank import is_blank
-from multiview.data.questions import Question, relevance
+from multiview.data.questions import LARGEST_GRADE, Question, relevance
+from multiview.data.reading.ids import check_ids
 from multiview.data.reading.numbers import id_text
 from multiview.data.reading.surrogates import has_half
 from multiview.data.reading.tables import Row, parse_list
 from multiview.errors import InputError, counted
 
-NO_TEXT = (bool, list, dict)
+NO_TEXT = (bool, bytes, list, dict)
 """Types of values that are no text of a question."""
 LARGEST = (1 << 31) - 1
-"""The largest grade or offset: `questions.parquet` has 32 bits for each."""
+"""The largest offset: `questions.parquet` has 32 bits for each."""
 
 
 def checked_question(
@@ -31,12 +32,13 @@ def checked_question(
         row = {
             name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()
         }
-    if row["qid"] is None or is_blank(str(row["question"] or "")):
+    if row["qid"] is None or is_blank(str(row["qid"])) or is_blank(str(row["question"] or "")):
         raise InputError(f"{location}: no qid or no question; every row needs both")
     for name in ("qid", "question"):
         if not isinstance(row[name], str) and (isinstance(row[name], NO_TEXT) or row[name] in (inf, -inf)):
             raise InputError(f"{location}: {name} is a text, not {row[name]!r:.80}")
     qid = id_text(row["qid"], f"{location}: qid")
+    check_ids((qid,), f"{location}: qid")
     location = f"{location} (question {qid})"
     answers: tuple[str, ...] = ()
     if "answers" in row:
@@ -48,6 +50,7 @@ def checked_question(
             )
     if "positive_ids" in row:
         positives = _strings(parse_list(row["positive_ids"]), "positive_ids", location)
+        check_ids(positives, f"{location}: positive_ids")
         grades = _grades(parse_list(row.get("relevance")), positives, location)
         if not positives and form not in ("dpr", "tevatron"):  # their training files have such questions
             raise InputError(
@@ -65,6 +68,7 @@ def checked_question(
     starts = _starts(parse_list(row.get("answer_starts")), answers, location)
     text = str(row["question"]).strip()
     negatives = dict.fromkeys(_strings(parse_list(row.get("negative_ids")), "negative_ids", location))
+    check_ids(negatives, f"{location}: negative_ids")
     return Question(qid, text, answers, starts, tuple(grades), relevance(grades), tuple(negatives))
 
 
@@ -80,8 +84,10 @@ def _grades(value: object, positives: Sequence[str], location: str) -> dict[str,
         raise InputError(
             f"{location}: relevance are whole numbers above 0, not {values!r:.80}; leave out irrelevant passages"
         )
-    if too_large := [number for number in numbers if number > LARGEST]:
-        raise InputError(f"{location}: relevance are grades up to {LARGEST:,}, not {too_large[0]:,}")
+    if too_large := [number for number in numbers if number > LARGEST_GRADE]:
+        raise InputError(
+            f"{location}: relevance are grades up to {LARGEST_GRADE:,}, not {too_large[0]:,}; scale them down"
+        )
     if len(values) != len(positives):
         raise InputError(
             f"{location}: {len(values)} relevance for {len(positives)} positive_ids; give one for each, or null"

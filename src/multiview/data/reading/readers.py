@@ -7,7 +7,7 @@ Passages are Arrow tables with the columns `id, title, text` and the user's furt
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from multiview.data.blank import without_blank
 from multiview.data.questions import Question
+from multiview.data.reading.columns import checked_columns, match_columns, require
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import COMPANIONS, FORMATS, QRELS, TRIPLES, detect
 from multiview.data.reading.judged import judgements
@@ -74,6 +75,7 @@ def questions_of(
     report_problem: ReportProblem = raise_problem,
     report_remark: ReportProblem = ignore_problem,
     kept: KeptPassages | None = None,
+    found: set[str] | None = None,
 ) -> Iterator[tuple[str, Question]]:
     """Yields the questions of some files in order, each with its location, as in `train.jsonl row 7`.
 
@@ -81,11 +83,12 @@ def questions_of(
     `relevance` may be missing: they are empty then, or None for `answer_starts` and `relevance`. Files of judgements
     among `files` give positives, with their grades, to questions without positives; so do triples where no judgement
     does, and they give negatives. Questions without judgements and without answers are then skipped. `kept` receives
-    the passages of files that hold them too.
+    the passages of files that hold them too, and `found` the names of the columns of files that name them.
 
     Raises InputError for a file that cannot be read. `report_problem` receives each row that cannot be used (no
-    answer in a file with answers, offsets that do not match the answers), and judgements that match no question.
-    `report_remark` receives each judged question that is not in the files, and each grade that another one replaces.
+    answer in a file with answers, offsets that do not match the answers), files whose questions would get the same ids,
+    and judgements that match no question. `report_remark` receives each judged question that is not in the files, and
+    each grade that another one replaces.
     """
     columns = checked_columns("questions.columns", columns, QUESTION_COLUMNS)
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}
@@ -96,10 +99,11 @@ def questions_of(
     )
     unknown = dict.fromkeys(judged)
     shown = shown_names(files)
+    _report_same_ids(formats, shown, report_problem)
     for file in files:
         if file in companions:
             continue
-        for number, row in enumerate(_question_rows(file, formats[file], columns, kept), 1):
+        for number, row in enumerate(_question_rows(file, formats[file], columns, kept, found), 1):
             location = f"{shown[file]} row {number}"
             try:
                 question = checked_question(row, judged, location, formats[file])
@@ -111,6 +115,21 @@ def questions_of(
             if question is not None:
                 yield location, _with_negatives(question, triples, report_remark)
     _report_unknown(list(unknown), len(judged), companions, report_problem, report_remark)
+
+
+def _report_same_ids(
+    formats: Mapping[str, str], shown: Mapping[str, str], report_problem: ReportProblem
+) -> None:
+    """Reports each file without ids whose questions would get those of another one."""
+    before: dict[str, str] = {}
+    for file, name in formats.items():
+        ids_begin = FORMATS[name].ids_begin if name in FORMATS else None
+        if ids_begin and (other := before.setdefault(ids_begin(file), file)) != file:
+            report_problem(
+                "files whose questions get the same ids",
+                f"{shown[file]}: its questions have no ids and get the file's name and the row, as those of {shown[other]} do; "
+                "rename one of the files",
+            )
 
 
 def _with_negatives(question: Question, triples: Triples, report_remark: ReportProblem) -> Question:
@@ -142,58 +161,8 @@ def _report_unknown(
         report_remark(UNKNOWN_JUDGED, f"{qrels_names}: question {qid} is judged and in no file of questions")
 
 
-def checked_columns(
-    setting: str, columns: Mapping[str, str] | None, known: Collection[str]
-) -> Mapping[str, str]:
-    """Returns the mapping itself. Raises InputError for a key that is not a known column name."""
-    if unknown := set(columns or {}) - set(known):
-        raise InputError(
-            f"{setting}: no column {sorted(unknown)[0]!r} is known here; there are {', '.join(known)}"
-        )
-    return columns or {}
-
-
-def match_columns(
-    columns: Mapping[str, str], aliases: Mapping[str, Sequence[str]], present: Collection[str]
-) -> dict[str, str]:
-    """Returns our column names mapped to the file's, for the columns that are present.
-
-    `aliases` holds further names of each of our columns. The file's name is the one in `columns` or, without one, our
-    own or an alias.
-    """
-    matched: dict[str, str] = {}
-    for name, others in aliases.items():
-        candidates = (columns[name],) if name in columns else (name, *others)
-        if column := next((column for column in candidates if column in present), None):
-            matched[name] = column
-    return matched
-
-
 def _describe(name: str) -> str:
     return COMPANIONS.get(name) or FORMATS[name].about
-
-
-def _require(
-    required: Iterable[str],
-    matched: Mapping[str, str],
-    columns: Mapping[str, str],
-    present: Collection[str],
-    location: str,
-    setting: str,
-) -> None:
-    for name in required:
-        if name not in matched:
-            raise InputError(
-                f"{location}: no column {columns.get(name, name)!r} among {', '.join(present) or 'none'}; "
-                f"name the right one, as in {setting}={{{name}: yours}}{_separator_hint(present)}"
-            )
-
-
-def _separator_hint(present: Collection[str]) -> str:
-    """Returns the end of a line about the one column of a table whose name holds another separator, or nothing."""
-    only = next(iter(present)) if len(present) == 1 else ""
-    found = next((f"{mark!r}" for mark in "\t;,|" if mark in only), "")
-    return f"; or are its columns separated by {found}? A .csv has commas, a .tsv tabs" if found else ""
 
 
 # --- passages ----------------------------------------------------------------------------------
@@ -237,9 +206,9 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
     """Returns the table with our three columns as strings, then the other columns."""
     present = table.column_names
     matched = match_columns(columns, PASSAGE_COLUMNS, present)
-    _require(("id", "text"), matched, columns, present, base_name(file), "corpus.columns")
+    require(("id", "text"), matched, columns, present, base_name(file), "corpus.columns")
     if "title" in columns:
-        _require(("title",), matched, columns, present, base_name(file), "corpus.columns")
+        require(("title",), matched, columns, present, base_name(file), "corpus.columns")
     strings_by_name: dict[str, pa.Array | pa.ChunkedArray] = {}
     for name in PASSAGE_COLUMNS:
         if name not in matched:
@@ -274,9 +243,16 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
 
 
 def _question_rows(
-    file: str, name: str, columns: Mapping[str, str], kept: KeptPassages | None
+    file: str,
+    name: str,
+    columns: Mapping[str, str],
+    kept: KeptPassages | None,
+    found: set[str] | None,
 ) -> Iterator[Row]:
-    """Yields a file's rows under our column names. A column of the first row is null in rows that lack it."""
+    """Yields a file's rows under our column names. A column of the first row is null in rows that lack it.
+
+    `found` receives the names of the columns where the file names them.
+    """
     read = FORMATS[name].questions
     if read is None:
         raise InputError(
@@ -291,9 +267,11 @@ def _question_rows(
     for number, row in enumerate(rows, 1):
         if tuple(row) != present:  # rows of most files have the same columns
             present = tuple(row)
+            if found is not None and FORMATS[name].names_columns:
+                found.update(row)
             matched = match_columns(mapped, QUESTION_COLUMNS, row)
             location = f"{base_name(file)} row {number}" if name == "jsonl" else base_name(file)
-            _require(("qid", "question"), matched, mapped, row, location, "questions.columns")
+            require(("qid", "question"), matched, mapped, row, location, "questions.columns")
             first = first or matched
             taken = list({**first, **matched}.items())
         yield {name: row.get(column) for name, column in taken}

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from multiview.data.reading.files import lines, plain_name
+from multiview.data.reading.ids import NUL, check_ids
 from multiview.errors import InputError
 
 MOST = 100
@@ -48,6 +49,8 @@ def read_triples(files: Iterable[str]) -> Triples:
                     f"{file} line {number}: not three ids separated by tabs; where there are texts (triples.train.*.tsv), "
                     "name MS MARCO's qidpidtriples.*.tsv instead"
                 )
+            if NUL in line:
+                check_ids(cells, f"{file} line {number}: id")
             qid, positive, negative = map(sys.intern, cells)
             found.positives.setdefault(qid, {})[positive] = 1
             kept = found.negatives.setdefault(qid, [])
