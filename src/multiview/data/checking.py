@@ -134,7 +134,7 @@ def check(
                     f"{seen.location(row)}: passage {id_!r} has no text; leave it out, or set corpus.empty_text",
                 )
             for question in offsets.pop(id_, ()):
-                seen.look_for_answers(question, id_, text)
+                seen.look_for_answers(question, id_, text, matching)
             if about := looked_for.pop(id_, ()):
                 tokens = TokenizedText(text, matching)
                 for question in about:
@@ -260,7 +260,7 @@ def _holding(
                         f"passage {id_} of article {article}",
                         "the article's text",
                     )
-                if (near := nearest(text, answer, start)) is not None:
+                if (near := nearest(text, answer, start, matching)) is not None:
                     other.add(id_, abs(near - start))
             else:
                 held = not question.answers or has_answer(tokens or text, question.answers, matching)

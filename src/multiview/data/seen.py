@@ -10,6 +10,7 @@ import pyarrow as pa
 from multiview.data.moved_answers import find_again
 from multiview.data.questions import Question
 from multiview.data.reading.files import shown_names
+from multiview.data.tokens import Mode
 from multiview.errors import counted
 
 
@@ -44,9 +45,9 @@ class Seen:
         index = bisect_right(self.firsts, row) - 1
         return f"{shown_names(self.files)[self.files[index]]} row {row - self.firsts[index] + 1}"
 
-    def look_for_answers(self, question: Question, id_: str, text: str) -> None:
+    def look_for_answers(self, question: Question, id_: str, text: str, matching: Mode) -> None:
         """Looks for the answers of a question at their offsets in the text of its first positive, or near them."""
-        found, moved, gone = find_again(question, id_, text)
+        found, moved, gone = find_again(question, id_, text, matching)
         if found is None:
             self.lost[question] = gone[0]
         elif found is not question:

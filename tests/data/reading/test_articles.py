@@ -175,6 +175,7 @@ def test_a_wrong_offset_into_an_article_and_an_answer_that_was_cut_are_told_apar
     assert "answer 'wrote' should stand at" in warning and "of article Ada_Lovelace, where 'rote" in warning
     message = "no passage that article Ada_Lovelace was cut into holds its answer whole"
     fails(message, answers=["absent"], answer_starts=wrong)
+    fails(message, answers=["famou"], answer_starts=wrong)
     # Two words on both sides of a cut, by offset or by matching.
     assert text.split()[2:4] == ["born", "in"]
     for starts in (None, text.index("born in")):
