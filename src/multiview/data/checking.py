@@ -95,7 +95,7 @@ def check(
     held: dict[Question, bool] = {}
     repeated = any(corpus.repeats(file) for file in corpus.files)
     texts: dict[str, int] = {}  # passage id to a hash of its text, where passages may come again
-    elsewhere: dict[tuple[str, str], Elsewhere] = {}
+    elsewhere: dict[tuple[Question, str], Elsewhere] = {}
     for file, table in corpus.tables(kept):
         if not seen.files or seen.files[-1] != file:
             seen.files.append(file)
@@ -143,10 +143,10 @@ def check(
                     )
             row += 1
         if ARTICLE_COLUMNS[0] in table.column_names and corpus.cuts(file):
-            for qid, article, id_ in _holding(table, articles, matching, elsewhere):
+            for question, article, id_ in _holding(table, articles, matching, elsewhere):
                 seen.cut.add(article)
                 if id_ is not None:
-                    seen.holding.setdefault((qid, article), []).append(id_)
+                    seen.holding.setdefault((question, article), []).append(id_)
         if visit is not None:
             visit(table.filter(pa.array(unseen, pa.bool_())))
         progress(row)
@@ -234,8 +234,8 @@ def _holding(
     table: pa.Table,
     questions: Mapping[str, Sequence[Question]],
     matching: Mode,
-    elsewhere: dict[tuple[str, str], Elsewhere],
-) -> Iterator[tuple[str, str, str | None]]:
+    elsewhere: dict[tuple[Question, str], Elsewhere],
+) -> Iterator[tuple[Question, str, str | None]]:
     """Yields (question, article, passage) for each passage of a question's article.
 
     The passage is None where it does not hold the answer. With offsets, that is the first answer at its offset in the
@@ -250,7 +250,7 @@ def _holding(
             if question.answer_starts:
                 answer, start = question.answers[0], question.answer_starts[0] - begin
                 held = 0 <= start < len(text) and text.startswith(answer, start)
-                other = elsewhere.setdefault((question.qid, article), Elsewhere())
+                other = elsewhere.setdefault((question, article), Elsewhere())
                 if 0 <= start < len(text) and not held and not answer.startswith(text[start:]):
                     other.wrong = not_at_offset(
                         question,
@@ -264,4 +264,4 @@ def _holding(
                     other.add(id_, abs(near - start))
             else:
                 held = not question.answers or has_answer(tokens or text, question.answers, matching)
-            yield question.qid, article, id_ if held else None
+            yield question, article, id_ if held else None

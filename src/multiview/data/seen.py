@@ -25,7 +25,7 @@ class Seen:
     files: list[str] = field(default_factory=list)
     firsts: list[int] = field(default_factory=list)
     """The row at which each file begins."""
-    holding: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    holding: dict[tuple[Question, str], list[str]] = field(default_factory=dict)
     """(question, cut article) to the passages of the article that hold an answer."""
     cut: set[str] = field(default_factory=set)
     """Ids of gold passages that are cut articles."""
@@ -69,16 +69,16 @@ class Seen:
         The passages get the article's grade, or the highest grade of several articles. The offsets are dropped,
         because they counted in the article.
         """
-        question = self.moved.get(question, question) if self.moved else question
+        now = self.moved.get(question, question) if self.moved else question
         if not self.holding or question in self.lost:
-            return question
+            return now
         grades: dict[str, int] = {}
         for positive, grade in question.grades.items():
-            for id_ in self.holding.get((question.qid, positive), [positive]):
+            for id_ in self.holding.get((question, positive), [positive]):
                 grades[id_] = max(grade, grades.get(id_, 0))
         if tuple(grades) == question.positive_ids:
-            return question
-        return replace(question.with_grades(grades), answer_starts=None)
+            return now
+        return replace(now.with_grades(grades), answer_starts=None)
 
     def unheld_line(self) -> str:
         """Returns what is said of `unheld`, or nothing."""
