@@ -17,7 +17,7 @@ from multiview.data.reading.articles import ARTICLE_COLUMNS
 from multiview.data.reading.judged import Use
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
-from multiview.data.reading.readers import PASSAGE_COLUMNS, questions_of
+from multiview.data.reading.readers import questions_of
 from multiview.data.seen import Seen
 from multiview.data.tokens import Mode, TokenizedText
 from multiview.errors import InputError, counted
@@ -100,7 +100,7 @@ def check(
         if not seen.files or seen.files[-1] != file:
             seen.files.append(file)
             seen.firsts.append(row)
-        seen.extra = _unified(seen.extra, table.schema, seen.location(row))
+        seen.further.add(table, lambda row=row, table=table: seen.location(row, len(table)))
         unseen: list[bool] = []
         for id_, text in zip(table.column("id").to_pylist(), table.column("text").to_pylist(), strict=True):
             unseen.append(id_ not in seen.rows)
@@ -201,25 +201,6 @@ def check_gold(
         f"{setting}: the gold passages of {len(missing):,} of {counted(len(with_gold), 'question')} {gone} {reason}, "
         "or allow more with questions.max_missing_gold",
     )
-
-
-def _unified(extra: pa.Schema, schema: pa.Schema, location: str) -> pa.Schema:
-    """Returns the user's further columns of all tables so far; a column is null in tables that lack it.
-
-    `location` is that of the first row that has the schema, for the error.
-    """
-    further = pa.schema([f for f in schema if f.name not in PASSAGE_COLUMNS])
-    try:
-        return pa.unify_schemas([extra, further], promote_options="permissive")
-    except pa.ArrowException:
-        named = ", ".join(
-            f"{f.name!r} ({f.type} after {extra.field(f.name).type})"
-            for f in further
-            if f.name in extra.names and f.type != extra.field(f.name).type
-        )
-        raise InputError(
-            f"{location}: the type differs from that of the rows before in column {named}; give a column one type"
-        ) from None
 
 
 def _by_positive(questions: Iterable[Question]) -> dict[str, list[Question]]:

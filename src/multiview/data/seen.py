@@ -5,8 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-
+from multiview.data.further_columns import FurtherColumns
 from multiview.data.moved_answers import find_again
 from multiview.data.questions import Question
 from multiview.data.reading.files import shown_names
@@ -20,7 +19,7 @@ class Seen:
 
     rows: dict[str, int] = field(default_factory=dict)
     """Passage id to row, counted over all files."""
-    extra: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    further: FurtherColumns = field(default_factory=FurtherColumns)
     """The user's further columns."""
     files: list[str] = field(default_factory=list)
     firsts: list[int] = field(default_factory=list)
@@ -40,10 +39,13 @@ class Seen:
     unheld: list[Question] = field(default_factory=list)
     """Questions without offsets of whose gold passages in the corpus none holds an answer: free answers, or an edit."""
 
-    def location(self, row: int) -> str:
-        """Returns the file of a row, which is counted over all files, and its number in that file."""
+    def location(self, row: int, rows: int = 1) -> str:
+        """Returns the file of a row, which is counted over all files, and its number in that file, or those of several
+        `rows` from it on."""
         index = bisect_right(self.firsts, row) - 1
-        return f"{shown_names(self.files)[self.files[index]]} row {row - self.firsts[index] + 1}"
+        first = row - self.firsts[index] + 1
+        numbers = f"row {first}" if rows == 1 else f"rows {first}-{first + rows - 1}"
+        return f"{shown_names(self.files)[self.files[index]]} {numbers}"
 
     def look_for_answers(self, question: Question, id_: str, text: str, matching: Mode) -> None:
         """Looks for the answers of a question at their offsets in the text of its first positive, or near them."""
