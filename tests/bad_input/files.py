@@ -172,6 +172,14 @@ CASES = {
     "an integer beyond 64 bits": passages(
         '{"id": "a", "text": "b", "n": ' + "9" * 30 + "}\n", "column 'n'", "64 bits", "as text"
     ),
+    "a whole number beyond 53 bits far from fractions": passages(
+        "".join(f'{{"id": "{n}", "text": "b", "n": {2**60}}}\n' for n in range(1000))
+        + '{"id": "z", "text": "b", "n": 0.5}\n',
+        "rows 1-1000",
+        "column 'n' of int64",
+        "double",
+        "as text",
+    ),
     "an infinite number for a text": passages('{"id": "a", "text": Infinity}\n', "'text'", "not text"),
     "no id": passages('{"text": "b"}\n', "no column 'id'", "corpus.columns"),
     "no text": passages(

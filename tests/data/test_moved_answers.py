@@ -4,6 +4,8 @@ import pytest
 
 from multiview.config import Config, Corpus, Questions
 from multiview.data.inspection import inspect
+from multiview.data.moved_answers import find_again
+from multiview.data.questions import Question
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, write
 
 
@@ -39,6 +41,55 @@ def test_of_several_occurrences_the_nearest_counts(tmp_path, stood, expected):
         tmp_path / "out", Corpus(source=(corpus,), shards=1), Questions(source=(asked,), dev_source=(asked,))
     )
     assert done.train[0].answer_starts == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("answer", "old", "new", "expected"),
+    [
+        ("5", "It has 5 towers. Built in 1995.", "It has many towers, all new. Built in 1995.", None),
+        ("king", "The king built it.", "Kingship: the queenking and all kings.", None),
+        ("5", "It has 5 towers.", "Since 1995 and 2005 it has, so they say, 5 towers.", 41),
+        ("5 %", "By 5 % of it.", "By 25 %, then 5 %.", 14),
+        ("cafe", "At the cafe.", "At no cafe\u0301, at a cafe.", 18),
+    ],
+)
+def test_an_answer_is_not_found_again_within_another_word_or_number(answer, old, new, expected):
+    """As `has_answer` would not find it there, and a view that holds 1995 says nothing of 5 towers."""
+    question = Question("q", "?", (answer,), (old.index(answer),), ("p",))
+    found, moved, gone = find_again(question, "p", new, "string")
+    assert (found and found.answer_starts) == (None if expected is None else (expected,))
+    assert (len(moved), len(gone)) == ((0, 1) if expected is None else (1, 0))
+    if gone:
+        assert gone[0].endswith("and the text holds it only within other words")
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "expected"),
+    [
+        ("characters", "他住在北京市。", 3),
+        ("string", "他住在北京市。", None),
+        ("characters", "か\u3099北京か", 2),
+    ],
+)
+def test_a_letter_of_chinese_is_a_word_where_answers_are_matched_by_characters(mode, text, expected):
+    found, _, _ = find_again(Question("q", "?", ("北京",), (0,), ("p",)), "p", text, mode)
+    assert (found and found.answer_starts) == (None if expected is None else (expected,))
+
+
+def test_an_answer_at_its_offset_may_be_a_part_of_a_word():
+    question = Question("q", "?", ("1990",), (7,), ("p",))
+    assert find_again(question, "p", "In the 1990s.", "string") == (question, [], [])
+
+
+def test_a_question_whose_answer_is_left_within_a_number_alone_is_lost(tmp_path, files):
+    passages, rows = passage_rows(25), question_rows("d", 10, 10)
+    passages[3]["text"] = "Passage 3 was edited in 1995."
+    rows[3] |= {"answers": ["5"], "answer_starts": [3]}
+    files.corpus = write(tmp_path / "edited.jsonl", passages)
+    dev = write(tmp_path / "d.jsonl", rows)
+    done = Done(tmp_path / "out", *settings(files, dev_source=dev, max_missing_gold=0.2))
+    assert done.lost.lost == ("d3",)
+    assert done.events.facts["moved_answers"] == 0
 
 
 def test_questions_whose_answers_were_edited_away_are_left_out_counted_and_said(tmp_path, files):

@@ -18,7 +18,7 @@ from multiview.data.reading.ids import NUL, cut_id
 from multiview.data.reading.judged import Use
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
-from multiview.data.reading.readers import PASSAGE_COLUMNS, questions_of
+from multiview.data.reading.readers import questions_of
 from multiview.data.seen import Seen
 from multiview.data.tokens import Mode, TokenizedText
 from multiview.errors import InputError, counted
@@ -97,12 +97,12 @@ def check(
     held: dict[Question, bool] = {}
     repeated = any(corpus.repeats(file) for file in corpus.files)
     texts: dict[str, int] = {}  # passage id to a hash of its text, where passages may come again
-    elsewhere: dict[tuple[str, str], Elsewhere] = {}
+    elsewhere: dict[tuple[Question, str], Elsewhere] = {}
     for file, table in corpus.tables(kept):
         if not seen.files or seen.files[-1] != file:
             seen.files.append(file)
             seen.firsts.append(row)
-        seen.extra = _unified(seen.extra, table.schema, seen.location(row))
+        seen.further.add(table, lambda row=row, table=table: seen.location(row, len(table)))
         unseen: list[bool] = []
         for id_, text in zip(table.column("id").to_pylist(), table.column("text").to_pylist(), strict=True):
             unseen.append(id_ not in seen.rows)
@@ -141,7 +141,7 @@ def check(
                     f"{seen.location(row)}: passage {id_!r} has no text; leave it out, or set corpus.empty_text",
                 )
             for question in offsets.pop(id_, ()):
-                seen.look_for_answers(question, id_, text)
+                seen.look_for_answers(question, id_, text, matching)
             if about := looked_for.pop(id_, ()):
                 tokens = TokenizedText(text, matching)
                 for question in about:
@@ -150,10 +150,10 @@ def check(
                     )
             row += 1
         if ARTICLE_COLUMNS[0] in table.column_names and corpus.cuts(file):
-            for qid, article, id_ in _holding(table, articles, matching, elsewhere):
+            for question, article, id_ in _holding(table, articles, matching, elsewhere):
                 seen.cut.add(article)
                 if id_ is not None:
-                    seen.holding.setdefault((qid, article), []).append(id_)
+                    seen.holding.setdefault((question, article), []).append(id_)
         if visit is not None:
             visit(table.filter(pa.array(unseen, pa.bool_())))
         progress(row)
@@ -210,25 +210,6 @@ def check_gold(
     )
 
 
-def _unified(extra: pa.Schema, schema: pa.Schema, location: str) -> pa.Schema:
-    """Returns the user's further columns of all tables so far; a column is null in tables that lack it.
-
-    `location` is that of the first row that has the schema, for the error.
-    """
-    further = pa.schema([f for f in schema if f.name not in PASSAGE_COLUMNS])
-    try:
-        return pa.unify_schemas([extra, further], promote_options="permissive")
-    except pa.ArrowException:
-        named = ", ".join(
-            f"{f.name!r} ({f.type} after {extra.field(f.name).type})"
-            for f in further
-            if f.name in extra.names and f.type != extra.field(f.name).type
-        )
-        raise InputError(
-            f"{location}: the type differs from that of the rows before in column {named}; give a column one type"
-        ) from None
-
-
 def _by_positive(questions: Iterable[Question]) -> dict[str, list[Question]]:
     by_positive: dict[str, list[Question]] = {}
     for question in questions:
@@ -241,8 +222,8 @@ def _holding(
     table: pa.Table,
     questions: Mapping[str, Sequence[Question]],
     matching: Mode,
-    elsewhere: dict[tuple[str, str], Elsewhere],
-) -> Iterator[tuple[str, str, str | None]]:
+    elsewhere: dict[tuple[Question, str], Elsewhere],
+) -> Iterator[tuple[Question, str, str | None]]:
     """Yields (question, article, passage) for each passage of a question's article.
 
     The passage is None where it does not hold the answer. With offsets, that is the first answer at its offset in the
@@ -257,7 +238,7 @@ def _holding(
             if question.answer_starts:
                 answer, start = question.answers[0], question.answer_starts[0] - begin
                 held = 0 <= start < len(text) and text.startswith(answer, start)
-                other = elsewhere.setdefault((question.qid, article), Elsewhere())
+                other = elsewhere.setdefault((question, article), Elsewhere())
                 if 0 <= start < len(text) and not held and not answer.startswith(text[start:]):
                     other.wrong = not_at_offset(
                         question,
@@ -267,8 +248,8 @@ def _holding(
                         f"passage {id_} of article {article}",
                         "the article's text",
                     )
-                if (near := nearest(text, answer, start)) is not None:
+                if (near := nearest(text, answer, start, matching)) is not None:
                     other.add(id_, abs(near - start))
             else:
                 held = not question.answers or has_answer(tokens or text, question.answers, matching)
-            yield question.qid, article, id_ if held else None
+            yield question, article, id_ if held else None

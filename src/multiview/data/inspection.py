@@ -214,7 +214,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     except InputError as error:
         inspection.problems("sources that cannot be read as passages", str(error))
         return inspection
-    inspection.columns = seen.extra.names
+    inspection.columns = seen.further.schema.names
     for line in seen.lost.values():
         inspection.remarks("questions whose gold passages do not hold their answers", line)
     if seen.moved_answers:

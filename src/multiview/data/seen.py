@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-
+from multiview.data.further_columns import FurtherColumns
 from multiview.data.moved_answers import find_again
 from multiview.data.questions import Question
 from multiview.data.reading.files import shown_names
+from multiview.data.tokens import Mode
 from multiview.errors import counted
 
 
@@ -19,12 +19,12 @@ class Seen:
 
     rows: dict[str, int] = field(default_factory=dict)
     """Passage id to row, counted over all files."""
-    extra: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    further: FurtherColumns = field(default_factory=FurtherColumns)
     """The user's further columns."""
     files: list[str] = field(default_factory=list)
     firsts: list[int] = field(default_factory=list)
     """The row at which each file begins."""
-    holding: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    holding: dict[tuple[Question, str], list[str]] = field(default_factory=dict)
     """(question, cut article) to the passages of the article that hold an answer."""
     cut: set[str] = field(default_factory=set)
     """Ids of gold passages that are cut articles."""
@@ -39,14 +39,17 @@ class Seen:
     unheld: list[Question] = field(default_factory=list)
     """Questions without offsets of whose gold passages in the corpus none holds an answer: free answers, or an edit."""
 
-    def location(self, row: int) -> str:
-        """Returns the file of a row, which is counted over all files, and its number in that file."""
+    def location(self, row: int, rows: int = 1) -> str:
+        """Returns the file of a row, which is counted over all files, and its number in that file, or those of several
+        `rows` from it on."""
         index = bisect_right(self.firsts, row) - 1
-        return f"{shown_names(self.files)[self.files[index]]} row {row - self.firsts[index] + 1}"
+        first = row - self.firsts[index] + 1
+        numbers = f"row {first}" if rows == 1 else f"rows {first}-{first + rows - 1}"
+        return f"{shown_names(self.files)[self.files[index]]} {numbers}"
 
-    def look_for_answers(self, question: Question, id_: str, text: str) -> None:
+    def look_for_answers(self, question: Question, id_: str, text: str, matching: Mode) -> None:
         """Looks for the answers of a question at their offsets in the text of its first positive, or near them."""
-        found, moved, gone = find_again(question, id_, text)
+        found, moved, gone = find_again(question, id_, text, matching)
         if found is None:
             self.lost[question] = gone[0]
         elif found is not question:
@@ -68,16 +71,16 @@ class Seen:
         The passages get the article's grade, or the highest grade of several articles. The offsets are dropped,
         because they counted in the article.
         """
-        question = self.moved.get(question, question) if self.moved else question
+        now = self.moved.get(question, question) if self.moved else question
         if not self.holding or question in self.lost:
-            return question
+            return now
         grades: dict[str, int] = {}
         for positive, grade in question.grades.items():
-            for id_ in self.holding.get((question.qid, positive), [positive]):
+            for id_ in self.holding.get((question, positive), [positive]):
                 grades[id_] = max(grade, grades.get(id_, 0))
         if tuple(grades) == question.positive_ids:
-            return question
-        return replace(question.with_grades(grades), answer_starts=None)
+            return now
+        return replace(now.with_grades(grades), answer_starts=None)
 
     def unheld_line(self) -> str:
         """Returns what is said of `unheld`, or nothing."""

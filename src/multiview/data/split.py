@@ -106,7 +106,7 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
 
     is_wanted = np.fromiter((id_ in wanted for id_ in seen.rows), bool, len(seen.rows))
     sizes = shards.shard_sizes(np.concatenate(lengths)[is_wanted], shard_count)
-    tables = _wanted_tables(corpus, wanted, seen.extra, kept)
+    tables = _wanted_tables(corpus, wanted, seen.further.schema, kept)
     groups = shards.begin_groups(tables, sizes, _known_sentences(context, split_sentences))
     # Meanwhile the other processes split sentences.
     questions.write_questions(chosen.train, context.output("train_questions"))

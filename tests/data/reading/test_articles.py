@@ -192,11 +192,26 @@ def test_a_wrong_offset_into_an_article_and_an_answer_that_was_cut_are_told_apar
     assert "answer 'wrote' should stand at" in warning and "of article Ada_Lovelace, where 'rote" in warning
     message = "no passage that article Ada_Lovelace was cut into holds its answer whole"
     fails(message, answers=["absent"], answer_starts=wrong)
+    fails(message, answers=["famou"], answer_starts=wrong)
     # Two words on both sides of a cut, by offset or by matching.
     assert text.split()[2:4] == ["born", "in"]
     for starts in (None, text.index("born in")):
         message = "no passage that article Ada_Lovelace was cut into holds its answer whole"
         fails(message, answers=["born in"], answer_starts=starts)
+
+
+@pytest.mark.parametrize("moved", [0, 1])
+def test_questions_of_both_sets_that_share_an_id_find_their_own_passages(tmp_path, articles, moved):
+    text = ARTICLE.replace("\r\n", "\n")
+
+    def about(name: str, answer: str) -> str:
+        row = {"qid": "1", "question": "?", "answers": [answer], "answer_starts": text.index(answer) + moved}
+        return write(tmp_path / name, [{**row, "positive_ids": "Ada_Lovelace"}])
+
+    questions = Questions(source=(about("t.jsonl", "Babbage"),), dev_source=(about("d.jsonl", "famous"),))
+    corpus = Corpus(source=(articles,), cut="sentences", cut_length=9, shards=1)
+    done = Done(tmp_path / "out", corpus, questions)
+    assert [q.positive_ids for q in (*done.train, *done.dev)] == [("Ada_Lovelace-0",), ("Ada_Lovelace-1",)]
 
 
 def test_without_answers_every_passage_of_a_gold_article_is_a_positive(tmp_path, articles):

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from multiview.data.reading.arrow_views import without_views
 from multiview.data.reading.files import base_name, lines, open_seekable, open_stream
 from multiview.data.reading.given_twice import GivenTwice, once
 from multiview.data.reading.numbers import EXACT, number_text
@@ -268,7 +269,7 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
                     f"{base_name(file)} rows {first}-{first + len(batch) - 1}: damaged ({reason}); write the file again"
                 ) from None
             _check_times(batch, f"{base_name(file)} rows {number * BATCH + 1}-{number * BATCH + len(batch)}")
-            yield pa.Table.from_batches([batch]).replace_schema_metadata(None)
+            yield without_views(pa.Table.from_batches([batch]).replace_schema_metadata(None))
 
 
 def _check_times(batch: pa.RecordBatch, location: str) -> None:

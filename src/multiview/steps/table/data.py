@@ -9,7 +9,7 @@ from multiview.steps.step import Step
 
 _SPLIT = Step(
     name="split",
-    version=5,
+    version=6,
     run="multiview.data.split:split",
     settings=("corpus", "questions"),
     inputs=(),

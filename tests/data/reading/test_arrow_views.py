@@ -1,0 +1,53 @@
+"""Texts and bytes that Arrow holds as views in further columns of Parquet files."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from multiview.config import Corpus
+from multiview.data.reading.tables import parquet_tables
+from tests.fixtures.split_run import Done, settings
+
+TEXTS = pa.array(["a", None, "a text of more than twelve bytes"])
+VIEWS = TEXTS.cast(pa.string_view())
+OFFSETS = pa.array([0, 1, 2, 3], pa.int32())
+
+
+@pytest.mark.parametrize(
+    ("views", "kind"),
+    [
+        (VIEWS, pa.string()),
+        (TEXTS.cast(pa.binary_view()), pa.binary()),
+        (pa.ListArray.from_arrays(OFFSETS, VIEWS), pa.list_(pa.string())),
+        (pa.LargeListArray.from_arrays(OFFSETS.cast(pa.int64()), VIEWS), pa.large_list(pa.string())),
+        (pa.FixedSizeListArray.from_arrays(VIEWS, 1), pa.list_(pa.string(), 1)),
+        (pa.StructArray.from_arrays([VIEWS], ["x"]), pa.struct([("x", pa.string())])),
+        (pa.MapArray.from_arrays(OFFSETS, pa.array(["k"] * 3), VIEWS), pa.map_(pa.string(), pa.string())),
+    ],
+    ids=lambda given: str(given) if isinstance(given, pa.DataType) else "",
+)
+def test_a_column_of_views_is_read_as_texts_and_bytes_that_can_be_filtered(tmp_path, views, kind):
+    file = tmp_path / "p.parquet"
+    pq.write_table(pa.table({"id": ["a", "b", "c"], "more": views}), file)
+    (table,) = parquet_tables(str(file))
+    assert table.schema.field("more").type.equals(kind)
+    assert table.filter(pa.array([True, False, True])).column("more").to_pylist() == [
+        views[0].as_py(),
+        views[2].as_py(),
+    ]
+
+
+def test_passages_with_columns_of_views_are_carried_along(tmp_path, files):
+    columns = {
+        "id": [f"p{i}" for i in range(25)],
+        "text": [f"Passage {i} is here. It says word{i}." for i in range(25)],
+        "url": pa.array(["u"] * 25, pa.string_view()),
+        "tags": pa.array([["t"]] * 25, pa.list_(pa.string())).cast(pa.list_(pa.string_view())),
+    }
+    file = tmp_path / "p.parquet"
+    pq.write_table(pa.table(columns), file)
+    _, questions = settings(files)
+    done = Done(tmp_path / "out", Corpus(source=(str(file),), shards=1), questions)
+    table = pq.read_table(done.output["passages"])
+    assert table.schema.field("url").type == pa.string()
+    assert table.column("tags").to_pylist() == [["t"]] * 25
