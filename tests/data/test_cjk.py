@@ -6,6 +6,7 @@ import unicodedata
 from itertools import pairwise
 
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,7 +87,7 @@ def test_an_article_of_4800_letters_is_48_passages():
 
 
 def test_terms_are_pairs_of_letters_and_words():
-    word = re.compile(r"\w\w+|[^\W_]")
+    word = regex.compile(r"\w\w+|[^\W_]")
     assert cjk.terms("ＡＢＣと東京タワー2020年 Vitamin C", word) == [
         *("abc", "と東", "東京", "京タ", "タワ", "ワー", "2020", "年", "vitamin", "c")
     ]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
 from multiview.config import Questions
-from multiview.data.answers import check_patterns, has_answer
+from multiview.data.answers import check_patterns
 from multiview.data.corpus import CorpusFiles
-from multiview.data.moved_answers import Elsewhere, nearest, not_at_offset
+from multiview.data.gold_answers import ArticleAnswers, GoldAnswers
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
@@ -20,7 +21,7 @@ from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.readers import questions_of
 from multiview.data.seen import Seen
-from multiview.data.tokens import Mode, TokenizedText
+from multiview.data.tokens import Mode
 from multiview.errors import InputError, counted
 
 VisitPassages = Callable[[pa.Table], None]
@@ -87,84 +88,95 @@ def check(
     columns of the files are incompatible, or when there are no passages.
     """
     seen, row = Seen(), 0
-    offsets: dict[str, list[Question]] = {}
-    for question in questions:
-        if question.answer_starts is not None and question.positive_ids:
-            offsets.setdefault(question.positive_ids[0], []).append(question)
-    articles = _by_positive(questions)
-    # By gold passage, and each question to whether one of those seen so far holds an answer.
-    looked_for = _by_positive(q for q in questions if q.answers and q.answer_starts is None)
-    held: dict[Question, bool] = {}
-    repeated = any(corpus.repeats(file) for file in corpus.files)
-    texts: dict[str, int] = {}  # passage id to a hash of its text, where passages may come again
-    elsewhere: dict[tuple[Question, str], Elsewhere] = {}
+    gold = GoldAnswers(seen, questions, matching)
+    articles = ArticleAnswers(seen, questions, matching)
+    passages = _PassageCheck(corpus, seen, gold, report_problem)
     for file, table in corpus.tables(kept):
-        if not seen.files or seen.files[-1] != file:
-            seen.files.append(file)
-            seen.firsts.append(row)
-        seen.further.add(table, lambda row=row, table=table: seen.location(row, len(table)))
-        unseen: list[bool] = []
-        for id_, text in zip(table.column("id").to_pylist(), table.column("text").to_pylist(), strict=True):
-            unseen.append(id_ not in seen.rows)
-            if not text.strip() and corpus.empty_text == "drop":
-                unseen[-1] = False
-                seen.left_out += 1
-                row += 1
-                continue
-            if unseen[-1]:
-                seen.rows[id_] = row
-            elif not corpus.repeats(file):
-                report_problem(
-                    "passages whose id was used before",
-                    f"{seen.location(row)}: passage id {id_!r} was used before, in {seen.location(seen.rows[id_])}; "
-                    "ids must be unique",
-                )
-            if repeated and texts.setdefault(id_, hash(text)) != hash(text) and corpus.repeats(file):
-                report_problem(
-                    "passages of one id whose texts differ",
-                    f"{seen.location(row)}, counting its passages: passage id {id_!r} has another text than in "
-                    f"{seen.location(seen.rows[id_])}, here {text!r:.80}; give each text an id of its own",
-                )
-            if not id_:
-                report_problem(
-                    "passages without id",
-                    f"{seen.location(row)}: the passage's id is empty; every passage needs one",
-                )
-            if NUL in id_:
-                report_problem(
-                    "passages whose id holds a NUL character",
-                    str(cut_id(id_, f"{seen.location(row)}: the passage's id")),
-                )
-            if not text.strip():
-                report_problem(
-                    "passages without text",
-                    f"{seen.location(row)}: passage {id_!r} has no text; leave it out, or set corpus.empty_text",
-                )
-            for question in offsets.pop(id_, ()):
-                seen.look_for_answers(question, id_, text, matching)
-            if about := looked_for.pop(id_, ()):
-                tokens = TokenizedText(text, matching)
-                for question in about:
-                    held[question] = held.get(question, False) or has_answer(
-                        tokens, question.answers, matching
-                    )
-            row += 1
+        seen.begin(file, row)
+        seen.further.add(table, partial(seen.location, row, len(table)))
+        is_new = passages.check(file, table, row)
         if ARTICLE_COLUMNS[0] in table.column_names and corpus.cuts(file):
-            for question, article, id_ in _holding(table, articles, matching, elsewhere):
-                seen.cut.add(article)
-                if id_ is not None:
-                    seen.holding.setdefault((question, article), []).append(id_)
+            articles.see(table)
         if visit is not None:
-            visit(table.filter(pa.array(unseen, pa.bool_())))
+            visit(table.filter(pa.array(is_new, pa.bool_())))
+        row += len(table)
         progress(row)
-    for about, found in elsewhere.items():
-        if about not in seen.holding and found.wrong and found.passage is not None:
-            seen.holding[about] = [found.passage]
-            seen.moved_answers.append(found.wrong)
-    seen.unheld = [question for question, found in held.items() if not found]
     if not seen.rows:
         raise InputError(f"{', '.join(corpus.files)}: no passages in it; see corpus.source")
+    gold.finish()
+    articles.finish()
     return seen
+
+
+class _PassageCheck:
+    """The check of each passage's id and text."""
+
+    def __init__(
+        self, corpus: CorpusFiles, seen: Seen, gold: GoldAnswers, report_problem: ReportProblem
+    ) -> None:
+        self._corpus = corpus
+        self._seen = seen
+        self._gold = gold
+        self._report_problem = report_problem
+        self._may_repeat = any(map(corpus.repeats, corpus.files))
+        self._hashes: dict[str, int] = {}
+        """Passage id to a hash of its text, where passages may come again."""
+
+    def check(self, file: str, table: pa.Table, first: int) -> list[bool]:
+        """Checks the passages of a table, whose first row is `first`. Returns whether each is new, and not left out."""
+        ids, texts = table.column("id").to_pylist(), table.column("text").to_pylist()
+        rows, awaited = self._seen.rows, self._gold.awaited
+        drops_empty = self._corpus.empty_text == "drop"
+        news: list[bool] = []
+        for row, (id_, text) in enumerate(zip(ids, texts, strict=True), first):
+            is_empty = not text.strip()
+            if is_empty and drops_empty:
+                self._seen.left_out += 1
+                news.append(False)
+                continue
+            is_new = id_ not in rows
+            news.append(is_new)
+            if is_new:
+                rows[id_] = row
+            if self._may_repeat or not is_new:
+                self._check_repetition(file, row, id_, text)
+            if not id_:
+                self._report(
+                    row, "passages without id", ": the passage's id is empty; every passage needs one"
+                )
+            if NUL in id_:
+                cut = cut_id(id_, f"{self._seen.location(row)}: the passage's id")
+                self._report_problem("passages whose id holds a NUL character", str(cut))
+            if is_empty:
+                self._report(
+                    row,
+                    "passages without text",
+                    f": passage {id_!r} has no text; leave it out, or set corpus.empty_text",
+                )
+            if id_ in awaited:
+                self._gold.see(id_, text)
+        return news
+
+    def _check_repetition(self, file: str, row: int, id_: str, text: str) -> None:
+        """Reports a passage whose id another one has: in most files any, in those that repeat passages one of another text."""
+        first, repeats = self._seen.rows[id_], self._corpus.repeats(file)
+        if first != row and not repeats:
+            self._report(
+                row,
+                "passages whose id was used before",
+                f": passage id {id_!r} was used before, in {self._seen.location(first)}; ids must be unique",
+            )
+        if self._may_repeat and self._hashes.setdefault(id_, hash(text)) != hash(text) and repeats:
+            self._report(
+                row,
+                "passages of one id whose texts differ",
+                f", counting its passages: passage id {id_!r} has another text than in {self._seen.location(first)}, here "
+                f"{text!r:.80}; give each text an id of its own",
+            )
+
+    def _report(self, row: int, kind: str, line: str) -> None:
+        """Reports a problem; `line` goes on after the row's location."""
+        self._report_problem(kind, f"{self._seen.location(row)}{line}")
 
 
 def check_gold(
@@ -208,48 +220,3 @@ def check_gold(
         f"{setting}: the gold passages of {len(missing):,} of {counted(len(with_gold), 'question')} {gone} {reason}, "
         "or allow more with questions.max_missing_gold",
     )
-
-
-def _by_positive(questions: Iterable[Question]) -> dict[str, list[Question]]:
-    by_positive: dict[str, list[Question]] = {}
-    for question in questions:
-        for id_ in question.positive_ids:
-            by_positive.setdefault(id_, []).append(question)
-    return by_positive
-
-
-def _holding(
-    table: pa.Table,
-    questions: Mapping[str, Sequence[Question]],
-    matching: Mode,
-    elsewhere: dict[tuple[Question, str], Elsewhere],
-) -> Iterator[tuple[Question, str, str | None]]:
-    """Yields (question, article, passage) for each passage of a question's article.
-
-    The passage is None where it does not hold the answer. With offsets, that is the first answer at its offset in the
-    article. Without offsets, any of the answers counts. Every passage holds the answer of a question without answers.
-    `elsewhere` receives offsets at which another text is, and the passages that hold the answer at another place.
-    """
-    names = ("id", "text", *ARTICLE_COLUMNS)
-    for id_, text, article, begin in zip(*(table.column(n).to_pylist() for n in names), strict=True):
-        about = questions.get(article, ())
-        tokens = TokenizedText(text, matching) if about else None
-        for question in about:
-            if question.answer_starts:
-                answer, start = question.answers[0], question.answer_starts[0] - begin
-                held = 0 <= start < len(text) and text.startswith(answer, start)
-                other = elsewhere.setdefault((question, article), Elsewhere())
-                if 0 <= start < len(text) and not held and not answer.startswith(text[start:]):
-                    other.wrong = not_at_offset(
-                        question,
-                        answer,
-                        start,
-                        text,
-                        f"passage {id_} of article {article}",
-                        "the article's text",
-                    )
-                if (near := nearest(text, answer, start, matching)) is not None:
-                    other.add(id_, abs(near - start))
-            else:
-                held = not question.answers or has_answer(tokens or text, question.answers, matching)
-            yield question, article, id_ if held else None

@@ -6,10 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
 from multiview.data.further_columns import FurtherColumns
-from multiview.data.moved_answers import find_again
 from multiview.data.questions import Question
 from multiview.data.reading.files import shown_names
-from multiview.data.tokens import Mode
 from multiview.errors import counted
 
 
@@ -39,6 +37,12 @@ class Seen:
     unheld: list[Question] = field(default_factory=list)
     """Questions without offsets of whose gold passages in the corpus none holds an answer: free answers, or an edit."""
 
+    def begin(self, file: str, row: int) -> None:
+        """Says that `row`, and those after it, are in `file`."""
+        if self.files[-1:] != [file]:
+            self.files.append(file)
+            self.firsts.append(row)
+
     def location(self, row: int, rows: int = 1) -> str:
         """Returns the file of a row, which is counted over all files, and its number in that file, or those of several
         `rows` from it on."""
@@ -46,15 +50,6 @@ class Seen:
         first = row - self.firsts[index] + 1
         numbers = f"row {first}" if rows == 1 else f"rows {first}-{first + rows - 1}"
         return f"{shown_names(self.files)[self.files[index]]} {numbers}"
-
-    def look_for_answers(self, question: Question, id_: str, text: str, matching: Mode) -> None:
-        """Looks for the answers of a question at their offsets in the text of its first positive, or near them."""
-        found, moved, gone = find_again(question, id_, text, matching)
-        if found is None:
-            self.lost[question] = gone[0]
-        elif found is not question:
-            self.moved[question] = found
-        self.moved_answers += moved
 
     def lacks_gold(self, question: Question) -> bool:
         """Whether a question that names gold passages has lost them all, or every answer in them."""
