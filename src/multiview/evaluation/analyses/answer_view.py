@@ -17,7 +17,7 @@ CAPTION = (
 
 
 def answer_view(subject: Subject) -> Findings:
-    """Accuracy by snippets that matched and hold the answer, and the rest of the accuracy, "other views".
+    """Returns the table that `CAPTION` describes, and its metrics.
 
     The title never holds an answer. Table `answer_view`: k, overall, answer_view, other_views.
     """

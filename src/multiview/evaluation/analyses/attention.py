@@ -54,10 +54,10 @@ CAPTION = "Mean divergence between each two views of a sequence, over `divergenc
 
 
 def attention(subject: Subject) -> Findings:
-    """Mean divergence between each two views of a sequence, over `divergence_passages` random passages.
+    """Returns the table that `CAPTION` describes, and its metrics.
 
-    The views of empty snippets are included, as in the paper. Table `attention`: row i, column j is D(i, j).
-    Metrics `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
+    The views of empty snippets are included, as in the paper. Table `attention`: row i, column j is D(i, j). Metrics
+    `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
     """
     passage_rows = subject.random_rows(len(subject.index), subject.settings.divergence_passages)
     means = PairMeans(views := subject.layout.max_views)

@@ -18,7 +18,7 @@ CAPTION = (
 
 
 def each_view(subject: Subject) -> Findings:
-    """Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved.
+    """Returns the table that `CAPTION` describes, and its metrics.
 
     Table `each_view`: view (from 1), the number and the share of passages that have it, whether padding views are among
     them, and the metrics; the last row, with view null, is the whole index. Metrics `accuracy_at_5/view_1`,

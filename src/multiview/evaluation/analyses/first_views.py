@@ -27,7 +27,7 @@ BY_DIVERSITY = (
 
 
 def first_views(subject: Subject) -> Findings:
-    """Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all.
+    """Returns the table that `BY_VIEWS` describes, and its metrics.
 
     Table `first_views`: views (k) and the metrics. Metrics `mrr_at_10/first_3_views`. Where passages were read with
     generated queries, each distinct query has a view, and the table also has the best ROUGE-L of the first k views'

@@ -25,7 +25,7 @@ CAPTION = "Accuracy of the answered questions by group of their first gold passa
 
 
 def groups(subject: Subject) -> Findings:
-    """Accuracy of the answered questions by group of their first gold passage.
+    """Returns the table that `CAPTION` describes, and its metrics.
 
     Groups: the number of sentences (`sentences_4_6`), and the third of the text that contains the middle of the answer
     (`answer_third_2`, or `answer_third_nowhere`). Where views represent parts of the text also the first view that

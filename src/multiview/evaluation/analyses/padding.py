@@ -22,7 +22,7 @@ CAPTION = "Rankings of the passages retrieved by all of their views, and by all 
 
 
 def padding(subject: Subject) -> Findings:
-    """Rankings of the passages retrieved by all of their views, and by all but padding views.
+    """Returns the table that `CAPTION` describes, and its metrics.
 
     Encoding the whole corpus again for the padding views that an index leaves out would cost too much. Instead,
     `padding_questions` random questions are searched three times as deep as elsewhere, the passages found are ranked

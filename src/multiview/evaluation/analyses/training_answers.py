@@ -32,15 +32,13 @@ CAPTION = "Shares of the training questions by how their answer's view is found 
 
 
 def training_answers(subject: Subject) -> Findings:
-    """Shares of the training questions by how their answer's view is found in the first positive passage, and AVQ.
+    """Returns the table that `CAPTION` describes, and its metrics.
 
     Kinds: `offset`, by the offset of the answer; without an offset, `one` or `several` views contain the answer;
     `title`, only the title contains it; `none`, no view contains it, for example because it spans two views. Questions
     of the last two kinds are trained on the best view. Table `training_answers`: found, questions, share. Where views
     stand for no part of the text, only AVQ is reported.
     """
-    if subject.train_questions is None:
-        raise NotApplicable("there are no training questions")
     asked = read_columns(subject.train_questions, ["positive_ids", "answers", "answer_starts"])
     first = pc.list_element(asked["positive_ids"].combine_chunks(), 0).dictionary_encode()
     avq = {metric_names.AVQ: len(first) / len(first.dictionary) if len(first) else 0.0}

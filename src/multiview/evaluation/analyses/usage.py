@@ -26,7 +26,7 @@ USAGE = "The view-usage histogram: which view wins in the first passage retrieve
 
 
 def usage(subject: Subject) -> Findings:
-    """The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage.
+    """Returns the table that `USAGE` describes, and its metrics.
 
     Table `usage`: view (from 1); share_of_passages that have it; top_1 and gold, the numbers of questions;
     share_of_top_1 and share_of_gold.
@@ -73,7 +73,7 @@ COSINE = "Mean cosine between the views i and j of a passage, over the passages 
 
 
 def cosine(subject: Subject) -> Findings:
-    """Mean cosine between the views i and j of a passage, over the passages that have both.
+    """Returns the table that `COSINE` describes, and its metrics.
 
     Table `cosine`: view, view_1 … view_n. Metrics `view_cosine` (the mean over the pairs i ≠ j), `_min` and `_max`.
     """

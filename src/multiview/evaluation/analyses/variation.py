@@ -46,7 +46,7 @@ CAPTION = "LV of (question, gold passage) pairs, and PPL over the passages with 
 
 
 def variation(subject: Subject) -> Findings:
-    """LV of (question, gold passage) pairs, and PPL over the passages with two questions or more.
+    """Returns the table that `CAPTION` describes, and its metrics.
 
     Scores come from fresh float32 encodings. Padding views are left out throughout (ours for PPL). LV also leaves out
     passages with fewer than two real views; the PPL of a passage with one real view is 1. The paper's "normalised
