@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Collection, Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -17,35 +16,34 @@ import pyarrow as pa
 from multiview import names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.scratch import scratch
-from multiview.config import Config, JsonObject, Questions
+from multiview.config import Config, JsonObject
 from multiview.data import checking, passages, questions, shards
 from multiview.data.answers import matching_mode
+from multiview.data.chosen import choose
 from multiview.data.corpus import CorpusFiles
 from multiview.data.lost_questions import LostQuestions, write_lost_questions
 from multiview.data.processes import further_processes, rare_collections
-from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.columns import check_mapped
 from multiview.data.reading.files import is_web
 from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import Problems
-from multiview.data.reading.readers import PASSAGE_COLUMNS, UNKNOWN_JUDGED
+from multiview.data.reading.readers import PASSAGE_COLUMNS
 from multiview.data.scripts import SAMPLE, Scripts
-from multiview.data.seen import Seen
 from multiview.data.sentences import BegunSentences, KnownSentences, SentencesOf, SplitSentences, tokenizer
+from multiview.data.split_report import report_split
 from multiview.errors import InputError, counted
 from multiview.steps.context import StepContext
-from multiview.steps.events import Events
 
 
 def split(context: StepContext) -> None:
-    """Reads, checks and cuts the corpus and the questions (`settings.corpus`, `settings.questions`).
+    """Step: read, check and cut the corpus and the questions (`settings.corpus`, `settings.questions`).
 
-    The optional input `known` is an earlier corpus: sentences of passages that it holds are not split again.
+    Input `known`, which a refresh alone has: an earlier corpus; sentences of passages that it holds are not split again.
+    Outputs: the shards of `passages`; `train_questions` and `dev_questions`, each a `questions.parquet`; and, of a
+    refresh, `lost_questions`, the dev questions that were left out with their gold passages (of all questions, where
+    dev questions are held out).
 
-    Writes the shards of passages into `output["passages"]`, and `questions.parquet` into
-    `output["train_questions"]` and `output["dev_questions"]`. The optional output `output["lost_questions"]` gets the
-    dev questions that were left out with their gold passages (of all questions, where dev questions are held out).
     The files are read twice, first only to check them, so that nothing is written when something is wrong (on several
     cores the first passages of Parquet files once more); SQuAD's and DPR's JSON is parsed once. Ids and questions stay
     in memory, texts do not (but a SQuAD article is parsed whole). Sentences are split on all cores. Raises InputError
@@ -92,7 +90,7 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
     if line := scripts.problem(corpus.language):
         context.events.warning(line)
     train, dev = [[seen.in_passages(question) for question in found] for found in (train, dev)]
-    chosen = _choose(asked, train, dev, seen)
+    chosen = choose(asked, train, dev, seen)
     if context.settings.corpus.keep == "gold":
         asked_of = [*chosen.train, *chosen.dev_gold]
         wanted = {id_ for q in asked_of for id_ in (*q.positive_ids, *q.negative_ids)}
@@ -117,7 +115,7 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
         given = dev if asked.dev_source else [q for q in train if q.positive_ids]
         lost = tuple(q.qid for q in given if seen.lacks_gold(q))
         write_lost_questions(LostQuestions(len(given), lost), context.output(names.LOST_QUESTIONS))
-    _report(context.events, chosen, seen, remarks, len(wanted), sentences)
+    report_split(context.events, chosen, seen, remarks, len(wanted), sentences)
 
 
 def sources_fingerprint(settings: Config) -> JsonObject:
@@ -155,61 +153,6 @@ def _check_sources(settings: Config) -> None:
         raise InputError(
             "corpus.keep=gold: no questions are named that have gold passages; set corpus.keep=all"
         )
-
-
-# --- questions ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    train: list[Question]
-    dev: list[Question]
-    dev_gold: list[Question]  # all dev questions before dev_limit
-    dropped: int
-    unknown: int  # gold passages that kept questions lost
-    nameless: int  # training questions that name no gold passage
-    unknown_negatives: int  # given negatives that are not in the corpus
-    lost: int  # questions whose gold passages hold none of their answers any more
-
-
-def _choose(section: Questions, train: list[Question], dev: list[Question], seen: Seen) -> _Chosen:
-    """Returns the questions that are used: those with a gold passage in the corpus, then restricted and sampled.
-
-    Dev questions that name no passage at all are kept, because retrieved passages are searched for their answers.
-    """
-    known = seen.rows
-    if not section.source and not section.dev_source:  # the training questions are made by another step
-        return _Chosen([], [], [], 0, 0, 0, 0, 0)
-    checking.check_gold(train, seen, "questions.source", section.max_missing_gold)
-    nameless = sum(not q.positive_ids for q in train)
-    unknown = sum(questions.unknown_positives(q, known) for q in (*train, *dev))
-    lost = sum(map(seen.is_lost, (*train, *dev)))
-    train, dropped = questions.with_known_positives([q for q in train if not seen.is_lost(q)], known)
-    if section.dev_source:
-        with_gold = [q for q in dev if q.positive_ids]
-        checking.check_gold(with_gold, seen, "questions.dev_source", section.max_missing_gold)
-        kept, dropped_dev = questions.with_known_positives(
-            [q for q in with_gold if not seen.is_lost(q)], known
-        )
-        by_id = {q.qid: q for q in kept}
-        dev = [by_id.get(q.qid, q) for q in dev if not q.positive_ids or q.qid in by_id]
-        dropped += dropped_dev
-    else:
-        train, dev = questions.held_out(train, section.dev_share, section.seed)
-    if section.one_per_passage:
-        train = questions.one_per_passage(train, section.seed)
-    train = questions.limited(train, section.limit, section.seed)
-    train, unknown_negatives = questions.with_known_negatives(train, known)
-    if section.hard_negatives != "bm25" and not any(q.negative_ids for q in train):
-        raise InputError(
-            f"questions.hard_negatives={section.hard_negatives}: no training question names a negative that is in the corpus; "
-            "name their column, as in questions.columns={negative_ids: yours}, or set questions.hard_negatives=bm25"
-        )
-    limited = questions.limited(dev, section.dev_limit, section.seed)
-    return _Chosen(train, limited, dev, dropped - nameless, unknown, nameless, unknown_negatives, lost)
-
-
-# --- passages ----------------------------------------------------------------------------------
 
 
 def _known_sentences(context: StepContext, otherwise: SentencesOf) -> SentencesOf:
@@ -272,74 +215,3 @@ def _wanted_tables(
         ]
         if table.num_rows:
             yield pa.table(columns, schema=schema)
-
-
-# --- report ------------------------------------------------------------------------------------
-
-
-def _report(
-    events: Events,
-    chosen: _Chosen,
-    seen: Seen,
-    remarks: Problems,
-    passage_count: int,
-    sentences: int,
-) -> None:
-    """Reports what was left out as warnings, and the counts of the step as facts and metrics."""
-    if shared := questions.shared_line(chosen.train, chosen.dev):
-        events.warning(shared)
-    if chosen.dropped:
-        events.warning(
-            counted(
-                chosen.dropped,
-                "question was dropped: its gold passages are not in the corpus",
-                "questions were dropped: their gold passages are not in the corpus",
-            )
-        )
-    if chosen.lost:
-        events.warning(
-            f"{counted(chosen.lost, 'question')} left out: the gold passage holds the answer no more, the first: "
-            f"{next(iter(seen.lost.values()))}"
-        )
-    if seen.moved_answers:
-        events.warning(
-            f"{counted(len(seen.moved_answers), 'answer')} not at the offset, found again in the passage, the first: "
-            f"{seen.moved_answers[0]}"
-        )
-    if unheld := seen.unheld_line():
-        events.warning(unheld)
-    if chosen.nameless:
-        events.warning(f"{counted(chosen.nameless, 'training question')} without a gold passage: left out")
-    if seen.left_out:
-        events.warning(f"{counted(seen.left_out, 'passage')} without text: left out")
-    if chosen.unknown:
-        events.warning(
-            f"{counted(chosen.unknown, 'gold passage')} not in the corpus, of questions that have others: left out"
-        )
-    if chosen.unknown_negatives:
-        events.warning(f"{counted(chosen.unknown_negatives, 'given negative')} not in the corpus: left out")
-    for kind, times in remarks.counts.items():
-        events.warning(f"{kind}: {times:,}, the first: {remarks.first[kind]}")
-    if unanswered := sum(not q.answers for q in chosen.train):
-        events.warning(
-            f"{counted(unanswered, 'training question')} without answers: train.positive=answer takes the best view"
-        )
-    facts = {
-        "passages": passage_count,
-        "train_questions": len(chosen.train),
-        "dev_questions": len(chosen.dev),
-        "dropped_questions": chosen.dropped,
-        "questions_without_gold": chosen.nameless,
-        "questions_with_lost_answers": chosen.lost,
-        "moved_answers": len(seen.moved_answers),
-        "questions_without_held_answers": len(seen.unheld),
-        "passages_without_text": seen.left_out,
-        "unknown_positives": chosen.unknown,
-        "unknown_judged_questions": remarks.counts.get(UNKNOWN_JUDGED, 0),
-        "avq": questions.questions_per_passage(chosen.train),
-        "sentences_per_passage": sentences / passage_count,
-    }
-    events.fact("nltk", version("nltk"))
-    for name, value in facts.items():
-        events.fact(name, value)
-        events.metric(name, float(value))
