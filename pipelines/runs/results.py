@@ -114,7 +114,8 @@ def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:
     evaluations = [state for state in states if names.EVALUATION in state.outputs]
     if promotion := _promotion(states):
         champion = promotion["champion"]
-        if champion is None or champion["why"] == "first":  # and was measured against an index of nothing
+        # The first champion was measured against an index of nothing.
+        if champion is None or (promotion["decision"] == "promote" and champion["why"] == "first"):
             evaluations = [state for state in evaluations if _row(state) != names.CHAMPION]
         return {_row(state): _read(state, names.EVALUATION, METRICS_FILE) for state in evaluations}
     for state in reversed(states):

@@ -26,6 +26,12 @@ def test_nothing_changed_nothing_is_promoted(corpus: ChangingCorpus) -> None:
     assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
 
 
+def test_changed_columns_alone_are_promoted_also_after_a_refresh_of_nothing(corpus: ChangingCorpus) -> None:
+    assert corpus.decision(corpus.refresh()) == "keep"
+    corpus.rows = [{**row, "url": f"https://new.example/{number}"} for number, row in enumerate(corpus.rows)]
+    assert corpus.decision(corpus.refresh()) == "promote"
+
+
 def test_a_halved_corpus_is_refused_and_the_champion_stays(corpus: ChangingCorpus) -> None:
     corpus.rows = corpus.rows[: len(corpus.rows) // 2]
     records = corpus.refresh()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -241,3 +242,50 @@ def test_a_search_with_a_condition_does_not_read_the_corpus_twice(indexes, monke
     monkeypatch.setattr(loaded._corpus, "batches", lambda columns: pytest.fail("read again"))
     assert loaded.search(indexes.questions[:2], k=3, where="url is null") == first
     assert np.array_equal(loaded.among("url is null"), [i % 3 == 2 for i in range(len(loaded))])
+
+
+def rows_where(column: pa.Array, condition: str) -> list[bool]:
+    batch = pa.RecordBatch.from_arrays([pa.array([str(n) for n in range(len(column))]), column], ["id", "x"])
+    return Where(condition, batch.schema).mask(batch).tolist()
+
+
+@given(
+    st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=4),
+    st.one_of(st.integers(-(10**7), 10**7), st.floats(allow_nan=False, allow_infinity=False)),
+    st.sampled_from(list(PLAIN)),
+    st.sampled_from([(38, 2), (38, 0), (12, 5), (76, 30)]),
+)
+def test_decimals_are_compared_exactly_with_any_number(units, value, symbol, size):
+    values = [Decimal(unit).scaleb(-size[1]) for unit in units]
+    kind = pa.decimal128(*size) if size[0] <= 38 else pa.decimal256(*size)
+    expected = [PLAIN[symbol](each, Decimal(str(value))) for each in values]
+    assert rows_where(pa.array(values, kind), f"x {symbol} {value!r}") == expected
+
+
+@given(
+    st.lists(st.integers(-(10**4), 10**4), min_size=1, max_size=4),
+    st.integers(-(10**13), 10**13),
+    st.sampled_from(list(PLAIN)),
+    st.sampled_from(["s", "ms", "us", "ns"]),
+    st.sampled_from([None, "UTC"]),
+)
+def test_times_are_compared_exactly_however_fine_a_text_is(units, nanoseconds, symbol, unit, zone):
+    step = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit]
+    column = pa.array(units, pa.int64()).cast(pa.timestamp(unit, zone))
+    whole = datetime(1970, 1, 1) + timedelta(seconds=nanoseconds // 10**9)
+    text = f"{whole.isoformat()}.{nanoseconds % 10**9:09}"
+    expected = [PLAIN[symbol](each * step, nanoseconds) for each in units]
+    assert rows_where(column, f'x {symbol} "{text}"') == expected
+
+
+def test_a_number_beyond_all_others_is_compared_with_nothing():
+    for kind in (pa.int64(), pa.decimal128(38, 2)):
+        with pytest.raises(InputError, match="finite"):
+            rows_where(pa.array([1], pa.int64()).cast(kind), "x > 1e999")
+
+
+@pytest.mark.parametrize("name", ["カテゴリ１", "ｶﾅ", "cate\u0301gorie"])
+def test_a_column_s_name_is_taken_as_it_is_written(name):
+    schema = pa.schema([("id", pa.string()), (name, pa.int64())])
+    batch = pa.RecordBatch.from_pylist([{"id": "a", name: 1}, {"id": "b", name: 2}], schema)
+    assert Where(f"{name} == 1", schema).mask(batch).tolist() == [True, False]

@@ -79,6 +79,17 @@ def test_digests_of_inputs_are_of_artifacts_or_of_the_one_file_that_is_read(tmp_
         "passages": records[0].file("a.txt").sha256,
         "parts": [records[1].digest, records[0].digest],
     }
+    traced = replace(listed, traced_inputs=("parts",))
+    keys = traced.input_digests({"parts": [two, one]}, {"parts": records[::-1]})
+    assert keys == {"parts": [f"{records[1].digest} two", f"{records[0].digest} one"]}
+
+
+def test_a_step_reads_its_settings_and_none_whose_names_begin_alike() -> None:
+    step = replace(COUNT, settings=("encode", "comparison.seed"))
+    assert step.reads("encode.compute") and step.reads("encode") and step.reads("comparison.seed")
+    assert (
+        not step.reads("comparison.seeds_of") and not step.reads("comparison") and not step.reads("encoder")
+    )
 
 
 def test_a_record_has_the_key_of_its_step(tmp_path: Path) -> None:

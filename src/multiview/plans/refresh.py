@@ -57,6 +57,7 @@ def refresh(overrides: Overrides) -> Plan:
         config,
         champion=champion.output(),
         index=index,
+        passages=passages,
         champion_evaluation=champion_evaluation,
         challenger_evaluation=challenger_evaluation,
         lost_questions=split.output(names.LOST_QUESTIONS),

@@ -30,8 +30,8 @@ TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
 def gate(context: StepContext) -> None:
     """Step: decide whether `index` becomes the champion (`gate_rules.decide`).
 
-    Inputs: `champion` (as the step `champion` found it), `index` (the challenger), the evaluations of both on the same
-    questions, and `lost_questions`, the questions that were left out. Writes `verdict.json`, and `verdict.md` for
+    Inputs: `champion` (as the step `champion` found it), `index` (the challenger) and its `passages`, the evaluations of
+    both on the same questions, and `lost_questions`, the questions that were left out. Writes `verdict.json`, and `verdict.md` for
     people to read. Raises InputError where the two evaluations are of different questions.
     """
     champion = read_champion_found(context.input("champion").path)

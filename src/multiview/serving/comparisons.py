@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from typing import TypeAlias
 
 import numpy as np
@@ -21,6 +22,12 @@ Value: TypeAlias = str | bool | int | float
 Mask: TypeAlias = np.ndarray
 """Whether each row satisfies something [rows] bool."""
 Comparator: TypeAlias = Callable[[pa.Array], Mask]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+"""Digits of a second that a unit of time has."""
+FINER = re.compile(r"([.,]\d{6})(\d+)")
+"""The digits of a second up to the sixth, and those behind it."""
 
 FUNCTIONS = {"==": "equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 
@@ -36,8 +43,13 @@ def comparator(kind: pa.DataType, symbol: str, value: Value) -> Comparator:
         return lambda column: compare(column.dictionary_decode())
     if pa.types.is_null(kind):
         return lambda column: np.zeros(len(column), bool)
-    if pa.types.is_integer(kind) and isinstance(value, int | float) and not isinstance(value, bool):
-        return _with_whole(kind, symbol, value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if pa.types.is_integer(kind):
+            return _with_whole(kind, symbol, _decimal(value))
+        if isinstance(kind, pa.Decimal128Type | pa.Decimal256Type):
+            return _with_decimal(kind, symbol, _decimal(value))
+    if isinstance(kind, pa.TimestampType) and isinstance(value, str):
+        return _with_time(kind, symbol, value)
     if pa.types.is_floating(kind):
         kind = pa.float64()
     scalar = _scalar(kind, value)
@@ -65,24 +77,73 @@ def _call(symbol: str, column: pa.Array, scalar: pa.Scalar) -> Mask:
     return truth(pc.call_function(FUNCTIONS[symbol], [column, scalar]))
 
 
-def _with_whole(kind: pa.DataType, symbol: str, value: float) -> Comparator:
-    """A comparison of whole numbers: with the next whole number where `value` is none, since floats are not exact."""
-    if not math.isfinite(value):
-        raise InputError("is compared with numbers that are finite")
-    whole = math.floor(value)
-    if whole != value:
-        if symbol == "==":
-            return lambda column: np.zeros(len(column), bool)
-        symbol = "<=" if symbol in ("<", "<=") else ">"
+def _with_whole(kind: pa.DataType, symbol: str, value: Decimal) -> Comparator:
+    """A comparison of whole numbers with any number."""
     bits = kind.bit_width
     low, high = (
         (0, 2**bits - 1) if pa.types.is_unsigned_integer(kind) else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     )
+    return _in_units(symbol, value, low, high, lambda whole: pa.scalar(whole, kind))
+
+
+def _with_decimal(kind: pa.Decimal128Type | pa.Decimal256Type, symbol: str, value: Decimal) -> Comparator:
+    """A comparison of decimals with any number, in units of their last digit."""
+    most = 10**kind.precision - 1
+    return _in_units(
+        symbol,
+        _times_ten(value, kind.scale),
+        -most,
+        most,
+        lambda whole: pa.scalar(_times_ten(Decimal(whole), -kind.scale), kind),
+    )
+
+
+def _with_time(kind: pa.TimestampType, symbol: str, value: str) -> Comparator:
+    """A comparison of points in time with any other one, in the column's unit."""
+    try:
+        seconds = _seconds(value, kind.tz is not None)
+    except ValueError as error:
+        raise InputError(f"of type {kind} cannot be compared with {value!r}: {error}") from None
+    return _in_units(
+        symbol,
+        _times_ten(seconds, DIGITS[kind.unit]),
+        -(2**63),
+        2**63 - 1,
+        lambda whole: pa.scalar(whole, pa.int64()).cast(kind),
+    )
+
+
+def _in_units(
+    symbol: str, value: Decimal, low: int, high: int, scalar_of: Callable[[int], pa.Scalar]
+) -> Comparator:
+    """The comparison of a column of whole units between `low` and `high` with a value, which may lie between two of them.
+
+    `scalar_of` makes a number of units one of the column's values.
+    """
+    whole = int(value.to_integral_value(ROUND_FLOOR))
+    if whole != value:
+        if symbol == "==":
+            return lambda column: np.zeros(len(column), bool)
+        symbol = "<=" if symbol in ("<", "<=") else ">"
     if not low <= whole <= high:
         beyond = (symbol in ("<", "<=") and whole > high) or (symbol in (">", ">=") and whole < low)
         return lambda column: ~missing(column) if beyond else np.zeros(len(column), bool)
-    scalar = pa.scalar(whole, kind)
+    scalar = scalar_of(whole)
     return lambda column: _call(symbol, column, scalar)
+
+
+def _times_ten(value: Decimal, digits: int) -> Decimal:
+    """The value times ten to the power of `digits`, to the last digit."""
+    sign, own, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    return Decimal((sign, own, exponent + digits))
+
+
+def _decimal(value: float) -> Decimal:
+    """The number as it was written. Raises InputError for one that is not finite."""
+    if not math.isfinite(value):
+        raise InputError("is compared with numbers that are finite")
+    return Decimal(str(value))
 
 
 def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
@@ -95,12 +156,8 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
             return pa.scalar(value)
         if pa.types.is_float64(kind) and number:
             return pa.scalar(float(value), kind)
-        if pa.types.is_decimal(kind) and number:
-            return pa.scalar(Decimal(str(value)))
         if pa.types.is_date(kind) and isinstance(value, str):
             return pa.scalar(date.fromisoformat(value), kind)
-        if isinstance(kind, pa.TimestampType) and isinstance(value, str):
-            return pa.scalar(_time(value, kind.tz is not None), kind)
     except (ValueError, OverflowError, pa.ArrowException) as error:
         raise InputError(f"of type {kind} cannot be compared with {value!r}: {error}") from None
     wanted = _wanted(kind)
@@ -109,14 +166,20 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
     )
 
 
-def _time(value: str, zoned: bool) -> datetime:
-    """A point in time; without a zone, UTC where the column has one, and taken as it is elsewhere."""
-    time = datetime.fromisoformat(value)
-    if zoned:
-        return time if time.tzinfo else time.replace(tzinfo=UTC)
-    if time.tzinfo:
+def _seconds(value: str, zoned: bool) -> Decimal:
+    """The seconds from 1970 to a point in time; without a zone, UTC where the column has one, else taken as it is.
+
+    Raises ValueError for a text that is no such time.
+    """
+    # `fromisoformat` drops digits after the sixth.
+    finer = FINER.search(value)
+    time = datetime.fromisoformat(FINER.sub(r"\1", value))
+    if time.tzinfo and not zoned:
         raise ValueError("its times have no zone")
-    return time
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH
+    microseconds = (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
+    digits = finer[2] if finer else ""
+    return _times_ten(Decimal(microseconds * 10 ** len(digits) + int(digits or 0)), -6 - len(digits))
 
 
 def _wanted(kind: pa.DataType) -> str:

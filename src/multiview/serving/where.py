@@ -22,6 +22,7 @@ import ast
 import io
 import operator
 import tokenize
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
@@ -210,6 +211,10 @@ class Where:
             case _:
                 return None
         names = list(column_names(self._schema))
+        if name not in names and isinstance(node, ast.Name):
+            # Python's parser takes names in NFKC.
+            same = [column for column in names if unicodedata.normalize("NFKC", column) == name]
+            name = same[0] if len(same) == 1 else name
         if name not in names:
             raise self._error(node, f"there is no column {name!r}{nearest(name, names)}")
         self._fields[name] = None

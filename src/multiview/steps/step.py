@@ -52,6 +52,9 @@ class Step:
     """Inputs that are no part of its key: they save work and change no byte of its outputs."""
     recorded_inputs: tuple[str, ...] = ()
     """Inputs that its record names and that are not staged."""
+    traced_inputs: tuple[str, ...] = ()
+    """Inputs of which it also reads the records behind them: its key holds their keys, which decide those, and not their
+    digests alone."""
     store_fingerprint: str | None = None
     """A function (store) -> JSON for its key that fingerprints everything in the store that it reads besides its inputs."""
     reads_store: bool = False
@@ -109,7 +112,7 @@ class Step:
         self, references: Mapping[str, Sequence[Reference]], records: Mapping[str, Sequence[Record]]
     ) -> dict[str, str | list[str]]:
         """Returns the digest of each input that is part of the key, as a list for each list input. It is the digest of
-        the artifact, or the sha256 of the only file that is read from it."""
+        the artifact, or the sha256 of the only file that is read from it; of a traced input, with the artifact's key."""
         digests: dict[str, str | list[str]] = {}
         for name, input_references in references.items():
             if name in self.unkeyed_inputs:
@@ -118,6 +121,10 @@ class Step:
                 record.file(reference.file).sha256 if reference.file else record.digest
                 for reference, record in zip(input_references, records[name], strict=True)
             ]
+            if name in self.traced_inputs:
+                parts = [
+                    f"{digest} {record.key}" for digest, record in zip(parts, records[name], strict=True)
+                ]
             digests[name] = parts if name in self.list_inputs else parts[0]
         return digests
 

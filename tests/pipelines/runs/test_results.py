@@ -37,3 +37,28 @@ def test_what_a_refresh_promoted_is_served_with_the_next_champions(store, champi
     lines = {line.partition(":")[0]: line for line in console.file.getvalue().splitlines()}
     assert lines["Serve it"].endswith(f"multiview serve {options}")
     assert shlex.split(lines["Ask it"])[-2:] == ["--index", index.address]
+
+
+@pytest.mark.parametrize(
+    ("decision", "why", "rows"),
+    [
+        ("promote", "first", ["challenger"]),
+        ("refuse", "first", ["champion", "challenger"]),
+        ("keep", "first", ["champion", "challenger"]),
+        ("promote", "refresh", ["champion", "challenger"]),
+    ],
+)
+def test_a_champion_s_figures_are_shown_unless_it_was_measured_against_nothing(
+    decision, why, rows, monkeypatch
+):
+    promotion = {"decision": decision, "champion": {"number": 1, "why": why}}
+    monkeypatch.setattr(results, "_promotion", lambda states: promotion)
+    monkeypatch.setattr(results, "_read", lambda state, kind, file: {"mrr_at_10": 0.5})
+    evaluation = Reference(address="/store/evaluation/k", digest="0" * 64)
+    states = [
+        StepState(
+            path=f"{side}/evaluate", step="evaluate", status="done", outputs={names.EVALUATION: evaluation}
+        )
+        for side in ("champion", "challenger")
+    ]
+    assert list(results._metrics(states) or {}) == rows

@@ -50,7 +50,7 @@ STEPS = (
     ),
     Step(
         name="compare",
-        version=6,
+        version=7,
         run="multiview.evaluation.compare:compare",
         settings=(
             "comparison.rows",
@@ -62,16 +62,18 @@ STEPS = (
         ),
         inputs=("evaluations",),
         list_inputs=("evaluations",),
+        traced_inputs=("evaluations",),  # for the settings in which systems differ, and what they cost
         outputs=(names.COMPARISON,),
         figures="multiview.evaluation.figures:of_comparison",
     ),
     Step(
         name="report",
-        version=2,
+        version=3,
         run="multiview.report.page:report",
         settings=("comparison.rows",),
         inputs=("comparison", "evaluations"),
         list_inputs=("evaluations",),
+        traced_inputs=("evaluations",),
         outputs=(names.REPORT,),
         page=names.REPORT_PAGE_FILE,
     ),

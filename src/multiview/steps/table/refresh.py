@@ -53,11 +53,19 @@ STEPS = (
     ),
     Step(
         name="gate",
-        version=2,
+        version=3,
         run="multiview.refresh.gate:gate",
         settings=("gate", "comparison.resamples", "comparison.seed"),
-        inputs=("champion", "index", "champion_evaluation", "challenger_evaluation", names.LOST_QUESTIONS),
-        recorded_inputs=("index",),
+        # It decides by the digests of the index and of its passages, whose own columns the index's does not cover.
+        inputs=(
+            "champion",
+            "index",
+            "passages",
+            "champion_evaluation",
+            "challenger_evaluation",
+            names.LOST_QUESTIONS,
+        ),
+        recorded_inputs=("index", "passages"),
         outputs=(names.VERDICT,),
         figures="multiview.refresh.gate:figures",
         reads_store=True,
