@@ -111,7 +111,7 @@ ProfileName = Annotated[
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command an option for each connection setting; the command gets a Profile as `connection`."""
-    options = [option.replace(default=None) for option in options_of(Connection, "Kubeflow")]
+    options = options_of(Connection, "Kubeflow", optional=True)
     profile = inspect.Parameter(
         "profile", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ProfileName
     )

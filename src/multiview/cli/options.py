@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import reduce, wraps
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 import typer
 from typer.models import OptionInfo
@@ -60,10 +62,11 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and KFP's
 """Taken by every command, and read by `multiview.cli.app`, which prints what commands raise."""
 
 
-def options_of(section: type[BaseModel], panel: str) -> list[inspect.Parameter]:
+def options_of(section: type[BaseModel], panel: str, optional: bool = False) -> list[inspect.Parameter]:
     """Returns an option for each setting of a section, with its docstring, default and bounds, under a heading of the help.
 
-    The environment variable of a setting is its `json_schema_extra["variable"]`.
+    The environment variable of a setting is its `json_schema_extra["variable"]`. With `optional` an option that is not
+    given is None, whatever the setting's default. The section checks the values by its own validators.
     """
     options = []
     for name, field in section.model_fields.items():
@@ -81,9 +84,22 @@ def options_of(section: type[BaseModel], panel: str) -> list[inspect.Parameter]:
             rich_help_panel=panel,
             **bounds,
         )
-        parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default)
-        options.append(parameter.replace(annotation=Annotated[field.annotation, option]))
+        kind = _bare(field.annotation)
+        annotation = Annotated[kind | None if optional else kind, option]
+        default = None if optional else field.default
+        options.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        )
     return options
+
+
+def _bare(annotation: Any) -> Any:
+    """A type without the validators that it is annotated with, which Typer would call."""
+    if get_origin(annotation) is Annotated:
+        return _bare(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return reduce(operator.or_, map(_bare, get_args(annotation)))
+    return annotation
 
 
 def with_options(
@@ -99,7 +115,7 @@ def with_options(
             if parameter.name != argument
         ]
 
-        @functools.wraps(command)
+        @wraps(command)
         def call(**values: Any) -> None:
             further = {option.name: values.pop(option.name) for option in options}
             command(**values, **{argument: gather(further)})
