@@ -111,7 +111,7 @@ def gate(
     config: str,
     champion: Input[Artifact],
     index: Input[Artifact],
-    passages: Input[Artifact],
+    passages: Input[Dataset],
     champion_evaluation: Input[Artifact],
     challenger_evaluation: Input[Artifact],
     lost_questions: Input[Artifact],
