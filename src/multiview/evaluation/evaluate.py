@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def evaluate(context: StepContext) -> None:
     """Step: search the index for every question and measure the passages that it finds.
 
-    Inputs `model`, `index`, `passages`, `questions`, `train_questions`; output `evaluation` (see
+    Inputs `model`, `index`, `passages`, `questions`, `train_questions` (may be absent); output `evaluation` (see
     `write_evaluation` and `analyses`). For an approximate index, also reports the share of the true top passages that
     it found. Raises InputError when the index holds views of another model.
     """
@@ -71,13 +71,14 @@ def evaluate_queries(
     from multiview.evaluation.analyses.subject import Subject
     from multiview.index.approximate.measuring import measure_questions
 
+    training = context.optional_input("train_questions")
     subject = Subject(
         model=context.input("model").path,
         layout=layout,
         index=index,
         passages=context.input("passages").path,
         questions=questions,
-        train_questions=context.input("train_questions").path,
+        train_questions=training and training.path,
         queries=queries,
         settings=context.settings.evaluation,
         encode=context.settings.encode,

@@ -49,11 +49,12 @@ def training_data(context: StepContext, folder: Path) -> TrainingData[QuestionSt
     counted. Positives that mining found come after the positives of the question itself. Raises InputError where no
     question is left.
     """
-    settings, negatives = context.settings.train, context.input("negatives")
+    settings, negatives = context.settings.train, context.optional_input("negatives")
     source, corpus = context.input("questions").path, context.input("passages").path
     all_questions = read_questions(source)
     all_questions, held_out = _held_out(settings, all_questions, negatives, corpus, context)
-    all_questions = with_found_positives(all_questions, read_positives(negatives.path))
+    if negatives is not None:
+        all_questions = with_found_positives(all_questions, read_positives(negatives.path))
     in_corpus = ids_in(corpus, {name for question in all_questions for name in question.positive_ids})
     questions: list[Question] = []
     positives: list[list[str]] = []
@@ -97,7 +98,7 @@ def training_data(context: StepContext, folder: Path) -> TrainingData[QuestionSt
 
 
 def _held_out(
-    settings: Train, questions: list[Question], negatives: Staged, corpus: Path, context: StepContext
+    settings: Train, questions: list[Question], negatives: Staged | None, corpus: Path, context: StepContext
 ) -> tuple[list[Question], HeldOut | None]:
     """The questions to train on, those without a positive in the corpus among them, and the ones held out of them."""
     if settings.validate_steps is None:
@@ -138,10 +139,12 @@ def with_found_positives(questions: Iterable[Question], found: Mapping[str, list
     return extended
 
 
-def _teacher(settings: Train, negatives: Staged) -> Mapping[str, Mapping[str, float]] | None:
+def _teacher(settings: Train, negatives: Staged | None) -> Mapping[str, Mapping[str, float]] | None:
     """A cross-encoder's logits by question and passage, if the model is to learn from them."""
     if not settings.distill_weight:
         return None
+    if negatives is None:
+        raise InputError("train.distill_weight: without negatives there is nothing to distil; set it to 0")
     return read_teacher(negatives.path)
 
 

@@ -23,7 +23,7 @@ from multiview.training.validation import Validating, Validation
 
 
 def train(context: StepContext) -> None:
-    """Step: train the model `start` on `questions` with hard `negatives` from `passages`, into `model`.
+    """Step: train the model `start` on `questions` with hard `negatives` (may be absent) from `passages`, into `model`.
 
     Reads settings.train and settings.questions, and runs on `train.processes` processes. With `train.validate_steps`
     the output is the best model that a validation saw (`multiview.training.validation`), else the last one. A run that

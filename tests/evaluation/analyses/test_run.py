@@ -223,9 +223,8 @@ def test_a_shared_pass_finds_what_searches_find_one_by_one(padded, tmp_path, kin
 
 def test_data_without_training_questions_or_answers(camvr, tmp_path):
     bare = [replace(question, answers=(), answer_starts=None) for question in camvr.questions]
-    none = Staged(questions_folder(tmp_path / "train", []), "none")
-    inputs = {**camvr.inputs, "questions": Staged(questions_folder(tmp_path / "questions", bare), "bare")}
-    inputs["train_questions"] = none
+    inputs = {name: staged for name, staged in camvr.inputs.items() if name != "train_questions"}
+    inputs["questions"] = Staged(questions_folder(tmp_path / "questions", bare), "bare")
     (tmp_path / "one").mkdir()
     events = RecordedEvents()
     evaluate(StepContext(camvr.settings(), inputs, {"evaluation": tmp_path / "one"}, events))

@@ -8,6 +8,7 @@ import pytest
 
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
+from multiview.evaluation.analyses.subject import NotApplicable
 from multiview.evaluation.analyses.training_answers import KINDS, found_by, training_answers
 from tests.fixtures.analysed_model import hand_subject
 from tests.fixtures.artifacts import questions_folder
@@ -44,6 +45,9 @@ def test_without_spans_there_is_avq_alone(padded):
     subject = padded.subject()
     subject.layout = SimpleNamespace(has_spans=False)
     assert list(training_answers(subject).metrics) == ["avq"]
+    subject.train_questions = None
+    with pytest.raises(NotApplicable, match="training questions"):
+        training_answers(subject)
 
 
 class Sentences:

@@ -39,7 +39,8 @@ def test_a_gate_may_compare_an_evaluation_with_itself(tmp_path):
     same = artifact("evaluation")
     ir, _ = documents(compile_request(Request(gate_of_one_evaluation(), {}), tmp_path / "gate.yaml"))
     assert not shared_inputs(ir)
-    expected = [artifact("champion"), artifact("index"), same, same, artifact("lost_questions")]
+    others = [artifact(kind) for kind in ("champion", "index", "passages")]
+    expected = [*others, same, same, artifact("lost_questions")]
     assert imports(ir) == [(source.address, source.digest) for source in expected]
 
 

@@ -84,7 +84,7 @@ class Subject:
     passages: Path
     """Folder with the passages that the index was built from."""
     questions: list[Question]
-    train_questions: Path
+    train_questions: Path | None
     queries: np.ndarray
     """[q, dim] float32: vectors of the questions, times the scale of the score."""
     settings: Evaluation

@@ -39,6 +39,8 @@ def training_answers(subject: Subject) -> Findings:
     of the last two kinds are trained on the best view. Table `training_answers`: found, questions, share. Where views
     stand for no part of the text, only AVQ is reported.
     """
+    if subject.train_questions is None:
+        raise NotApplicable("there are no training questions")
     asked = read_columns(subject.train_questions, ["positive_ids", "answers", "answer_starts"])
     first = pc.list_element(asked["positive_ids"].combine_chunks(), 0).dictionary_encode()
     avq = {metric_names.AVQ: len(first) / len(first.dictionary) if len(first) else 0.0}
