@@ -132,9 +132,9 @@ format: setup
 docs: setup
 	$(BIN)/multiview config --markdown > docs/configuration.md
 
-# What tests hold: compiled pipelines, defaults, outputs. Look at the difference before committing it.
+# What tests hold: graphs of pipelines, defaults, outputs. Look at the difference before committing it.
 golden: setup
-	$(BIN)/python -m pipelines compile --out tests/pipelines/golden
+	$(BIN)/python -m tests.pipelines.kubeflow.golden
 	$(BIN)/python -m tests.config.test_config
 	$(BIN)/python -m tests.pipelines.test_outputs
 	$(BIN)/python -m tests.fixtures.overlays

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 from multiview.config import Config, Section
 from multiview.config.documents import checked, document_names, find_document, read_compiled, read_document
 from multiview.errors import InputError
+from tests.fixtures.compiled import compiled_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,6 +103,6 @@ def test_yaml_is_loaded_in_one_place():
 
 
 def test_a_compiled_pipeline_is_read_without_the_settings_of_its_pods():
-    text = (ROOT / "tests/pipelines/golden/training.yaml").read_text()
+    text = compiled_text("training")
     assert read_compiled(f"{text}\n---\nplatforms: {{}}\n")["pipelineInfo"]["name"] == "training"
     assert read_compiled("root: {}\n") == {"root": {}}

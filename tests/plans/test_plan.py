@@ -1,10 +1,8 @@
 """Plans and their IR: the shape of each pipeline, decided when it is compiled."""
 
 import json
-from pathlib import Path
 
 import pytest
-import yaml
 
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference
@@ -15,7 +13,6 @@ from multiview.errors import InputError
 from multiview.plans import PIPELINES
 from multiview.plans.comparison import comparison
 from multiview.plans.plan import Output, Plan
-from multiview.plans.request import Request
 from multiview.plans.training import training
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
@@ -24,21 +21,7 @@ from multiview.tracking import TrackedRun, TrackedStep
 from pipelines.kubeflow.compile import compile_request
 from pipelines.runs.rerun import cut
 from pipelines.runs.study_comparison import evaluation_paths
-from tests.fixtures.compiled import imports, shared_inputs
-from tests.fixtures.project import ROOT
-
-GOLDEN = ROOT / "tests" / "pipelines" / "golden"
-
-
-def documents(path: Path) -> list[dict]:
-    return list(yaml.safe_load_all(path.read_text()))
-
-
-@pytest.mark.parametrize("name", PIPELINES)
-def test_the_ir_is_the_golden_one(name, tmp_path):
-    """`make golden` writes them anew; look at the difference before committing it."""
-    compiled = compile_request(Request.make(name, {}), tmp_path / f"{name}.yaml")
-    assert documents(compiled) == documents(GOLDEN / f"{name}.yaml")
+from tests.fixtures.compiled import documents, imports, shared_inputs
 
 
 def test_training_has_two_rounds_that_start_from_the_pretrained_model():

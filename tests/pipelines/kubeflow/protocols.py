@@ -16,7 +16,6 @@ import yaml
 from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import Message
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 EVERYTHING = {
     "gpu": {
         "labels": {"team": "search"},
@@ -41,16 +40,18 @@ EVERYTHING = {
 
 def compile_all(folder: Path) -> tuple[list[Path], Path]:
     """Compiled pipelines that every version takes, and one that older versions refuse."""
+    from multiview.config.overrides import Overrides
+    from multiview.plans import PIPELINES
     from multiview.plans.request import Request
     from pipelines.kubeflow.compile import compile_request
 
-    def compiled(name: str, **more: bool) -> Path:
-        request = Request.make("training", {"kubeflow": {**EVERYTHING, **more}})
-        return compile_request(request, folder / f"{name}.yaml")
+    def compiled(name: str, pipeline: str, overrides: Overrides) -> Path:
+        return compile_request(Request.make(pipeline, overrides), folder / f"{name}.yaml")
 
-    return [*sorted(GOLDEN.glob("*.yaml")), compiled("everything")], compiled(
-        "non-root", run_as_non_root=True
-    )
+    taken = [compiled(name, name, {}) for name in PIPELINES]
+    taken.append(compiled("everything", "training", {"kubeflow": EVERYTHING}))
+    newer = {"kubeflow": EVERYTHING | {"run_as_non_root": True}}
+    return taken, compiled("non-root", "training", newer)
 
 
 def messages(packages: Path) -> tuple[type[Message], type[Message]]:

@@ -11,6 +11,7 @@ from multiview.plans.plan import Plan
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 from pipelines.kubeflow.compile import compile_request
+from tests.pipelines.kubeflow.golden import FOLDER, graph
 
 DATA = ["questions.source=demo://train.json", "questions.dev_source=demo://dev.json"]
 
@@ -32,6 +33,12 @@ def given_to(ir: dict, task: str) -> dict[str, dict]:
         if task in c.get("dag", {}).get("tasks", {})
     )
     return found
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_graph_is_the_golden_one(name):
+    """`make golden` writes them anew; look at the difference before committing it."""
+    assert graph(name) == yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
 
 
 @pytest.mark.parametrize("name", PIPELINES)

@@ -13,6 +13,7 @@ from multiview.steps.backends.trainjob import FS_GROUP
 from pipelines.kubeflow.pods import Pods
 from pipelines.kubeflow.schedule_file import read_schedules
 from pipelines.kubeflow.versions import RELEASES
+from tests.fixtures.compiled import compiled_file
 from tests.fixtures.project import ROOT
 from tests.fixtures.split_run import passage_rows, question_rows, write
 
@@ -60,7 +61,7 @@ def test_the_first_runs_of_the_guide_start(documented, kubeflow, command, monkey
     # Compiled earlier, which takes its time.
     monkeypatch.setattr(
         "pipelines.kubeflow.compile.compile_request",
-        lambda request, *others: ROOT / "tests" / "pipelines" / "golden" / f"{request.plan.name}.yaml",
+        lambda request, target, *others: compiled_file(request.plan.name, target),
     )
     memory = fsspec.filesystem("memory")
     passages, asked = passage_rows(20), question_rows("t", 20, 20)

@@ -10,9 +10,9 @@ from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 from pipelines.kubeflow.compile import compile_request
 from tests.fixtures.compiled import (
-    GOLDEN,
     MADE,
     artifact,
+    default_documents,
     documents,
     gate_of_one_evaluation,
     imports,
@@ -23,7 +23,7 @@ from tests.fixtures.compiled import (
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_no_task_has_one_artifact_as_two_inputs(name):
-    ir, _ = documents(GOLDEN / f"{name}.yaml")
+    ir, _ = default_documents(name)
     assert not shared_inputs(ir) and not imports(ir)
 
 

@@ -27,11 +27,11 @@ from pipelines.kubeflow.versions import RELEASES
 from pipelines.runs.rerun import cut
 from tests.fixtures import metadata_core
 from tests.fixtures.compiled import (
-    GOLDEN,
     MADE,
     all_tasks,
     artifact,
     dags,
+    default_documents,
     documents,
     gate_of_one_evaluation,
     tasks_of,
@@ -99,7 +99,7 @@ def rerun(name: str, step: str, folder: Path, downstream: bool) -> Ir:
 
 @pytest.mark.parametrize("version", [release.version for release in RELEASES])
 def test_runs_and_reruns_are_taken(replay, tmp_path, version):
-    whole = {name: documents(GOLDEN / f"{name}.yaml")[0] for name in PIPELINES}
+    whole = {name: default_documents(name)[0] for name in PIPELINES}
     for made, options in MADE.items():
         request = Request.from_settings("training", *options)
         whole[made] = documents(compile_request(request, tmp_path / f"{made}.yaml"))[0]
@@ -116,7 +116,7 @@ def test_runs_and_reruns_are_taken(replay, tmp_path, version):
 
 def test_a_loop_with_a_title_of_its_own_is_not_found_before_2_16(replay):
     """Which is why loops have none (test_pods.py)."""
-    ir, _ = documents(GOLDEN / "training.yaml")
+    ir, _ = default_documents("training")
     loops = {name: task for name, task in all_tasks(ir).items() if "parameterIterator" in task}
     for task in loops.values():
         task["taskInfo"]["name"] = "all shards"
@@ -127,7 +127,7 @@ def test_a_loop_with_a_title_of_its_own_is_not_found_before_2_16(replay):
 
 
 def test_one_artifact_as_two_inputs_is_refused(replay):
-    ir, _ = documents(GOLDEN / "refresh.yaml")
+    ir, _ = default_documents("refresh")
     altered = copy.deepcopy(ir)
     artifacts = tasks_of(altered)["gate"]["inputs"]["artifacts"]
     artifacts["champion_evaluation"] = artifacts["challenger_evaluation"]

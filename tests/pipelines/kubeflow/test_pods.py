@@ -12,13 +12,13 @@ from multiview.plans import PIPELINES
 from multiview.plans.request import Request
 from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.pods import Pods
-from tests.fixtures.compiled import GOLDEN, ON_GPU, all_tasks, compiled, documents, tasks_of
+from tests.fixtures.compiled import ON_GPU, all_tasks, compiled, default_documents, documents, tasks_of
 from tests.fixtures.pod_security import driver_s_pod, violations
 
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_every_task_has_image_resources_timeout_and_retries_and_no_cache(name):
-    check_tasks(*documents(GOLDEN / f"{name}.yaml"))
+    check_tasks(*default_documents(name))
 
 
 def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
@@ -197,14 +197,14 @@ def test_pods_are_of_the_pod_security_level_restricted(tmp_path):
 @pytest.mark.parametrize("name", PIPELINES)
 def test_a_loop_is_displayed_by_its_key(name):
     """KFP before 2.16 knows a loop's execution by the name that it displays, and looks for its outputs by the key."""
-    ir, _ = documents(GOLDEN / f"{name}.yaml")
+    ir, _ = default_documents(name)
     loops = {key: task for key, task in all_tasks(ir).items() if "parameterIterator" in task}
     assert loops
     assert {key: task["taskInfo"]["name"] for key, task in loops.items()} == {key: key for key in loops}
 
 
 def test_a_loop_s_parallelism_is_unlimited_unless_set():
-    ir, _ = documents(GOLDEN / "training.yaml")
+    ir, _ = default_documents("training")
     assert not any("iteratorPolicy" in task for task in all_tasks(ir).values())
 
 

@@ -11,7 +11,7 @@ from multiview.plans import PIPELINES
 from multiview.plans.request import Request
 from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.pods import WAIT_HOURS
-from tests.fixtures.compiled import GOLDEN, documents, tasks_of
+from tests.fixtures.compiled import default_documents, documents, tasks_of
 from tests.fixtures.project import ROOT
 
 GUIDE = ROOT / "docs" / "kubeflow.md"
@@ -63,7 +63,7 @@ def retries(strategy: dict[str, Any], phase: str) -> int:
 
 @pytest.mark.parametrize("name", PIPELINES)
 def test_the_guide_says_what_each_version_of_kfp_retries(name):
-    ir, _ = documents(GOLDEN / f"{name}.yaml")
+    ir, _ = default_documents(name)
     table = GUIDE.read_text().partition("| KFP | a process fails")[2].partition("\n\n")[0]
     rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()[2:]]
     said = {row[0]: row[1:] for row in rows}
@@ -83,7 +83,7 @@ def test_what_the_guide_tells_operators_to_set_retries_both():
     blocks = re.findall(r"^```yaml\n(.*?)^```", GUIDE.read_text(), re.M | re.S)
     (example,) = [block for block in blocks if "retryPolicy" in block]
     config_map = yaml.safe_load(example)["data"]
-    ir, _ = documents(GOLDEN / "training.yaml")
+    ir, _ = default_documents("training")
     found = strategy(tasks_of(ir)["train"], config_map)
     assert retries(found, "Failed") == retries(found, "Error") == 2
     defaults = yaml.safe_load(config_map["workflowDefaults"])["spec"]["templateDefaults"]["retryStrategy"]
