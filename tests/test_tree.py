@@ -27,6 +27,7 @@ ACROSS_ROOMS = {
     "docs/test_commands.py": "the commands of all pages",
     "docs/test_all_questions_of.py": "an example that a page names",
     "docs/test_merged_questions.py": "an example that a page names",
+    "docs/test_question_log.py": "an example that a page names",
     "docs/test_trained_elsewhere.py": "an example that a page names",
     "docs/test_ci_example.py": "the example of a CI workflow, beside Makefile, manifests and guide",
     "docs/test_links.py": "the links of all pages",

@@ -32,7 +32,7 @@ CASES = {
     "days that are no number": line(
         "multiview gc --days nan --store s", "--days", "greater than or equal to 0", s=None
     ),
-    # --- search, serve, question-log
+    # --- search, serve
     "no question": line("multiview search", "give one question", "--questions FILE"),
     "a question twice": line("multiview search a --questions q.txt", "give one question", q_txt="a\n"),
     "an empty question": line("multiview search ' '", "the question is empty"),
@@ -81,12 +81,6 @@ CASES = {
         "multiview serve --api-keys k.txt", "k.txt", "not UTF-8", k_txt=b"\xff\n"
     ),
     "a folder of keys": line("multiview serve --api-keys k.txt", "k.txt", "cannot be read", k_txt=None),
-    "a log that is not there": line("multiview question-log none.log", "none.log", "no such file"),
-    "a log that is none": line("multiview question-log q.log", "q.log", "line 1", q_log="much\n"),
-    "a log of other objects": line("multiview question-log q.log", "q.log", "line 1", q_log='{"time": 1}\n'),
-    "candidates where nothing can be written": line(
-        "multiview question-log q.log --candidates /proc/x", "--candidates /proc/x", "in /proc", q_log=""
-    ),
     # --- lineage, register, sync, gc
     "a lineage of nothing": line("multiview lineage s/index/k", "no artifact at s/index/k"),
     "a lineage of a damaged record": Command(

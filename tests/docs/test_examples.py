@@ -30,7 +30,6 @@ PUBLIC = {
     "multiview.load",
     "multiview.serving.retriever.Retriever",
     "multiview.serving.retriever.Retriever.search",
-    "multiview.serving.mteb.MtebModel",
     "multiview.data.passages.read_passages",
     "multiview.data.questions.read_questions",
     "multiview.data.queries.read_queries",

@@ -11,7 +11,6 @@ import typer
 
 from multiview import names
 from multiview.cli.options import Debug, Device, Index, IndexStoreUrl, Preset, Settings, StoreUrl, TrackingUri
-from multiview.cli.question_log import question_log
 from multiview.cli.serve import serve
 
 
@@ -283,4 +282,4 @@ def plan(
         print(line)
 
 
-COMMANDS = (search, serve, question_log, lineage, repair, register, sync, gc, inspect, config, plan)
+COMMANDS = (search, serve, lineage, repair, register, sync, gc, inspect, config, plan)

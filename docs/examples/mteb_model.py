@@ -1,39 +1,41 @@
-"""Models of ours on MTEB's tasks: MTEB gives the corpus and the questions, the model ranks, and MTEB measures."""
+"""A model of multiview on MTEB's tasks: MTEB gives the corpus and the questions, the model ranks, and MTEB measures.
+
+python docs/examples/mteb_model.py store/model/KEY SciFact NFCorpus
+"""
 
 # pyarrow.compute defines its functions when it is imported, so pyright does not see them.
 # pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
 
-import json
-import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import typer
 
-from multiview import environment, names
+from multiview import names
 from multiview.artifacts.record import describe_files, digest_of, load_record, load_reference
 from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staging import stage
-from multiview.artifacts.store import open_store
 from multiview.config import JsonObject
 from multiview.config.overrides import merge, validate
 from multiview.data.passages import Passage
 from multiview.data.sentences import sentence_ends
+from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
+from multiview.encoding.encode import Encoder, Placer, encode_passages
 from multiview.errors import InputError
-from multiview.model.bases import SETTINGS_FILE
+from multiview.index.exact import view_norms
+from multiview.index.stored_views import StoredViews
+from multiview.index.view_index import ViewIndex
+from multiview.model.encoder import load_settings
 from multiview.model.layouts import architecture
-from multiview.tracking import RegisteredModel, registered_index, tracking_uri
-
-if TYPE_CHECKING:
-    from multiview.index.view_index import ViewIndex
 
 Rows = Iterable[Mapping[str, Any]]
 """Rows of a data set of MTEB: passages `id, title, text`, or questions `id, text`."""
@@ -45,12 +47,6 @@ class MtebModel:
     The corpus is encoded in views, and a passage's score is the max over its views, searched exactly. MTEB's
     `batch_size` and `precision` mean nothing here: `encode` has our settings. Questions are read with their
     instruction, where a task has some.
-
-    >>> model = MtebModel(address)  # then: mteb.evaluate(model, mteb.get_tasks(tasks=["SciFact"]))
-    >>> model.index([{"id": "d1", "text": "The lighthouse burned oil."}, {"id": "d2", "text": "Bread is baked."}])
-    >>> found = model.search([{"id": "q1", "text": "What did the lighthouse burn?"}], top_k=2)
-    >>> sorted(found["q1"])
-    ['d1', 'd2']
     """
 
     def __init__(
@@ -62,15 +58,13 @@ class MtebModel:
         language: str = "english",
         encode: JsonObject | None = None,
     ) -> None:
-        """Loads `model`: the address of a model, or of an index with its model and its settings of `encode`, the latter
-        also as `models:/NAME@ALIAS`; or a folder with the files of a model.
+        """Loads `model`: the address of a model, or of an index with its model and its settings of `encode`; or a folder
+        with the files of a model.
 
         `name` is what MTEB's results are filed under, beside the model's digest as their revision; by default
         `multiview/ARCHITECTURE`. `language` is that of NLTK's sentence splitter, and `encode` has settings of that
         section, as in `{"compute": "bfloat16"}`. Raises InputError for an address of anything else.
         """
-        from multiview.encoding.encode import Encoder  # late: torch takes seconds to import
-
         folder, self.digest, settings = _found(model)
         overrides = merge({"encode": settings}, {"encode": encode or {}}, {"encode": {"device": device}})
         self._encoder = Encoder(folder, validate(overrides).encode)
@@ -103,12 +97,6 @@ class MtebModel:
 
         A passage without text is read by its title, and one without either is not found.
         """
-        from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
-        from multiview.encoding.encode import Placer, encode_passages
-        from multiview.index.exact import view_norms
-        from multiview.index.stored_views import StoredViews
-        from multiview.index.view_index import ViewIndex
-
         encoder = self._encoder
         # The views stay mapped into memory when the folder is gone.
         with tempfile.TemporaryDirectory(dir=scratch()) as folder:
@@ -174,14 +162,11 @@ def _question(row: Mapping[str, Any]) -> str:
 
 def _found(model: str) -> tuple[Path, str, JsonObject]:
     """Returns a model's folder, its digest, and its settings of `encode`: those of an index, else its architecture's."""
-    if (Path(model) / SETTINGS_FILE).is_file():
-        return Path(model), digest_of(describe_files(Path(model))), _defaults(Path(model))
-    if registered := RegisteredModel.parse(model):
-        store = open_store(os.environ.get(environment.STORE) or names.DEFAULT_STORE)
-        model = registered_index(tracking_uri(store), registered)
+    if ((folder := Path(model)) / "multiview.json").is_file():
+        return folder, digest_of(describe_files(folder)), _defaults(folder)
     store, record = load_record(model)
     if record.kind == names.INDEX:
-        store, made_by = load_reference(record.inputs["model"][0], f"index {model}", store)
+        store, made_by = load_reference(record.inputs[names.MODEL][0], f"index {model}", store)
         return stage(store, made_by).path, made_by.digest, record.config.get("encode", {})
     if record.kind != names.MODEL:
         raise InputError(
@@ -192,5 +177,15 @@ def _found(model: str) -> tuple[Path, str, JsonObject]:
 
 
 def _defaults(folder: Path) -> JsonObject:
-    name = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))["architecture"]
-    return merge(architecture(name).defaults).get("encode", {})
+    return merge(architecture(load_settings(folder).architecture).defaults).get("encode", {})
+
+
+def main(model: str, tasks: list[str], name: Annotated[str | None, typer.Option()] = None) -> None:
+    """Evaluate a model on some of MTEB's tasks."""
+    import mteb  # pyright: ignore[reportMissingImports]
+
+    print(mteb.evaluate(MtebModel(model, name=name), mteb.get_tasks(tasks=tasks)).to_dataframe())
+
+
+if __name__ == "__main__":
+    typer.run(main)

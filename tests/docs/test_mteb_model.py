@@ -1,18 +1,20 @@
-"""Our models on MTEB's tasks: the adapter by itself, and under the real library where that is installed."""
+"""docs/examples/mteb_model.py: the adapter by itself, and under the real library where that is installed."""
 
 import json
+import runpy
 
 import numpy as np
 import pytest
 
-from multiview import environment
-from multiview.artifacts.record import Reference
 from multiview.data.passages import Passage, read_passages
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
-from multiview.serving.mteb import MtebModel
-from multiview.tracking import register, tracking_uri
-from tests.fixtures.system_indexes import SYSTEMS, SystemIndexes
+from tests.fixtures.project import ROOT
+from tests.fixtures.system_indexes import SYSTEMS, SystemIndexes, indexes
+
+__all__ = ["indexes"]
+
+MtebModel = runpy.run_path(str(ROOT / "docs" / "examples" / "mteb_model.py"))["MtebModel"]
 
 
 def model_address(indexes: SystemIndexes, system: str) -> str:
@@ -85,13 +87,10 @@ def test_an_instruction_is_read_with_its_question(indexes):
         model.search([{"id": "q", "text": [{"role": "user", "content": "who"}]}], top_k=3)
 
 
-def test_a_model_is_named_as_elsewhere(indexes, tmp_path, monkeypatch):
+def test_a_model_is_named_by_address_or_folder(indexes):
     record = indexes.record("camvr/initial-model", "model")
     index = indexes.index("camvr")
-    uri = tracking_uri(indexes.store)
-    monkeypatch.setenv(environment.MLFLOW_TRACKING_URI, uri)
-    register(uri, index_reference(indexes, "camvr"), "answers")
-    names = [index, model_address(indexes, "camvr"), str(indexes.files(record)), "models:/answers/1"]
+    names = [index, model_address(indexes, "camvr"), str(indexes.files(record))]
     assert {MtebModel(name, device="cpu").digest for name in names} == {record.digest}
     with pytest.raises(
         InputError, match="is the address of an artifact of kind passages: give a model's or an"
@@ -99,10 +98,6 @@ def test_a_model_is_named_as_elsewhere(indexes, tmp_path, monkeypatch):
         MtebModel(f"{indexes.store.url}/{indexes.record('split', 'passages').folder}")
     with pytest.raises(InputError, match="encode.compute"):
         MtebModel(index, encode={"compute": "int8"})
-
-
-def index_reference(indexes: SystemIndexes, system: str) -> Reference:
-    return Reference.to(indexes.store, indexes.record(f"{system}/round-0/index", "index"))
 
 
 def test_settings_are_the_index_s_unless_they_are_given(indexes):
