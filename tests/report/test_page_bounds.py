@@ -12,7 +12,8 @@ from multiview.evaluation.tables import Significance
 from multiview.evaluation.top_hits import SCHEMA as BEST
 from multiview.report.contents import Asked, Contents, ShownHit, ShownView
 from multiview.report.contents import System as Row
-from multiview.report.page import LIMIT, render
+from multiview.report.page import render
+from multiview.report.question_selection import RANKINGS
 from tests.fixtures.compared_systems import BM25, CAMVR, MVR, QUESTIONS, ComparedSystems, System
 from tests.fixtures.page_tree import read
 
@@ -63,9 +64,9 @@ def test_a_page_is_small_whatever_the_corpus(tmp_path):
         f"{record.folder}/artifact.json", record.model_copy(update={"inputs": inputs}).to_json()
     )
     text = compared.page()
-    assert LIMIT // 2 < len(text.encode()) < LIMIT
+    assert len(text.encode()) < 10_000_000
     shown = read(text).all("details", class_="question")
-    assert 0 < len(shown) < 240 and f"{len(shown)} of 20,000 questions" in text
+    assert len(shown) == RANKINGS // 11 and f"{len(shown)} of 20,000 questions" in text
 
 
 @pytest.mark.parametrize(
@@ -91,11 +92,10 @@ def test_the_page_makes_sense_whatever_there_is(tmp_path, systems, says):
     links = [link.attributes["href"][1:] for link in page.one("nav").all("a")]
     assert links == [s.attributes["id"] for s in page.one("main").all("section") if s.attributes.get("id")]
     drawn = {name for name, system in systems.items() if system.rounds}
-    losses = [c for c in page.all("figure") if c.one("title").text.startswith("Training loss")]
+    losses = [i for i in page.all("img") if i.attributes["alt"].startswith("Training loss")]
     assert len(losses) == len(drawn)
     looks = {
-        (*sorted(e.attributes["class"].split()), e.text)
-        for e in page.one("ul", class_="key").all("span", class_="symbol")
+        (e.attributes["style"], e.text) for e in page.one("ul", class_="key").all("span", class_="symbol")
     }
     assert len(looks) == len(systems), "no two systems look the same"
 
@@ -136,31 +136,8 @@ def test_what_is_gone_from_the_store_is_left_out(tmp_path):
     compared.store.remove("model/mvr-1")
     page = read(compared.page())
     assert len(compared.events.warnings) == 1 and "leaves out mvr's training" in compared.events.warnings[0]
-    titles = [chart.one("title").text for chart in page.all("figure")]
+    titles = [image.attributes["alt"].partition(". ")[0] for image in page.all("img")]
     assert "Training loss, mvr" not in titles and "Training loss, camvr" in titles
-
-
-def test_an_evaluation_of_an_earlier_version_shows_its_first_passages(tmp_path):
-    compared = ComparedSystems(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]})
-    for staged in compared.evaluations:
-        (staged.path / "best.parquet").unlink()
-    page = read(_without(compared, "best.parquet").page())
-    for question in page.all("details", class_="question"):
-        assert all(
-            len(found.all("p", class_="title")) <= 1 for found in question.all("section", class_="found")
-        )
-    assert page.all("p", class_="text")
-
-
-def _without(compared: ComparedSystems, name: str) -> ComparedSystems:
-    for key, record in compared.made.items():
-        if record.kind == "evaluation":
-            files = [file for file in record.files if file.path != name]
-            compared.store.replace(
-                f"{record.folder}/artifact.json", record.model_copy(update={"files": files}).to_json()
-            )
-            compared.made[key] = record.model_copy(update={"files": files})
-    return compared
 
 
 def test_a_text_that_is_no_text_is_still_written():

@@ -3,8 +3,9 @@
 import pytest
 
 from multiview.data.questions import Question
+from multiview.report.drawing import LOOKS
 from tests.fixtures.browser import Browser, program, started
-from tests.fixtures.colours import COLOURS, contrast, luminance
+from tests.fixtures.colours import COLOURS, contrast
 from tests.fixtures.compared_systems import BM25, CAMVR, MVR, PASSAGES, QUESTIONS, ComparedSystems, System
 from tests.fixtures.hostile_texts import HOSTILE, hostile_systems
 from tests.fixtures.page_tree import read
@@ -53,31 +54,14 @@ def choose(browser: Browser, outcome: str = "", words: str = "") -> list[str]:
     return shown(browser)
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [PHONE, 1280])
-def test_nothing_goes_wrong_and_nothing_scrolls_sideways(browser, file, width, dark):
-    browser.open(file, width, dark)
+def test_nothing_goes_wrong_and_nothing_scrolls_sideways(browser, file, width):
+    browser.open(file, width)
     browser.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert browser.ask("document.scrollingElement.scrollWidth") <= width
-    paper, ink = browser.ask(
-        "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
-    )
-    assert (luminance(paper) < luminance(ink)) == dark
+    drawn = browser.ask("[...document.images].map(i => [i.naturalWidth, i.getBoundingClientRect().right])")
+    assert drawn and all(natural > 0 and right <= width for natural, right in drawn)
     assert not browser.problems
-
-
-def test_phones_see_charts_that_can_be_read(browser, file):
-    browser.open(file, PHONE)
-    sizes = browser.ask(
-        "[...document.querySelectorAll('svg text')].map(t => t.getBoundingClientRect().height).filter(h => h)"
-    )
-    assert sizes and min(sizes) >= 8
-    assert (
-        browser.ask(
-            "Math.max(...[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect().right))"
-        )
-        <= PHONE
-    )
 
 
 @pytest.mark.parametrize("systems", [1, 5, 11])
@@ -101,7 +85,7 @@ def test_what_users_wrote_is_text_in_the_browser_too(browser, hostile):
         for field in ("system", "title", "text", "question", "answer", "qid"):
             if field != "system" or written in HOSTILE[:4]:
                 assert f"{field} {written}" in text, field
-    assert browser.ask("document.querySelectorAll('script, img, iframe, object').length") == 1
+    assert browser.ask("document.querySelectorAll('script, iframe, object').length") == 1
     assert choose(browser, words=f"question {HOSTILE[4]}") == [f"qid {HOSTILE[4]}"]
     browser.open(hostile, PHONE)
     assert browser.ask("document.scrollingElement.scrollWidth") <= PHONE
@@ -165,19 +149,13 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser, file):
     assert browser.ask("document.querySelector('.question').open")
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_text_stands_out_from_what_is_behind_it(browser, file, dark):
+def test_text_stands_out_from_what_is_behind_it(browser, file):
     """WCAG's AA: 4.5 for all text here, 3 for what is drawn."""
-    browser.open(file, dark=dark)
+    browser.open(file)
     browser.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
     found = browser.ask(COLOURS)
     assert len(found) > 3
     for ink, paper, where in found:
         assert contrast(ink, paper) >= 4.5, (where, ink, paper)
-    paper = browser.ask("getComputedStyle(document.body).backgroundColor")
-    for colour in range(6):
-        drawn = browser.ask(
-            f"(() => {{ document.body.style.outlineColor = 'var(--system-{colour})';"
-            " return getComputedStyle(document.body).outlineColor; })()"
-        )
-        assert contrast(drawn, paper) >= 3, colour
+    for colour, _, _ in LOOKS:
+        assert contrast(f"rgb{tuple(bytes.fromhex(colour[1:]))}", "rgb(255, 255, 255)") >= 3, colour

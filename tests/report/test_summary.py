@@ -4,7 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from multiview.report.contents import Contents, System, Training
+from multiview.report.page import environment_of_pages
 from multiview.report.summary import duration, size, summary
+from tests.fixtures.page_tree import read
 
 
 def contents(values: dict[str, float], p: float | None = None, **more: Any) -> Contents:
@@ -24,7 +26,11 @@ def contents(values: dict[str, float], p: float | None = None, **more: Any) -> C
 
 
 def words(of: Contents) -> dict[str, str]:
-    return {said.about: said.text for said in summary(of)}
+    page = read(environment_of_pages().get_template("summary.html").render(**summary(of)))
+    said: dict[str, str] = {}
+    for about, text in zip(page.all("dt"), page.all("dd"), strict=True):
+        said[about.text] = f"{said.get(about.text, '')} {text.text.strip()}".strip()
+    return said
 
 
 def test_the_summary_says_who_is_best_by_how_much_and_whether_it_may_be_chance():

@@ -2,236 +2,250 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 
 from multiview import metric_names
 from multiview.errors import counted
 from multiview.report.contents import Contents, System
-from multiview.report.drawing import INK, MUTED, PAPER, WIDTH, Chart, Look, draw
+from multiview.report.curves import CURVES, training_curve, view_wins
+from multiview.report.drawing import (
+    GREY,
+    LISTED,
+    SMALL,
+    WIDE,
+    Chart,
+    Look,
+    curve,
+    draw,
+    most_of,
+    percent,
+    percent_axis,
+    view_axis,
+)
 
-HEAT = (47, 111, 196)
-"""Colour of heat maps, in sRGB, on light and dark pages alike: the more opaque, the higher the value."""
-DEEPEST = 0.62
-"""Opacity of the highest value's colour, which leaves figures legible."""
+MODELS = 12
+"""Most systems with charts of their models."""
 WRITTEN = 8
 """Most views of a heat map with figures written on it."""
-WIDE = (360, 250)
-TALL = (WIDTH, 318)
 
 
-def percent(value: float | None, digits: int = 1) -> str:
-    return "" if value is None or np.isnan(value) else f"{100 * value:.{digits}f} %"
+@dataclass(frozen=True)
+class Group:
+    """One kind of chart for several systems, side by side."""
+
+    title: str
+    note: str
+    charts: list[tuple[System, Chart]]
 
 
-def metric_curves(contents: Contents, stem: str, title: str) -> Chart | None:
-    """Returns the chart of metrics `<stem>_at_k` of all systems over k; None with fewer than two k."""
-    found = {name for system in contents.systems for name in system.metrics}
-    cuts = sorted(int(name.rpartition("_at_")[2]) for name in found if name.startswith(f"{stem}_at_"))
-    shown = [s for s in contents.systems if any(f"{stem}_at_{k}" in s.metrics for k in cuts)]
-    if len(cuts) < 2:
-        return None
-
-    def paint(axes: Axes) -> None:
-        for system in shown:
-            look = Look.of(system.position, contents.base)
-            values = [system.metrics.get(f"{stem}_at_{k}", np.nan) for k in cuts]
-            axes.plot(
-                range(len(cuts)), values, look.line, color=look.stand_in, marker=look.marker,
-                markeredgecolor=PAPER, zorder=2.5 if look.colour else 2,
-            )  # fmt: skip
-        axes.set_xticks(range(len(cuts)), [str(k) for k in cuts])
-        axes.set_xlabel("first k passages")
-        percent_axis(axes)
-        axes.set_ylim(min(0.8, axes.get_ylim()[0]), 1.03)
-        axes.margins(x=0.06)
-
-    rows = [[system.name, *(percent(system.metrics.get(f"{stem}_at_{k}")) for k in cuts)] for system in shown]
-    description = f"One line per system over k = {', '.join(map(str, cuts))}, in per cent of the questions."
-    return draw(stem, title, description, paint, ["system", *(f"k = {k}" for k in cuts)], rows, WIDE)
+def metric_charts(contents: Contents) -> list[Chart]:
+    """Returns the charts of metrics over k, one line per system; none with fewer than two k."""
+    stems = {
+        "accuracy": "An answer among the first k passages",
+        "recall": "Gold passages among the first k",
+    }
+    return [chart for stem, title in stems.items() if (chart := _over_k(contents, f"{stem}_at_", title))]
 
 
-def view_shares(contents: Contents, system: System, top: float) -> Chart | None:
-    """Returns the chart of the shares of questions whose best passage, and gold passage, each view wins.
-
-    `top` is the end of the axis. None for a system without shares of wins.
-    """
-    if not system.usage:
-        return None
-    look, view_count = Look.of(system.position, contents.base), len(next(iter(system.usage.values())))
-    series = [
-        ("of the first passages", system.usage.get(metric_names.SHARE_OF_TOP_1), 1.0),
-        ("of the gold passages", system.usage.get(metric_names.SHARE_OF_GOLD), 0.4),
+def model_charts(contents: Contents) -> list[Group]:
+    """Returns the charts of the models: one per system, on the same scale where they can be compared."""
+    kinds: list[tuple[str, str, Callable[[System, Look], Chart | None]]] = [
+        (
+            "Which views win",
+            "Share of the questions whose first passage, and whose gold passage, scores by that view; dashed: an even "
+            "share.",
+            lambda system, look: _view_shares(contents, system, look),
+        ),
+        (
+            "Each view alone",
+            "What one view retrieves as the passage's only vector; dashed: all views together.",
+            _alone,
+        ),
+        (
+            "Attention divergence",
+            "Whether two views look at different tokens; near 0 they look at the same.",
+            lambda system, _: _heat_map("Attention divergence", system, contents, lambda s: s.attention),
+        ),
+        (
+            "Cosine between views",
+            "Mean over the passages; near 1 two views are one.",
+            lambda system, _: _heat_map("Cosine between views", system, contents, lambda s: s.cosine, 1.0),
+        ),
+        ("Views per passage", "", _views_per_passage),
+        (
+            "Views that win in training",
+            "Share of the training questions whose positive passage scores by that view.",
+            view_wins,
+        ),
+        *(
+            (title, "", lambda system, look, name=name: training_curve(name, system, look))
+            for name, title in CURVES.items()
+        ),
     ]
-    present = [(label, shares, alpha) for label, shares, alpha in series if shares is not None]
+    looks = [(system, Look.of(system.position, contents.base)) for system in contents.systems[:MODELS]]
+    groups = [
+        Group(title, note, [(system, chart) for system, look in looks if (chart := chart_of(system, look))])
+        for title, note, chart_of in kinds
+    ]
+    return [group for group in groups if group.charts]
+
+
+def _over_k(contents: Contents, stem: str, title: str) -> Chart | None:
+    found = {name for system in contents.systems for name in system.metrics if name.startswith(stem)}
+    cuts = sorted(int(name.removeprefix(stem)) for name in found)
+    lines = {
+        system.position: {str(k): system.metrics.get(f"{stem}{k}", np.nan) for k in cuts}
+        for system in contents.systems
+        if found & set(system.metrics)
+    }
 
     def paint(axes: Axes) -> None:
-        width = 0.76 / len(present)
-        for number, (label, shares, alpha) in enumerate(present):
-            x = np.arange(view_count) + (number - (len(present) - 1) / 2) * width
-            axes.bar(x, shares, width, color=look.stand_in, alpha=alpha, label=label)
-        axes.axhline(1 / view_count, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-        _views_below(axes, view_count)
-        percent_axis(axes)
-        axes.set_ylim(0, top)
-        axes.legend(frameon=False, fontsize=10, ncols=2, loc="lower left", bbox_to_anchor=(-0.03, 1.0),
-                    borderpad=0, handlelength=1, handletextpad=0.5, columnspacing=1.2)  # fmt: skip
+        for position, points in lines.items():
+            curve(axes, Look.of(position, contents.base), points)
+        axes.set_xlabel("first k passages")
+        percent_axis(axes, bottom=None)
 
-    most, share = most_of(present[0][1])
-    return draw(
-        f"shares-{system.position}",
-        f"Which views win, {system.name}",
-        f"Two bars per view. View {most} wins {percent(share)} {present[0][0]}; the dashed line is an even share, "
-        f"{percent(1 / view_count)}.",
-        paint,
-        ["view", *(label for label, _, _ in present)],
-        [[str(v + 1), *(percent(shares[v]) for _, shares, _ in present)] for v in range(view_count)],
+    description = f"One line per system over k = {', '.join(map(str, cuts))}, in per cent of the questions."
+    rows = [[contents.systems[at].name, *map(percent, points.values())] for at, points in lines.items()]
+    table = (["system", *(f"k = {k}" for k in cuts)], rows)
+    return draw(title, description, paint, table, WIDE) if len(cuts) > 1 else None
+
+
+def _view_shares(contents: Contents, system: System, look: Look) -> Chart | None:
+    """The chart of the shares of questions whose best passage, and gold passage, each view wins."""
+    labels = {
+        metric_names.SHARE_OF_TOP_1: "of the first passages",
+        metric_names.SHARE_OF_GOLD: "of the gold passages",
+    }
+    series = {label: system.usage[name] for name, label in labels.items() if name in system.usage}
+    if not series:
+        return None
+    (first, shares), *_ = series.items()
+    highest = max(share for s in contents.systems for values in s.usage.values() for share in values)
+
+    def paint(axes: Axes) -> None:
+        for number, (label, values) in enumerate(series.items()):
+            width = 0.8 / len(series)
+            x = np.arange(1, len(values) + 1) + (number - (len(series) - 1) / 2) * width
+            axes.bar(x, values, width, color=look.colour, alpha=0.4 if number else 1, label=label)
+        axes.axhline(1 / len(shares), color=GREY, linestyle="--", linewidth=1)
+        view_axis(axes)
+        percent_axis(axes, top=1.08 * highest)
+        axes.legend(frameon=False, ncols=2, fontsize=8, loc="lower left", bbox_to_anchor=(-0.12, 1))
+
+    most, share = most_of(shares)
+    description = (
+        f"Two bars per view. View {most} wins {percent(share)} {first}; the dashed line is an even share, "
+        f"{percent(1 / len(shares))}."
     )
+    rows = [
+        [str(view), *map(percent, values)]
+        for view, values in enumerate(zip(*series.values(), strict=True), 1)
+    ]
+    return draw(f"Which views win, {system.name}", description, paint, (["view", *series], rows))
 
 
-def alone(contents: Contents, system: System) -> Chart | None:
-    """Returns the chart of each view's accuracy alone and of all views together, at the smallest k above 1."""
+def _alone(system: System, look: Look) -> Chart | None:
+    """The chart of each view's accuracy alone and of all views together, at the smallest k above 1."""
     if not system.alone:
         return None
     metric = next((name for name in system.alone if not name.endswith("_at_1")), next(iter(system.alone)))
-    values, all_views = system.alone[metric], system.metrics.get(metric)
-    look = Look.of(system.position, contents.base)
+    values, together = system.alone[metric], system.metrics.get(metric)
 
     def paint(axes: Axes) -> None:
-        axes.bar(range(len(values)), values, 0.7, color=look.stand_in)
-        if all_views is not None:
-            axes.axhline(all_views, color=INK, linewidth=1, linestyle=(0, (4, 3)))
-        _views_below(axes, len(values))
-        percent_axis(axes)
-        axes.set_ylim(0, 1.02)
+        axes.bar(range(1, len(values) + 1), values, color=look.colour)
+        if together is not None:
+            axes.axhline(together, color="black", linestyle="--", linewidth=1)
+        view_axis(axes)
+        percent_axis(axes, top=1.02)
 
     best, value = most_of(values)
-    whole = "" if all_views is None else f"; all together reach {percent(all_views)}, the dashed line"
-    rarest = min(system.having, default=1.0)
-    rare = (
-        ""
-        if rarest == 1
-        else f" View {system.having.index(rarest) + 1} is in {percent(rarest)} of the passages."
-    )
-    having = {"of the passages": system.having} if system.having else {}
-    return draw(
-        f"alone-{system.position}",
-        f"{metric_names.short(metric)} of each view alone, {system.name}",
-        f"One bar per view. View {best} is the best with {percent(value)}{whole}.{rare}",
-        paint,
-        ["view", *having, *(metric_names.short(name) for name in system.alone)],
-        [
-            [str(v + 1), *(percent(shares[v]) for shares in (*having.values(), *system.alone.values()))]
-            for v in range(len(values))
-        ],
-    )
+    rarest = min(system.having)
+    description = f"One bar per view. View {best} is the best with {percent(value)}"
+    description += "" if together is None else f"; all together reach {percent(together)}, the dashed line"
+    description += "."
+    if rarest < 1:
+        description += f" View {system.having.index(rarest) + 1} is in {percent(rarest)} of the passages."
+    columns = ["view", "of the passages", *map(metric_names.short, system.alone)]
+    figures = zip(system.having, *system.alone.values(), strict=True)
+    rows = [[str(view), *map(percent, row)] for view, row in enumerate(figures, start=1)]
+    title = f"{metric_names.short(metric)} of each view alone, {system.name}"
+    return draw(title, description, paint, (columns, rows))
 
 
-def heat_map(contents: Contents, system: System, kind: Literal["attention", "cosine"]) -> Chart | None:
-    """Returns the heat map of means between views i (down) and j (across), on one colour scale for all systems."""
-    values: np.ndarray | None = getattr(system, kind)
+def _heat_map(
+    title: str,
+    system: System,
+    contents: Contents,
+    of: Callable[[System], np.ndarray | None],
+    highest: float | None = None,
+) -> Chart | None:
+    """The heat map of means between views i (down) and j (across), on one colour scale for all systems.
+
+    The scale ends at `highest`, or at the highest value between two views.
+    """
+    values = of(system)
     if values is None:
         return None
-    low, high = _scale(contents.systems, kind)
-    view_count = len(values)
-    scaled = np.clip((np.nan_to_num(values, nan=low) - low) / ((high - low) or 1), 0, 1)
-    image = np.zeros((view_count, view_count, 4))
-    image[..., :3], image[..., 3] = np.array(HEAT) / 255, DEEPEST * scaled
+    every = np.concatenate([_pairs(found) for other in contents.systems if (found := of(other)) is not None])
+    low, high = min(0.0, every.min(initial=0.0)), highest or every.max(initial=1e-9)
 
     def paint(axes: Axes) -> None:
         axes.grid(False)
-        axes.spines[:].set_visible(False)
-        axes.imshow(image, interpolation="none", extent=(-0.5, view_count - 0.5, view_count - 0.5, -0.5))
+        end = len(values) + 0.5
+        extent = (0.5, end, end, 0.5)
+        axes.imshow(values, cmap="Blues", alpha=0.5, vmin=low, vmax=high, interpolation="none", extent=extent)
         for (i, j), value in np.ndenumerate(values):
-            if view_count <= WRITTEN and not np.isnan(value):
-                axes.text(j, i, f"{value:.2f}", ha="center", va="center_baseline", fontsize=9)
-        every = -(-view_count // 16)
-        ticks = range(0, view_count, every)
-        axes.set_xticks(ticks, [str(view + 1) for view in ticks])
-        axes.set_yticks(ticks, [str(view + 1) for view in ticks])
-        axes.set_xlabel("view j")
+            if len(values) <= WRITTEN and not np.isnan(value):
+                axes.text(j + 1, i + 1, f"{value:.2f}", ha="center", va="center", fontsize=8)
+        axes.yaxis.set_major_locator(MaxNLocator(WRITTEN, integer=True))
         axes.set_ylabel("view i")
+        view_axis(axes, "view j")
 
-    shown = min(view_count, 16)
-    pairs = values[~np.eye(view_count, dtype=bool)]
-    present = pairs[~np.isnan(pairs)]
+    pairs = _pairs(values)
     said = (
-        f"Between two views they are {present.min():.2f} to {present.max():.2f}."
-        if len(present)
+        f"Between two views they are {pairs.min():.2f} to {pairs.max():.2f}."
+        if len(pairs)
         else "No two views."
     )
-    return draw(
-        f"{kind}-{system.position}",
-        f"{'Attention divergence' if kind == 'attention' else 'Cosine between views'}, {system.name}",
-        f"A square of {view_count} by {view_count} values. {said}",
-        paint,
-        ["view", *(str(view + 1) for view in range(shown))],
-        [[str(i + 1), *("" if np.isnan(v) else f"{v:.3f}" for v in values[i, :shown])] for i in range(shown)],
-        TALL,
-    )
+    shown = min(len(values), LISTED)
+    columns = ["view", *(str(view + 1) for view in range(shown))]
+    rows = [
+        [str(i + 1), *("" if np.isnan(v) else f"{v:.3f}" for v in values[i, :shown])] for i in range(shown)
+    ]
+    description = f"A square of {len(values)} by {len(values)} values. {said}"
+    return draw(f"{title}, {system.name}", description, paint, (columns, rows), (SMALL[0], SMALL[0]))
 
 
-def views_per_passage(contents: Contents, system: System) -> Chart | None:
-    """Returns the chart of the number of passages per number of views; None where all have one view."""
+def _pairs(values: np.ndarray) -> np.ndarray:
+    """The values between two different views, without nan."""
+    between = values[~np.eye(len(values), dtype=bool)]
+    return between[~np.isnan(between)]
+
+
+def _views_per_passage(system: System, look: Look) -> Chart | None:
+    """The chart of the number of passages per number of views; None where all have one view."""
     counts = system.view_counts
-    if not counts or set(counts) <= {1}:
+    if set(counts) <= {1}:
         return None
-    look, total = Look.of(system.position, contents.base), sum(counts.values())
+    total = sum(counts.values())
     mean = sum(views * count for views, count in counts.items()) / total
 
     def paint(axes: Axes) -> None:
-        axes.bar(list(counts), [count / total for count in counts.values()], 0.8, color=look.stand_in)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("views")
-        if len(counts) == 1:
-            axes.set_xticks(list(counts))
-            axes.set_xlim(next(iter(counts)) - 3, next(iter(counts)) + 3)
+        axes.bar(list(counts), [count / total for count in counts.values()], color=look.colour)
+        view_axis(axes, "views")
+        axes.set_xlim(min(counts) - 1.5, max(counts) + 1.5)
         percent_axis(axes)
 
+    description = (
+        f"One bar per number of views, in per cent of {counted(total, 'passage')}; {mean:.1f} on average."
+    )
+    rows = [[str(views), f"{count:,}", percent(count / total)] for views, count in counts.items()]
     return draw(
-        f"views-{system.position}",
-        f"Views per passage, {system.name}",
-        f"One bar per number of views, in per cent of {counted(total, 'passage')}; {mean:.1f} on average.",
-        paint,
-        ["views", "passages", "share"],
-        [[str(views), f"{count:,}", percent(count / total)] for views, count in counts.items()],
+        f"Views per passage, {system.name}", description, paint, (["views", "passages", "share"], rows)
     )
-
-
-def most_of(values: Sequence[float]) -> tuple[int, float]:
-    """Returns the view with the highest of these values, counted from 1, and that value."""
-    most = int(np.argmax(values))
-    return most + 1, values[most]
-
-
-def _views_below(axes: Axes, view_count: int) -> None:
-    every = -(-view_count // 16)
-    axes.set_xticks(range(0, view_count, every), [str(view + 1) for view in range(0, view_count, every)])
-    axes.set_xlabel("view")
-
-
-def percent_axis(axes: Axes) -> None:
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    axes.yaxis.set_major_formatter(PercentFormatter(1, 0, symbol=" %"))
-
-
-def widest(systems: Sequence[System]) -> float:
-    """Returns the end of an axis that all systems' shares of wins fit on."""
-    shares: list[Mapping[str, list[float]]] = [system.usage for system in systems]
-    return 1.08 * max(
-        (share for usage in shares for values in usage.values() for share in values), default=1.0
-    )
-
-
-def _scale(systems: Sequence[System], kind: str) -> tuple[float, float]:
-    """The values of the palest and the deepest colour, over all systems' heat maps."""
-    every = [values for system in systems if (values := getattr(system, kind)) is not None]
-    between = np.concatenate([values[~np.eye(len(values), dtype=bool)] for values in every])
-    between = between[~np.isnan(between)]
-    if kind == "cosine":
-        return (float(min(0.0, between.min())) if len(between) else 0.0), 1.0
-    return 0.0, float(between.max()) if len(between) else 1.0

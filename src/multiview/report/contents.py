@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from multiview.config import JsonObject, PaperFigures
 from multiview.evaluation.tables import Significance
+
+Outcome = Literal["won", "lost", "tied"]
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,13 @@ class System:
     alone: Mapping[str, list[float]] = field(default_factory=dict)
     """Metric to its value per view, with that view alone."""
     having: list[float] = field(default_factory=list)
-    """Share of the index's passages that have each view; empty for evaluations of earlier versions."""
+    """Share of the index's passages that have each view."""
     attention: np.ndarray | None = None
     """Divergence between views i and j [views, views], nan where no sequence has both."""
     cosine: np.ndarray | None = None
     """Cosine between views i and j [views, views], nan likewise."""
     view_counts: Mapping[int, int] = field(default_factory=dict)
-    """Number of views to the number of passages that have so many."""
+    """Number of views to the number of passages with that many."""
     trainings: list[Training] = field(default_factory=list)
     generated_by: str | None = None
     """The `questions.origin` of its training questions, if they were generated; None for labelled ones."""
@@ -94,6 +97,21 @@ class Asked:
     """Rank of the first right passage, per system."""
     hits: tuple[tuple[ShownHit, ...], ...]
     """Passages found per system, best first; empty where none was found or recorded."""
+
+    def outcomes(self, base: int) -> list[Outcome]:
+        """Returns the outcome of each system against the one at position `base`."""
+        return [outcome(rank, self.ranks[base]) for rank in self.ranks]
+
+    @property
+    def wrong(self) -> bool:
+        """Whether no system has a right passage at rank 1."""
+        return 1 not in self.ranks
+
+
+def outcome(rank: int | None, base: int | None) -> Outcome:
+    """Returns whether a system's first right passage ranks above the baseline's; None ranks below all."""
+    mine, other = (float("inf") if r is None else r for r in (rank, base))
+    return "won" if mine < other else "lost" if mine > other else "tied"
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TypedDict, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview import metric_names, names
 from multiview.artifacts.staged import Staged
 from multiview.config import JsonObject, Model
-from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 from multiview.evaluation.costs import Cost
 from multiview.evaluation.files import (
@@ -32,13 +32,14 @@ from multiview.evaluation.tables import Significance, metric_columns, read_paper
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.ancestry import Ancestor
 from multiview.model import bases
-from multiview.report.choosing import chosen_questions
-from multiview.report.contents import Contents, System
-from multiview.report.trainings import trainings
+from multiview.report.contents import Contents, System, Training
+from multiview.report.question_selection import chosen_questions
 from multiview.steps.events import Events, read_metrics
 
 COSTS = tuple(field.name for field in fields(Cost))
 """Costs that a comparison reports as metrics, `NAME/SYSTEM`; no file has them, as they differ from run to run."""
+POINTS = 24
+"""Most points to keep of a curve."""
 
 Found = TypeVar("Found")
 
@@ -67,6 +68,7 @@ def gather(
         evaluation = found[row]
         index = kept(f"{row}'s index", lambda e=evaluation: _input(e, "index"), None)
         model = kept(f"{row}'s model", lambda e=evaluation: _input(e, "model"), None)
+        alone, having = _each_view(staged.path / names.ANALYSES)
         systems.append(
             System(
                 name=row,
@@ -79,7 +81,11 @@ def gather(
                     f"{row}'s training questions", lambda e=evaluation: e and generated_training(e), None
                 ),
                 trainings=kept(f"{row}'s training", lambda m=model: trainings(m) if m else [], []),
-                **_tables(staged.path / names.ANALYSES),
+                usage=_usage(staged.path / names.ANALYSES),
+                alone=alone,
+                having=having,
+                attention=_matrix(staged.path / names.ANALYSES, "attention"),
+                cosine=_matrix(staged.path / names.ANALYSES, "cosine"),
             )
         )
     first = next((evaluation for evaluation in found.values() if evaluation is not None), None)
@@ -146,36 +152,68 @@ def _view_counts(index: Ancestor | None) -> dict[int, int]:
     return dict(sorted(Counter(counts).items()))
 
 
-class _Tables(TypedDict, total=False):
-    """The fields of a `System` that an evaluation's analyses fill."""
+def trainings(model: Ancestor) -> list[Training]:
+    """Returns a model's warm-up and rounds in order; none for a model that was not trained here.
 
-    usage: dict[str, list[float]]
-    alone: dict[str, list[float]]
-    having: list[float]
-    attention: np.ndarray
-    cosine: np.ndarray
-
-
-def _tables(folder: Path) -> _Tables:
-    tables: _Tables = {}
-    if (file := folder / analysis_table_file("usage")).exists():
-        usage = pq.read_table(file).to_pydict()
-        shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
-        tables["usage"] = {name: usage[name] for name in shares if name in usage}
-    if (file := folder / analysis_table_file("each_view")).exists():
-        rows = pq.read_table(file).to_pylist()
-        tables["alone"] = _alone(rows)
-        share = metric_names.SHARE_OF_PASSAGES
-        tables["having"] = [row[share] for row in rows if row["view"] and share in row]
-    for name in ("attention", "cosine"):
-        if (file := folder / analysis_table_file(name)).exists():
-            columns = pq.read_table(file).drop_columns("view").columns
-            tables[name] = np.array([column.to_pylist() for column in columns], np.float64).T
-    return tables
+    A round reads negatives that were mined with the model of the round before, regardless of the model that
+    the round started from. Raises InputError if a record on the way is gone.
+    """
+    rounds: list[Ancestor] = []
+    ancestor: Ancestor | None = model
+    while ancestor is not None and ancestor.record.step == "train":
+        rounds.insert(0, ancestor)
+        negatives = ancestor.input("negatives")
+        if negatives is not None and negatives.record.step == "teach":
+            negatives = negatives.input("hard_negatives")
+        mined = negatives is not None and negatives.record.step == "mine"
+        ancestor = _input(negatives, "model") if mined else None
+    start = rounds[0].input("start") if rounds else model
+    warmed = [start] if start is not None and start.record.step == "warm-up" else []
+    stages = [("warm-up", made) for made in warmed]
+    stages += [(f"round {number}", made) for number, made in enumerate(rounds, start=1)]
+    return [Training(name, curves) for name, made in stages if (curves := _curves(made))]
 
 
-def _alone(rows: Sequence[Row]) -> dict[str, list[float]]:
-    views = [row for row in rows if row["view"] is not None]
-    accuracies = [name for name in rows[0] if name.startswith(metric_names.ACCURACY_PREFIX)]
+def _curves(made: Ancestor) -> dict[str, dict[int, float]]:
+    """The curves that the attempt reported in training; for a step that was reported twice, the last value."""
+    curves: dict[str, dict[int, float]] = {}
+    for metric in read_metrics(made.store, made.record.data):
+        if metric.step is not None:
+            curves.setdefault(metric.name, {})[metric.step] = metric.value
+    return {name: _thinned(dict(sorted(curve.items()))) for name, curve in curves.items()}
+
+
+def _thinned(curve: dict[int, float]) -> dict[int, float]:
+    """At most `POINTS` points of a curve, the last one among them."""
+    every = -(-len(curve) // POINTS)
+    return dict(list(curve.items())[::-1][::every][::-1])
+
+
+def _usage(folder: Path) -> dict[str, list[float]]:
+    usage = _table(folder, "usage")
+    shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
+    return {name: usage[name].to_pylist() for name in shares if usage and name in usage.column_names}
+
+
+def _each_view(folder: Path) -> tuple[dict[str, list[float]], list[float]]:
+    """Each metric's value per view alone, and the share of passages that have each view."""
+    table = _table(folder, "each_view")
+    if table is None:
+        return {}, []
+    views = [row for row in table.to_pylist() if row["view"] is not None]
+    accuracies = [name for name in table.column_names if name.startswith(metric_names.ACCURACY_PREFIX)]
     metrics = metric_columns({"": dict.fromkeys(accuracies, 0.0)})
-    return {name: [row[name] for row in views] for name in metrics}
+    alone = {name: [row[name] for row in views] for name in metrics}
+    return alone, [row[metric_names.SHARE_OF_PASSAGES] for row in views]
+
+
+def _matrix(folder: Path, name: str) -> np.ndarray | None:
+    table = _table(folder, name)
+    if table is None:
+        return None
+    return np.array([column.to_pylist() for column in table.drop_columns("view").columns], np.float64).T
+
+
+def _table(folder: Path, name: str) -> pa.Table | None:
+    file = folder / analysis_table_file(name)
+    return pq.read_table(file) if file.exists() else None

@@ -68,7 +68,7 @@ STEPS = (
     ),
     Step(
         name="report",
-        version=3,
+        version=4,
         run="multiview.report.page:report",
         settings=("comparison.rows",),
         inputs=("comparison", "evaluations"),

@@ -118,8 +118,8 @@ STEPS = (
     ),
     Step(
         name="refresh-report",
-        version=2,
-        run="multiview.report.refreshed:refresh_report",
+        version=3,
+        run="multiview.report.refresh_page:refresh_report",
         settings=(),
         inputs=("promotion", "verdict", "changes", "index"),
         recorded_inputs=("changes", "index"),

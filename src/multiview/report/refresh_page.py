@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 
-from markupsafe import Markup
-
-from multiview import metric_names, names
+from multiview import metric_names
 from multiview.artifacts.record import Record, load_record
 from multiview.config import JsonObject
 from multiview.errors import counted
@@ -15,7 +13,7 @@ from multiview.evaluation.tables import metric_columns
 from multiview.refresh.gate import TITLES, read_verdict
 from multiview.refresh.gate_rules import Verdict
 from multiview.refresh.promote import PROMOTION_FILE
-from multiview.report.page import environment_of_pages, template_text
+from multiview.report.page import environment_of_pages, write_page
 from multiview.report.summary import size
 from multiview.steps.context import StepContext
 
@@ -37,9 +35,7 @@ def refresh_report(context: StepContext) -> None:
     """
     promotion = json.loads((context.input("promotion").path / PROMOTION_FILE).read_text())
     changes, index = (load_record(context.recorded_input(name).address)[1] for name in ("changes", "index"))
-    page = render(promotion, read_verdict(context.input("verdict").path), changes, index)
-    (context.output("report") / names.REPORT_PAGE_FILE).write_text(page, encoding="utf-8", errors="replace")
-    context.events.fact("bytes", len(page.encode(errors="replace")))
+    write_page(context, render(promotion, read_verdict(context.input("verdict").path), changes, index))
 
 
 def render(promotion: JsonObject, verdict: Verdict, changes: Record, index: Record) -> str:
@@ -49,7 +45,6 @@ def render(promotion: JsonObject, verdict: Verdict, changes: Record, index: Reco
         environment_of_pages()
         .get_template("refresh.html")
         .render(
-            style=Markup(template_text("report.css")),
             outcome=TITLES[verdict.decision],
             verdict=verdict,
             promotion=promotion,

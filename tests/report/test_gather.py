@@ -1,7 +1,7 @@
 """The curves of trainings."""
 
 from multiview.lineage.ancestry import Ancestor
-from multiview.report.trainings import POINTS, trainings
+from multiview.report.gather import POINTS, trainings
 from tests.fixtures.compared_systems import CAMVR, ComparedSystems
 
 
@@ -31,7 +31,7 @@ def test_trainings_are_found_through_the_negatives_and_after_the_warm_up(tmp_pat
 
 
 def test_long_curves_are_thinned_and_keep_their_end(tmp_path):
-    from multiview.report.trainings import _thinned
+    from multiview.report.gather import _thinned
 
     for length in (1, POINTS, POINTS + 1, 1000):
         curve = _thinned({step: float(step) for step in range(length)})

@@ -1,0 +1,115 @@
+"""Chooses the questions that the report shows, and reads the passages that every system found for them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from multiview.data.passages import PassageLookup
+from multiview.data.questions import iterate_questions, seeded_hash
+from multiview.data.reading.tables import Row
+from multiview.evaluation.evaluate import ranks_of
+from multiview.evaluation.files import QUESTIONS_FILE
+from multiview.evaluation.top_hits import TOP_HITS_FILE
+from multiview.lineage.ancestry import Ancestor
+from multiview.report.contents import Asked, ShownHit, ShownView, outcome
+
+QUESTIONS = 240
+"""Most questions to show."""
+RANKINGS = 600
+"""Most rankings to show: with more systems there are fewer questions."""
+HITS = 2
+"""Passages per system and question."""
+GOLD = 3
+"""Most gold passages to name per question."""
+
+KINDS = ("won", "lost", "wrong", "right")
+"""Some system wins, some system loses, all systems are wrong, and the other questions: the order on the page."""
+
+
+def chosen_questions(
+    folders: Sequence[Path], base: int, passages: Ancestor | None, questions: Ancestor | None
+) -> tuple[int, list[Asked], dict[str, tuple[str, str]]]:
+    """Returns the number of all questions, the chosen ones, and the passages that the chosen ones name.
+
+    `folders` are the systems' evaluations of the same questions, `base` the position of the baseline. Memory does not
+    grow with the corpus. Raises InputError for a passage that is not in the corpus.
+    """
+    qids = pq.read_table(folders[0] / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
+    if passages is None or questions is None:
+        return len(qids), [], {}
+    first_right = np.stack([ranks_of(folder) for folder in folders], axis=1)
+    ranks = [[None if np.isinf(rank) else int(rank) for rank in row] for row in first_right]
+    chosen = _choice(qids, ranks, base, min(QUESTIONS, RANKINGS // len(folders)))
+    hits = [_hits(folder, list(chosen)) for folder in folders]
+    texts_of = {q.qid: q for q in iterate_questions(questions.folder()) if q.qid in chosen}
+    asked = [
+        Asked(
+            qid=qid,
+            question=texts_of[qid].question,
+            answers=texts_of[qid].answers,
+            gold=texts_of[qid].positive_ids[:GOLD],
+            ranks=tuple(ranks[row]),
+            hits=tuple(system_hits.get(qid, ()) for system_hits in hits),
+        )
+        for qid, row in chosen.items()
+    ]
+    shown = {hit.passage for question in asked for found in question.hits for hit in found}
+    shown |= {id_ for question in asked for id_ in question.gold}
+    return len(qids), asked, PassageLookup(passages.folder()).texts(shown) if shown else {}
+
+
+def _choice(
+    qids: Sequence[str], ranks: Sequence[Sequence[int | None]], base: int, most: int
+) -> dict[str, int]:
+    """At most `most` questions, by kind, and their rows.
+
+    They are taken in turns from the kinds, within a kind in a random order that is always the same.
+    """
+    kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    rows = {qid: row for row, qid in enumerate(qids)}
+    for qid in sorted(qids, key=lambda qid: seeded_hash(0, qid)):
+        kinds[_kind(ranks[rows[qid]], base)].append(qid)
+    turns = sorted((turn, kind) for kind, members in kinds.items() for turn in range(len(members)))
+    counts = [sum(kind == taken for _, taken in turns[:most]) for kind in KINDS]
+    return {qid: rows[qid] for kind, count in zip(KINDS, counts, strict=True) for qid in kinds[kind][:count]}
+
+
+def _kind(ranks: Sequence[int | None], base: int) -> str:
+    if 1 not in ranks:
+        return "wrong"
+    outcomes = [outcome(rank, ranks[base]) for rank in ranks]
+    # Where a weak system is among the rows it loses most questions: won ones are rarer, and come first.
+    return "won" if "won" in outcomes else "lost" if "lost" in outcomes else "right"
+
+
+def _hits(folder: Path, qids: Sequence[str]) -> dict[str, tuple[ShownHit, ...]]:
+    """The best `HITS` passages per question, by question id."""
+    filters = [("qid", "in", list(qids)), ("rank", "<=", HITS)]
+    found: dict[str, list[ShownHit]] = defaultdict(list)
+    for row in sorted(
+        pq.read_table(folder / TOP_HITS_FILE, filters=filters).to_pylist(), key=lambda r: r["rank"]
+    ):
+        found[row["qid"]].append(_hit(row))
+    return {qid: tuple(hits) for qid, hits in found.items()}
+
+
+def _hit(row: Row) -> ShownHit:
+    scores, starts, stops = (row[name] or [] for name in ("view_scores", "view_starts", "view_stops"))
+    starts, stops = starts or [None] * len(scores), stops or [None] * len(scores)
+    return ShownHit(
+        rank=row["rank"],
+        passage=row["passage_id"],
+        score=row["score"],
+        answer=bool(row["answer"]),
+        gold=bool(row["gold"]),
+        view=None if row["view"] is None else row["view"] + 1,
+        views=tuple(
+            ShownView(number, *span)
+            for number, span in enumerate(zip(scores, starts, stops, strict=True), start=1)
+        ),
+    )
