@@ -112,19 +112,15 @@ def settings(folder: Path, step: str) -> Config:
 def stated(steps: Sequence[str], folder: Path) -> list[float]:
     """The bytes that `multiview plan` states for each of some steps with the inputs in a folder."""
     # Imported here alone: the processes that measure have what the step itself imports.
-    from multiview.estimates.model_shape import BERT_POSITIONS, BERT_VOCABULARY, ModelShape
-    from multiview.estimates.rates import default_rates
-    from multiview.estimates.step_costs import cost_of
-    from multiview.estimates.workload import Hardware, Scenario, Workload
+    from multiview.plans.estimate import ModelShape, Scenario, cost_of
 
     passages = pq.read_metadata(folder / "corpus.parquet").num_rows
     sample = pq.ParquetFile(folder / "corpus.parquet").read_row_group(0, ["text"])["text"].to_pylist()
     questions = pq.read_metadata(folder / "questions.parquet").num_rows
     words = sum(len(text.split()) for text in sample) / len(sample)
-    load = Workload(passages, VIEWS, words, questions, questions)
-    shape = ModelShape(1, WIDTH, 4 * WIDTH, BERT_VOCABULARY, BERT_POSITIONS)
-    scenario = Scenario(load, shape, Hardware(0, "h100", 2, 64e9), default_rates())
-    return [cost_of(step, settings(folder, step), scenario).memory for step in steps]
+    shape = ModelShape(1, WIDTH, 4 * WIDTH)
+    scenario = Scenario(passages, VIEWS, words, questions, questions, shape, cores=2)
+    return [cost_of(step, replace(scenario, config=settings(folder, step))).memory for step in steps]
 
 
 def context(step: str, folder: Path) -> StepContext:

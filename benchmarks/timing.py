@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from unittest import mock
@@ -28,13 +27,6 @@ def in_turns(
             if turn >= uncounted:
                 times[name].append(1000 * (clock() - begun))
     return times
-
-
-def seconds_of(work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
-    """The seconds that `work` takes, of this process unless another clock is given."""
-    begun = clock()
-    work()
-    return clock() - begun
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from multiview import environment
 from multiview.artifacts.store import open_store
 from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
 from multiview.errors import counted
-from multiview.estimates.rates import default_rates
 from multiview.plans.request import Request
 from multiview.terminal import Console
 from pipelines.kubeflow.connection import Profile, connected
@@ -46,10 +45,9 @@ def submit(
     request = Request.from_settings(pipeline, preset, settings, under=connection.settings)
     submission = check(request, store, connection)
     if dry_run:
-        from pipelines.runs import dry_run as forecasts
+        from pipelines.runs.dry_run import dry_run_lines
 
-        hardware = forecasts.pods(submission.config.kubeflow, default_rates())
-        for line in forecasts.estimate_lines(request, open_store(submission.store), hardware):
+        for line in dry_run_lines(request, open_store(submission.store)):
             console.print(line, markup=False)
         return
     launch(submission, connection, wait)

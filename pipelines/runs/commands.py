@@ -14,7 +14,6 @@ from multiview.artifacts.store import Store, open_store
 from multiview.cli.options import Debug, DryRun, EarlierStoreUrl, Preset, Settings, StoreUrl, TrackingUri
 from multiview.config.overrides import Overrides, gather, merge, validate
 from multiview.errors import counted
-from multiview.estimates.rates import default_rates
 from multiview.evaluation.tables import baseline_of
 from multiview.model.systems import resolve
 from multiview.plans import PIPELINES
@@ -41,9 +40,9 @@ def run(
     """Run a pipeline here, through KFP's local runner. The same command continues or finds its run."""
     request, opened = Request.from_settings(pipeline, preset, settings), open_store(store)
     if dry_run:
-        from pipelines.runs import dry_run as forecasts
+        from pipelines.runs.dry_run import dry_run_lines
 
-        for line in forecasts.estimate_lines(request, opened, forecasts.this_machine(default_rates())):
+        for line in dry_run_lines(request, opened):
             console.print(line, markup=False)
         return
     if pipeline == "refresh":
@@ -102,7 +101,8 @@ def study(
 ) -> None:
     """Run one pipeline several times with the settings that a study varies, and print one table of the rows."""
     from multiview.plans.comparison import comparison_of_evaluations
-    from pipelines.runs import study_comparison, study_forecast
+    from pipelines.runs import dry_run as dry_runs
+    from pipelines.runs import study_comparison
 
     document = read_study(name).chosen(rows or [], seeds or [])
     preset = preset or document.systems_of
@@ -119,7 +119,7 @@ def study(
     console.print(f"{document.name}: {document.about}", markup=False)
     if dry_run:
         plans = {row: request.plan for row, request in requests.items()}
-        for line in study_forecast.summary(study_forecast.forecast(plans, opened)):
+        for line in dry_runs.study_lines(plans, opened):
             console.print(line, markup=False)
         return
     evaluations: dict[str, Reference] = {}

@@ -1,100 +1,85 @@
-"""What `run --dry-run` and `submit --dry-run` print: the estimate of a request, with the steps that the store has."""
+"""What `--dry-run` prints: the steps that are in the store, shared by several rows of a study, or new."""
 
 from __future__ import annotations
 
-import os
-import re
+import hashlib
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
+from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
-from multiview.config.kubeflow import Kubeflow, Pod
-from multiview.estimates.counting import count
-from multiview.estimates.estimate import MOST_SHARDS, base_config, estimate
-from multiview.estimates.model_shape import shape_of
-from multiview.estimates.rates import Rates, default_rates
-from multiview.estimates.text import tables
-from multiview.estimates.workload import Hardware, Scenario
-from multiview.model.bases import BASE
-from multiview.plans.pods import pod_of
+from multiview.config import canonical_json
+from multiview.errors import InputError
+from multiview.plans.plan import Node, Output, Outputs, Plan
 from multiview.plans.request import Request
+from multiview.steps.execution import find_outputs, references_of
 from multiview.steps.path import StepPath
-from multiview.steps.table import STEPS
-from pipelines.runs.study_forecast import forecast
+from multiview.steps.step import key_settings
+from multiview.steps.work import Work
 
-SUFFIXES = {"": 1, "m": 1e-3}
-SUFFIXES |= {letter: 1000**power for power, letter in enumerate("KMGTP", 1)}
-SUFFIXES |= {f"{letter}i": 1024**power for power, letter in enumerate("KMGTP", 1)}
-
-
-def estimate_lines(request: Request, store: Store, hardware: Mapping[str, Hardware]) -> Iterator[str]:
-    """Yields the lines of a request's estimate, each step on its own `hardware`. Raises InputError for sources that
-    cannot be read."""
-    rates, config = default_rates(), base_config(request.overrides)
-    workload, shape = count(request, store, rates), shape_of(config.model.base, BASE)
-    scenario = Scenario(workload, shape, hardware["encode"], rates, hardware)
-    found = found_steps(request, store)
-    yield from tables(estimate(request, scenario).without(found), scenario, config)
+Status = Literal["found", "shared", "new"]
+Prospects = dict[StepPath, Status]
+"""The forecast of a row: each step, or shard of one, is in the store, shared with an earlier row, or new."""
 
 
-def found_steps(request: Request, store: Store) -> set[StepPath]:
-    """The steps whose outputs the store has; none for a refresh, whose inputs hang on the champion."""
-    if any(node.step.forwards for node in request.plan.nodes.values()):
-        return set()
-    (prospects,) = forecast({"run": request.plan}, store).values()
-    new = {prospect.path.whole for prospect in prospects if prospect.status != "found"}
-    return {path for path in request.plan.nodes if path not in new}
+def dry_run_lines(request: Request, store: Store) -> Iterator[str]:
+    """Yields a line per step of a request. Raises InputError for sources that do not exist."""
+    for path, status in forecast({"": request.plan}, store)[""].items():
+        yield f"  {status:<6} {path}"
 
 
-def this_machine(rates: Rates) -> dict[str, Hardware]:
-    """The hardware of every step of a run on this machine."""
-    import torch
-
-    memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    gpus = torch.cuda.device_count()
-    gpu = device_in(rates, torch.cuda.get_device_name() if gpus else "")
-    # KFP's local runner works on two shards at once, each with half of the threads: one with all of them.
-    return dict.fromkeys(STEPS, Hardware(gpus, gpu, os.cpu_count() or 1, memory, at_once=1))
+def study_lines(plans: Mapping[str, Plan], store: Store) -> Iterator[str]:
+    """Yields a line per row: how many of its steps are found, shared and new, and the new ones by name."""
+    for row, prospects in forecast(plans, store).items():
+        statuses = list(prospects.values())
+        counts = ", ".join(f"{statuses.count(status)} {status}" for status in ("found", "shared", "new"))
+        new = ", ".join(str(path) for path, status in prospects.items() if status == "new")
+        yield f"  {row}: {counts}{f': {new}' if new else ''}"
 
 
-def pods(settings: Kubeflow, rates: Rates) -> dict[str, Hardware]:
-    """The hardware of each step's pod; its GPU is the one that a label of its nodes names, else the first of the table."""
-    return {step: _hardware(pod_of(settings, step), rates) for step in STEPS}
+def forecast(plans: Mapping[str, Plan], store: Store) -> dict[str, Prospects]:
+    """Returns the prospects of each row's steps, in order."""
+    made: set[str] = set()
+    return {row: _prospects(plan, store, made) for row, plan in plans.items()}
 
 
-def _hardware(pod: Pod, rates: Rates) -> Hardware:
-    asked = sorted(
-        (each for each in pod.node_affinity if each.operator == "In"),
-        key=lambda each: each.weight is not None,
-    )
-    nodes = [*pod.node_selector.values(), *(value for each in asked for value in each.values)]
-    return Hardware(
-        pod.gpus * pod.nodes,
-        device_in(rates, " ".join(nodes)),
-        max(1, round(quantity(pod.cpu))),
-        quantity(pod.memory),
-        at_once=pod.parallel_shards or MOST_SHARDS,
-        nodes=pod.nodes,
-    )
+def _prospects(plan: Plan, store: Store, made: set[str]) -> Prospects:
+    """Adds the identities of the plan's steps to those that earlier rows have `made`."""
+    outputs: Outputs = {}
+    identities: dict[StepPath, str] = {}
+    prospects: Prospects = {}
+    fingerprints = plan.fingerprints(store)
+    for node in plan.nodes.values():
+        identity = identities[node.path] = _identity(node, identities, fingerprints.get(node.path))
+        for path in node.paths():
+            if found := _find(plan, node, path, outputs, store):
+                outputs[path] = found
+            prospects[path] = "found" if found else "shared" if identity in made else "new"
+        made.add(identity)
+    return prospects
 
 
-def device_in(rates: Rates, words: str) -> str:
-    """The first device of the table of rates that `words` name, or the table's first.
-
-    >>> [device_in(default_rates(), words) for words in ("nvidia-tesla-a100", "NC24ads_A100_v4", "nvidia-l40s")]
-    ['a100', 'a100', 'h100']
-    """
-    within = r"(?<![a-z0-9]){}(?![a-z0-9])"
-    named = (
-        each for each in rates.devices if re.search(within.format(re.escape(each)), words, re.IGNORECASE)
-    )
-    return next(named, next(iter(rates.devices)))
+def _identity(node: Node, identities: Mapping[StepPath, str], fingerprint: object) -> str:
+    """The identity of a step before its inputs exist, which is equal for two rows that share the step."""
+    inputs = [
+        [name, source.digest if isinstance(source, Reference) else [identities[source.path], source.kind]]
+        for name, source in node.sources()
+    ]
+    settings = key_settings(node.step.parse(node.config))
+    identity = canonical_json([node.step.name, settings, inputs, list(node.shards), fingerprint])
+    return hashlib.sha256(identity.encode()).hexdigest()
 
 
-def quantity(text: str) -> float:
-    """The number that Kubernetes' text means.
-
-    >>> quantity("16Gi") / 2**30, quantity("500m")
-    (16.0, 0.5)
-    """
-    number = text.rstrip("mKMGTPi")
-    return float(number) * SUFFIXES[text.removeprefix(number)]
+def _find(
+    plan: Plan, node: Node, path: StepPath, outputs: Outputs, store: Store
+) -> dict[str, Reference] | None:
+    """The outputs of a step, or of its shard; None where they or its inputs are not in the store."""
+    read = [source.path for _, source in node.sources() if isinstance(source, Output)]
+    if not all(each in outputs for source in read for each in plan.nodes[source].paths()):
+        return None
+    try:
+        work = Work.resolve(node.step, node.config, plan.inputs_of(node, path, outputs), store)
+        records = find_outputs(work, store)
+        return references_of(node.step, store, records) if records else None
+    except InputError:
+        return None

@@ -196,10 +196,6 @@ CASES = {
         "multiview plan --passages 1000 --pipeline trainin", "trainin", "did you mean training"
     ),
     "a plan of an unknown model": line("multiview plan --passages 1000 --model ./none", "./none"),
-    "rates that are not there": line(
-        "multiview plan --passages 1000 --rates none.yaml", "none.yaml", "No such file"
-    ),
-    "rates that are none": line("multiview plan --passages 1000 --rates r.yaml", "r.yaml", r_yaml="a: b"),
     "rates of no run": line("multiview plan --passages 1000 --from run-1 --store s", "run-1", s=None),
     "a preset with a day": preset("corpus: {source: 2020-01-01}", "2020-01-01 is a date", "quote it"),
     "a preset with no day": preset("corpus: {source: 2020-13-45}", "month", "quote"),

@@ -1,32 +1,37 @@
-"""`multiview plan`: tables before a run, and mistakes."""
+"""`multiview plan`: the table before a run, its scaling by a run that was, and mistakes."""
+
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from multiview.cli.plan import check, plan_lines
+from multiview.artifacts.store import LocalStore, open_store
+from multiview.cli import plan
+from multiview.cli.plan import check, factors_of, plan_lines
 from multiview.errors import InputError
-from multiview.estimates.estimate import base_config, most_views
-from multiview.estimates.workload import Hardware, Workload
-from tests.fixtures.inprocess import multiview_command
+from multiview.plans.description import describe
+from multiview.plans.estimate import SHAPES, Scenario, base_config
+from multiview.plans.request import Request
+from multiview.steps.runs import write_run
+from tests.fixtures.inprocess import multiview_command, run_plan
+from tests.fixtures.system_indexes import write_corpus
+from tests.fixtures.tiny import tiny_bert
 
-LOAD = Workload(21e6, 8, 100, 50_000, 3_000)
+SCENARIO = Scenario(21e6, 8, 100, 50_000, 3_000, SHAPES["bert-base"], gpus=8)
 
 
-def lines(
-    overrides: dict[str, object] | None = None, gpu: str = "h100", run: tuple[str, str] | None = None
-) -> list[str]:
-    hardware = Hardware(8, gpu, 8, 64e9)
-    return [*plan_lines("training", LOAD, hardware, "bert-base", overrides or {}, None, run)]
+def lines(overrides: dict[str, object] | None = None, scenario: Scenario = SCENARIO) -> list[str]:
+    return [*plan_lines("training", scenario, overrides or {})]
 
 
 def test_shards_are_chosen_unless_they_are_given() -> None:
     assert lines()[-1] == "8 shards: corpus.shards=8"
     assert lines({"corpus": {"shards": 20}})[-1] == "20 shards: corpus.shards=20"
-    assert any("| 20, 8 at once |" in line for line in lines({"corpus": {"shards": 20}}))
 
 
 def test_what_does_not_fit_is_marked() -> None:
-    kinds = {line.split(" | ")[0].strip("| "): line for line in lines() if line.startswith("| ")}
-    assert "too much" in kinds["hnsw"] and "too much" not in kinds["exact"]
+    marked = [line.split(" | ")[0] for line in lines({"index": {"kind": "hnsw"}}) if "too much" in line]
+    assert "| camvr/round-1/index" in marked and "| split" not in marked
 
 
 def test_settings_decide_the_steps(monkeypatch, capsys) -> None:
@@ -37,23 +42,40 @@ def test_settings_decide_the_steps(monkeypatch, capsys) -> None:
 
 
 def test_views_are_those_of_the_systems_and_sentences_have_no_limit() -> None:
-    four = {"model": {"views": 4}}
-    compared: dict[str, object] = {"comparison": {"systems": {"a": four, "b": {"model": {"views": 2}}}}}
-    assert most_views("comparison", compared) == 4 and most_views("training", compared) == 8
-    check(LOAD, [base_config({"model": {"architecture": "sentence", "views": 2}})])
+    check(SCENARIO, [base_config({"model": {"architecture": "sentence", "views": 2}})])
     with pytest.raises(InputError, match="--views 8: the settings index 4 per passage at most"):
-        check(LOAD, [base_config(four)])
+        check(SCENARIO, [base_config({"model": {"views": 4}})])
 
 
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        ({"gpu": "h1000"}, "no GPU 'h1000'.*h100"),
-        ({"overrides": {"train": {"epoch": 3}}}, "epoch"),
-        ({"run": ("store", "gone")}, "no run gone"),
-    ],
-)
-def test_mistakes_are_named(change, line: str, tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=line):
-        lines(**change)
+def test_seconds_are_those_of_a_run_scaled_by_counts(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(plan, "START_SECONDS", 0.0)  # every step is long enough
+    passages, questions = write_corpus(tmp_path)
+    overrides = {
+        "corpus": {"source": [str(passages)], "shards": 2},
+        "questions": {"source": [str(questions)], "dev_share": 0.4},
+        "model": {"base": str(tiny_bert(tmp_path / "base")), "views": 4, "passage_length": 64},
+        "train": {"rounds": 0},
+    }
+    request, store = Request.make("training", overrides), LocalStore(tmp_path / "store")
+    run = describe(request, store)
+    write_run(store, run)
+    run_plan(request.plan, store, run.id)
+    scenario = replace(SCENARIO, views=4, gpus=0)
+    factors, hardware = factors_of(store, run.id, scenario)
+    assert {"split", "encode", "evaluate"} <= set(factors) and hardware == "cpu"
+    assert (
+        factors == factors_of(store, run.id, replace(scenario, passages=1e9, shape=SHAPES["bert-large"]))[0]
+    )
+    printed = [*plan_lines("training", scenario, overrides, (store, run.id))]
+    assert f"run {run.id} on cpu" in printed[-1] and "encode × " in printed[-1]
+    with pytest.raises(InputError, match="it ran on cpu, which says nothing on GPUs: leave out --gpus"):
+        factors_of(store, run.id, SCENARIO)
+
+
+def test_mistakes_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no GPU 'h1000'.*h100"):
+        lines(scenario=replace(SCENARIO, gpu="h1000"))
+    with pytest.raises(InputError, match="epoch"):
+        lines({"train": {"epoch": 3}})
+    with pytest.raises(InputError, match="no run gone"):
+        factors_of(open_store(str(tmp_path)), "gone", SCENARIO)

@@ -28,12 +28,8 @@ from multiview.artifacts.champions import Champion, crown, current
 from multiview.artifacts.record import Record, Reference, read_record
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import Overrides
-from multiview.estimates.estimate import estimate
-from multiview.estimates.model_shape import shape_of
-from multiview.estimates.rates import read_rates
-from multiview.estimates.step_costs import cost_of
-from multiview.estimates.workload import Hardware, Scenario, Workload
 from multiview.model.systems import resolve
+from multiview.plans.estimate import Scenario, cost_of, estimate, shape_of
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 from tests.fixtures.cross_encoders import classifier
@@ -183,8 +179,8 @@ def rows(folder: Path, passages: int, fewer: int) -> Iterator[Row]:
     tiny_t5(folder / "generator")
     classifier(folder / "teacher")
     new_database(folder)
-    load = Workload(passages, 2, 9, QUESTIONS / 2, QUESTIONS / 2, 1 / CHANGED)
-    scenario = Scenario(load, shape_of(str(folder / "base")), Hardware(0, "h100", 2, 64e9), read_rates(None))
+    shape = shape_of(str(folder / "base"))
+    scenario = Scenario(passages, 2, 9, QUESTIONS / 2, QUESTIONS / 2, shape, 1 / CHANGED, cores=2)
     write(folder, passages)
     store = LocalStore(folder / "store")
     yield from _measured(Request.make("training", settings(folder, FIRST)), scenario, store, folder)
@@ -194,7 +190,7 @@ def rows(folder: Path, passages: int, fewer: int) -> Iterator[Row]:
     assert (promoted := current(store)) and promoted.number == 2
 
     write(folder, passages // fewer)
-    scenario = replace(scenario, workload=replace(load, passages=passages // fewer))
+    scenario = replace(scenario, passages=passages // fewer)
     store = LocalStore(folder / "store-queries")
     yield from _measured(Request.make("comparison", compared(folder, FIRST)), scenario, store, folder)
     crown(store, _champion(store))
@@ -215,7 +211,7 @@ def write(folder: Path, passages: int) -> None:
 
 
 def _measured(request: Request, scenario: Scenario, store: LocalStore, folder: Path) -> Iterator[Row]:
-    costs = estimate(request, scenario).costs
+    costs = estimate(request, scenario)
     for measured in measured_steps(request.plan, store, folder):
         yield Row(request.plan.name, measured, costs[replace(measured.path, shard="")].memory)
 
@@ -249,7 +245,7 @@ def _searched(address: str, scenario: Scenario, folder: Path) -> Row:
     peak, printed = peak_of([sys.executable, "-c", "from multiview.cli.app import main; main()", *command])
     answers = [json.loads(line) for line in printed.splitlines()]
     assert [answer["question"] for answer in answers] == [each["question"] for each in asked]
-    stated = cost_of("evaluate", resolve(settings(folder, FIRST)), scenario).memory
+    stated = cost_of("evaluate", replace(scenario, config=resolve(settings(folder, FIRST)))).memory
     return Row("search", Measured(StepPath("search"), time.monotonic() - begun, peak), stated)
 
 

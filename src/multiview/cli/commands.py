@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from gc import freeze
 from pathlib import Path
 from typing import Annotated
@@ -219,17 +218,13 @@ def plan(
         float | None,
         typer.Option(min=1, max=1e6, help="Indexed views per passage; default: those of the settings."),
     ] = None,
-    words: Annotated[
-        float | None, typer.Option(min=1, max=1e6, help="Words per passage; default: DPR's 100.")
-    ] = None,
+    words: Annotated[float, typer.Option(min=1, max=1e6, help="Words per passage; default: DPR's.")] = 100,
     training_questions: Annotated[
-        float | None,
-        typer.Option(min=1, max=1e12, help="Training questions; default: DPR's of Natural Questions."),
-    ] = None,
+        float, typer.Option(min=1, max=1e12, help="Training questions; default: DPR's of Natural Questions.")
+    ] = 58_880,
     dev_questions: Annotated[
-        float | None,
-        typer.Option(min=1, max=1e12, help="Dev questions; default: DPR's of Natural Questions."),
-    ] = None,
+        float, typer.Option(min=1, max=1e12, help="Dev questions; default: DPR's of Natural Questions.")
+    ] = 8_757,
     changed: Annotated[
         float, typer.Option(min=0, max=1, help="Share of the passages that a refresh finds changed.")
     ] = 0.01,
@@ -238,15 +233,12 @@ def plan(
         typer.Option(help="minilm-l6, bert-base, bert-large, or as model.base; default: the settings'."),
     ] = None,
     gpus: Annotated[int, typer.Option(min=0, help="GPUs in all; 0: processors do everything.")] = 0,
-    gpu: Annotated[str, typer.Option(help="Name of the GPU in the table of rates: h100, a100, l4.")] = "h100",
+    gpu: Annotated[str, typer.Option(help="h100, a100 or l4.")] = "h100",
     cores: Annotated[int, typer.Option(min=1, help="Cores of a step's pod.")] = 8,
     memory: Annotated[float, typer.Option(min=0.1, max=1e6, help="Main memory of a step's pod in GB.")] = 64,
     pipeline: Annotated[str, typer.Option(help="training, comparison or refresh.")] = "training",
     calibrated: Annotated[
-        str | None, typer.Option("--from", metavar="RUN", help="Scale the estimate by a run of the store.")
-    ] = None,
-    rates: Annotated[
-        Path | None, typer.Option(help="YAML file of rates that replace those of the package.")
+        str | None, typer.Option("--from", metavar="RUN", help="Scale the seconds of a run of the store.")
     ] = None,
     preset: Preset = None,
     settings: Settings = None,
@@ -254,31 +246,27 @@ def plan(
     debug: Debug = False,
 ) -> None:
     """Estimate time, GPUs, memory and disk of each step, and the bytes of each kind of index."""
+    from multiview.artifacts.store import open_store
     from multiview.cli.plan import plan_lines
     from multiview.config.overrides import gather
-    from multiview.estimates.estimate import most_views
-    from multiview.estimates.workload import (
-        DPR_DEV_QUESTIONS,
-        DPR_QUESTIONS,
-        DPR_WORDS,
-        GPUS_PER_NODE,
-        Hardware,
-        Workload,
-    )
+    from multiview.plans.estimate import Scenario, base_config, shape_of, systems_of, views_of
 
     overrides = gather(preset, settings or [])
-    workload = Workload(
+    scenario = Scenario(
         passages,
-        views or most_views(pipeline, overrides),
-        words or DPR_WORDS,
-        training_questions or DPR_QUESTIONS,
-        dev_questions or DPR_DEV_QUESTIONS,
+        views or max(map(views_of, systems_of(pipeline, overrides))),
+        words,
+        training_questions,
+        dev_questions,
+        shape_of(model or base_config(overrides).model.base),
         changed,
+        gpus,
+        gpu,
+        cores,
+        memory * 1e9,
     )
-    nodes = max(1, math.ceil(gpus / GPUS_PER_NODE))
-    hardware = Hardware(gpus, gpu, cores, memory * 1e9, nodes=nodes)
-    run = (store, calibrated) if calibrated else None
-    for line in plan_lines(pipeline, workload, hardware, model, overrides, rates, run):
+    measured = (open_store(store), calibrated) if calibrated else None
+    for line in plan_lines(pipeline, scenario, overrides, measured):
         print(line)
 
 

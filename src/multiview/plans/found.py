@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
-from multiview.artifacts.record import Record, Reference
+from multiview.artifacts.record import Record
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
-from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.plan import Node, Output, Outputs, Plan, Source
 from multiview.steps.execution import claim_outputs, find_outputs, references_of
 from multiview.steps.path import StepPath
 from multiview.steps.reporter import StepReporter
-from multiview.steps.work import Inputs, Work
-
-Outputs = dict[StepPath, dict[str, Reference]]
-"""The outputs of steps by kind, by the step's path, a shard's by the shard's."""
+from multiview.steps.work import Work
 
 
 def find_steps(plan: Plan, store: Store, run: str) -> Plan:
@@ -45,7 +41,7 @@ def _find(plan: Plan, node: Node, outputs: Outputs, store: Store, run: str) -> O
     found: dict[StepPath, tuple[Work, dict[str, Record]]] = {}
     for path in node.paths():
         try:
-            work = Work.resolve(node.step, node.config, inputs_of(plan, node, path, outputs), store)
+            work = Work.resolve(node.step, node.config, plan.inputs_of(node, path, outputs), store)
             records = find_outputs(work, store)
             if not records:
                 return {}
@@ -77,27 +73,3 @@ def _reading_addresses(node: Node, plan: Plan, rest: Plan, outputs: Outputs) -> 
         else:
             (inputs[name],) = sources(value)
     return replace(node, inputs=inputs)
-
-
-def inputs_of(
-    plan: Plan, node: Node, path: StepPath, outputs: Mapping[StepPath, Mapping[str, Reference]]
-) -> Inputs:
-    """Returns references to the inputs of a step of a plan, of which `path` is one shard if it runs by shard; `outputs`
-    are those of the steps before it."""
-
-    def references(source: Source) -> list[Reference]:
-        if isinstance(source, Output):
-            return [outputs[each][source.kind] for each in plan.nodes[source.path].paths()]
-        return [source]
-
-    inputs: dict[str, Reference | list[Reference]] = {}
-    for name, value in node.inputs.items():
-        if isinstance(value, list):
-            inputs[name] = [reference for source in value for reference in references(source)]
-            continue
-        (reference,) = references(value)
-        of_shard = path.shard and name in node.step.sharded_inputs
-        inputs[name] = (
-            reference.model_copy(update={"file": f"{path.shard}.parquet"}) if of_shard else reference
-        )
-    return inputs

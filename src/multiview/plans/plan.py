@@ -6,16 +6,17 @@ outputs of the steps that it leaves out are addresses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.errors import InputError, nearest
-from multiview.steps.path import StepPath
+from multiview.steps.path import StepPath, shard_file
 from multiview.steps.step import Step
 from multiview.steps.table import STEPS
+from multiview.steps.work import Inputs
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,9 @@ class Output:
 
 Source = Output | Reference
 """The origin of an input: a step of the plan, or an artifact that exists."""
+
+Outputs = dict[StepPath, dict[str, Reference]]
+"""The outputs of steps by kind, by the step's path, a shard's by the shard's."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,27 @@ class Plan:
     def paths(self) -> list[StepPath]:
         """Returns the paths of all steps in order, one per shard of the steps that run by shard."""
         return [path for node in self.nodes.values() for path in node.paths()]
+
+    def inputs_of(
+        self, node: Node, path: StepPath, outputs: Mapping[StepPath, Mapping[str, Reference]]
+    ) -> Inputs:
+        """Returns references to the inputs of a step, of which `path` is one shard if it runs by shard; `outputs` are
+        those of the steps before it."""
+
+        def references(source: Source) -> list[Reference]:
+            if isinstance(source, Output):
+                return [outputs[each][source.kind] for each in self.nodes[source.path].paths()]
+            return [source]
+
+        inputs: dict[str, Reference | list[Reference]] = {}
+        for name, value in node.inputs.items():
+            if isinstance(value, list):
+                inputs[name] = [reference for source in value for reference in references(source)]
+                continue
+            (inputs[name],) = (reference,) = references(value)
+            if path.shard and name in node.step.sharded_inputs:
+                inputs[name] = reference.model_copy(update={"file": shard_file(path.shard)})
+        return inputs
 
     def fingerprints(self, store: Store | None) -> dict[StepPath, object]:
         """Fingerprints of everything that steps read besides settings and inputs: sources by content, and the state of

@@ -12,8 +12,8 @@ from multiview.config.overrides import gather
 from multiview.errors import InputError
 from multiview.plans.training import training
 from multiview.steps.runs import read_run
+from pipelines.runs.dry_run import forecast
 from pipelines.runs.study import read_study
-from pipelines.runs.study_forecast import forecast
 from tests.fixtures.inprocess import command
 from tests.fixtures.project import Project
 from tests.fixtures.studies import ROWS, UNTRAINED, study, write
@@ -180,7 +180,7 @@ def test_a_step_is_shared_only_where_all_that_decides_its_output_is_equal(projec
         "other-data": training(gather(str(project.folder / "tiny.yaml"), ["questions.limit=5"])),
     }
     status = {
-        row: {str(prospect.path): prospect.status for prospect in prospects}
+        row: {str(path): status for path, status in prospects.items()}
         for row, prospects in forecast(plans, LocalStore(tmp_path / "store")).items()
     }
     assert set(status["one"].values()) == {"new"}

@@ -1,0 +1,122 @@
+"""Formulas of what a plan takes, against torch's own counts and the files of real indexes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import BertConfig, BertModel
+
+from multiview.config.overrides import Overrides
+from multiview.errors import InputError
+from multiview.index.view_index import INDEX_FILE
+from multiview.plans import PIPELINES
+from multiview.plans.estimate import (
+    SHAPES,
+    ModelShape,
+    Scenario,
+    base_config,
+    config_of,
+    cost_of,
+    estimate,
+    index_bytes,
+    shape_of,
+    shards_for,
+)
+from multiview.plans.request import Request
+from multiview.steps.path import StepPath
+from multiview.steps.table import STEPS
+from tests.fixtures.artifacts import write_embeddings, write_index
+from tests.fixtures.tiny import tiny_bert
+
+SCENARIO = Scenario(21e6, 8, 100, 50_000, 3_000, SHAPES["bert-base"], gpus=8)
+
+
+def test_parameters_and_operations_are_those_of_the_model() -> None:
+    shape = ModelShape(layers=3, width=96, inner=300, vocabulary=500, positions=128)
+    config = BertConfig(
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.width,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=4,
+        intermediate_size=shape.inner,
+        max_position_embeddings=shape.positions,
+    )
+    bert = BertModel(config, add_pooling_layer=False)
+    bert.set_attn_implementation("eager")
+    assert shape.parameters == sum(parameter.numel() for parameter in bert.parameters())
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        bert(input_ids=torch.zeros(4, 50, dtype=torch.long))
+    assert counter.get_total_flops() == shape.flops(200, 50)
+
+
+def test_shapes_are_known_by_name_or_read_from_a_folder(tmp_path: Path) -> None:
+    assert shape_of("bert-base") == shape_of("bert-base-uncased")
+    assert shape_of(str(tiny_bert(tmp_path / "base"))).layers == 2
+    with pytest.raises(InputError, match="model: there is no folder .*gone.*bert-base"):
+        shape_of(str(tmp_path / "gone"))
+
+
+@pytest.mark.parametrize("kind", ["exact", "compact", "tiny", "hnsw", "Flat"])
+def test_indexes_have_the_bytes_of_the_formula(tmp_path: Path, kind: str) -> None:
+    passages, views, dim = 2_000, 5, 64
+    vectors = np.random.default_rng(0).normal(size=(passages, views, dim)).astype(np.float32)
+    ids = [f"passage-{number}" for number in range(passages)]
+    write_index(
+        tmp_path / "index", write_embeddings(tmp_path / "shard", ids, list(vectors)), kind=kind, measured=0
+    )
+    files = {file.name: file.stat().st_size for file in (tmp_path / "index").iterdir()}
+    scenario = Scenario(passages, views, 9, 9, 9, ModelShape(1, dim, dim))
+    plain, faiss = index_bytes(kind, scenario)
+    assert files.get(INDEX_FILE, 0) == pytest.approx(faiss, rel=0.03)
+    assert sum(files.values()) == pytest.approx(plain + faiss, rel=0.03)
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_every_step_has_its_cost(pipeline: str) -> None:
+    request = Request.make(pipeline, {})
+    costs = estimate(request, SCENARIO)
+    assert [*costs] == [*request.plan.nodes]
+    assert all(cost.seconds > 0 and cost.memory > 0 for cost in costs.values())
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("gpus", [0, 8])
+def test_more_passages_and_questions_never_take_less(step: str, gpus: int) -> None:
+    some = replace(SCENARIO, config=base_config({}), gpus=gpus)
+    more = replace(some, passages=2e8, questions=1e6, dev_questions=1e5)
+    for name in ("seconds", "memory", "disk", "gpu_memory"):
+        assert getattr(cost_of(step, more), name) >= getattr(cost_of(step, some), name), name
+
+
+@pytest.mark.parametrize("step", ["challenger/encode", "challenger/generate-queries"])
+def test_a_refresh_encodes_what_changed(step: str) -> None:
+    request = Request.make("refresh", {"model": {"architecture": "dual-cross"}})
+    some, more = (
+        estimate(request, replace(SCENARIO, changed=share))[StepPath.parse(step)].disk
+        for share in (0.01, 0.03)
+    )
+    assert more == pytest.approx(3 * some)
+
+
+def test_steps_are_estimated_with_the_settings_of_their_system_and_stage() -> None:
+    overrides: Overrides = {
+        "train": {"round_two": {"epochs": 3}},
+        "comparison": {"systems": {"a": {"model": {"tied": True}}, "b": {"encode": {"compute": "bfloat16"}}}},
+    }
+    request = Request.make("comparison", overrides)
+    nodes = {str(path): config_of(node, request) for path, node in request.plan.nodes.items()}
+    assert nodes["a/round-1/train"].model.tied and not nodes["b/round-1/train"].model.tied
+    assert nodes["b/round-2/encode"].encode.compute == "bfloat16"
+    assert (nodes["a/round-1/train"].train.epochs, nodes["a/round-2/train"].train.epochs) == (40, 3)
+    assert nodes["bm25/evaluate"].bm25 == base_config(overrides).bm25
+
+
+@pytest.mark.parametrize(
+    ("passages", "gpus", "shards"),
+    [(1e4, 0, 2), (1e4, 8, 8), (21e6, 8, 8), (1e9, 8, 96), (1e9, 64, 64), (1e9, 128, 100)],
+)
+def test_a_shard_is_done_within_hours(passages: float, gpus: int, shards: int) -> None:
+    assert shards_for({}, replace(SCENARIO, passages=passages, gpus=gpus)) == shards
