@@ -12,8 +12,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Model
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
-from multiview.export.description import read_subject
-from multiview.export.sentence_transformers import write_sentence_transformers
+from multiview.export.model_card import read_subject
 from multiview.model.layouts import LAYOUTS
 from multiview.plans.training import training
 from multiview.steps.path import StepPath
@@ -90,13 +89,6 @@ def model(address) -> Path:
 
 
 @pytest.fixture
-def exported(model, tmp_path) -> Path:
-    """The model as sentence-transformers loads it."""
-    write_sentence_transformers(model, tmp_path / "a-model")
-    return tmp_path / "a-model"
-
-
-@pytest.fixture
 def given(tmp_path, request) -> dict[str, Any]:
     """The names that the examples use without defining them."""
     tokenizer: Any = tiny_tokenizer()
@@ -115,7 +107,7 @@ def given(tmp_path, request) -> dict[str, Any]:
 def test_an_example_is_right(name, given, request):
     test = EXAMPLES[name]
     test.globs |= given
-    for fixture in ("address", "model", "exported"):
+    for fixture in ("address", "model"):
         if re.search(rf"\({fixture}\b", str(test.docstring)):
             test.globs[fixture] = request.getfixturevalue(fixture)
     said: list[str] = []

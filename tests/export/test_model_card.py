@@ -5,8 +5,7 @@ from html.parser import HTMLParser
 import yaml
 
 from multiview.config import Model
-from multiview.export.description import Description, Evaluation, Stage, describe, read_subject
-from multiview.export.model_card import model_card
+from multiview.export.model_card import Description, Evaluation, Stage, describe, model_card, read_subject
 from multiview.export.sentence_transformers import write_sentence_transformers
 from tests.fixtures.exported_models import saved_model
 from tests.fixtures.hostile_texts import HOSTILE
@@ -22,11 +21,10 @@ DESCRIBED = Description(
         Evaluation("10 questions of dev.json", "1,234 passages", {"accuracy_at_1": 0.5, "mrr_at_10": 0.25})
     ],
 )
-EXAMPLE = ["Tower[SEP]It was built."]
 
 
-def card(described: Description | None = DESCRIBED, name: str = "mine") -> str:
-    return model_card(name, Model(architecture="dpr"), 8, EXAMPLE, True, described)
+def card(described: Description = DESCRIBED, name: str = "mine") -> str:
+    return model_card(name, Model(architecture="dpr"), 8, "[SEP]", described)
 
 
 def front_matter(text: str) -> dict[str, object]:
@@ -69,7 +67,7 @@ def test_training_and_figures_are_told():
 
 
 def test_a_model_without_records_has_a_card_too():
-    text = card(None)
+    text = card(Description())
     assert "## Use" in text and "## Training" not in text and "## Evaluation" not in text
 
 
@@ -106,7 +104,7 @@ class Elements(HTMLParser):
 
 def test_the_code_of_a_card_runs(base, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    model = saved_model(tmp_path / "model", base, architecture="camvr")
+    model = saved_model(tmp_path / "model", base, architecture="dpr")
     write_sentence_transformers(model, tmp_path / "mine")
     run_code((tmp_path / "mine" / "README.md").read_text())
     assert capsys.readouterr().out.startswith("tensor([[")

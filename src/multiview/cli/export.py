@@ -96,7 +96,7 @@ def model(
     debug: Debug = False,
 ) -> None:
     """Write a model as a folder that sentence-transformers loads, with a model card (docs/export.md)."""
-    from multiview.export.description import describe
+    from multiview.export.model_card import describe
     from multiview.export.sentence_transformers import write_sentence_transformers
 
     check_out(out)
@@ -130,6 +130,6 @@ def _subject(
 ) -> tuple[Ancestor, Ancestor | None]:
     """Returns the model to write, and the index whose model it is, unless the model was named. Raises InputError."""
     from multiview.cli.lookup import Lookup
-    from multiview.export.description import read_subject
+    from multiview.export.model_card import read_subject
 
     return read_subject(model or Lookup(store, tracking_uri).index(index))

@@ -105,6 +105,12 @@ def with_metadata(schema: pa.Schema, description: Mapping[str, object]) -> pa.Sc
     return schema.with_metadata(dict(sorted(metadata.items())))
 
 
+def write_json(path: Path, content: JsonObject | list[JsonObject]) -> None:
+    """Writes `content` to `path`, its folder included."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def write_manifest(folder: Path, description: Mapping[str, object]) -> None:
     """Writes `export.json`."""
     text = json.dumps(dict(description), indent=1, sort_keys=True, ensure_ascii=False)

@@ -1,18 +1,27 @@
-"""The model card of an exported model: README.md with the front matter that the Hugging Face hub reads."""
+"""The model card of an exported model, README.md: what it is, how it is used, and what the store knows of its base,
+corpus, trainings and evaluations, with the front matter that the Hugging Face hub reads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import jinja2
 import yaml
 from markupsafe import Markup
 
-from multiview import metric_names
+from multiview import metric_names, names
+from multiview.artifacts.record import Record, load_record, read_record
 from multiview.config import JsonObject, Model
-from multiview.export.description import Description
-from multiview.export.passage_inputs import PassageInput
+from multiview.errors import InputError, counted
+from multiview.evaluation.figures import metrics_of
+from multiview.evaluation.tables import metric_columns
+from multiview.lineage.ancestry import Ancestor
+from multiview.lineage.trace import corpus_name
 from multiview.model.encoder import score_scale
+
+EXAMPLE = {"title": "Tower", "text": "It was built by the king. He died in 1850."}
+"""The card's passage."""
 
 POOLED = {
     "viewer": "the last hidden state of its token",
@@ -20,19 +29,181 @@ POOLED = {
     "both": "the last hidden state of its token plus the mean of its tokens'",
 }
 
+TOLD = ("epochs", "max_steps", "batch_size", "learning_rate", "negatives", "positive", "local_weight")
+"""Settings of section train that a card tells where they differ from the defaults."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One training."""
+
+    questions: str
+    """How many, from which files, and whether they were generated."""
+    settings: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The figures of one evaluation, and what was measured."""
+
+    questions: str
+    index: str
+    metrics: dict[str, float]
+    """Metric to share."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """A model by its records."""
+
+    digest: str = ""
+    """The model's digest; empty where no record tells anything of it."""
+    base: str = ""
+    """The base model: a name of the hub with its commit, or the digest of its files."""
+    hub: str | None = None
+    """Name of the base model on the hub."""
+    corpus: str = ""
+    """Names of the corpus's files, `+` between them."""
+    passages: int | None = None
+    stages: list[Stage] = field(default_factory=list)
+    """Trainings, the first one first."""
+    evaluations: list[Evaluation] = field(default_factory=list)
+    language: str = "english"
+    """`corpus.language`, by which texts were split into sentences."""
+    padding_views: bool = False
+    """`encode.index_padding_views` of the index."""
+
+
+def read_subject(address: str) -> tuple[Ancestor, Ancestor | None]:
+    """Returns the model at an address, or the model of the index there together with that index.
+
+    Raises InputError for an address of anything else.
+    """
+    found = Ancestor(*load_record(address))
+    if found.record.kind == names.MODEL:
+        return found, None
+    model = found.input("model") if found.record.kind == names.INDEX else None
+    if model is None:
+        raise InputError(f"{address} is neither a model nor an index with a model: give the address of one")
+    return model, found
+
+
+def describe(model: Ancestor, index: Ancestor | None = None) -> Description:
+    """Returns the description of a model; with `index`, the corpus and the evaluations are those of that index."""
+    records = list(_trainings(model))
+    base = _base(records[0]) if records else {}
+    trained = [record for record in records if record.record.step == "train"]
+    passages = (index or model).remembered_input("passages")
+    corpus = passages.record if passages else None
+    encode = index.record.config.get("encode", {}) if index else {}
+    return Description(
+        digest=model.record.digest,
+        base=_base_name(base),
+        hub=base.get("hub"),
+        corpus=corpus_name(corpus) if corpus else "",
+        passages=corpus.facts.get("passages") if corpus else None,
+        stages=[_stage(each) for each in trained],
+        evaluations=_evaluations(model, index),
+        language=corpus.config.get("corpus", {}).get("language", "english") if corpus else "english",
+        padding_views=encode.get("index_padding_views", False),
+    )
+
+
+def _trainings(model: Ancestor) -> Iterator[Ancestor]:
+    """Yields the models that a model was trained from, the first one first, itself last."""
+    if start := model.remembered_input("start"):
+        yield from _trainings(start)
+    yield model
+
+
+def _base(model: Ancestor) -> JsonObject:
+    """Returns the source that an untrained model was made from."""
+    return next((s for s in (model.record.sources, *model.record.sources.values()) if _is_base(s)), {})
+
+
+def _is_base(source: object) -> bool:
+    return isinstance(source, dict) and bool({"hub", "files", "checksums"} & source.keys())
+
+
+def _base_name(base: JsonObject) -> str:
+    if "hub" in base:
+        return f"{base['hub']} at {base['commit']}"
+    digest = base.get("files") or base.get("checksums")
+    return f"a checkpoint with digest {digest}" if digest else ""
+
+
+def _files(record: Record, *uses: str) -> list[str]:
+    """Returns the names of the source files of the first of `uses` that has any."""
+    found = ([file["name"] for file in record.sources.get(use) or ()] for use in uses)
+    return next(filter(None, found), [])
+
+
+def _stage(model: Ancestor) -> Stage:
+    record = model.record
+    train = record.config.get("train", {})
+    told = [f"round {_round(model)}", *(f"{name}: {train[name]}" for name in TOLD if name in train)]
+    if negatives := model.remembered_input("negatives"):
+        told.append(f"hard negatives by step {negatives.record.step}")
+    questions = model.remembered_input("questions")
+    facts = record.facts
+    count = counted(facts["questions"], "question") if "questions" in facts else "questions"
+    steps = f", {counted(facts['steps'], 'step')}" if "steps" in facts else ""
+    return Stage(f"{count}{_origin(questions, 'questions')}{steps}", "; ".join(told))
+
+
+def _round(model: Ancestor | None) -> int:
+    """Returns the number of trainings that follow from each other by mined negatives, a model's own included."""
+    if model is None or model.record.step != "train":
+        return 0
+    negatives = model.remembered_input("negatives")
+    return 1 + _round(negatives.remembered_input("model") if negatives else None)
+
+
+def _origin(questions: Ancestor | None, *uses: str) -> str:
+    if questions is None:
+        return ""
+    if how := questions.record.facts.get(names.GENERATED):
+        return f", generated from the corpus ({how})"
+    files = _files(questions.record, *uses)
+    return f" of {', '.join(files)}" if files else ""
+
+
+def _evaluations(model: Ancestor, index: Ancestor | None) -> list[Evaluation]:
+    """Returns the evaluations in the model's store: of `index`, or of any index of the model.
+
+    Their order is that of what they say, and not of their dates, so that no clock decides on the bytes of a card.
+    """
+    name, digest = ("index", index.record.digest) if index else ("model", model.record.digest)
+    store, found = model.store, []
+    for key in store.folders(names.EVALUATION):
+        record = read_record(store, names.EVALUATION, key)
+        if record and any(reference.digest == digest for reference in record.inputs.get(name, ())):
+            found.append(record)
+    told = (_evaluation(Ancestor(store, record)) for record in found)
+    return sorted(told, key=lambda each: (each.questions, each.index, *each.metrics.items()))
+
+
+def _evaluation(evaluation: Ancestor) -> Evaluation:
+    questions, passages = (evaluation.remembered_input(name) for name in ("questions", "passages"))
+    count = evaluation.record.facts.get("questions")
+    asked = counted(count, "question") if count is not None else "Questions"
+    among = passages.record.facts.get("passages") if passages else None
+    over = counted(among, "passage") if among is not None else "Passages"
+    metrics = metrics_of(evaluation.store, evaluation.record)
+    return Evaluation(
+        f"{asked}{_origin(questions, 'dev_questions', 'questions')}",
+        f"{over}{f' of {corpus_name(passages.record)}' if passages else ''}",
+        {metric: metrics[metric] for metric in metric_columns({"": metrics})},
+    )
+
 
 def model_card(
-    name: str,
-    settings: Model,
-    dimension: int,
-    example: Sequence[PassageInput],
-    alone: bool,
-    described: Description | None = None,
+    name: str, settings: Model, dimension: int, separator: str | None, described: Description
 ) -> str:
-    """Returns the card of the model `name`: what it is, how it is used, and, where `described`, its training and evaluation.
+    """Returns the card of the model `name`, which tells what is `described`.
 
-    `example` is what `encode_document` takes for one passage, and `alone` whether sentence-transformers loads the model
-    by itself. Texts from outside, such as the names of sources, are escaped and stand in HTML, which Markdown leaves
+    `separator` stands between title and text where sentence-transformers loads the model by itself; None where it needs
+    our module. Texts from outside, such as the names of sources, are escaped and stand in HTML, which Markdown leaves
     alone.
     """
     environment = jinja2.Environment(
@@ -42,40 +213,25 @@ def model_card(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"short": metric_names.short, "one_line": _one_line, "pythonic": _pythonic}
+    # An empty line would end the HTML around a text; a block of code is shown by Markdown as it is.
+    environment.filters["one_line"] = lambda text: " ".join(text.split())
+    environment.filters["pythonic"] = lambda value: Markup(repr(value).replace("`", "\\x60"))
+    environment.filters["short"] = metric_names.short
     body = environment.get_template("model_card.md").render(
         name=name,
         settings=settings,
         dimension=dimension,
         pooled=POOLED[settings.pooling],
         scale=score_scale(settings),
-        example=list(example),
-        marked=settings.architecture in ("camvr", "dual-cross"),
-        several=settings.architecture in ("dual-cross", "sentence", "equal-splits"),
-        alone=alone,
+        example=EXAMPLE if separator is None else separator.join(EXAMPLE.values()),
+        alone=separator is not None,
         described=described,
     )
-    front = yaml.safe_dump(front_matter(settings, described), sort_keys=False, allow_unicode=True)
-    return f"---\n{front}---\n\n{body}"
-
-
-def front_matter(settings: Model, described: Description | None) -> JsonObject:
-    """Returns what the hub reads; no licence and no language, because the store knows neither."""
-    matter: JsonObject = {
+    # No licence and no language, because the store knows neither.
+    front: JsonObject = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "feature-extraction",
         "tags": ["sentence-transformers", "multi-vector", "multiview", settings.architecture],
+        **({"base_model": described.hub} if described.hub else {}),
     }
-    if described and described.hub:
-        matter["base_model"] = described.hub
-    return matter
-
-
-def _one_line(text: str) -> str:
-    """Returns `text` without line breaks: an empty line would end the HTML around it."""
-    return " ".join(text.split())
-
-
-def _pythonic(value: object) -> Markup:
-    """Returns a value as Python code; it stands in a block of code, which Markdown shows as it is."""
-    return Markup(repr(value).replace("`", "\\x60"))
+    return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True)}---\n\n{body}"

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import logging
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from tokenizers import Tokenizer, normalizers
+from tokenizers.processors import TemplateProcessing
 from torch import Tensor, nn
 
+from multiview.config import Model
 from multiview.errors import InputError
-from multiview.export.files import new_folder
-from multiview.export.tokenizer_files import TOKENIZER_FILE, question_tokenizer, special_tokens, write_json
+from multiview.export.files import new_folder, write_json
 from multiview.model.encoder import PASSAGE, QUESTION, BiEncoder
 from multiview.model.layouts import architecture
 from multiview.model.layouts.base import SNIPPET_MEAN
-from multiview.model.pretrained import quiet
+from multiview.model.pretrained import load_tokenizer, quiet
 
 if TYPE_CHECKING:
     import onnx_ir
+    from transformers import PreTrainedTokenizerFast
 
 MODEL_FILE = "model.onnx"
 WEIGHTS_FILE = "model.onnx.data"
@@ -71,15 +75,49 @@ def write_onnx(model: Path, folder: Path) -> None:
     settings = encoder.settings
     with new_folder(folder) as part:
         _save(_exported(encoder), part)
-        source = model / (PASSAGE if settings.tied else QUESTION)
-        special = special_tokens(source)
-        viewers = architecture(settings.architecture).viewers(settings)
-        tokenizer = question_tokenizer(source, viewers[0] if viewers else special["cls_token"], as_text=True)
-        tokenizer.enable_truncation(settings.question_length)
-        tokenizer.enable_padding(pad_id=encoder.tokenizer.pad_token_id, pad_token=special["pad_token"])
-        tokenizer.save(str(part / TOKENIZER_FILE))
+        tokenizer = question_tokenizer(model / (PASSAGE if settings.tied else QUESTION), settings)
+        saved = json.loads(tokenizer.backend_tokenizer.to_str())
+        # What spells a special token is text.
+        saved["added_tokens"] = [token for token in saved["added_tokens"] if not token["special"]]
+        plain = Tokenizer.from_str(json.dumps(saved))
+        plain.enable_truncation(settings.question_length)
+        plain.enable_padding(pad_id=tokenizer.pad_token_id, pad_token=tokenizer.pad_token)
+        plain.save(str(part / "tokenizer.json"))
         content = {"dimension": encoder.dim, "question_length": settings.question_length, "opset": OPSET}
         write_json(part / CONFIG_FILE, {"architecture": settings.architecture, **content})
+
+
+def question_tokenizer(folder: Path, settings: Model) -> PreTrainedTokenizerFast:
+    """Returns the tokenizer in `folder` for questions as layouts read them: `[VIE] question [SEP]`, or with `[CLS]`
+    where there is no viewer token, and with ’ as '."""
+    viewers = architecture(settings.architecture).viewers(settings)
+    tokenizer = text_tokenizer(folder, settings.question_length, viewers[0] if viewers else None)
+    fast: Any = tokenizer.backend_tokenizer
+    plain = normalizers.Replace("’", "'")
+    fast.normalizer = normalizers.Sequence([plain, fast.normalizer]) if fast.normalizer else plain
+    return tokenizer
+
+
+def text_tokenizer(folder: Path, length: int, first: str | None = None) -> PreTrainedTokenizerFast:
+    """Returns the tokenizer in `folder` for texts of up to `length` tokens between `first`, else `[CLS]`, and `[SEP]`.
+
+    Raises InputError for a tokenizer that has no file for other programs.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    loaded = load_tokenizer(str(folder))
+    if not loaded.is_fast:
+        raise InputError(
+            f"{folder} has a slow tokenizer, which cannot be exported: choose another model.base"
+        )
+    fast: Any = Tokenizer.from_str(loaded.backend_tokenizer.to_str())
+    fast.no_truncation()
+    fast.no_padding()
+    around = [first or loaded.cls_token, loaded.sep_token]
+    ids = [(token, loaded.convert_tokens_to_ids(token)) for token in around]
+    fast.post_processor = TemplateProcessing(single=[around[0], "$A", around[1]], special_tokens=ids)
+    special = {name: token for name, token in loaded.special_tokens_map.items() if isinstance(token, str)}
+    return PreTrainedTokenizerFast(tokenizer_object=fast, model_max_length=length, **special)
 
 
 def check_installed() -> None:

@@ -11,8 +11,8 @@ from typing import TypeAlias
 from multiview import names
 from multiview.config import ExportFormat
 from multiview.export.delta import OtherModel, write_delta
-from multiview.export.description import describe, read_subject
 from multiview.export.files import FORMAT_VERSION, write_manifest
+from multiview.export.model_card import describe, read_subject
 from multiview.export.onnx import write_onnx
 from multiview.export.parquet import write_views
 from multiview.export.sentence_transformers import write_sentence_transformers

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from sentence_transformers.base.modules import InputModule
-from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from multiview.data.passages import Passage
@@ -50,25 +49,29 @@ class ViewEncoder(InputModule):
     def preprocess(
         self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None, **_: object
     ) -> dict[str, Any]:
-        """Returns the sequences of questions (`task` is "query") or passages as tensors."""
+        """Returns questions (`task` is "query") or passages as a batch of sequences, and which views each has."""
         layout = self.encoder.layout
         if task == "query":
-            asked = [[layout.question((prompt or "") + _text(each))] for each in inputs]
-            return self._batch(asked, 1, task)
-        passages = [self._passage(each) for each in inputs]
-        sequences = [layout.passage(passage, queries) for passage, queries in passages]
-        return self._batch(sequences, layout.max_views, "document")
+            laid_out = [[layout.question((prompt or "") + _text(each))] for each in inputs]
+        else:
+            laid_out = [layout.passage(*self._passage(each)) for each in inputs]
+        sequences = [sequence for each in laid_out for sequence in each]
+        most = 1 if task == "query" else layout.max_views
+        kept = torch.zeros(len(sequences), most, dtype=torch.bool)
+        for row, sequence in zip(kept, sequences, strict=True):
+            row[kept_views(sequence.views, self.padding_views)] = True
+        views = torch.tensor([sum(map(self._views, each)) for each in laid_out])
+        batch = make_batch(sequences, self.encoder.tokenizer.pad_token_id, most)
+        return {**batch, "kept": kept, "views": views, "task": task or "document"}
 
     def forward(self, features: dict[str, Any], **_: object) -> dict[str, Any]:
-        """Adds `token_embeddings` [B, V, D], and as `attention_mask` [B, V] which of these vectors there are."""
-        names = ("input_ids", "tokens", "weights", "position_ids", "viewers", "snippets")
-        given = {name: features[name] for name in names if name in features}
-        batch = Batch(attention_mask=given.pop("tokens"), **given)
-        encode = (
-            self.encoder.encode_questions if features["task"] == "query" else self.encoder.encode_passages
-        )
-        vectors = encode(batch)[:, None] if features["task"] == "query" else encode(batch)
-        each = [vectors[rows][features["kept"][rows]] for rows in self._rows(features["texts"])]
+        """Adds `token_embeddings` [B, V, D]; `attention_mask` [B, V] says now which of these vectors there are."""
+        batch: Any = {name: features[name] for name in Batch.__annotations__ if name in features}
+        if features["task"] == "query":
+            vectors = self.encoder.encode_questions(batch)[:, None]
+        else:
+            vectors = self.encoder.encode_passages(batch)
+        each = vectors[features["kept"]].split(features["views"].tolist())
         there = [torch.ones(len(views), dtype=torch.bool, device=views.device) for views in each]
         features["token_embeddings"] = pad_sequence(each, batch_first=True)
         features["attention_mask"] = pad_sequence(there, batch_first=True)
@@ -80,29 +83,17 @@ class ViewEncoder(InputModule):
         self.save_config(output_path)
 
     @classmethod
-    def load(
-        cls,
-        model_name_or_path: str,
-        subfolder: str = "",
-        token: bool | str | None = None,
-        cache_folder: str | None = None,
-        revision: str | None = None,
-        local_files_only: bool = False,
-        init_defaults: dict[str, Any] | None = None,
-        **_: object,
-    ) -> ViewEncoder:
-        """Loads the module from a folder, or from the hub, where the other arguments say how to fetch it."""
-        where: dict[str, Any] = {
-            "subfolder": subfolder,
-            "token": token,
-            "cache_folder": cache_folder,
-            "revision": revision,
-            "local_files_only": local_files_only,
-        }
+    def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> ViewEncoder:
+        """Loads the module from a folder, or from the hub, where `options` say how to fetch it."""
+        fetching = ("token", "cache_folder", "revision", "local_files_only")
+        where = {name: options[name] for name in fetching if name in options} | {"subfolder": subfolder}
         folder = cls.load_dir_path(model_name_or_path, **where)
         if folder is None:
             raise InputError(f"{model_name_or_path} has no folder {subfolder or '.'}: export the model again")
         return cls(BiEncoder.load(Path(folder)), **cls.load_config(model_name_or_path, **where))
+
+    def _views(self, sequence: TokenSequence) -> int:
+        return len(kept_views(sequence.views, self.padding_views))
 
     def _passage(self, given: str | Mapping[str, Any]) -> tuple[Passage, Sequence[str]]:
         fields: dict[str, Any] = {"text": given} if isinstance(given, str) else dict(given)
@@ -110,21 +101,6 @@ class ViewEncoder(InputModule):
         given_ends = fields.get("sentence_ends")
         ends = sentence_ends(text, self.language) if given_ends is None else tuple(given_ends)
         return Passage("", title, text, ends), fields.get("queries", ())
-
-    def _batch(self, texts: list[list[TokenSequence]], max_views: int, task: str) -> dict[str, Any]:
-        sequences = [sequence for each in texts for sequence in each]
-        batch = make_batch(sequences, self.encoder.tokenizer.pad_token_id, max_views)
-        kept = torch.zeros(len(sequences), max_views, dtype=torch.bool)
-        for row, sequence in enumerate(sequences):
-            kept[row, kept_views(sequence.views, self.padding_views)] = True
-        counts = torch.tensor([len(each) for each in texts])
-        return {**batch, "tokens": batch["attention_mask"], "kept": kept, "texts": counts, "task": task}
-
-    @staticmethod
-    def _rows(counts: Tensor) -> list[slice]:
-        """Returns the rows of each text, given the number of its sequences."""
-        ends = counts.cumsum(0).tolist()
-        return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _text(given: object) -> str:

@@ -93,7 +93,7 @@ STEPS = (
     ),
     Step(
         name="export",
-        version=1,
+        version=2,
         run="multiview.export.step:export",
         settings=("export.formats",),
         # An index is read with the model and the passages that its record names. Its digest does not cover the

@@ -6,7 +6,7 @@ from multiview.artifacts.record import Record, Reference, describe_files, load_r
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.evaluation.files import METRICS_FILE
-from multiview.export.description import describe, read_subject
+from multiview.export.model_card import describe, read_subject
 
 
 def test_an_index_gives_its_model_and_itself(indexes):
