@@ -336,7 +336,6 @@ CASES = {
         '{"data": [{"paragraphs": [{"context": "a b", "context": "c d", "qas": []}]}]}',
         "s.json",
         "'context' is given twice",
-        "{'context': 'a b'}",
         name="s.json",
     ),
     "SQuAD with two lists of articles": passages(

@@ -22,9 +22,9 @@ from multiview.cli.settings import flattened, written
 from multiview.config import Config, Corpus, Questions
 from multiview.config.overrides import gather, parse_settings, validate
 from multiview.data.answers import find_answers, has_answer
-from multiview.data.blank import is_blank
 from multiview.data.reading.articles import by_sentences, by_words
 from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
+from multiview.data.reading.values import is_blank
 from multiview.data.sentences import sentence_ends
 from multiview.data.tokens import Mode
 from multiview.errors import InputError

@@ -12,10 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tokenize import sent_tokenize
+from nltk.tokenize.punkt import PunktTokenizer
 
 from multiview.data.passages import SCHEMA, content_hash
 from multiview.data.sentences import (
     ENDS,
+    PIECE,
     BegunSentences,
     KnownSentences,
     SplitSentences,
@@ -75,6 +77,14 @@ def test_sentences_are_those_of_sent_tokenize(text):
     starts = [0, *sentence_ends(text)]
     ours = [text[i:j].strip() for i, j in pairwise(starts)]
     assert [s for s in ours if s] == [s.strip() for s in sent_tokenize(text) if s.strip()]
+
+
+def test_a_text_that_is_split_piece_by_piece_has_the_sentences_of_the_whole():
+    text = " ".join(f"Mr. Smith no. {number} went to the U.S. (Why?) He left..." for number in range(6000))
+    assert len(text) > 3 * PIECE
+    spans = PunktTokenizer("english").span_tokenize(text)
+    assert sentence_ends(text) == (*[start for start, _ in spans][1:], len(text))
+    assert sentence_ends("a" * 2 * PIECE + " ")[-1] == 2 * PIECE + 1
 
 
 def test_many_texts_are_each_as_alone():

@@ -1,12 +1,11 @@
 """Tokens of texts, the parts of a text that they came from, and decomposition with its origins."""
 
-import sys
 import unicodedata
 
-import regex
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from multiview.data.tokens import ASCII_TOKEN, TOKEN, TokenizedText, decompose
+from multiview.data.tokens import ASCII_TOKEN, TOKEN, TokenizedText, decompose, joined_tokens, normalized
 from tests.fixtures.answer_texts import answers, dpr_tokens, texts
 
 
@@ -16,12 +15,12 @@ def test_a_text_of_ascii_has_the_same_tokens():
         assert ASCII_TOKEN.findall(text) == TOKEN.findall(text)
 
 
-def test_lower_case_is_of_the_same_class():
-    """So that letters and digits of a lower-cased text are those of the text."""
-    word = regex.compile(r"[\p{L}\p{N}\p{M}]+")
-    for point in range(sys.maxunicode + 1):
-        text = unicodedata.normalize("NFD", chr(point))
-        assert bool(word.fullmatch(text)) == bool(word.fullmatch(text.lower()))
+@given(texts, st.sampled_from(["string", "characters"]))
+@settings(max_examples=500, deadline=None)
+def test_a_normalized_text_has_every_token(text, mode):
+    """So that a text whose normal form lacks a word of an answer does not hold the answer."""
+    for token in joined_tokens(text, mode).split():
+        assert normalized(token) in normalized(text)
 
 
 @given(texts, answers)

@@ -11,9 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multiview.data.blank import is_blank
 from multiview.data.processes import rare_collections
-from multiview.data.reading.surrogates import has_half
+from multiview.data.reading.values import has_half, is_blank
 from multiview.errors import InputError, counted
 from multiview.terminal import Console
 

@@ -15,11 +15,10 @@ from multiview.data.gold_answers import ArticleAnswers, GoldAnswers
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
-from multiview.data.reading.ids import NUL, cut_id
 from multiview.data.reading.judged import Use
-from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.readers import questions_of
+from multiview.data.reading.values import NUL, cut_id
 from multiview.data.seen import Seen
 from multiview.data.tokens import Mode
 from multiview.errors import InputError, counted
@@ -33,14 +32,12 @@ def read_questions(
     use: Use,
     report_problem: ReportProblem = raise_problem,
     report_remark: ReportProblem = ignore_problem,
-    kept: KeptPassages | None = None,
     found: set[str] | None = None,
 ) -> list[Question]:
     """Returns the questions of some sources, with unique ids. Sources without any question are a problem.
 
     Given negatives are kept for training questions alone, and only where `questions.hard_negatives` wants them.
-    `report_problem` raises InputError by default. `report_remark` receives skipped rows and `kept` passages,
-    `found` the files' columns (see `questions_of`).
+    `report_problem` raises InputError by default. `report_remark` receives skipped rows, `found` the files' columns (see `questions_of`).
     """
     locations: dict[str, str] = {}
     questions: list[Question] = []
@@ -49,7 +46,7 @@ def read_questions(
         located
         for group in sources.question_groups(source, use)
         for located in questions_of(
-            group, section.format, section.columns, report_problem, report_remark, kept, found
+            group, section.format, section.columns, report_problem, report_remark, found
         )
     ):
         if question.qid in locations:
@@ -80,18 +77,17 @@ def check(
     progress: Callable[[int], None],
     report_problem: ReportProblem = raise_problem,
     visit: VisitPassages | None = None,
-    kept: KeptPassages | None = None,
 ) -> Seen:
     """Reads all passages once and checks ids, texts, columns, and the answers' offsets in their passages.
 
-    `visit` receives every passage once, in tables. Passages in `kept` are not parsed again. Raises InputError where the
+    `visit` receives every passage once, in tables. Raises InputError where the
     columns of the files are incompatible, or when there are no passages.
     """
     seen, row = Seen(), 0
     gold = GoldAnswers(seen, questions, matching)
     articles = ArticleAnswers(seen, questions, matching)
     passages = _PassageCheck(corpus, seen, gold, report_problem)
-    for file, table in corpus.tables(kept):
+    for file, table in corpus.tables():
         seen.begin(file, row)
         seen.further.add(table, partial(seen.location, row, len(table)))
         is_new = passages.check(file, table, row)

@@ -13,7 +13,6 @@ from multiview.data.reading import sources
 from multiview.data.reading.articles import Cut, cut_articles
 from multiview.data.reading.files import base_name
 from multiview.data.reading.formats import FORMATS, detect
-from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.readers import passage_tables
 from multiview.errors import InputError
 
@@ -68,14 +67,11 @@ class CorpusFiles:
             return "words" if self.formats[file] == "text" else None
         return None if self.cut == "none" else self.cut
 
-    def tables(self, kept: KeptPassages | None = None) -> Iterator[tuple[str, pa.Table]]:
-        """Yields (file, table of passages) in order, with `id, title, text` and the user's further columns.
-
-        Passages in `kept` are not parsed again.
-        """
+    def tables(self) -> Iterator[tuple[str, pa.Table]]:
+        """Yields (file, table of passages) in order, with `id, title, text` and the user's further columns."""
         for file, form in self.formats.items():
             how = self.cuts(file)
-            for table in passage_tables(file, form, self.columns, kept):
+            for table in passage_tables(file, form, self.columns):
                 if self.empty_text == "title":
                     table = _titles_as_texts(table)
                 if how:

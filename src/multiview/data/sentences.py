@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from functools import cache, lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ SentencesOf = Callable[[Sequence[str], Sequence[str]], Callable[[], pa.Array]]
 It returns a function that waits for their sentence ends, an array [texts] of type `ENDS`.
 """
 
+PIECE = 100_000
+"""Code points of a text that are split at a time."""
 
 # fmt: off
 PUNKT = frozenset({
@@ -46,10 +49,10 @@ def tokenizer(language: str = "english") -> PunktTokenizer | SentenceRules:
     """
     if language in LANGUAGES:
         return SentenceRules()
-    from multiview.data.punkt import FastTokenizer  # late: NLTK takes seconds to import
+    from nltk.tokenize.punkt import PunktTokenizer  # late: NLTK takes seconds to import
 
     try:
-        return FastTokenizer(language)
+        return PunktTokenizer(language)
     except LookupError:
         if language not in PUNKT:
             raise InputError(
@@ -76,11 +79,24 @@ def sentence_ends(text: str, language: str = "english") -> tuple[int, ...]:
 
 def iterate_sentence_ends(texts: Iterable[str], language: str = "english") -> Iterator[tuple[int, ...]]:
     """Yields the `sentence_ends` of many texts, with a tokenizer that is loaded once."""
-    # `sent_tokenize` calls `tokenize` of this tokenizer, which returns the text at these spans.
     splitter = tokenizer(language)
     for text in texts:
-        starts = [start for start, _ in splitter.span_tokenize(text)]
-        yield (*starts[1:], len(text)) if text else ()
+        yield (*islice(_sentence_starts(splitter, text), 1, None), len(text)) if text else ()
+
+
+def _sentence_starts(splitter: PunktTokenizer | SentenceRules, text: str) -> Iterator[int]:
+    """Yields where the sentences of a text begin. A long text is split piece by piece, each from the last sentence on:
+    NLTK gives up a text after five seconds."""
+    begin = 0
+    while begin < len(text):
+        stop = begin + PIECE
+        starts = [begin + start for start, _ in splitter.span_tokenize(text[begin:stop])]
+        if stop >= len(text):
+            yield from starts
+            return
+        several = len(starts) > 1
+        yield from starts[:-1] if several else starts
+        begin = starts[-1] if several else stop
 
 
 def sentence_arrays(texts: Sequence[str], language: str) -> tuple[np.ndarray, np.ndarray]:

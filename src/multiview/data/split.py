@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection, Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
 from importlib.metadata import version
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from multiview import names
 from multiview.artifacts.record import load_record
-from multiview.artifacts.scratch import scratch
 from multiview.config import Config, JsonObject
 from multiview.data import checking, passages, questions, shards
 from multiview.data.answers import matching_mode
@@ -26,7 +23,6 @@ from multiview.data.processes import further_processes, rare_collections
 from multiview.data.reading import sources
 from multiview.data.reading.columns import check_mapped
 from multiview.data.reading.files import is_web
-from multiview.data.reading.kept import KeptPassages
 from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import PASSAGE_COLUMNS
 from multiview.data.scripts import SAMPLE, Scripts
@@ -51,26 +47,17 @@ def split(context: StepContext) -> None:
     """
     _check_sources(context.settings)
     tokenizer(context.settings.corpus.language)  # fails first, where its data are missing
-    with (
-        rare_collections(),
-        further_processes() as pool,
-        tempfile.TemporaryDirectory(dir=scratch()) as folder,
-    ):
-        _split(context, pool, KeptPassages(Path(folder)))
+    with rare_collections(), further_processes() as pool:
+        _split(context, pool)
 
 
-def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> None:
+def _split(context: StepContext, pool: Executor | None) -> None:
     asked = context.settings.questions
     corpus, remarks = CorpusFiles.of(context.settings), Problems()
     split_sentences = _begun_sentences(context, corpus, pool)
-    keeping = None if context.settings.corpus.source else kept  # then files of questions bring no passages
     found: set[str] = set()
-    train = checking.read_questions(
-        asked, asked.source, "train", report_remark=remarks, kept=keeping, found=found
-    )
-    dev = checking.read_questions(
-        asked, asked.dev_source, "dev", report_remark=remarks, kept=keeping, found=found
-    )
+    train = checking.read_questions(asked, asked.source, "train", report_remark=remarks, found=found)
+    dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks, found=found)
     check_mapped(asked.columns, found)
     scripts = Scripts()
     lengths: list[np.ndarray] = []  # of all passages in `seen.rows`
@@ -85,7 +72,6 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
         matching_mode(context.settings),
         lambda done: context.events.progress(done, done, "passages checked"),
         visit=visit,
-        kept=kept,
     )
     if line := scripts.problem(corpus.language):
         context.events.warning(line)
@@ -104,7 +90,7 @@ def _split(context: StepContext, pool: Executor | None, kept: KeptPassages) -> N
 
     is_wanted = np.fromiter((id_ in wanted for id_ in seen.rows), bool, len(seen.rows))
     sizes = shards.shard_sizes(np.concatenate(lengths)[is_wanted], shard_count)
-    tables = _wanted_tables(corpus, wanted, seen.further.schema, kept)
+    tables = _wanted_tables(corpus, wanted, seen.further.schema)
     groups = shards.begin_groups(tables, sizes, _known_sentences(context, split_sentences))
     # Meanwhile the other processes split sentences.
     questions.write_questions(chosen.train, context.output("train_questions"))
@@ -194,13 +180,11 @@ def _first_texts(corpus: CorpusFiles) -> Iterator[list[str]]:
             yield table.column("text").to_pylist()
 
 
-def _wanted_tables(
-    corpus: CorpusFiles, wanted: Collection[str], extra: pa.Schema, kept: KeptPassages
-) -> Iterator[pa.Table]:
+def _wanted_tables(corpus: CorpusFiles, wanted: Collection[str], extra: pa.Schema) -> Iterator[pa.Table]:
     """Yields the wanted passages, each once, in the order of the files, with the columns of all files."""
     schema = pa.schema([*(passages.SCHEMA.field(name) for name in PASSAGE_COLUMNS), *extra])
     left = set(wanted)
-    for _, table in corpus.tables(kept):
+    for _, table in corpus.tables():
         mask = []
         for id_, text in zip(table.column("id").to_pylist(), table.column("text").to_pylist(), strict=True):
             mask.append(id_ in left and bool(text.strip()))

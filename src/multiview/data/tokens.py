@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
 import regex
@@ -28,9 +27,6 @@ CHARACTER = regex.compile(
 """`TOKEN` with each letter of Chinese, Japanese and Korean as a token, as CMRC's, DRCD's and JaQuAD's scores count."""
 NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 SEPARATOR = " "  # in the class Z, so no token holds it
-BLANKS = regex.compile(r"[\p{Z}\p{C}]+")
-"""What stands between tokens."""
-WORD = regex.compile(r"[\p{L}\p{N}\p{M}]")
 SIGMA, FINAL_SIGMA = "\u03c3", "\u03c2"
 
 
@@ -39,32 +35,14 @@ class Needle(NamedTuple):
 
     joined: str
     """Its tokens between separators (see `joined_tokens`)."""
-    tokens: tuple[str, ...]
-    """Its tokens, folded (see `fold`)."""
     longest: str
-    """The longest of `tokens`."""
-    phrase: str
-    """The answer, folded: a text where it stands alone has its tokens. Empty where this does not follow."""
-    decides: bool
-    """Whether a text where `phrase` does not stand alone lacks the tokens."""
+    """Its longest token, normalised (see `normalized`): a normalised text without it does not hold the answer."""
 
     @classmethod
     def of(cls, answer: str, mode: Mode = "string") -> Needle | None:
         """Returns the needle of an answer; None for an answer without tokens."""
-        if not (joined := joined_tokens(answer, mode)):
-            return None
-        phrase = fold(answer).strip()
-        # Python lower-cases a sigma by the letters around it, and a letter of Chinese is a token with all that joins it.
-        if SIGMA in phrase or not (mode == "string" or answer.isascii()):
-            phrase = ""
-        tokens = tuple((joined if joined.isascii() else fold(joined)).split())
-        words = all(map(WORD.match, tokens))  # between which a text has blanks alone
-        return cls(joined, tokens, max(tokens, key=len), phrase, bool(phrase) and words and mode == "string")
-
-    @property
-    def part(self) -> str:
-        """The longest string that a folded text with the answer's tokens has for certain."""
-        return self.phrase if self.decides else self.longest
+        joined = joined_tokens(answer, mode)
+        return cls(joined, max(normalized(joined).split(), key=len)) if joined else None
 
 
 class TokenizedText:
@@ -75,12 +53,9 @@ class TokenizedText:
     separators, so that a contiguous run of tokens is a substring.
     """
 
-    def __init__(self, text: str, mode: Mode = "string", folded: str | None = None) -> None:
-        """`folded` is the folded text, where it is known."""
+    def __init__(self, text: str, mode: Mode = "string") -> None:
         self.text = text
         self.mode: Mode = mode
-        if folded is not None:
-            self.folded = folded
 
     @cached_property
     def joined(self) -> str:
@@ -93,20 +68,13 @@ class TokenizedText:
         return unicodedata.normalize("NFD", self.text)
 
     @cached_property
-    def lowered(self) -> str:
-        """The text in NFD, lower-cased, a sigma as it is within words."""
-        return _lower(self.text if self.text.isascii() else self.decomposed)
+    def normalized(self) -> str:
+        """See `normalized`."""
+        return normalized(self.text)
 
-    @cached_property
-    def folded(self) -> str:
-        """The text folded (see `fold`)."""
-        return fold(self.text)
-
-    @cached_property
-    def in_place(self) -> bool:
-        """Whether each code point of `lowered` is that of `text` at the same place, lower-cased."""
-        same = self.text.isascii() or self.decomposed == self.text
-        return same and len(self.lowered) == len(self.text)  # some code points become two
+    def holds(self, needle: Needle) -> bool:
+        """Whether the text has the needle's tokens; few texts without them are tokenised."""
+        return needle.longest in self.normalized and needle.joined in self.joined
 
     def find(self, answer: str) -> list[Span]:
         """Returns the spans of all occurrences of the answer's tokens, in code points of the original text."""
@@ -114,47 +82,23 @@ class TokenizedText:
         if not needle or needle not in self.joined:
             return []
         length = needle.count(SEPARATOR) - 1
-        firsts: list[int] = []
+        spans: list[Span] = []
         first = before = 0
         offset = self.joined.find(needle)
         while offset >= 0:
-            # The separator at `offset` is that before the first token.
-            first += self.joined.count(SEPARATOR, before, offset)
-            firsts.append(first)
+            first += self.joined.count(
+                SEPARATOR, before, offset
+            )  # the separator at `offset` precedes a token
+            run = self._token_spans[first : first + length]
+            spans.append((min(start for start, _ in run), max(stop for _, stop in run)))
             before, offset = offset, self.joined.find(needle, offset + 1)
-        return self._covered(firsts, length)
-
-    def has_tokens(self, needle: Needle) -> bool:
-        """Whether the text has the needle's tokens, without tokenising it where its folded form says so."""
-        if needle.part not in self.folded:
-            return False
-        if needle.phrase and stands_alone(needle.phrase, self.folded):
-            return True
-        if needle.decides:
-            return False
-        return all(token in self.folded for token in needle.tokens) and needle.joined in self.joined
-
-    def _covered(self, firsts: Sequence[int], length: int) -> list[Span]:
-        """The parts of `text` that the `length` tokens from each of `firsts` on, which rise, came from."""
-        if not self.text.isascii():
-            runs = (self._token_spans[first : first + length] for first in firsts)
-            return [(min(start for start, _ in run), max(stop for _, stop in run)) for run in runs]
-        if len(firsts) == 1:
-            tokens = list(islice(ASCII_TOKEN.finditer(self.text), firsts[0], firsts[0] + length))
-            return [(tokens[0].start(), tokens[-1].end())]
-        lasts = [first + length - 1 for first in firsts]
-        ends = zip(self._ascii_tokens(firsts), self._ascii_tokens(lasts), strict=True)
-        return [(begin.start(), end.end()) for begin, end in ends]
-
-    def _ascii_tokens(self, numbers: Sequence[int]) -> Iterator[re.Match[str]]:
-        """Yields the tokens of these numbers, which rise, in one pass."""
-        tokens = ASCII_TOKEN.finditer(self.text)
-        for before, number in pairwise((-1, *numbers)):
-            yield next(islice(tokens, number - before - 1, None))
+        return spans
 
     @cached_property
     def _token_spans(self) -> list[Span]:
-        """The part of `text` that each token came from, where the text has to be decomposed."""
+        """The part of `text` that each token came from."""
+        if self.text.isascii():
+            return [token.span() for token in ASCII_TOKEN.finditer(self.text)]
         decomposed, origin = decompose(self.text)
         return [original_span(origin, *token.span()) for token in _token(self.mode).finditer(decomposed)]
 
@@ -183,24 +127,14 @@ def is_within_token(text: str, place: int, mode: Mode = "string") -> bool:
     return 0 < place < len(text) and bool(_token(mode).fullmatch(text, place - 1, place + 1))
 
 
-def fold(text: str) -> str:
-    r"""Returns a text in NFD and lower-cased, each run of separators and control characters as one space.
+def normalized(text: str) -> str:
+    """Returns a text in NFD and lower-cased, in which every token of the text occurs, normalised alike.
 
-    A sigma is that of the middle of a word everywhere, so a run of other characters than ASCII is folded the same
-    wherever it stands.
-
-    >>> fold("Caf\u00e9\tBlue")
-    'cafe\u0301 blue'
+    Python lower-cases a capital sigma by the letters around it, so every sigma becomes that of the middle of a word.
     """
-    if not text.isascii():
-        text = unicodedata.normalize("NFD", text)
-    if not text.isprintable() or "  " in text:
-        text = BLANKS.sub(SEPARATOR, text)
-    return _lower(text)
-
-
-def _lower(text: str) -> str:
-    return text.lower() if text.isascii() else text.lower().replace(FINAL_SIGMA, SIGMA)
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFD", text).lower().replace(FINAL_SIGMA, SIGMA)
 
 
 def decompose(text: str) -> tuple[str, Sequence[int]]:
@@ -244,22 +178,3 @@ def original_span(origin: Sequence[int], start: int, stop: int) -> Span:
     """Returns the span of the original text that decomposed code points [start, stop) came from."""
     indices = origin[start:stop]
     return min(indices), max(indices) + 1
-
-
-def stands_alone(phrase: str, text: str, span: tuple[int, int | None] = (0, None)) -> bool:
-    """Whether a phrase occurs in a lower-cased text, within a span of it, and no word goes on beyond its ends."""
-    first, last = span
-    begins, ends = _is_word(phrase[:1]), _is_word(phrase[-1:])
-    start = text.find(phrase, first, last)
-    while start >= 0:
-        stop = start + len(phrase)
-        goes_on = (begins and _is_word(text[start - 1 : start])) or (ends and _is_word(text[stop : stop + 1]))
-        if not goes_on:
-            return True
-        start = text.find(phrase, start + 1, last)
-    return False
-
-
-def _is_word(character: str) -> bool:
-    """Whether a character belongs to a word; False for an empty string."""
-    return character.isalnum() if character.isascii() else bool(WORD.match(character))

@@ -1,18 +1,18 @@
-"""Lists of objects in JSON: read by Python's parser as ijson reads them."""
+"""Lists in files of JSON: read as Python's parser reads them, or refused in a line and in little memory."""
 
 import gzip
 import json
+import subprocess
+import sys
 
-import ijson
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from multiview.data.reading import json_items as module
-from multiview.data.reading.files import open_stream
-from multiview.data.reading.json_items import json_items
-from multiview.data.reading.nesting import ShallowJson
-from multiview.data.reading.surrogates import HALVES, WholeCharacters
+from multiview.data.reading.dpr import dpr_questions
+from multiview.data.reading.json_items import DEEPEST, has_list, json_items
+from multiview.data.reading.squad import squad_paragraphs
+from multiview.data.reading.tables import tables_of_rows
 from multiview.errors import InputError
 
 TEXTS = st.text(st.sampled_from('ab"\\{}[],: é東😀\n\u2028\x7f'), max_size=8)
@@ -30,92 +30,37 @@ VALUES = st.recursive(
 ITEMS = st.lists(st.one_of(st.dictionaries(TEXTS, VALUES, max_size=4), VALUES), max_size=6)
 
 
-def outcome(read) -> tuple[list, str | None]:
-    """The items that are read, and the line that ends them."""
-    items = []
-    try:
-        for item in read():
-            items.append(item)
-    except InputError as error:
-        return items, str(error)
-    return items, None
-
-
-def by_ijson(file: str, key: str):
-    with open_stream(file) as stream:
-        path = f"{key}.item" if key else "item"
-        yield from ijson.items(ShallowJson(WholeCharacters(stream, file), file), path, use_float=True)
-
-
-def same(file, content: bytes, key: str) -> tuple[list, str | None]:
-    file.write_bytes(content)
-    items, line = outcome(lambda: json_items(str(file), key))
-    # Half a character is a question mark to ijson; either way the file is refused when its next block is read.
-    items = [json.loads(HALVES.sub("?", json.dumps(item, ensure_ascii=False))) for item in items]
-    assert (items, line) == outcome(lambda: by_ijson(str(file), key))
-    return items, line
-
-
-@pytest.fixture(params=[7, 64, 1 << 20])
-def block(request, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", request.param)
-
-
 @settings(max_examples=150, deadline=None)
-@given(
-    items=ITEMS,
-    ascii=st.booleans(),
-    indent=st.sampled_from([None, 1]),
-    block=st.sampled_from([5, 40, 1 << 20]),
-)
-@example(items=[], ascii=True, indent=None, block=5)
-def test_items_are_those_of_ijson(tmp_path_factory, items, ascii, indent, block):
+@given(items=ITEMS, ascii=st.booleans(), indent=st.sampled_from([None, 1]))
+@example(items=[], ascii=True, indent=None)
+def test_items_are_those_of_pythons_parser(tmp_path_factory, items, ascii, indent):
     file = tmp_path_factory.mktemp("items") / "x.json"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", block)
-        for key, content in {
-            "": items,
-            "data": {"version": "1.1", "data": items},
-            "data ": {"data ": items, "version": "1.1", "more": "x"},
-            "other": {"other": items, "version": {"a": 1}},
-        }.items():
-            found = same(file, json.dumps(content, ensure_ascii=ascii, indent=indent).encode(), key)
-            assert found == (items, None)
-
-
-ARTICLE = '{"a": "b"}'
-TOP = "'data' is given twice in the object around the list; give it once"
+    for key, content in {
+        "": items,
+        "data": {"version": "1.1", "data": items},
+        "data ": {"data ": items, "version": "1.1", "more": "x"},
+        "other": {"other": items, "version": {"a": 1, "other": 2}},
+    }.items():
+        file.write_text(json.dumps(content, ensure_ascii=ascii, indent=indent))
+        assert list(json_items(str(file), key)) == items
+        assert not key or has_list(str(file), key)
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        *("", " ", "{", "{}", "[]", "null", '"data"', '{"data": []}', '{"data": {}}', '{"data": null}', '{"data": ['),
-        *('{"data": [] }\n', '{"version": "data", "data": [2]}', '{"data": ["x"]}'),
-        '{"data.item": "x", "data": [{}]}',
-        '{"more": {"data": [1]}, "data": [{}]}',
-        '{"data": [{}], "b": 1, "c": "d"}',
-        *(f'{{"data": [{ARTICLE}{end}' for end in ("", ",", ",]}", "]", "]]", "]}", "]} x", '], "a": "b"', "}]}", ", 1]}")),
-        *(f'{{"data": [{ARTICLE}, {item}, {ARTICLE}]}}' for item in ("NaN", "Infinity", "{'a': 1}", "{a: 1}", "[{}]", "01")),
-        *(f'{{"data": [{ARTICLE}, {{"a": {value}}}, {ARTICLE}]}}' for value in ("NaN", "-Infinity", "1e5", "-0", "1E400", "01", "9" * 18, "9" * 25)),
-        *(f'{{"data": [{ARTICLE}, {{"a": "{text}"}}]}}' for text in ("\n", "\t", "\\x", "\\u12", "\\ud83d", "\\ud83d\\ude00", "\0")),
-    ],
+    "content", ["", " ", "{", '{"data": [', '{"data": [{"a": "b"},]}', '{"data": [{}]}}', '{"data": [NaN]}',
+                '{"data": [{a: 1}]}', '{"data": [{"a": "\\x"}]}', '{"data": [{"a": "\n"}]}'],
 )  # fmt: skip
-def test_any_other_form_is_as_with_ijson(tmp_path, content, block):
-    same(tmp_path / "x.json", content.encode(), "data")
-    same(tmp_path / "x.json", content.removeprefix('{"data": ').removesuffix("}").encode(), "")
+def test_what_is_no_json_is_refused(tmp_path, content):
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(InputError, match=r"x\.json: cannot be read"):
+        list(json_items(str(tmp_path / "x.json"), "data"))
 
 
-def test_bytes_that_are_no_utf8_are_as_with_ijson(tmp_path, block):
+def test_bytes_that_are_no_utf8_are_refused(tmp_path):
     for bad in (b"\xff", b"\xed\xa0\xbd", b"\xc3"):
-        same(tmp_path / "x.json", b'{"data": [{"a": "b"}, {"a": "' + bad + b'"}]}', "data")
-
-
-def test_a_file_that_ends_early_gives_what_is_whole_and_then_the_reason(tmp_path, block):
-    whole = json.dumps({"data": [{"a": "é" * number} for number in range(9)]}, ensure_ascii=False).encode()
-    for end in range(len(whole)):
-        _, line = same(tmp_path / "x.json", whole[:end], "data")
-        assert line is not None and "x.json: cannot be read" in line
+        (tmp_path / "x.json").write_bytes(b'{"data": [{"a": "' + bad + b'"}]}')
+        with pytest.raises(InputError, match=r"x\.json: cannot be read"):
+            list(json_items(str(tmp_path / "x.json"), "data"))
 
 
 def test_a_compressed_file_and_a_byte_order_mark(tmp_path):
@@ -124,53 +69,82 @@ def test_a_compressed_file_and_a_byte_order_mark(tmp_path):
         assert list(json_items(str(tmp_path / "x.json.gz"), "data")) == [{}, {"a": 1}]
 
 
-def test_an_object_longer_than_the_longest_is_left_to_ijson(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK", 10)
-    monkeypatch.setattr(module, "LONGEST", 100)
-    items = [{"a": "x" * 50}, {"a": "y" * 1000}, {"a": "z"}]
-    assert same(tmp_path / "x.json", json.dumps(items).encode(), "") == (items, None)
-
-
-def test_objects_in_a_list_need_no_ijson(tmp_path, monkeypatch):
-    monkeypatch.setattr(ijson, "items", None)
-    items = [{"a": [1, {"b": "]},"}]}, {}]
-    for key, content in {"": items, "data": {"version": "1.1", "data": items, "more": "x"}}.items():
-        (tmp_path / "x.json").write_text(json.dumps(content))
-        assert list(json_items(str(tmp_path / "x.json"), key)) == items
-
-
-def another_form(file: str, key: str):
-    raise InputError(f"{file}: not a list of objects")
+ITEM, TOP = "within an item of the list", "in the object around the list"
 
 
 @pytest.mark.parametrize(
-    ("content", "items", "line"),
+    ("content", "line"),
     [
-        ('[{"a": 0}, {"a": 1, "b": 2, "a": 3}]', 1, "'a' is given twice in {'a': 1, 'b': 2}; give it once"),
-        ('[{"a": 0}, {"c": [{"a": 1, "\\u0061": {}}]}]', 1, "'a' is given twice in {'a': 1}; give it once"),
-        ('{"data": [], "data": [1]}', 1, TOP),
-        ('{"data": [{}], "data": [{"b": 1}]}', 2, TOP),
-        ('{"data": "x", "data": [{}]}', 1, TOP),
-        ('{"data": [{}], "data": "x"}', 1, TOP),
-        ('{"v": "1", "data": [{}], "v": ": "}', 1, TOP.replace("data", "v")),
-        ('{"v": {}, "v": {}, "data": [{}]}', 1, TOP.replace("data", "v")),
+        ('[{"a": 0}, {"a": 1, "b": 2, "a": 3}]', f"'a' is given twice {ITEM}"),
+        ('[{"a": 0}, {"c": [{"a": 1, "\\u0061": {}}]}]', f"'a' is given twice {ITEM}"),
+        ('{"data": [], "data": [1]}', f"'data' is given twice {TOP}"),
+        ('{"data": [{}], "data": "x"}', f"'data' is given twice {TOP}"),
+        ('{"v": {}, "v": {}, "data": [{}]}', f"'v' is given twice {TOP}"),
     ],
 )
-@pytest.mark.parametrize("objects", ["whole", "by ijson"])
-def test_a_key_given_twice_is_refused(tmp_path, monkeypatch, block, content, items, line, objects):
-    if objects == "by ijson":
-        monkeypatch.setattr(module, "_objects", another_form)
-    file = tmp_path / "x.json"
-    file.write_text(content)
-    found, reason = outcome(lambda: json_items(str(file), "data" if content.startswith("{") else ""))
-    assert reason == f"{file}: {line}"
-    assert len(found) <= items  # ijson is ahead of its items
+def test_a_key_given_twice_is_refused(tmp_path, content, line):
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(InputError, match=rf"x\.json: {line}; give it once"):
+        list(json_items(str(tmp_path / "x.json"), "data" if content.startswith("{") else ""))
 
 
-def test_keys_of_other_objects_and_texts_with_colons_are_not_given_twice(tmp_path, block):
-    same(
-        tmp_path / "x.json",
-        b'{"a": "\x5c\x5c: ", "b": "a", "data": [{"a": {"a": 1}}, {"a": 1}], "c": ": "}',
-        "data",
-    )
-    same(tmp_path / "x.json", b'{"a": {"a": 1, "data": 2}, "data": [{"data": 1}], "b": {"a": 1}}', "data")
+DEPTH = 200_000
+FILES = {
+    "list.json": "[" * DEPTH,
+    "closed.json": "[" * DEPTH + "]" * DEPTH,
+    "squad.json": '{"data": [' * DEPTH,
+    "paragraph.json": '{"data": [{"paragraphs": ' + "[" * DEPTH,
+    "objects.json": '{"a":' * DEPTH,
+    "rows.jsonl": "[" * DEPTH + "\n",
+    "column.jsonl": '{"id": "a", "text": "b", "c": ' + "[" * DEPTH + "]" * DEPTH + "}\n",
+}
+READ = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+from multiview.data.reading.readers import passage_tables
+from multiview.errors import InputError
+try:
+    list(passage_tables(sys.argv[1]))
+except InputError as error:
+    print(error)
+status = open("/proc/self/status").read()
+print(int(status.split("VmHWM:")[1].split()[0]) // 1024)
+"""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_200_kb_of_brackets_are_one_line_and_little_memory(tmp_path, name):
+    (tmp_path / name).write_text(FILES[name])
+    done = subprocess.run([sys.executable, "-c", READ, tmp_path / name], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    line, megabytes = done.stdout.splitlines()
+    assert "nested" in line or "not JSON" in line, line
+    assert int(megabytes) < 1000
+
+
+def test_brackets_within_texts_do_not_count(tmp_path):
+    text = "[" * 5000 + '{\\"' * 5000
+    article = {"title": "t", "paragraphs": [{"context": text, "qas": []}]}
+    (tmp_path / "s.json").write_text(json.dumps({"data": [article] * 3}))
+    assert [paragraph["context"] for _, paragraph in squad_paragraphs(str(tmp_path / "s.json"))] == [text] * 3
+    entry = {"question": text, "answers": [text], "positive_ctxs": []}
+    (tmp_path / "d.json").write_text(json.dumps([entry] * 3))
+    assert [row["question"] for row in dpr_questions(str(tmp_path / "d.json"))] == [text] * 3
+
+
+@pytest.mark.parametrize(("depth", "refused"), [(DEEPEST, False), (DEEPEST + 1, True)])
+def test_the_deepest_nesting(tmp_path, depth, refused):
+    (tmp_path / "x.json").write_text("[" * depth + "]" * depth)
+    if refused:
+        with pytest.raises(InputError, match=r"x\.json: objects or lists are nested more than 500 deep"):
+            list(json_items(str(tmp_path / "x.json")))
+    else:
+        assert len(list(json_items(str(tmp_path / "x.json")))) == 1
+
+
+def test_a_nested_column_that_json_cannot_write_is_a_line():
+    nested: dict = {}
+    for _ in range(100_000):
+        nested = {"a": nested}
+    with pytest.raises(InputError, match="column 'c'"):
+        list(tables_of_rows([{"c": nested}], "x.jsonl"))

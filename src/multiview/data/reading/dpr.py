@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from multiview.config import JsonObject
 from multiview.data.reading.files import base_name, plain_name
 from multiview.data.reading.json_items import json_items
-from multiview.data.reading.numbers import id_text
 from multiview.data.reading.tables import Row, cells, parse_list
+from multiview.data.reading.values import id_text
 from multiview.errors import InputError
 
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
@@ -29,35 +29,32 @@ def qa_stem(file: str) -> str:
     return plain_name(file).removesuffix(".csv").removesuffix(".tsv").removesuffix(".qa")
 
 
-def dpr_question(file: str, numbered: tuple[int, JsonObject]) -> Iterator[Row]:
-    """Yields the question of an entry of a training file with the passages that it names; its id is its row number.
+def dpr_questions(file: str) -> Iterator[Row]:
+    """Yields the questions of a training file with the passages that they name; their ids are row numbers.
 
     `negative_ids` are the hard negatives, on which DPR trains; its `negative_ctxs` are not. `positive_ids` may be empty.
     """
-    number, entry = numbered
-    yield {
-        "qid": f"{dpr_stem(file)}-{number}",
-        "question": entry["question"],
-        "answers": entry["answers"],
-        "positive_ids": [
-            _id(context, file, number) for context in _contexts(entry, "positive_ctxs", file, number)
-        ],
-        "negative_ids": [
-            _id(context, file, number) for context in _contexts(entry, "hard_negative_ctxs", file, number)
-        ],
-    }
+    for number, entry in dpr_entries(file):
+        positives, _, negatives = (
+            [_id(context, file, number) for context in _contexts(entry, kind, file, number)]
+            for kind in CONTEXTS
+        )
+        yield {
+            "qid": f"{dpr_stem(file)}-{number}",
+            "question": entry["question"],
+            "answers": entry["answers"],
+            "positive_ids": positives,
+            "negative_ids": negatives,
+        }
 
 
-def dpr_contexts(file: str, numbered: tuple[int, JsonObject]) -> Iterator[Row]:
-    """Yields every passage that an entry names, negatives included; repeated ones are yielded again."""
-    number, entry = numbered
-    for kind in CONTEXTS:
-        for context in _contexts(entry, kind, file, number):
-            yield {
-                "id": _id(context, file, number),
-                "title": context.get("title"),
-                "text": context.get("text"),
-            }
+def dpr_passages(file: str) -> Iterator[Row]:
+    """Yields every passage that the entries name, negatives included; repeated ones are yielded again."""
+    for number, entry in dpr_entries(file):
+        for kind in CONTEXTS:
+            for context in _contexts(entry, kind, file, number):
+                id_ = _id(context, file, number)
+                yield {"id": id_, "title": context.get("title"), "text": context.get("text")}
 
 
 def qa_questions(file: str) -> Iterator[Row]:

@@ -7,41 +7,27 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
 from multiview.data.reading import tables
 from multiview.data.reading.articles import text_articles
 from multiview.data.reading.dpr import (
-    dpr_contexts,
-    dpr_entries,
-    dpr_question,
+    dpr_passages,
+    dpr_questions,
     dpr_stem,
     qa_questions,
     qa_stem,
 )
 from multiview.data.reading.files import ARCHIVES, HEAD, READ_PACKED, base_name, head, is_web, plain_name
 from multiview.data.reading.judged import QRELS_HEADER, is_qrels, marco_rows, split_of
-from multiview.data.reading.squad import squad_paragraphs, squad_passage, squad_questions
+from multiview.data.reading.squad import squad_passages, squad_questions
 from multiview.data.reading.tevatron import is_tevatron, tevatron_passages, tevatron_questions
 from multiview.data.reading.triples import is_triples
 from multiview.errors import InputError
 
 Rows = Callable[[str], Iterator[tables.Row]]
 Tables = Callable[[str], Iterator[pa.Table]]
-
-
-@dataclass(frozen=True)
-class Joint:
-    """Readers of a format whose entries bring passages and questions."""
-
-    entries: Callable[[str], Iterator[Any]]
-    """The file's entries; what an entry is, the format's own readers know."""
-    passages: Callable[[str, Any], Iterator[tables.Row]]
-    """An entry's passages; the first argument is the file, for messages."""
-    questions: Callable[[str, Any], Iterator[tables.Row]]
-    """An entry's questions, likewise."""
 
 
 @dataclass(frozen=True)
@@ -58,31 +44,23 @@ class Format:
     """Whether the file names its columns, so that `columns` can map them to ours."""
     ids_begin: Callable[[str], str] | None = None
     """Returns how the ids of a file's questions begin, in a format without ids; a hyphen and the row follow."""
-    joint: Joint | None = None
-    """Readers of a format whose entries bring passages and questions; `passages` and `questions` are made of them."""
 
 
 def _tables(rows: Rows) -> Tables:
     return lambda file: tables.tables_of_rows(rows(file), file)
 
 
-def _joint(about: str, joint: Joint, ids_begin: Callable[[str], str] | None = None) -> Format:
-    def passages(file: str) -> Iterator[tables.Row]:
-        return (row for entry in joint.entries(file) for row in joint.passages(file, entry))
-
-    def questions(file: str) -> Iterator[tables.Row]:
-        return (row for entry in joint.entries(file) for row in joint.questions(file, entry))
-
-    return Format(about, _tables(passages), questions, repeats=True, ids_begin=ids_begin, joint=joint)
-
-
 _csv = partial(tables.delimited_rows, delimiter=",")
 _tsv = partial(tables.delimited_rows, delimiter="\t")
 
 FORMATS = {
-    "squad": _joint("SQuAD's JSON", Joint(squad_paragraphs, squad_passage, squad_questions)),
-    "dpr": _joint(
-        "DPR's JSON of training questions", Joint(dpr_entries, dpr_contexts, dpr_question), dpr_stem
+    "squad": Format("SQuAD's JSON", _tables(squad_passages), squad_questions, repeats=True),
+    "dpr": Format(
+        "DPR's JSON of training questions",
+        _tables(dpr_passages),
+        dpr_questions,
+        repeats=True,
+        ids_begin=dpr_stem,
     ),
     "tevatron": Format(
         "tevatron's JSONL of training questions", _tables(tevatron_passages), tevatron_questions, repeats=True

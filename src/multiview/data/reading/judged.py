@@ -12,9 +12,9 @@ from typing import Literal
 
 from multiview.data.questions import LARGEST_GRADE
 from multiview.data.reading.files import base_name, lines, plain_name
-from multiview.data.reading.ids import NUL, check_ids
 from multiview.data.reading.problems import ReportProblem, ignore_problem
 from multiview.data.reading.tables import Row
+from multiview.data.reading.values import NUL, check_ids
 from multiview.errors import InputError
 
 Use = Literal["corpus", "train", "dev"]

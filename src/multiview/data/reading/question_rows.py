@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from math import inf, isnan
 from typing import TypeGuard, cast
 
-from multiview.data.blank import is_blank
 from multiview.data.questions import LARGEST_GRADE, Question, relevance
-from multiview.data.reading.ids import check_ids
-from multiview.data.reading.numbers import id_text
-from multiview.data.reading.surrogates import has_half
 from multiview.data.reading.tables import Row, parse_list
+from multiview.data.reading.values import check_ids, has_half, id_text, is_blank
 from multiview.errors import InputError, counted
 
 NO_TEXT = (bool, bytes, list, dict)

@@ -13,18 +13,16 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multiview.data.blank import without_blank
 from multiview.data.questions import Question
 from multiview.data.reading.columns import checked_columns, match_columns, require
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import COMPANIONS, FORMATS, QRELS, TRIPLES, detect
 from multiview.data.reading.judged import judgements
-from multiview.data.reading.kept import KeptPassages
-from multiview.data.reading.numbers import EXACT, id_text, inexact, number_texts
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.question_rows import checked_question
 from multiview.data.reading.tables import OBJECT_AT, Row
 from multiview.data.reading.triples import MOST, Triples, read_triples
+from multiview.data.reading.values import EXACT, id_text, inexact, number_texts, without_blank
 from multiview.errors import InputError, counted
 
 PASSAGE_COLUMNS = {"id": ("_id",), "title": (), "text": ()}
@@ -51,12 +49,11 @@ def passage_tables(
     file: str,
     form: str = "auto",
     columns: Mapping[str, str] | None = None,
-    kept: KeptPassages | None = None,
 ) -> Iterator[pa.Table]:
     """Yields the passages of one file in order, up to 1000 rows at a time.
 
     Tables have `id, title, text` (strings; null becomes an empty string), then the file's further columns, except
-    those with one of our names. `columns` maps our column names to the file's. Passages in `kept` are not parsed again.
+    those with one of our names. `columns` maps our column names to the file's.
     Raises InputError for a file that cannot be read as passages.
     """
     columns = checked_columns("corpus.columns", columns, PASSAGE_COLUMNS)
@@ -64,7 +61,7 @@ def passage_tables(
     read = None if name in COMPANIONS else FORMATS[name].passages
     if read is None:
         raise InputError(f"{base_name(file)}: no passages in it, but {_describe(name)}; see corpus.source")
-    for table in kept.tables(file, name) if kept else read(file):
+    for table in read(file):
         yield _as_passages(table, columns, file)
 
 
@@ -74,7 +71,6 @@ def questions_of(
     columns: Mapping[str, str] | None = None,
     report_problem: ReportProblem = raise_problem,
     report_remark: ReportProblem = ignore_problem,
-    kept: KeptPassages | None = None,
     found: set[str] | None = None,
 ) -> Iterator[tuple[str, Question]]:
     """Yields the questions of some files in order, each with its location, as in `train.jsonl row 7`.
@@ -82,8 +78,8 @@ def questions_of(
     `positive_ids`, `negative_ids` and `answers` may be lists or single strings. These columns, `answer_starts` and
     `relevance` may be missing: they are empty then, or None for `answer_starts` and `relevance`. Files of judgements
     among `files` give positives, with their grades, to questions without positives; so do triples where no judgement
-    does, and they give negatives. Questions without judgements and without answers are then skipped. `kept` receives
-    the passages of files that hold them too, and `found` the names of the columns of files that name them.
+    does, and they give negatives. Questions without judgements and without answers are then skipped. `found`
+    receives the names of the columns of files that name them.
 
     Raises InputError for a file that cannot be read. `report_problem` receives each row that cannot be used (no
     answer in a file with answers, offsets that do not match the answers), files whose questions would get the same ids,
@@ -103,7 +99,7 @@ def questions_of(
     for file in files:
         if file in companions:
             continue
-        for number, row in enumerate(_question_rows(file, formats[file], columns, kept, found), 1):
+        for number, row in enumerate(_question_rows(file, formats[file], columns, found), 1):
             location = f"{shown[file]} row {number}"
             try:
                 question = checked_question(row, judged, location, formats[file])
@@ -246,7 +242,6 @@ def _question_rows(
     file: str,
     name: str,
     columns: Mapping[str, str],
-    kept: KeptPassages | None,
     found: set[str] | None,
 ) -> Iterator[Row]:
     """Yields a file's rows under our column names. A column of the first row is null in rows that lack it.
@@ -262,9 +257,7 @@ def _question_rows(
     first: dict[str, str] = {}
     present: tuple[str, ...] | None = None
     taken: list[tuple[str, str]] = []
-    joint = FORMATS[name].joint
-    rows = kept.questions(file, joint) if kept and joint else read(file)
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(read(file), 1):
         if tuple(row) != present:  # rows of most files have the same columns
             present = tuple(row)
             if found is not None and FORMATS[name].names_columns:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-import ijson
-
 from multiview.config import JsonObject
-from multiview.data.reading.files import open_stream
-from multiview.data.reading.json_items import json_items
-from multiview.data.reading.nesting import ShallowJson
+from multiview.data.reading.json_items import has_list, json_items
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError
 
@@ -26,22 +22,22 @@ def squad_paragraphs(file: str) -> Iterator[tuple[str, JsonObject]]:
     for article in json_items(file, "data"):
         found = True
         yield from _paragraphs(article, file)
-    if not found and not _has_articles(file):
+    if not found and not has_list(file, "data"):
         raise _not_squad(file)
 
 
-def squad_passage(file: str, titled: tuple[str, JsonObject]) -> Iterator[Row]:
-    """Yields a paragraph's passage; a repeated paragraph gives it again."""
-    title, paragraph = titled
-    yield {"id": squad_id(paragraph["context"]), "title": title, "text": paragraph["context"]}
+def squad_passages(file: str) -> Iterator[Row]:
+    """Yields the passage of each paragraph; a repeated paragraph gives it again."""
+    for title, paragraph in squad_paragraphs(file):
+        yield {"id": squad_id(paragraph["context"]), "title": title, "text": paragraph["context"]}
 
 
-def squad_questions(file: str, titled: tuple[str, JsonObject]) -> Iterator[Row]:
-    """Yields a paragraph's questions, with the paragraph as their positive passage."""
-    _, paragraph = titled
-    positive = squad_id(paragraph["context"])
-    for entry in paragraph["qas"]:
-        yield _question(file, entry, positive)
+def squad_questions(file: str) -> Iterator[Row]:
+    """Yields the questions, each with its paragraph as the positive passage."""
+    for _, paragraph in squad_paragraphs(file):
+        positive = squad_id(paragraph["context"])
+        for entry in paragraph["qas"]:
+            yield _question(file, entry, positive)
 
 
 def _question(file: str, entry: JsonObject, positive: str) -> Row:
@@ -70,12 +66,6 @@ def _paragraphs(article: JsonObject, file: str) -> list[tuple[str, JsonObject]]:
     if not valid:
         raise _not_squad(file)
     return [(title, paragraph) for paragraph in paragraphs]
-
-
-def _has_articles(file: str) -> bool:
-    """Whether the file has the list of articles, maybe an empty one."""
-    with open_stream(file) as stream:
-        return ("data", "start_array", None) in ijson.parse(ShallowJson(stream, file))
 
 
 def _not_squad(file: str) -> InputError:

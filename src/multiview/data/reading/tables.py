@@ -19,9 +19,7 @@ import pyarrow.parquet as pq
 
 from multiview.data.reading.arrow_views import without_views
 from multiview.data.reading.files import base_name, lines, open_seekable, open_stream
-from multiview.data.reading.given_twice import GivenTwice, once
-from multiview.data.reading.numbers import EXACT, number_text
-from multiview.data.reading.surrogates import has_half
+from multiview.data.reading.values import EXACT, has_half, number_text
 from multiview.errors import InputError, counted
 
 Row: TypeAlias = dict[str, Any]
@@ -41,7 +39,20 @@ OBJECT_AT = b"multiview.object_at"
 csv.field_size_limit(1 << 30)
 
 
-DECODER = json.JSONDecoder(object_pairs_hook=once)
+class _GivenTwice(Exception):
+    """A key is given twice in an object of JSON."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Row:
+    """Returns an object of JSON. Raises _GivenTwice for a key that comes twice, of which Python keeps the last value."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        raise _GivenTwice(next(key for key in counts if counts[key] > 1))
+    return row
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_once)
 """One for all lines: `json.loads` with a hook makes a decoder for each, which takes as long as the line."""
 
 
@@ -52,8 +63,10 @@ def json_lines(file: str) -> Iterator[Row]:
             continue
         try:
             row = DECODER.decode(line)
-        except GivenTwice as error:
-            raise InputError(f"{file} line {number}: {error}; give it once") from None
+        except _GivenTwice as error:
+            raise InputError(
+                f"{file} line {number}: {error.args[0]!r} is given twice; give it once"
+            ) from None
         except RecursionError:
             raise InputError(
                 f"{file} line {number}: objects or lists are nested too deeply; is it data?"

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from multiview.config import JsonObject
 from multiview.data.reading.files import base_name
-from multiview.data.reading.numbers import id_text
 from multiview.data.reading.tables import Row, json_lines
+from multiview.data.reading.values import id_text
 from multiview.errors import InputError
 
 POSITIVES, NEGATIVES = "positive_passages", "negative_passages"

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from multiview.data.reading.files import lines, plain_name
-from multiview.data.reading.ids import NUL, check_ids
+from multiview.data.reading.values import NUL, check_ids
 from multiview.errors import InputError
 
 MOST = 100

@@ -1,12 +1,13 @@
-"""Texts that show nothing count as empty."""
+"""Values of files: texts that show nothing count as empty, and ids that trec_eval would cut are refused."""
 
 import unicodedata
 
 import pyarrow as pa
 import pytest
 
-from multiview.data.blank import is_blank, without_blank
 from multiview.data.reading.readers import passage_tables
+from multiview.data.reading.values import check_ids, is_blank, without_blank
+from multiview.errors import InputError
 
 CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]
 
@@ -47,3 +48,9 @@ def test_a_title_that_nobody_sees_is_no_title(tmp_path):
     )
     (table,) = passage_tables(str(file))
     assert table.column("title").to_pylist() == ["", "T"]
+
+
+def test_an_id_that_would_be_cut_is_named_and_any_other_is_taken():
+    check_ids(("", "a b", "50%", "Zürich", "a\n\x01"), "q.jsonl row 1: id")
+    with pytest.raises(InputError, match=r"^q\.jsonl row 1: id 'a\\x00b' holds a NUL character, .*without$"):
+        check_ids(("a", "a\0b"), "q.jsonl row 1: id")
