@@ -10,6 +10,8 @@ times are strings in ISO 8601. `columns["a name"]` is a column whose name is no 
 A missing value (null, NaN) equals null alone and is neither smaller nor larger than any value, so `url != "x"` is true
 where `url` is missing. Every condition is true or false of every passage; there is no third value.
 
+What cannot be compared exactly is refused: a fraction with whole numbers, more digits than a decimal or a time has.
+
 Python's parser reads the text into a syntax tree; nothing of it is executed.
 """
 
@@ -20,29 +22,35 @@ from __future__ import annotations
 
 import ast
 import io
+import math
 import operator
+import re
 import tokenize
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import reduce
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from multiview.data.passages import SCHEMA, PassageRows
 from multiview.errors import InputError, nearest
-from multiview.serving.comparisons import Comparator, Mask, Value, comparator, missing, truth, within_lists
 
-LONGEST = 2000
+MOST_CHARACTERS = 2000
 """Characters of a condition at most."""
 
-DEEPEST = 50
+MOST_NESTED = 50
 """Conditions within conditions at most."""
 
 CONSTANTS = {"null": None, "true": True, "false": False}
-Condition: TypeAlias = Callable[[pa.RecordBatch], Mask]
+Mask: TypeAlias = np.ndarray
+"""Whether each row satisfies something [rows] bool."""
+Value: TypeAlias = str | bool | int | float
 
 OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==",
@@ -51,15 +59,18 @@ OPERATORS: dict[type[ast.cmpop], str] = {
     ast.LtE: "<=",
     ast.Gt: ">",
     ast.GtE: ">=",
-    ast.Is: "==",
-    ast.IsNot: "!=",
+    ast.Is: "is",
+    ast.IsNot: "is not",
     ast.In: "in",
     ast.NotIn: "not in",
 }
+FUNCTIONS = {"==": "equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 SLIPS = {"=": "==", ":=": "==", "&": "and", "|": "or", "!": "not"}
 """Operators of other languages, and ours."""
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The operator that says the same with its sides exchanged."""
+TOO_FINE = re.compile(r"[.,]\d{7}")
+"""Fractions of a second that Python's parser would cut."""
 
 
 class ConditionError(InputError):
@@ -79,7 +90,9 @@ class Where:
         """Raises ConditionError, with one line that names the position, for a text that is no condition on `schema`."""
         self._text, self._schema = text, schema
         self._fields: dict[str, None] = {}
-        self._condition = self._condition_of(self._parsed(), 0)
+        self._tree = self._parsed()
+        # What is wrong with a condition is found without rows.
+        self.mask(pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema.names))
 
     @property
     def columns(self) -> list[str]:
@@ -88,11 +101,11 @@ class Where:
 
     def mask(self, batch: pa.RecordBatch) -> Mask:
         """Returns which rows of a batch, which has `columns` at least, satisfy the condition [rows] bool."""
-        return self._condition(batch)
+        return self._mask(self._tree, batch, 0)
 
     def _parsed(self) -> ast.expr:
-        if len(self._text) > LONGEST:
-            raise ConditionError(f"where: {len(self._text)} characters; at most {LONGEST} are read")
+        if len(self._text) > MOST_CHARACTERS:
+            raise ConditionError(f"where: {len(self._text)} characters; at most {MOST_CHARACTERS} are read")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of strings with unknown escapes, which it would print
@@ -111,95 +124,88 @@ class Where:
     def _flat(self) -> str:
         return self._text.lstrip()
 
-    def _condition_of(self, node: ast.expr, depth: int) -> Condition:
-        if depth > DEEPEST:
-            raise self._error(node, f"more than {DEEPEST} conditions within conditions")
+    def _mask(self, node: ast.expr, batch: pa.RecordBatch, depth: int) -> Mask:
+        if depth > MOST_NESTED:
+            raise self._error(node, f"more than {MOST_NESTED} conditions within conditions")
         match node:
-            case ast.BoolOp(values=values):
-                join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
-                parts = [self._condition_of(value, depth + 1) for value in values]
-                return lambda batch: reduce(join, (part(batch) for part in parts))
+            case ast.BoolOp(op=op, values=values):
+                join = operator.and_ if isinstance(op, ast.And) else operator.or_
+                return reduce(join, [self._mask(value, batch, depth + 1) for value in values])
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                inner = self._condition_of(operand, depth + 1)
-                return lambda batch: ~inner(batch)
+                return ~self._mask(operand, batch, depth + 1)
             case ast.Compare(left=left, ops=ops, comparators=others):
-                sides = [left, *others]
                 # `1 < x < 3` is `1 < x and x < 3`.
-                pairs = list(zip(sides, ops, sides[1:], strict=False))
-                parts = [self._comparison(*pair) for pair in pairs]
-                return lambda batch: reduce(operator.and_, (part(batch) for part in parts))
+                pairs = zip([left, *others], ops, others, strict=False)
+                return reduce(operator.and_, [self._compared(batch, *pair) for pair in pairs])
             case ast.Constant(value=bool(value)):
-                return lambda batch: np.full(batch.num_rows, value)
+                return np.full(batch.num_rows, value)
             case ast.Name(id=name) if isinstance(CONSTANTS.get(name), bool):
-                return lambda batch: np.full(batch.num_rows, CONSTANTS[name])
+                return np.full(batch.num_rows, CONSTANTS[name])
         if (name := self._column(node)) is not None:
             if not pa.types.is_boolean(self._schema.field(name).type):
                 raise self._error(node, f"column {name} is no condition; compare it with a value")
-            return lambda batch: truth(batch.column(name))
+            return _true(batch.column(name))
         raise self._error(node, 'a condition is expected here, such as year >= 2000 or url != "…"')
 
-    def _comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Condition:
+    def _compared(self, batch: pa.RecordBatch, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Mask:
         symbol = OPERATORS[type(op)]
         if symbol in ("in", "not in"):
-            found = self._within(left, right)
-            return found if symbol == "in" else lambda batch: ~found(batch)
+            return self._within(batch, left, right) == (symbol == "in")
         name, value_node = self._column(left), right
         if name is None:
-            name, value_node = self._column(right), left
-            symbol = MIRRORED.get(symbol, symbol)
+            name, value_node, symbol = self._column(right), left, MIRRORED.get(symbol, symbol)
         if name is None:
             raise self._error(left, "a comparison is of a column with a value")
         if self._column(value_node) is not None:
             raise self._error(value_node, "two columns cannot be compared; give a value")
-        value = self._value(value_node)
+        value, column = self._value(value_node), batch.column(name)
         if value is None:
-            if symbol not in ("==", "!="):
+            if symbol in FUNCTIONS and symbol != "==":
                 raise self._error(
                     value_node, "null is neither smaller nor larger than anything; use == or !="
                 )
-            return lambda batch: missing(batch.column(name)) == (symbol == "==")
-        if isinstance(op, ast.Is | ast.IsNot):
+            return _missing(column) == (symbol in ("==", "is"))
+        if symbol in ("is", "is not"):
             raise self._error(value_node, "only null follows is; use ==")
         if symbol == "!=":
-            equal = self._compared(value_node, name, "==", value)
-            return lambda batch: ~equal(batch.column(name))
-        compared = self._compared(value_node, name, symbol, value)
-        return lambda batch: compared(batch.column(name))
+            return ~self._with_value(value_node, name, column, "==", value)
+        return self._with_value(value_node, name, column, symbol, value)
 
-    def _within(self, left: ast.expr, right: ast.expr) -> Condition:
+    def _within(self, batch: pa.RecordBatch, left: ast.expr, right: ast.expr) -> Mask:
         """`column in (values)`, or `value in column` of lists."""
         if (name := self._column(right)) is not None:
-            kind = self._schema.field(name).type
-            if not isinstance(kind, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
+            column = batch.column(name)
+            if not isinstance(column.type, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
                 raise self._error(right, f"column {name} holds no lists; write {name} in (…)")
             value = self._value(left)
             if value is None:
                 raise self._error(left, "a value other than null is expected")
-            equal = self._compared(left, name, "==", value, kind.value_type)
-            return lambda batch: within_lists(batch.column(name), equal)
+            equal = self._with_value(left, name, pc.list_flatten(column), "==", value)
+            mask = np.zeros(len(column), bool)
+            mask[pc.list_parent_indices(column).to_numpy()[equal]] = True
+            return mask
         name = self._column(left)
         if name is None:
             raise self._error(left, "a column is expected before in")
+        column, found = batch.column(name), np.zeros(batch.num_rows, bool)
         # Python reads a single value in parentheses as the value.
-        nodes = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right]
-        values = [(node, self._value(node)) for node in nodes]
-        parts: list[Comparator] = [
-            missing if value is None else self._compared(node, name, "==", value) for node, value in values
-        ]
+        for node in right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right]:
+            value = self._value(node)
+            found |= _missing(column) if value is None else self._with_value(node, name, column, "==", value)
+        return found
 
-        def any_of(batch: pa.RecordBatch) -> Mask:
-            column = batch.column(name)
-            return reduce(operator.or_, (part(column) for part in parts), np.zeros(len(column), bool))
-
-        return any_of
-
-    def _compared(
-        self, node: ast.expr, name: str, symbol: str, value: Value, kind: pa.DataType | None = None
-    ) -> Comparator:
+    def _with_value(self, node: ast.expr, name: str, column: Any, symbol: str, value: Value) -> Mask:
+        if isinstance(column.type, pa.DictionaryType):
+            column = column.dictionary_decode()
+        if pa.types.is_null(column.type):
+            return np.zeros(len(column), bool)
+        if pa.types.is_floating(column.type):
+            column = column.cast(pa.float64())
         try:
-            return comparator(kind or self._schema.field(name).type, symbol, value)
+            scalar = _scalar(column.type, value)
         except InputError as error:
             raise self._error(node, f"column {name} {error}") from None
+        return _true(pc.call_function(FUNCTIONS[symbol], [column, scalar]))
 
     def _column(self, node: ast.expr) -> str | None:
         """The column that a node names; None for another node. Raises ConditionError for a column that is not there."""
@@ -242,6 +248,57 @@ class Where:
     def _error_at(self, offset: int, why: str) -> ConditionError:
         position = len(self._text) - len(self._flat) + offset + 1
         return ConditionError(f"where, character {position}: {why}")
+
+
+def _true(column: pa.Array) -> Mask:
+    return column.fill_null(False).to_numpy(zero_copy_only=False)
+
+
+def _missing(column: pa.Array) -> Mask:
+    """Which rows have no value: null, or NaN."""
+    return column.is_null(nan_is_null=pa.types.is_floating(column.type)).to_numpy(zero_copy_only=False)
+
+
+def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
+    """The value as exactly that value of a column's type. Raises InputError, as the end of a sentence about the column."""
+    wanted = next((wanted for is_kind, wanted in WANTED.items() if is_kind(kind)), None)
+    if wanted is None:
+        raise InputError(f"of type {kind} cannot be compared")
+    try:
+        if isinstance(value, bool) != pa.types.is_boolean(kind) or value in (math.inf, -math.inf):
+            raise TypeError
+        if pa.types.is_integer(kind) and value != int(value):  # pyarrow would cut the fraction off
+            raise TypeError
+        if pa.types.is_decimal(kind):
+            return pa.scalar(Decimal(str(value)), kind)
+        if pa.types.is_date(kind):
+            return pa.scalar(date.fromisoformat(str(value)), kind)
+        if isinstance(kind, pa.TimestampType):
+            return pa.scalar(_time(str(value), kind.tz is not None), pa.timestamp("us", kind.tz)).cast(kind)
+        return pa.scalar(value, kind)
+    except (ValueError, ArithmeticError, TypeError, pa.ArrowException):
+        raise InputError(f"is of type {kind}: compare it with {wanted}") from None
+
+
+def _time(value: str, zoned: bool) -> datetime:
+    """The point in time that a text names; without a zone, UTC where the column has one."""
+    time = datetime.fromisoformat(value)
+    if TOO_FINE.search(value) or (time.tzinfo and not zoned):
+        raise ValueError
+    return time.replace(tzinfo=time.tzinfo or UTC) if zoned else time
+
+
+WANTED = {
+    pa.types.is_string: "a string in quotes",
+    pa.types.is_large_string: "a string in quotes",
+    pa.types.is_boolean: "true or false",
+    pa.types.is_integer: "a whole number of this type",
+    pa.types.is_floating: "a number of this type",
+    pa.types.is_decimal: "a number of this type",
+    pa.types.is_date: 'a day, such as "2020-01-31"',
+    pa.types.is_timestamp: 'a time as fine, such as "2020-01-31T12:00", with a zone only where it has one',
+}
+"""What columns are compared with, by type."""
 
 
 def _slip(text: str) -> tuple[int, str] | None:
