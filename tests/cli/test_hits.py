@@ -7,8 +7,7 @@ from datetime import date
 import pytest
 
 from multiview.cli.hits import SHOWN, print_hits
-from multiview.serving.answers import answer, as_json
-from multiview.serving.hits import Hit, ScoredView
+from multiview.serving.hits import Hit, ScoredView, answer_fields, as_json
 from multiview.terminal import Console
 
 
@@ -80,7 +79,7 @@ def test_json_is_one_line_whatever_the_columns_hold():
         "list": [0.5, nan],
         "struct": {"a": [nan], "b": "c"},
     }
-    line = as_json(answer("ä\n", [hit("a\u2028b\n", (0, 1), columns=columns)], True))
+    line = as_json(answer_fields("ä\n", [hit("a\u2028b\n", (0, 1), columns=columns)], True))
     assert len(line.splitlines()) == 1
     shown_columns = json.loads(line)["hits"][0]["columns"]
     nested = {"list": [0.5, None], "struct": {"a": [None], "b": "c"}}

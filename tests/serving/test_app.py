@@ -8,15 +8,18 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import requests
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 
 import multiview
 from multiview.artifacts.champions import rollback
-from multiview.serving.answers import answer, as_json
 from multiview.serving.app import Serving
 from multiview.serving.follow import Follower, Generation, Generations
+from multiview.serving.hits import answer_fields, as_json
 from multiview.serving.limits import Limits
 from multiview.serving.retriever import Retriever
 from tests.fixtures.answering_server import answering, wait_for
@@ -34,7 +37,7 @@ def expected(retriever: Retriever, questions: list[str], **more: Any) -> list[di
     """What `multiview search --json` prints."""
     exact = retriever.exact or "where" in more
     found = retriever.search(questions, **more)
-    return [json.loads(as_json(answer(*each, exact))) for each in zip(questions, found, strict=True)]
+    return [json.loads(as_json(answer_fields(*each, exact))) for each in zip(questions, found, strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -91,12 +94,12 @@ def test_probes_say_what_answers(client, loaded):
 
 
 REFUSED = {
-    '{"questions": [': "body.15: not JSON from this character of the body on",
-    "[]": "body: no JSON object: send one, with the header Content-Type: application/json",
+    '{"questions": [': "body.15: invalid JSON at this character",
+    "[]": "body: not a JSON object; send one, with the header Content-Type: application/json",
     "{}": "body.questions: Field required",
     '{"questions": []}': "body.questions: List should have at least 1 item",
     '{"questions": "Tesla?"}': "body.questions: Input should be a valid list",
-    '{"questions": [" "]}': "body.questions.0: a question of white space alone",
+    '{"questions": [" "]}': "body.questions.0: the question is blank",
     '{"questions": ["\\ud800?"]}': "body.questions.0: Input should be a valid string",
     '{"questions": ["?"], "k": 0}': "body.k: Input should be greater than or equal to 1",
     '{"questions": ["?"], "k": 101}': "body.k: Input should be less than or equal to 100",
@@ -231,3 +234,15 @@ def test_a_champion_that_cannot_be_loaded_is_told_and_the_old_one_goes_on(crowne
         wait_for(lambda: client.search("Tesla?")["champion"] == 3)
         assert client.metric("multiview_champion_problem") == 0
     assert capfd.readouterr().err.count("champion 2 could not be loaded") == 1
+
+
+@pytest.mark.parametrize("id_", ["a", "a\n", "a\nb", "\r\n", "a/b/", "/", " a ", "é\u2028"])
+def test_an_id_in_a_path_arrives_as_it_is(id_: str) -> None:
+    """Where starlette's `path` would cut the line end at the end, and answer with another passage."""
+    app = FastAPI()
+
+    @app.get("/passages/{id:text}")
+    def read(id: str) -> str:
+        return id
+
+    assert TestClient(app).get(f"/passages/{quote(id_, safe='')}").json() == id_

@@ -16,16 +16,14 @@ from multiview.cli.lookup import Lookup
 from multiview.serving.app import Serving, build_app
 from multiview.serving.follow import Follower
 from multiview.serving.limits import Limits
-from multiview.serving.others import Others
+from multiview.serving.named_indexes import NamedIndexes
 from tests.fixtures.crowned import index_record, promote
 
 PROBES = ["GET /healthz", "GET /readyz", "GET /metrics"]
 ASKED = [
     "POST /search",
-    "POST /explain",
     "POST /v1/vector_stores/{vector_store_id}/search",
     "GET /passages/{id}",
-    "GET /views/{id}",
     "GET /indexes",
 ]
 EXAMPLES = 40
@@ -50,7 +48,7 @@ def crowned(indexes, tmp_path_factory):
 def api(crowned):
     """The server of a champion, beside which other indexes of the store answer; asked in this process."""
     follower = Follower(crowned.store)
-    others = Others(follower.generations, crowned.store, Lookup(crowned.store.url, None).index, 1)
+    others = NamedIndexes(follower.generations, crowned.store, Lookup(crowned.store.url, None).index, 1)
     serving = Serving(follower.generations, follower, others, Limits(max_k=20))
     return schemathesis.openapi.from_asgi("/openapi.json", build_app(serving))
 

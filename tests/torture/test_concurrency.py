@@ -29,7 +29,7 @@ from multiview.config.overrides import gather, merge
 from multiview.lineage import garbage
 from multiview.plans.plan import Plan
 from multiview.plans.training import training
-from multiview.serving.answers import answer, as_json
+from multiview.serving.hits import answer_fields, as_json
 from multiview.steps.runs import Run
 from tests.fixtures import injection
 from tests.fixtures.answering_server import Client, wait_for
@@ -178,7 +178,7 @@ def _search(index: str, questions: list[str], begins: threading.Barrier) -> list
     retriever = multiview.load(index)
     begins.wait(SECONDS)
     found = retriever.search(questions, k=5, explain=True)
-    return [as_json(answer(*each, retriever.exact)) for each in zip(questions, found, strict=True)]
+    return [as_json(answer_fields(*each, retriever.exact)) for each in zip(questions, found, strict=True)]
 
 
 @pytest.mark.parametrize("where", ["threads", "processes"])
@@ -251,7 +251,7 @@ def test_two_hundred_clients_get_every_answer_through_a_promotion(
     for number, system in enumerate(("camvr", "mvr"), 1):
         retriever = multiview.load(copy.index(system))
         for question, hits in zip(asked, retriever.search(asked, k=3), strict=True):
-            expected[number, question] = json.loads(as_json(answer(question, hits, retriever.exact)))
+            expected[number, question] = json.loads(as_json(answer_fields(question, hits, retriever.exact)))
     with served(copy.store, "--max-waiting", str(MAY_WAIT)) as client, ThreadPoolExecutor(CLIENTS) as pool:
         answered, refused, champions = 0, 0, set()
         for promoted in (1, 2):

@@ -116,10 +116,10 @@ def _print_answer(
     console: Console, question: str, hits: Sequence[Hit], json: bool, exact: bool, first: bool
 ) -> None:
     from multiview.cli.hits import print_hits
-    from multiview.serving.answers import answer, as_json
+    from multiview.serving.hits import answer_fields, as_json
 
     if json:
-        print(as_json(answer(question, hits, exact)), flush=True)
+        print(as_json(answer_fields(question, hits, exact)), flush=True)
         return
     if not first:
         console.print()

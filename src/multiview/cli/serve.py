@@ -61,7 +61,7 @@ def serve(
     from multiview.serving.app import Serving, build_app
     from multiview.serving.follow import Follower, Generation, Generations
     from multiview.serving.keys import read_keys
-    from multiview.serving.others import Others
+    from multiview.serving.named_indexes import NamedIndexes
     from multiview.serving.question_log import QuestionLog
     from multiview.serving.retriever import load
 
@@ -72,14 +72,14 @@ def serve(
         generations = follower.generations
     else:
         generations = Generations(Generation(load(lookup.index(index), device=device, verify=True)))
-    others = (
-        Others(generations, lookup.store, lookup.index, limits.max_others, device)
+    named = (
+        NamedIndexes(generations, lookup.store, lookup.index, limits.max_others, device)
         if limits.max_others
         else None
     )
     check_address(host, port)
     uvicorn.run(
-        build_app(Serving(generations, follower, others, limits, keys, log, poll)),
+        build_app(Serving(generations, follower, named, limits, keys, log, poll)),
         host=host,
         port=port,
         access_log=False,  # it would hold paths and query strings

@@ -14,7 +14,7 @@ import numpy as np
 from multiview.data.passages import ROW_GROUP
 from multiview.export.views import IndexViews
 from multiview.index.indexed_passages import IndexedPassages, TextsInOrder
-from multiview.serving import answers
+from multiview.serving.hits import passage_fields
 
 NAMESPACE = uuid.UUID("8a9c4f0e-6b1d-5f5e-9d3b-1f0f6f3f7c52")
 """The namespace of points' ids."""
@@ -78,7 +78,7 @@ def points_of(views: IndexViews) -> Iterator[Point]:
     rows = np.flatnonzero(views.index.view_counts)
     for start in range(0, len(rows), ROW_GROUP):
         for indexed in passages.read(rows[start : start + ROW_GROUP]):
-            payload = json.loads(json.dumps(answers.passage(indexed), default=_text, allow_nan=False))
+            payload = json.loads(json.dumps(passage_fields(indexed), default=_text, allow_nan=False))
             yield Point(point_id(indexed.passage.id), payload, views.index.views_of(indexed.row))
 
 

@@ -6,25 +6,26 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, HTTPException, Path, Request, Response
+from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from multiview.names import CHAMPION, VERSION
-from multiview.serving import answers, openai, schemas
-from multiview.serving.asking import Asking
+from multiview.serving import openai, schemas
 from multiview.serving.batching import Batcher, Search, TooManyWaiting
-from multiview.serving.exploring import NO_PASSAGE, IndexParameter, add_explorer, json_response
+from multiview.serving.explorer import add_explorer
 from multiview.serving.follow import Follower, Generations
+from multiview.serving.hits import answer_fields, as_json, passage_fields
 from multiview.serving.keys import KeyCheck
 from multiview.serving.limits import POLL_SECONDS, Limits
-from multiview.serving.observing import Metrics, Observed, StateCollector, refusal
-from multiview.serving.others import NoSuchIndex, Others
+from multiview.serving.metrics import Metrics, Observed, StateCollector, refusal
+from multiview.serving.named_indexes import NamedIndexes, NoSuchIndex
 from multiview.serving.question_log import QuestionLog
-from multiview.serving.routes import ID
-from multiview.serving.where import ConditionError
+from multiview.serving.search_service import SearchService
+from multiview.serving.where import ConditionError, column_names
 
 REFUSALS = {
     400: "The body cannot be read.",
@@ -36,9 +37,9 @@ REFUSALS = {
     504: "The time for a request was over.",
 }
 MESSAGES = {
-    "json_invalid": "not JSON from this character of the body on",
-    "model_attributes_type": "no JSON object: send one, with the header Content-Type: application/json",
-    "string_pattern_mismatch": "a question of white space alone",
+    "json_invalid": "invalid JSON at this character",
+    "model_attributes_type": "not a JSON object; send one, with the header Content-Type: application/json",
+    "string_pattern_mismatch": "the question is blank",
 }
 """Texts for kinds of invalid input that pydantic describes in the words of programmers."""
 UNREAD = "There was an error parsing the body"
@@ -50,6 +51,17 @@ DEEPEST_NAMED = 20
 """Most parts of the place in a body that a refusal names."""
 RETRY_AFTER = {"Retry-After": "1"}
 
+IndexParameter = Annotated[str | None, Query(max_length=500, description=schemas.INDEX)]
+
+
+class _AnyText(PathConvertor):
+    """The rest of a path as it is: `path` ends before a line end, and so would find another passage."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("text", _AnyText())
+
 
 @dataclass(frozen=True)
 class Serving:
@@ -58,7 +70,7 @@ class Serving:
     generations: Generations
     follower: Follower | None = None
     """Which replaces the generation that answers; none for an index that was named."""
-    others: Others | None = None
+    named_indexes: NamedIndexes | None = None
     """Indexes that requests may name; none: no request may."""
     limits: Limits = field(default_factory=Limits)
     keys: Sequence[str] = ()
@@ -106,10 +118,11 @@ def build_app(serving: Serving) -> FastAPI:
         },
     }
 
-    asking = Asking(serving.generations, serving.others, limits, batcher, serving.question_log)
-    _add_search(app, asking, asked)
-    _add_vector_stores(app, asking, asked)
-    add_explorer(app, asking, asked)
+    service = SearchService(serving.generations, serving.named_indexes, limits, batcher, serving.question_log)
+    _add_search(app, service, asked)
+    _add_indexes(app, service, asked)
+    _add_vector_stores(app, service, asked)
+    add_explorer(app)
     return app
 
 
@@ -150,40 +163,59 @@ def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[as
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def _add_search(app: FastAPI, asking: Asking, asked: dict[str, Any]) -> None:
+def _add_search(app: FastAPI, service: SearchService, asked: dict[str, Any]) -> None:
     """Adds the search and the passages; `asked` are the arguments of routes that need a key."""
-    SearchRequest = schemas.search_body(asking.limits)
+    SearchRequest = schemas.search_body(service.limits)
 
     @app.post("/search", response_model=schemas.Answers, **asked)
     async def search(body: SearchRequest) -> Response:  # pyright: ignore[reportInvalidTypeForm]
         """Search: the best passages of each question, with the snippet that matched."""
-        async with asking.chosen(body.index) as generation:
+        async with service.chosen(body.index) as generation:
             wanted = Search(body.k, body.explain, body.where)
-            hits = await asking.found(generation, body.questions, wanted)
+            hits = await service.search(generation, body.questions, wanted)
             exact = generation.retriever.exact or body.where is not None
             content = {
                 "index": generation.retriever.address,
                 "champion": generation.number,
                 "answers": [
-                    answers.answer(question, each, exact)
+                    answer_fields(question, each, exact)
                     for question, each in zip(body.questions, hits, strict=True)
                 ],
             }
-            return json_response(content)
+            return _json(content)
 
-    @app.get(f"/passages/{ID}", response_model=schemas.Passage, **asked)
+    @app.get("/passages/{id:text}", response_model=schemas.Passage, **asked)
     async def passage(id: str, index: IndexParameter = None) -> Response:
         """A passage of the corpus by its id, with its columns and what its views represent."""
-        async with asking.chosen(index) as generation:
+        async with service.chosen(index) as generation:
             indexed = await asyncio.to_thread(generation.retriever.passage, id)
             if indexed is None:
-                raise HTTPException(404, NO_PASSAGE)
-            return json_response(answers.passage(indexed))
+                raise HTTPException(404, "the corpus has no passage with this id")
+            return _json(passage_fields(indexed))
 
 
-def _add_vector_stores(app: FastAPI, asking: Asking, asked: dict[str, Any]) -> None:
+def _add_indexes(app: FastAPI, service: SearchService, asked: dict[str, Any]) -> None:
+    @app.get("/indexes", response_model=schemas.IndexChoices, **asked)
+    async def indexes() -> Response:
+        """What answers, and the indexes that requests may name: the newest 100, champions first."""
+        async with asyncio.timeout(service.limits.timeout), service.chosen(None) as generation:
+            choices = await service.named_indexes.choices() if service.named_indexes else []
+            return _json(
+                {
+                    "index": generation.retriever.address,
+                    "champion": generation.number,
+                    "passages": len(generation.retriever),
+                    "architecture": generation.retriever.architecture,
+                    "columns": list(column_names(generation.retriever.schema)),
+                    "most_passages": service.limits.max_k,
+                    "indexes": [choice.fields() for choice in choices],
+                }
+            )
+
+
+def _add_vector_stores(app: FastAPI, service: SearchService, asked: dict[str, Any]) -> None:
     """Adds the search in the shape of OpenAI's vector stores."""
-    VectorStoreSearchRequest = schemas.openai_body(asking.limits)
+    VectorStoreSearchRequest = schemas.openai_body(service.limits)
 
     @app.post("/v1/vector_stores/{vector_store_id}/search", response_model=schemas.ResultsPage, **asked)
     async def search_vector_store(
@@ -194,7 +226,7 @@ def _add_vector_stores(app: FastAPI, asking: Asking, asked: dict[str, Any]) -> N
         questions = [body.query] if isinstance(body.query, str) else body.query
         where = openai.condition(body.filters) if body.filters else None
         least = body.ranking_options.score_threshold if body.ranking_options else None
-        with asking.generations.using() as generation:
+        with service.generations.using() as generation:
             known = {
                 generation.retriever.address.rpartition("/")[2],
                 *([CHAMPION] if generation.champion else []),
@@ -203,8 +235,12 @@ def _add_vector_stores(app: FastAPI, asking: Asking, asked: dict[str, Any]) -> N
                 raise HTTPException(
                     404, f"there is no such vector store; there are: {', '.join(sorted(known))}"
                 )
-            hits = await asking.found(generation, questions, Search(body.max_num_results, where=where))
-            return json_response(openai.page(questions, hits, body.max_num_results, least).model_dump())
+            hits = await service.search(generation, questions, Search(body.max_num_results, where=where))
+            return _json(openai.page(questions, hits, body.max_num_results, least).model_dump())
+
+
+def _json(content: object) -> Response:
+    return Response(as_json(content), media_type="application/json")
 
 
 def _add_refusals(app: FastAPI) -> None:

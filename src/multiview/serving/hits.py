@@ -1,13 +1,18 @@
-"""What a search returns: passages with their scores, and the view that gave each its score."""
+"""What a search returns: passages with their scores and the view that gave each its score; and the same as JSON, which
+`multiview search --json` prints and the server answers with."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from multiview.data.reading.tables import Row
-from multiview.data.tokens import Span
-from multiview.index.indexed_passages import IndexedPassage, IndexedView
+if TYPE_CHECKING:
+    from multiview.data.reading.tables import Row
+    from multiview.data.tokens import Span
+    from multiview.index.indexed_passages import IndexedPassage, IndexedView
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +75,64 @@ class Hit:
 
 def _scored(view: IndexedView, score: float) -> ScoredView:
     return ScoredView(view.number + 1, score, view.span, view.snippet, view.query)
+
+
+def as_json(content: object) -> str:
+    """Returns JSON without line ends, all of it ASCII, so that nothing in a text ends a line; dates are strings."""
+    return json.dumps(content, default=str, allow_nan=False)
+
+
+def answer_fields(question: str, hits: Sequence[Hit], exact: bool) -> dict[str, object]:
+    """Returns `{"question", "exact", "hits": [{"rank", "id", "title", "text", "score", "view", "span", "snippet",
+    "columns"}]}`, with every view's score under `views` where the hits have them.
+
+    Spans are in code points. `exact` is false where the index may have missed better passages.
+    """
+    return {
+        "question": question,
+        "exact": exact,
+        "hits": [
+            {
+                "rank": rank,
+                "id": hit.id,
+                "title": hit.title,
+                "text": hit.text,
+                "score": hit.score,
+                **_view_fields(hit.best.number, hit.best),
+                "columns": finite(hit.columns),
+            }
+            | (
+                {"views": [{**_view_fields(v.number, v), "score": v.score} for v in hit.views]}
+                if hit.views
+                else {}
+            )
+            for rank, hit in enumerate(hits, 1)
+        ],
+    }
+
+
+def passage_fields(found: IndexedPassage) -> dict[str, object]:
+    """Returns `{"id", "title", "text", "columns", "views": [{"view", "span", "snippet"}]}`."""
+    return {
+        "id": found.passage.id,
+        "title": found.passage.title,
+        "text": found.passage.text,
+        "columns": finite(dict(found.columns)),
+        "views": [_view_fields(view.number + 1, view) for view in found.views],
+    }
+
+
+def _view_fields(number: int, view: ScoredView | IndexedView) -> dict[str, object]:
+    """`query` is there for architectures that read queries."""
+    query = {"query": view.query} if view.query is not None else {}
+    return {"view": number, "span": view.span, "snippet": view.snippet, **query}
+
+
+def finite(value: object) -> object:
+    """Returns the value, None for NaN in it or in its lists and structs: JSON has none, and pandas writes it for a
+    number that is missing."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return {name: finite(item) for name, item in value.items()} if isinstance(value, dict) else value

@@ -30,9 +30,7 @@ class Limits(Section):
     timeout: Annotated[float, Field(ge=0.001, le=86400)] = 30.0
     """Seconds that a request may take; then it is answered with 504."""
     max_others: Annotated[int, Field(ge=0)] = 2
-    """Indexes of the store that are kept loaded beside the one that answers, for requests and the explorer, which name them; 0: none may be named."""
-    max_bm25_passages: Annotated[int, Field(ge=0)] = 500_000
-    """Passages at most of a corpus for which the explorer's BM25 is built in memory."""
+    """Indexes of the store that are kept loaded beside the one that answers, for requests that name them; 0: none may be named."""
 
     @property
     def body_bytes(self) -> int:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from multiview.serving.answers import finite
+from multiview.serving.hits import Hit, finite
 from multiview.serving.schemas import Content, Filter, Result, ResultsPage
 from multiview.serving.where import ConditionError
-
-if TYPE_CHECKING:
-    from multiview.serving.hits import Hit
 
 OPERATORS = {
     "eq": "==", "ne": "!=", "gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "in": "in", "nin": "not in",

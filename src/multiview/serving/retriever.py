@@ -17,8 +17,8 @@ from multiview.artifacts.record import Record, load_record, load_reference
 from multiview.artifacts.staging import Check, stage
 from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import LocalStore, Store
-from multiview.config import Corpus, Encode
-from multiview.data.passages import COLUMNS, Passage, PassageRows, passages_of, shard_files
+from multiview.config import Encode
+from multiview.data.passages import PassageRows, shard_files
 from multiview.errors import InputError, counted
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsInOrder
 from multiview.serving.hits import Hit
@@ -82,12 +82,6 @@ class Retriever:
         """Name of the model's architecture."""
         return self._encoder.layout.name
 
-    @property
-    def language(self) -> str:
-        """The language of the corpus, as its settings name it."""
-        named = [record.config.get("corpus", {}).get("language") for _, record in self._sources]
-        return next(filter(None, named), Corpus().language)
-
     def search(
         self, questions: Sequence[str], k: int = 10, *, explain: bool = False, where: str | None = None
     ) -> list[list[Hit]]:
@@ -146,27 +140,6 @@ class Retriever:
     def schema(self) -> pa.Schema:
         """The columns of the corpus."""
         return self._corpus.schema
-
-    def passages(self) -> Iterator[Passage]:
-        """Yields all passages, row by row, with one batch in memory."""
-        with _checked_on_error(self._sources):
-            for batch in self._corpus.batches(COLUMNS):
-                yield from passages_of(batch)
-
-    def titles(self, rows: Sequence[int]) -> dict[int, str]:
-        """Returns row to title of the passages at `rows`."""
-        with _checked_on_error(self._sources), self._address_in_errors():
-            return {row: passage.title for row, passage in self._passages.texts(np.array(rows, np.int64))}
-
-    def view_cosines(self, row: int) -> np.ndarray:
-        """Returns the cosines between the views of the passage at `row` [views, views] float32.
-
-        A view without length has the cosine 0 with every view.
-        """
-        views = self.index.views_of(row)
-        lengths = np.linalg.norm(views, axis=1, keepdims=True)
-        units = np.divide(views, lengths, out=np.zeros_like(views), where=lengths > 0)
-        return np.clip(units @ units.T, -1, 1)
 
     def _search(
         self, questions: Sequence[str], k: int, explain: bool, among: np.ndarray | None

@@ -71,43 +71,6 @@ class Passage(BaseModel):
     views: list[View]
 
 
-class PassageViews(BaseModel):
-    """What the views of a passage represent, and how alike they are."""
-
-    index: str
-    id: str
-    views: list[View]
-    cosines: list[list[float]] = Field(description="Of every view with every view, in their order.")
-
-
-class Place(BaseModel):
-    """A passage's place in a ranking."""
-
-    rank: int
-    score: float
-
-
-class Ranked(BaseModel):
-    """A passage's places in three rankings; null where it is not among the passages of one."""
-
-    id: str
-    title: str
-    bm25: Place | None
-    dense: Place | None
-    fused: Place | None
-
-
-class Explanation(BaseModel):
-    """The ranks of a question's passages by BM25, by the index's views, and by both fused (reciprocal ranks)."""
-
-    index: str
-    champion: int | None
-    question: str
-    exact: bool
-    depth: int
-    passages: list[Ranked] = Field(description="In the order of the fused ranking.")
-
-
 class IndexChoice(BaseModel):
     """An index that requests may name."""
 
@@ -224,22 +187,6 @@ def search_body(limits: Limits) -> type[BaseModel]:
             Field(min(10, limits.max_k), description="Passages per question."),
         ),
         explain=(StrictBool, Field(False, description="Also give the score of every view.")),
-        where=(str | None, Field(None, description=WHERE)),
-        index=(IndexName, Field(None, description=INDEX)),
-    )
-
-
-def explain_body(limits: Limits) -> type[BaseModel]:
-    """Returns the body of `POST /explain` under some limits."""
-    return create_model(
-        "ExplainRequest",
-        __doc__="A question whose ranks are wanted.",
-        __config__=ConfigDict(extra="forbid", json_schema_extra={"examples": [{"question": QUESTION}]}),
-        question=(_question(limits), ...),
-        depth=(
-            Annotated[int, Field(strict=True, ge=1, le=limits.max_k)],
-            Field(min(100, limits.max_k), description="Passages that each method ranks."),
-        ),
         where=(str | None, Field(None, description=WHERE)),
         index=(IndexName, Field(None, description=INDEX)),
     )

@@ -141,22 +141,14 @@ function show(milliseconds) {
   tell(`${hits.length ? number : "No passage"} in ${Math.round(milliseconds)} ms${second ? `, ${difference(...sides)}` : ""}`);
   $("answers").className = second ? "two" : "";
   $("answers").replaceChildren(...sides.map((side, at) => sideOf(side, at, second && sides[1 - at].hits)));
-  $("ways").hidden = !hits.length;
-  $("ways").setAttribute("aria-expanded", "false");
-  $("ranks").hidden = true;
-  $("ranks").replaceChildren();
 }
 
 function sideOf(side, at, others) {
   const option = [...$("index-0").options].find((each) => each.value && each.value === keyOf(side.index));
   const title = make("h2", { id: `side-${at}` }, side.champion ? nameOf(side) : shown(option?.textContent ?? nameOf(side)));
   const about = make("p", {}, make("code", {}, isolated(keyOf(side.index))), side.exact ? "" : " · approximate: better passages may be missing");
-  const mapOf = async (id) => {
-    const path = `views/${encodeURIComponent(id)}?index=${encodeURIComponent(keyOf(side.index))}`;
-    try { return cosinesOf(await call(path)); } catch (error) { return [make("p", { className: "problem" }, shown(error.message))]; }
-  };
   return make("section", { className: "side", ariaLabel: title.textContent }, make("header", {}, title, about),
-    make("ol", { className: "hits" }, ...side.hits.map((hit, number) => hitOf(hit, number, others, mapOf))));
+    make("ol", { className: "hits" }, ...side.hits.map((hit, number) => hitOf(hit, number, others))));
 }
 
 function difference(one, other) {
@@ -166,20 +158,6 @@ function difference(one, other) {
   const top = one.hits[0]?.id === other.hits[0]?.id ? "the same first" : "another first";
   const ranks = moved ? `${moved} of them at another rank` : "at the same ranks";
   return `${both} on both sides, ${ranks}, ${top}`;
-}
-
-async function explain(opened) {
-  if (!opened || $("ranks").childNodes.length) return;
-  const { question, where, index, name } = sides[0];
-  $("ranks").append("Ranking …");
-  try {
-    const found = await call("explain", { question, where, index: name ? keyOf(index) : null }, asking.signal);
-    $("ranks").replaceChildren(...ranksOf(found));
-  } catch (error) {
-    $("ranks").replaceChildren();
-    if (error.name !== "AbortError") $("ways").click();
-    report(error);
-  }
 }
 
 // The address keeps what was asked: after #, which no server is sent.
@@ -238,7 +216,6 @@ document.addEventListener("keydown", (event) => {
 
 $("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
 $("changed").querySelector("button").addEventListener("click", ask);
-unfolding($("ways"), $("ranks"), explain);
 for (const side of [0, 1]) {
   $(`index-${side}`).addEventListener("change", () => {
     const named = $(`name-${side}`);

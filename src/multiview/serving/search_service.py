@@ -10,16 +10,16 @@ from multiview.serving.batching import Batcher, Search
 from multiview.serving.follow import Generation, Generations
 from multiview.serving.hits import Hit
 from multiview.serving.limits import Limits
-from multiview.serving.others import NoSuchIndex, Others
+from multiview.serving.named_indexes import NamedIndexes, NoSuchIndex
 from multiview.serving.question_log import QuestionLog
 
 
 @dataclass(frozen=True)
-class Asking:
+class SearchService:
     """The indexes that a server answers from, and the search that its requests share."""
 
     generations: Generations
-    others: Others | None
+    named_indexes: NamedIndexes | None
     """Indexes that requests may name; none: no request may."""
     limits: Limits
     batcher: Batcher
@@ -32,16 +32,16 @@ class Asking:
         async with contextlib.AsyncExitStack() as held:
             if index is None or (index == CHAMPION and newest.champion):
                 generation = held.enter_context(self.generations.using())
-            elif self.others is not None:
+            elif self.named_indexes is not None:
                 async with asyncio.timeout(self.limits.timeout):
-                    generation = await held.enter_async_context(self.others.using(index))
+                    generation = await held.enter_async_context(self.named_indexes.using(index))
             elif index == (key := newest.retriever.address.rpartition("/")[2]):
                 generation = held.enter_context(self.generations.using())
             else:
                 raise NoSuchIndex(f"there is no index {index}: this server answers from one index, {key}")
             yield generation
 
-    async def found(
+    async def search(
         self, generation: Generation, questions: Sequence[str], search: Search
     ) -> list[list[Hit]]:
         """Returns the hits of each question, found together with those of other requests.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from multiview import names
 from multiview.artifacts.champions import champion_numbers, current, read_champion
@@ -15,13 +18,18 @@ from multiview.config import Model
 from multiview.errors import InputError
 from multiview.lineage.ancestry import Ancestor
 from multiview.refresh.challenger import challenger_of
+from multiview.serving.batching import TooManyWaiting
 from multiview.serving.follow import Generation, Generations
-from multiview.serving.underway import Underway
 
 LISTED = 100
 """Indexes that are listed, the newest ones, and champions whose indexes are named so."""
 
 KEY = re.compile(r"\w[\w.-]*")
+
+MOST_WORKS = 8
+"""Works that may be under way at most; further ones are answered with 429."""
+
+T = TypeVar("T")
 
 
 class NoSuchIndex(InputError):
@@ -39,8 +47,19 @@ class Choice:
     roles: tuple[str, ...] = ()
     """`champion 3` for each champion that answered from it, the newest first, and `challenger`."""
 
+    def fields(self) -> dict[str, object]:
+        """What `GET /indexes` says of it."""
+        return {
+            "name": self.record.key,
+            "roles": self.roles,
+            "architecture": self.architecture,
+            "passages": self.record.facts.get("passages"),
+            "views": self.record.facts.get("views"),
+            "created": self.record.created,
+        }
 
-class Others:
+
+class NamedIndexes:
     """The indexes of one store, of which the few that requests named last are kept loaded."""
 
     def __init__(
@@ -54,7 +73,7 @@ class Others:
         """`find` returns the address of an index by a typed name, and raises InputError; `most` are kept loaded."""
         self._generations, self._store, self._find = generations, store, find
         self._most, self._device = most, device
-        self._underway = Underway()
+        self._flights = SingleFlight()
 
     @contextlib.asynccontextmanager
     async def using(self, name: str) -> AsyncIterator[Generation]:
@@ -69,12 +88,12 @@ class Others:
                     generation = held.enter_context(self._generations.using(address))
                     break
                 except KeyError:  # not loaded, or others were asked for while it was
-                    address = await self._underway.result(name, lambda: self._load(name))
+                    address = await self._flights.result(name, lambda: self._load(name))
             yield generation
 
     async def choices(self) -> list[Choice]:
         """Returns the newest indexes of the store: champions by number, then the challenger, then all others by age."""
-        return await self._underway.result("choices", lambda: list(self._choices()))
+        return await self._flights.result("choices", lambda: list(self._choices()))
 
     def _own(self, key: str) -> str:
         """The address of the index with a key, which need not exist; that of the index which answers lies in any store."""
@@ -143,3 +162,30 @@ class Others:
         if refused:
             roles.setdefault(split_address(refused.address)[2], []).append(names.CHALLENGER)
         return roles
+
+
+class SingleFlight:
+    """Long work that requests wait for, done once and to its end in a thread, for the requests of one event loop."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "multiview-loading")
+        self._under_way: dict[str, asyncio.Future[Any]] = {}
+
+    async def result(self, name: str, work: Callable[[], T]) -> T:
+        """Returns the result of a work; work of the same name that is under way is waited for.
+
+        Whoever waits may go, as at the end of a request's time: the work goes on, for those who ask again. Raises
+        TooManyWaiting, and what the work raises.
+        """
+        if name not in self._under_way:
+            if len(self._under_way) >= MOST_WORKS:
+                raise TooManyWaiting
+            future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+            self._under_way[name] = future
+            future.add_done_callback(lambda done: self._ended(name, done))
+        return await asyncio.shield(self._under_way[name])
+
+    def _ended(self, name: str, done: asyncio.Future[Any]) -> None:
+        del self._under_way[name]
+        if not done.cancelled():
+            done.exception()  # looked at, lest asyncio logs it where nobody waits any more

@@ -14,7 +14,7 @@ from multiview.artifacts.record import Record, Reference, load_reference
 from multiview.cli.lookup import Lookup
 from multiview.serving import follow
 from multiview.serving.follow import Follower
-from multiview.serving.others import NoSuchIndex, Others
+from multiview.serving.named_indexes import NamedIndexes, NoSuchIndex
 from tests.fixtures.champions import refuse
 from tests.fixtures.crowned import index_record, promote
 
@@ -28,12 +28,14 @@ def crowned(indexes, tmp_path):
     return copy
 
 
-def others_of(crowned, most: int = 2) -> tuple[Follower, Others]:
+def others_of(crowned, most: int = 2) -> tuple[Follower, NamedIndexes]:
     follower = Follower(crowned.store)
-    return follower, Others(follower.generations, crowned.store, Lookup(crowned.store.url, None).index, most)
+    return follower, NamedIndexes(
+        follower.generations, crowned.store, Lookup(crowned.store.url, None).index, most
+    )
 
 
-async def address(others: Others, name: str) -> str:
+async def address(others: NamedIndexes, name: str) -> str:
     async with others.using(name) as generation:
         generation.retriever.search([QUESTION], k=1)
         return generation.retriever.address

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from multiview.serving.batching import TooManyWaiting
-from multiview.serving.underway import MOST, Underway
+from multiview.serving.named_indexes import MOST_WORKS, SingleFlight
 
 
 def test_a_work_is_done_once_for_all_who_wait_and_to_its_end_when_they_have_gone():
@@ -21,34 +21,36 @@ def test_a_work_is_done_once_for_all_who_wait_and_to_its_end_when_they_have_gone
         return name
 
     async def ask() -> None:
-        underway = Underway()
-        first = asyncio.create_task(underway.result("a", lambda: work("a")))
-        second = asyncio.create_task(underway.result("a", lambda: work("again")))
+        flight = SingleFlight()
+        first = asyncio.create_task(flight.result("a", lambda: work("a")))
+        second = asyncio.create_task(flight.result("a", lambda: work("again")))
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
-                await underway.result("b", lambda: work("b"))
-        more = [asyncio.create_task(underway.result(n, lambda: work("more"))) for n in range(MOST - 2)]
+                await flight.result("b", lambda: work("b"))
+        more = [
+            asyncio.create_task(flight.result(str(n), lambda: work("more"))) for n in range(MOST_WORKS - 2)
+        ]
         await asyncio.sleep(0)
         with pytest.raises(TooManyWaiting):
-            await underway.result("one too many", lambda: work("more"))
-        again = asyncio.create_task(underway.result("b", lambda: work("b again")))
+            await flight.result("one too many", lambda: work("more"))
+        again = asyncio.create_task(flight.result("b", lambda: work("b again")))
         await asyncio.sleep(0)
         free.set()
         assert [await first, await second] == ["a", "a"]
         assert await again == "b"
         await asyncio.gather(*more)
-        assert sorted(begun) == ["a", "b", *["more"] * (MOST - 2)]
-        assert await underway.result("a", lambda: work("later")) == "later"
+        assert sorted(begun) == ["a", "b", *["more"] * (MOST_WORKS - 2)]
+        assert await flight.result("a", lambda: work("later")) == "later"
 
     asyncio.run(ask())
 
 
 def test_a_failure_reaches_who_waits_and_the_next_who_asks_tries_again():
     async def ask() -> None:
-        underway = Underway()
+        flight = SingleFlight()
         for _ in range(2):
             with pytest.raises(ZeroDivisionError):
-                await underway.result("a", lambda: 1 // 0)
-        assert await underway.result("a", lambda: 1) == 1
+                await flight.result("a", lambda: 1 // 0)
+        assert await flight.result("a", lambda: 1) == 1
 
     asyncio.run(ask())

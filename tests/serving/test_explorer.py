@@ -6,15 +6,13 @@ import base64
 import hashlib
 import re
 
-import numpy as np
 import pytest
 
 import multiview
 from multiview.cli.lookup import Lookup
 from multiview.serving.app import Serving
 from multiview.serving.follow import Follower, Generation, Generations
-from multiview.serving.limits import Limits
-from multiview.serving.others import Others
+from multiview.serving.named_indexes import NamedIndexes
 from tests.fixtures.answering_server import answering
 from tests.fixtures.crowned import index_record, promote
 
@@ -32,7 +30,7 @@ def crowned(indexes, tmp_path_factory):
 @pytest.fixture(scope="module")
 def client(crowned):
     follower = Follower(crowned.store)
-    others = Others(follower.generations, crowned.store, Lookup(crowned.store.url, None).index, 2)
+    others = NamedIndexes(follower.generations, crowned.store, Lookup(crowned.store.url, None).index, 2)
     with answering(Serving(follower.generations, follower, others)) as client:
         yield client
 
@@ -74,8 +72,8 @@ def test_an_unknown_index_is_named_without_a_path_or_an_option_of_the_server(cro
     """Where one index was named and there is no champion: a lookup by MLflow's ids would fail with the database's path."""
     retriever = multiview.load(crowned.index("camvr"))
     generations = Generations(Generation(retriever))
-    others = Others(generations, crowned.store, Lookup(crowned.store.url, None).index, 2)
-    with answering(Serving(generations, others=others)) as client:
+    others = NamedIndexes(generations, crowned.store, Lookup(crowned.store.url, None).index, 2)
+    with answering(Serving(generations, named_indexes=others)) as client:
         sent = client.get("/passages/p1?index=zz")
         assert sent.status_code == 404
         message = sent.json()["error"]["message"]
@@ -97,7 +95,6 @@ def test_a_server_of_one_index_answers_from_it_alone(crowned):
             )
         found = client.get("/indexes").json()
         assert (found["index"], found["champion"], found["indexes"]) == (retriever.address, None, [])
-        assert client.post("/explain", {"question": QUESTION}).status_code == 200
 
 
 def test_what_may_be_named_is_listed(client, crowned):
@@ -110,44 +107,8 @@ def test_what_may_be_named_is_listed(client, crowned):
         assert client.search(QUESTION, index=each["name"])["index"].endswith(each["name"])
 
 
-def test_cosines_between_a_passage_s_views(client, crowned):
-    key = index_record(crowned, "camvr").key
-    found = client.get(f"/views/p1?index={key}").json()
-    retriever = multiview.load(crowned.index("camvr"))
-    row = retriever.index.row_of("p1")
-    assert row is not None
-    views = retriever.index.views_of(row).astype(np.float64)
-    lengths = np.linalg.norm(views, axis=1)
-    expected = views @ views.T / np.outer(lengths, lengths)
-    np.testing.assert_allclose(found["cosines"], expected, atol=1e-5)
-    assert [view["view"] for view in found["views"]] == [
-        view["view"] for view in client.get(f"/passages/p1?index={key}").json()["views"]
-    ]
-    assert client.get("/views/none").status_code == 404
-
-
-def test_the_ranks_of_a_question(client, crowned):
-    found = client.post("/explain", {"question": QUESTION, "depth": 5, "where": "url is not null"}).json()
-    (hits,) = multiview.load(crowned.index("mvr")).search([QUESTION], k=5, where="url is not null")
-    dense = {each["id"]: each["dense"] for each in found["passages"] if each["dense"]}
-    assert dense == {hit.id: {"rank": rank, "score": hit.score} for rank, hit in enumerate(hits, 1)}
-    assert (found["question"], found["depth"], found["champion"]) == (QUESTION, 5, 2)
-    assert sorted(each["bm25"]["rank"] for each in found["passages"] if each["bm25"]) == [1, 2, 3, 4, 5]
-    assert "no column" in client.refused(422, {"question": "?", "where": "ulr is null"}, "/explain")
-    assert "less than or equal to 100" in client.refused(422, {"question": "?", "depth": 101}, "/explain")
-
-
-def test_a_corpus_that_is_too_large_for_bm25_is_told(crowned):
-    retriever = multiview.load(crowned.index("camvr"))
-    limits = Limits(max_bm25_passages=31)
-    with answering(Serving(Generations(Generation(retriever)), limits=limits)) as client:
-        assert "32 passages" in client.refused(422, {"question": "?"}, "/explain")
-
-
 def test_all_but_the_page_ask_for_a_key(crowned):
     retriever = multiview.load(crowned.index("camvr"))
     with answering(Serving(Generations(Generation(retriever)), keys=["secret"])) as client:
         assert client.get("/").status_code == 200
-        for path in ("/indexes", "/views/p1"):
-            assert client.get(path).status_code == 401
-        client.refused(401, {"question": "?"}, "/explain")
+        assert client.get("/indexes").status_code == 401
