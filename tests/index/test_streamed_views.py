@@ -16,10 +16,9 @@ from multiview.artifacts.staged import StoredFile
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.index import exact, streamed_views, view_index
-from multiview.index.exact import top_passages_by, view_norms
-from multiview.index.products import ALL_VIEWS
+from multiview.index.exact import ALL_VIEWS, ExactSearch
 from multiview.index.ranking import tie_order
-from multiview.index.stored_views import StoredViews, score_rows
+from multiview.index.stored_views import StoredViews, score_rows, view_norms
 from multiview.index.streamed_views import StreamedViews
 from tests.fixtures.analysed_model import hand_index
 
@@ -90,16 +89,7 @@ def test_a_search_of_views_in_a_store_equals_one_in_memory(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "MORE_QUESTIONS_AT_ONCE", 40)
         found, expected = (
-            top_passages_by(
-                matrix,
-                np.cumsum(counts) - counts,
-                ties,
-                queries,
-                k,
-                ranges,
-                among=among,
-                norms=view_norms(views),
-            )
+            ExactSearch(matrix, np.cumsum(counts) - counts, ties).top(queries, k, ranges, among=among)
             for matrix in (streamed, views)
         )
     for one, other in zip(found, expected, strict=True):
@@ -114,7 +104,8 @@ def test_a_search_reads_each_block_once(tmp_path):
     queries = np.random.default_rng(1).standard_normal((300, 32)).astype(np.float32)
     offsets = np.arange(0, 6_000, 3)
     ties = np.arange(len(offsets))
-    top_passages_by(streamed, offsets, ties, queries, 20, [ALL_VIEWS, (0, 1)], norms=view_norms(views))
+    search = ExactSearch(streamed, offsets, ties, view_norms(views).longest)
+    search.top(queries, 20, [ALL_VIEWS, (0, 1)])
     assert len(store.read_parts) == 60
     assert set(store.read_parts.values()) == {1}
 

@@ -12,7 +12,7 @@ from multiview.config import Config
 from multiview.data.passages import content_hash
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
-from multiview.index.rounding import LOST
+from multiview.index.stored_views import LOST
 from multiview.index.view_index import ViewIndex, streamed_files
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import write_embeddings, write_index

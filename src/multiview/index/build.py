@@ -28,11 +28,9 @@ from multiview.errors import InputError
 from multiview.index.approximate import EXACT
 from multiview.index.approximate.building import build
 from multiview.index.approximate.measuring import measure
-from multiview.index.exact import view_norms
 from multiview.index.faiss_index import FaissObject
 from multiview.index.faiss_library import faiss
-from multiview.index.rounding import ViewNorms
-from multiview.index.stored_views import ViewBlocks
+from multiview.index.stored_views import ViewBlocks, ViewNorms, view_norms
 from multiview.index.view_index import (
     HEADER_FILE,
     INDEX_FILE,

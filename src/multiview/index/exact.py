@@ -1,102 +1,80 @@
-"""Exact top-k passages over stored views: a product, a maximum and a top-k.
+"""Exact top-k passages over stored views: a product, a maximum over each passage's views, a top-k.
 
-A passage's score is the max over its views' scores. A group of questions shares a pass over the views, block by block;
-the few for which a guess was wrong (`multiview.index.floors`) share another. Products, which are rounded, propose the
-views that can be among the best; each of these is scored in float64, after every 4 GB of views. So passages, their
-order and their scores are those of a brute-force search in float64, whatever the block, the other questions, the number
-of threads, or the GPU or kernel that multiplies. Only the order of a sum in float64 is the processor's own.
+Questions share a pass over the views. Each block of views is multiplied by all of them in float32, on the CPU or on a
+GPU. Float32 rounds, by no more than γ |q| |v|; so a passage is dropped only when k others are better by more than twice
+that. The few that are left are scored in float64, by which they are ranked. So passages, their order and their scores
+are those of brute force in float64, whatever the block, the other questions, the number of threads or the device. Only
+the order of a sum in float64 is the processor's own.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multiview.data.ranges import rows_in, stable_order
 from multiview.encoding.embeddings import VIEW_DTYPE
-from multiview.index.floors import floors
-from multiview.index.kernels import Kernel, kernels
-from multiview.index.products import ViewRange, blocks, tensor
-from multiview.index.proposals import Proposals
 from multiview.index.ranking import Ties, TopPassages, width
-from multiview.index.rounding import ViewNorms
+from multiview.index.stored_views import score_passages, tensor, view_norms
 from multiview.index.streamed_views import Matrix, StreamedViews
 
 if TYPE_CHECKING:
     from torch import Tensor, device
 
+ViewRange = tuple[int, int | None]
+"""Views [first, stop) of each passage, counted from 0; all from `first` on where `stop` is None."""
+
+ALL_VIEWS: ViewRange = (0, None)
+
+# Memory and speed depend on the following numbers; results do not.
+
 QUESTIONS_AT_ONCE = 1024
-"""Number of questions that share a pass over the views. Memory and speed depend on it, results do not."""
+"""Number of questions that share a pass over the views."""
 
 MORE_QUESTIONS_AT_ONCE = 4096
 """`QUESTIONS_AT_ONCE` on a GPU, which multiplies faster than views are read, and for views that stay in a bucket."""
 
 HITS_AT_ONCE = 1 << 23
-"""Number of hits, of all rankings, that a pass over the views looks for, at most. Memory and speed depend on it, results do not."""
+"""Number of hits, of all rankings, that a pass looks for, at most."""
+
+MULTIPLIED_BYTES = 2 << 20
+"""Size of the views in float32 that are multiplied at once; they stay in a core's cache."""
+
+BLOCK_BYTES = 4 << 20
+"""Size of the products that are ranked at once; their views take four times as much, at most."""
+
+GPU_BLOCK_BYTES = 256 << 20
+"""`MULTIPLIED_BYTES` and `BLOCK_BYTES` on a GPU."""
+
+GPU_SHARE = 0.5
+"""Share of a GPU's free memory that the views may take; more of them are copied block by block in every pass."""
+
+FEW_QUESTIONS = 16
+"""Number of questions from which on oneDNN multiplies on a CPU, on AMD's at twice the speed of MKL, and from which on
+torch's scatter is faster than its reduction of segments."""
+
+EVERY = 12
+"""One block in so many comes first. Their best passages tell of most others that they are not among the best."""
 
 SCORED_BYTES = 4 << 30
-"""Size of the views after which those proposed among them are scored, before the system needs their memory for others; of
-views in a bucket they are after each block. Speed depends on it, results do not."""
+"""Size of the views after which candidates among them are scored, before the system needs their memory for others."""
 
-GUESSED_FOR = 64
-"""Number of questions from which on floors are guessed, and products may be in bfloat16. Only speed depends on it."""
+CANDIDATES = 1 << 18
+"""Number of candidates beyond k per question from which on they are scored early and cut to k."""
 
-NORMS_AT_ONCE = 1024
-"""Number of views whose norms are computed at once."""
+SIFTED = 1 << 14
+"""Number of new candidates, at least, after which they are sifted."""
 
-PROPOSED_AT_ONCE = 1 << 18
-"""Number of proposed views that are held before they are sifted, over all ranges, on top of 2 k per question."""
+SCORED_AT_ONCE = 1 << 16
+"""Number of candidates that are scored at once."""
 
-
-def top_passages_by(
-    views: Matrix,
-    offsets: np.ndarray,
-    tie_order: Ties,
-    queries: np.ndarray,
-    k: int,
-    ranges: Sequence[ViewRange],
-    *,
-    among: np.ndarray | None = None,
-    norms: ViewNorms | None = None,
-    device: str = "cpu",
-    report_done: Callable[[int], None] = lambda done: None,
-) -> list[TopPassages]:
-    """Returns the k passages with the highest max over a range of their views, for each of `ranges`, in the same passes.
-
-    `views` [v, dim] float16 may be memory-mapped or in a bucket; `offsets` [p] int64 is the row of each passage's first view,
-    ascending; `tie_order` [p] is the position of each passage's id in string order: of passages that tie, the one with
-    the smaller id comes first. `queries` [q, dim] float32. `ranges` are `[ALL_VIEWS]` for one ranking by all views.
-    With `among` [p] bool, only its passages are found. `norms` are the `view_norms` of the views, and are
-    computed where they are not given. `device` multiplies, as torch names it; the result is the same to the bit.
-    `report_done` is called with the number of questions done. Passages without a view in a range are not found by it.
-    Raises ValueError for a k below 1 and for vectors that are not finite. Their products have to be within float32.
-
-    Where a sample tells roughly what the best scores are (`multiview.index.floors`), views below that are left out, and
-    the questions for which it told too much are searched for again, without a floor.
-    """
-    if k < 1:
-        raise ValueError(f"k must be 1 or more, not {k}")
-    queries = np.ascontiguousarray(queries, dtype=np.float32)
-    if not np.isfinite(queries).all():
-        raise ValueError("a question's vector holds a value that is not finite")
-    tops = [TopPassages.empty(len(queries), k) for _ in ranges]
-    if not len(views):
-        return tops
-    import torch
-
-    room = width(k, len(offsets) if among is None else int(among.sum()))
-    norms = view_norms(views) if norms is None else norms
-    search = _Search(
-        views, norms, offsets, tie_order, queries, room, ranges, among, torch.device(device), tops
-    )
-    at_once = questions_at_once(room, len(ranges), device, isinstance(views, StreamedViews))
-    for start in range(0, len(queries), at_once):
-        search.answer(np.arange(start, min(start + at_once, len(queries))))
-        report_done(min(start + at_once, len(queries)))
-    return tops
+UNDERFLOW = 2.0**-124
+"""More than a product and a sum lose where a processor takes numbers below the least normal one of float32 for 0."""
 
 
 def questions_at_once(k: int, rankings: float, device: str, streamed: bool = False) -> int:
@@ -109,92 +87,335 @@ def questions_at_once(k: int, rankings: float, device: str, streamed: bool = Fal
     return max(1, min(most, int(HITS_AT_ONCE // (k * max(1, rankings)))))
 
 
-@dataclass
-class _Search:
-    """Passes over the views, each for some of the questions."""
+class ExactSearch:
+    """Exact search among the views of some passages. On a GPU the views stay in its memory while they fit."""
 
-    views: Matrix
-    norms: ViewNorms
-    offsets: np.ndarray
-    tie_order: Ties
-    queries: np.ndarray
-    k: int
-    ranges: Sequence[ViewRange]
-    among: np.ndarray | None
-    device: device
-    tops: Sequence[TopPassages]
-    """The result, one per range, whose rows each pass fills in."""
-    coarse: bool = True
-    """Whether products may be coarse: until these propose too many views."""
+    def __init__(
+        self,
+        views: Matrix,
+        offsets: np.ndarray,
+        tie_order: Ties,
+        longest_view: float | None = None,
+        device: str = "cpu",
+    ) -> None:
+        """`views` [v, dim] float16 may be memory-mapped or in a bucket; `offsets` [p] int64 is the row of each passage's
+        first view, ascending; `tie_order` [p] is the position of each passage's id in string order.
 
-    def answer(self, asked: np.ndarray) -> None:
-        """Finds the best passages of the questions of rows `asked`."""
-        *coarse, fine = kernels(self.queries[asked], self.norms, self.device)
-        if isinstance(self.views, StreamedViews):
-            # In one pass: a wrong guess, or coarse products, would need another.
-            self._pass(asked, fine)
-            return
-        kernel = coarse[0] if coarse and self.coarse else fine
-        guessed = None
-        if len(asked) >= GUESSED_FOR and self.device.type == "cpu":
-            guessed = floors(self.views, self.offsets, kernel, len(asked), self.k, self.ranges, self.among)
-        if guessed or len(asked) == 1:  # whose products in float16 round little
-            asked = self._pass(asked, kernel, guessed, give_up=kernel is not fine)
-        if len(asked):
-            *_, fine = kernels(self.queries[asked], self.norms, self.device)
-            self._pass(asked, fine)
+        `longest_view` is the largest norm of a view, computed where it is not given. `device` multiplies, as torch names it.
+        """
+        self._views, self._offsets, self._tie_order = views, offsets, tie_order
+        self._counts = np.diff(offsets, append=len(views))
+        self._longest_view, self._device = longest_view, device
+
+    def top(
+        self,
+        queries: np.ndarray,
+        k: int,
+        ranges: Sequence[ViewRange] = (ALL_VIEWS,),
+        *,
+        among: np.ndarray | None = None,
+        report_done: Callable[[int], None] = lambda done: None,
+    ) -> list[TopPassages]:
+        """Returns the k passages with the highest max over a range of their views, for each of `ranges`, in the same passes.
+
+        Of passages that tie, the one with the smaller id comes first. `queries` [q, dim] float32. With `among` [p] bool,
+        only its passages are found. Passages without a view in a range are not found by it. `report_done` is called with
+        the number of questions done. Raises ValueError for a k below 1 and for vectors that are not finite. Products
+        have to be within float32.
+        """
+        if k < 1:
+            raise ValueError(f"k must be 1 or more, not {k}")
+        queries = np.ascontiguousarray(queries, dtype=np.float32)
+        if not np.isfinite(queries).all():
+            raise ValueError("a question's vector holds a value that is not finite")
+        tops = [TopPassages.empty(len(queries), k) for _ in ranges]
+        passages = np.flatnonzero(self._counts if among is None else self._counts * among)
+        if not len(passages):
+            return tops
+        room = width(k, len(passages))
+        at_once = questions_at_once(room, len(ranges), self._device, isinstance(self._views, StreamedViews))
+        with _whole_float32():
+            for start in range(0, len(queries), at_once):
+                asked = slice(start, min(start + at_once, len(queries)))
+                for top, found in zip(tops, self._pass(queries[asked], room, ranges, passages), strict=True):
+                    found.fill(top, asked)
+                report_done(asked.stop)
+        return tops
 
     def _pass(
-        self,
-        asked: np.ndarray,
-        kernel: Kernel,
-        guessed: Sequence[np.ndarray] | None = None,
-        give_up: bool = False,
-    ) -> np.ndarray:
-        """Fills in the best passages of the questions of rows `asked`; returns those for which a floor was too high, with
-        `give_up` all of them where products are too coarse."""
-        held = PROPOSED_AT_ONCE // max(1, len(self.ranges))
+        self, queries: np.ndarray, k: int, ranges: Sequence[ViewRange], passages: np.ndarray
+    ) -> list[_Candidates]:
+        """Returns the candidates of each range after a pass over the views of `passages`."""
+        bound = _rounding(queries, self._longest)
         found = [
-            Proposals(self.views, self.tie_order, self.queries[asked], self.k, held, kernel, floor)
-            for floor in guessed or [None] * len(self.ranges)
+            _Candidates(self._views, self._offsets, self._counts, self._tie_order, queries, k, bound, each)
+            for each in ranges
         ]
-        scored = 0
-        if isinstance(self.views, StreamedViews):
-            at_once = self.views.rows_per_block
-        else:
-            at_once = SCORED_BYTES // (self.views.shape[1] * VIEW_DTYPE.itemsize)
-        for block in blocks(self.views, self.offsets, kernel, len(asked), self.device, self.among):
-            for proposals, view_range in zip(found, self.ranges, strict=True):
-                proposals.add(block, *view_range)
-                if give_up and proposals.crowded:
-                    self.coarse = False
-                    return asked
-            stop = block.first_view + len(block.products)
-            if stop - scored >= at_once:
-                scored = stop
-                for proposals in found:
-                    proposals.score()
-        sure = np.ones(len(asked), bool)
-        for proposals, top in zip(found, self.tops, strict=True):
-            best = proposals.best()
-            real, at = best.passages >= 0, (asked, slice(best.passages.shape[1]))
-            top.passages[at] = best.passages
-            top.scores[at] = best.scores
-            top.winning_views[at] = np.where(real, best.rows - self.offsets[best.passages], -1)
-            sure &= proposals.above_floor(best)
-        return asked[~sure]
+        streamed = isinstance(self._views, StreamedViews)
+        row_bytes = self._views.shape[1] * VIEW_DTYPE.itemsize
+        at_once = self._views.rows_per_block if streamed else SCORED_BYTES // row_bytes
+        held = 0
+        for block in self._blocks(queries, passages):
+            for candidates in found:
+                candidates.add(block)
+            held += len(block.products)
+            if held >= at_once:
+                held = 0
+                for candidates in found:
+                    candidates.score()
+        return found
+
+    def _blocks(self, queries: np.ndarray, passages: np.ndarray) -> Iterator[_Block]:
+        """Yields the products of the views of `passages` with `queries`, block by block."""
+        import torch
+
+        device, dim = torch.device(self._device), self._views.shape[1]
+        block_bytes = BLOCK_BYTES if device.type == "cpu" else GPU_BLOCK_BYTES
+        rows = max(1, min(block_bytes // (4 * len(queries)), 4 * block_bytes // (VIEW_DTYPE.itemsize * dim)))
+        streamed = isinstance(self._views, StreamedViews)
+        if streamed:  # so that candidates can be scored from blocks that are held
+            rows = min(rows, self._views.rows_per_block)
+        ends = np.cumsum(self._counts[passages])
+        cuts = np.unique(np.searchsorted(ends, np.arange(rows, ends[-1], rows), side="right"))
+        parts = [part for part in np.split(passages, cuts) if len(part)]
+        if not streamed:
+            parts = [*parts[::EVERY], *(part for number, part in enumerate(parts) if number % EVERY)]
+        sizes = [int(self._counts[part].sum()) for part in parts]
+        multiply = _multiplier(queries, max(sizes), device)
+        for part, size in zip(parts, sizes, strict=True):
+            yield _Block(part, self._counts[part], multiply(self._read(part, size)))
+
+    def _read(self, passages: np.ndarray, size: int) -> Tensor:
+        """Returns the views of `passages`, so many as `size` says [size, dim] float16."""
+        import torch
+
+        start, last = int(self._offsets[passages[0]]), passages[-1]
+        stop = int(self._offsets[last] + self._counts[last])
+        if stop - start == size:
+            return tensor(self._views[start:stop]) if self._resident is None else self._resident[start:stop]
+        rows = rows_in(self._offsets[passages], self._counts[passages])
+        if self._resident is None:
+            return tensor(self._views.take(rows, axis=0))
+        return self._resident.index_select(0, torch.from_numpy(rows).to(self._resident.device))
+
+    @cached_property
+    def _resident(self) -> Tensor | None:
+        """The views in a GPU's memory, if they fit."""
+        import torch
+
+        if not self._device.startswith("cuda") or isinstance(self._views, StreamedViews):
+            return None
+        free, _ = torch.cuda.mem_get_info(self._device)
+        return tensor(self._views).to(self._device) if self._views.nbytes <= GPU_SHARE * free else None
+
+    @cached_property
+    def _longest(self) -> float:
+        return view_norms(self._views).longest if self._longest_view is None else self._longest_view
 
 
-def view_norms(views: Matrix) -> ViewNorms:
-    """Returns the norms of `views` [v, dim] float16, which are read once, block by block."""
-    largest = ViewNorms()
-    for start in range(0, len(views), NORMS_AT_ONCE):
-        some = tensor(views[start : start + NORMS_AT_ONCE]).float()
-        longest = _largest_norm(some)
-        # What is lost has three bits at most, so the difference is exact.
-        largest = largest.merged(ViewNorms(longest, _largest_norm(some - some.bfloat16())))
-    return largest
+def _multiplier(queries: np.ndarray, most: int, device: device) -> Callable[[Tensor], Tensor]:
+    """Returns a function of at most `most` views [n, dim] float16 that returns their products [n, q] float32, which are
+    overwritten by the next.
+    """
+    import torch
+
+    asked = torch.from_numpy(queries).to(device)
+    rows = max(1, (MULTIPLIED_BYTES if device.type == "cpu" else GPU_BLOCK_BYTES) // (4 * queries.shape[1]))
+    products = asked.new_empty(most, len(asked))
+    onednn = device.type == "cpu" and len(asked) >= FEW_QUESTIONS and torch.backends.mkldnn.is_available()
+    if onednn:
+        block, asked = asked.new_zeros(min(rows, most), queries.shape[1]), asked.to_mkldnn()
+
+    def multiply(views: Tensor) -> Tensor:
+        found = products[: len(views)]
+        for some, into in zip(views.split(rows), found.split(rows), strict=True):
+            if onednn:  # always of one size, since it compiles a kernel per size
+                block[: len(some)] = some
+                into.copy_(torch.nn.functional.linear(block.to_mkldnn(), asked).to_dense()[: len(some)])
+            else:  # moved as float16, which is half of the bytes
+                torch.mm(some.to(device).float(), asked.T, out=into)
+        return found
+
+    return multiply
 
 
-def _largest_norm(vectors: Tensor) -> float:
-    return math.sqrt(vectors.double().square_().sum(dim=1).max().item())
+@dataclass(frozen=True)
+class _Block:
+    """The products of all views of some passages."""
+
+    passages: np.ndarray
+    """[p] int64, rising."""
+    counts: np.ndarray
+    """[p] int64: number of each passage's views, at least one."""
+    products: Tensor
+    """[n, q] float32 on the device that multiplied: of the views of each passage, one after another."""
+
+    def best(self, first: int, stop: int | None) -> tuple[np.ndarray, Tensor]:
+        """Returns the passages that have views [first, stop), and the highest product of these with each question [p, q]."""
+        import torch
+
+        passages, counts, products = self.passages, self.counts, self.products
+        if (first, stop) != ALL_VIEWS:
+            starts = np.cumsum(counts) - counts
+            counts = np.clip(counts, 0, stop) - first
+            some = np.flatnonzero(counts > 0)
+            passages, counts = passages[some], counts[some]
+            rows = rows_in(starts[some] + first, counts)
+            products = products.index_select(0, torch.from_numpy(rows).to(products.device))
+        if len(products) > len(passages) and products.is_cpu and products.shape[1] < FEW_QUESTIONS:
+            lengths = torch.from_numpy(counts).to(products.device)
+            products = torch.segment_reduce(products, "max", lengths=lengths, unsafe=True)
+        elif len(products) > len(passages):
+            owners = torch.from_numpy(np.repeat(np.arange(len(passages)), counts)).to(products.device)
+            best = products.new_full((len(passages), products.shape[1]), -torch.inf)
+            products = best.scatter_reduce_(0, owners[:, None].expand_as(products), products, "amax")
+        return passages, products
+
+
+class _Candidates:
+    """The passages that can be among the k best of each question, by a range of their views."""
+
+    def __init__(
+        self,
+        views: Matrix,
+        offsets: np.ndarray,
+        counts: np.ndarray,
+        tie_order: Ties,
+        queries: np.ndarray,
+        k: int,
+        bound: np.ndarray,
+        view_range: ViewRange,
+    ) -> None:
+        """`bound` [q] float64 is how far products may be from scores; the rest is as in `ExactSearch`."""
+        self._views, self._offsets, self._counts, self._tie_order = views, offsets, counts, tie_order
+        self._queries, self._k, self._bound, self._range = queries.astype(np.float64), k, bound, view_range
+        self._bar = np.full(len(queries), -np.inf, np.float32)
+        """The product below which no passage is among a question's k best [q]."""
+        self._parts = [_NONE]
+        """Columns of the candidates, each passage of a question once: question, passage, product, and score and winning
+        view, which are NaN and -1 until they are computed."""
+        self._number = self._sifted = 0
+        """Number of candidates, now and after the last sifting."""
+
+    def add(self, block: _Block) -> None:
+        """Adds the passages of a block that reach the bar."""
+        import torch
+
+        passages, best = block.best(*self._range)
+        if len(passages) >= self._k and not np.isfinite(self._bar).all():
+            lowest = best.topk(self._k, dim=0, sorted=False).values.amin(dim=0).cpu().numpy()
+            self._raise_bar(slice(None), lowest - 2 * self._bound)
+        mask = (best >= torch.from_numpy(self._bar).to(best.device)).flatten()
+        # NumPy's is several times as fast on a CPU.
+        found = torch.from_numpy(np.flatnonzero(mask.numpy())) if mask.is_cpu else mask.nonzero().flatten()
+        if not len(found):
+            return
+        products, found = best.flatten()[found].cpu().numpy(), found.cpu().numpy()
+        rows, questions = np.divmod(found, best.shape[1])
+        unscored = np.full(len(found), np.nan), np.full(len(found), -1, np.int32)
+        self._parts.append((questions.astype(np.int32), passages[rows], products, *unscored))
+        self._number += len(found)
+        if self._number > self._sifted + max(SIFTED, len(self._bar) * self._k):
+            self._sift()
+            if self._number > CANDIDATES + 2 * len(self._bar) * self._k:
+                self._cut()
+
+    def score(self) -> None:
+        """Scores the candidates that can still be among the best, those that were not scored before."""
+        self._sift()
+        questions, passages, _, scores, winners = self._parts[0]
+        new = np.flatnonzero(np.isnan(scores))
+        new = new[stable_order(passages[new])]
+        first, stop = self._range
+        for start in range(0, len(new), SCORED_AT_ONCE):
+            some = new[start : start + SCORED_AT_ONCE]
+            firsts = self._offsets[passages[some]] + first
+            counts = np.clip(self._counts[passages[some]], 0, stop) - first
+            scores[some], winners[some] = score_passages(
+                self._views, firsts, counts, self._queries, questions[some].astype(np.int64)
+            )
+
+    def fill(self, top: TopPassages, asked: slice) -> None:
+        """Fills the k best passages into the rows `asked` of `top`."""
+        self.score()
+        best, ranks = self._best()
+        questions, passages, _, scores, winners = self._parts[0]
+        at = asked.start + questions[best], ranks
+        top.passages[at], top.scores[at] = passages[best], scores[best]
+        top.winning_views[at] = winners[best] + self._range[0]
+
+    def _best(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the positions of each question's k best candidates, which are scored, and their ranks from 0 on."""
+        questions, passages, _, scores, _ = self._parts[0]
+        order = np.lexsort((-scores, questions))
+        ranked, asked = scores[order], questions[order]
+        if (
+            (ranked[1:] == ranked[:-1]) & (asked[1:] == asked[:-1])
+        ).any():  # which is rare, and ids are sorted late
+            order = np.lexsort((self._tie_order[passages], -scores, questions))
+        counts = np.bincount(questions, minlength=len(self._bar))
+        ranks = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return order[ranks < self._k], ranks[ranks < self._k]
+
+    def _sift(self) -> None:
+        """Raises the bar by the k-th best product of each question, and drops the candidates below it."""
+        columns = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
+        questions, _, products, *_ = columns
+        # One number to sort by: the question, then the bits of the product.
+        keys = np.sort((questions.astype(np.int64) << 32) + _in_order(products.view(np.int32)))
+        counts = np.bincount(questions, minlength=len(self._bar))
+        full = np.flatnonzero(counts >= self._k)
+        lowest = _in_order(keys[np.cumsum(counts)[full] - self._k].astype(np.int32)).view(np.float32)
+        self._raise_bar(full, lowest - 2 * self._bound[full])
+        kept = np.flatnonzero(products >= self._bar[questions])
+        self._parts = [tuple(column[kept] for column in columns)]
+        self._number = self._sifted = len(kept)
+
+    def _cut(self) -> None:
+        """Keeps the k best candidates alone, where float32 cannot tell many more apart."""
+        self.score()
+        best, ranks = self._best()
+        self._parts = [tuple(column[best] for column in self._parts[0])]
+        self._number = self._sifted = len(best)
+        questions, _, _, scores, _ = self._parts[0]
+        last = ranks == self._k - 1
+        full = questions[last]
+        self._raise_bar(full, scores[last] - self._bound[full])
+
+    def _raise_bar(self, questions: np.ndarray | slice, bar: np.ndarray) -> None:
+        with np.errstate(over="ignore"):
+            rounded = np.nextafter(bar.astype(np.float32), np.float32(-np.inf))
+        self._bar[questions] = np.maximum(self._bar[questions], rounded)
+
+
+_NONE = tuple(np.empty(0, dtype) for dtype in (np.int32, np.int64, np.float32, np.float64, np.int32))
+
+
+def _in_order(bits: np.ndarray) -> np.ndarray:
+    """Returns the bits of float32 numbers, int32, as whole numbers of the same order; its own inverse."""
+    return bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
+
+
+def _rounding(queries: np.ndarray, longest_view: float) -> np.ndarray:
+    """Returns how far a product in float32 is from its score, at most, for each question [q] float64.
+
+    Summed in any order, it is γ |q| |v| with γ = n u / (1 - n u) and u = 2^-24, where n counts the width and two more, for
+    the rounding of scores.
+    """
+    dim = queries.shape[1]
+    gamma = (dim + 2) * 2.0**-24 / (1 - (dim + 2) * 2.0**-24)
+    norms = np.linalg.norm(queries.astype(np.float64), axis=1) * (1 + 1e-6)
+    return gamma * longest_view * norms + dim * UNDERFLOW * (1 + longest_view)
+
+
+@contextlib.contextmanager
+def _whole_float32() -> Iterator[None]:
+    """Keeps TF32 and bfloat16 out of products of float32, whose rounding would be outside of its bound."""
+    import torch
+
+    chosen = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(chosen)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from multiview import environment
 from multiview.artifacts.staged import StoredFile
 from multiview.config import JsonObject
-from multiview.data.ranges import stable_order
+from multiview.data.ranges import rows_in, stable_order
 from multiview.encoding.embeddings import VIEW_DTYPE, map_views
 from multiview.errors import InputError
-from multiview.index.products import tensor
 from multiview.index.streamed_views import Matrix, StreamedViews
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+LONGEST = "longest_view"
+LOST = "lost_in_bfloat16"
+"""Fields of an index's header, of `ViewNorms`."""
+
+NORMS_AT_ONCE = 1024
+"""Number of views whose norms are computed at once."""
 
 SCORED_AT_ONCE = 1024
 """Number of views that are scored in float64 at once. Only speed depends on it."""
@@ -102,29 +112,12 @@ def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 def score_rows(views: Matrix, rows: np.ndarray, queries: np.ndarray, questions: np.ndarray) -> np.ndarray:
     """Returns the scores [m] float64 of the views of `rows` [m], which rise, with the queries of `questions` [m].
 
-    `views` [v, dim] float16; `queries` [q, dim] float64. See `score_views`.
+    `views` [v, dim] float16; `queries` [q, dim] float64. No pair may occur twice.
     """
-    firsts = np.flatnonzero(np.diff(rows, prepend=-1))
-    return _inner_products(views, rows.take(firsts), queries, np.append(firsts, len(rows)), questions)
-
-
-def score_views(views: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """Returns the inner products [n] float64 of `views` [n, dim] float16 with `query` [dim] float64.
-
-    The order of each sum is the same whatever the other views and queries, so that equal views score equally, to the bit.
-    """
-    rows = np.arange(len(views))
-    return _inner_products(
-        views, rows, query[None], np.arange(len(views) + 1), np.zeros(len(views), np.int64)
-    )
-
-
-def _inner_products(
-    views: Matrix, rows: np.ndarray, queries: np.ndarray, starts: np.ndarray, questions: np.ndarray
-) -> np.ndarray:
-    """Returns the inner products [m] of pairs: those of the i-th view of `rows` with the queries questions[starts[i]:starts[i + 1]]."""
     import torch
 
+    starts = np.append(np.flatnonzero(np.diff(rows, prepend=-1)), len(rows))
+    rows = rows.take(starts[:-1])
     _have_torch_warn_of_sparse_tensors()
     size = min(len(rows), SCORED_AT_ONCE), views.shape[1]
     single, double = torch.empty(size), torch.empty(size, dtype=torch.float64)
@@ -162,55 +155,25 @@ def _have_torch_warn_of_sparse_tensors() -> None:
 
 
 def score_passages(
-    stored: StoredViews,
-    offsets: np.ndarray,
-    view_counts: np.ndarray,
-    query: np.ndarray,
-    passage_rows: np.ndarray,
+    views: Matrix, firsts: np.ndarray, counts: np.ndarray, queries: np.ndarray, questions: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores passages by the max over their views; returns the scores [n] float64 and the first views that have them [n] int64.
+    """Scores pairs of a passage and a question by the max over the passage's views; returns the scores [n] float64 and
+    which view has each, the first of those that tie [n] int64.
 
-    `offsets` and `view_counts` [all passages] are the row of each passage's first view and the number of its views;
-    `query` [dim] float64; each passage of `passage_rows` [n] has a view or more. Equal views score equally beside any
-    other views (see `score_views`).
+    A passage's views are `counts` [n] rows of `views` from `firsts` [n] on, at least one; `questions` [n] are rows of
+    `queries` [q, dim] float64. No pair may occur twice. Views are read in their order. The order of each sum is the same
+    whatever the other views and queries, so that equal views score equally, to the bit.
     """
-    if not len(passage_rows):
+    if not len(firsts):
         return np.empty(0), np.empty(0, np.int64)
-    counts = view_counts[passage_rows]
-    firsts = np.cumsum(counts) - counts  # of each passage among the views that are read
-    positions = np.arange(counts.sum())
-    view_rows = positions + np.repeat(offsets[passage_rows] - firsts, counts)
-    scores = score_views(stored.read_rows(view_rows), query)
-    highest = np.maximum.reduceat(scores, firsts)
-    winners = np.where(scores == np.repeat(highest, counts), positions, len(positions))
-    return highest, np.minimum.reduceat(winners, firsts) - firsts
-
-
-def score_pairs(
-    stored: StoredViews,
-    offsets: np.ndarray,
-    view_counts: np.ndarray,
-    queries: np.ndarray,
-    questions: np.ndarray,
-    passage_rows: np.ndarray,
-) -> np.ndarray:
-    """Scores pairs of a question and a passage by the max over the passage's views; returns the scores [n] float64.
-
-    `questions` [n] are rows of `queries` [q, dim] float64; `offsets`, `view_counts` and `passage_rows` [n] are as
-    in `score_passages`. Views are read in their order. Scores are those of `score_passages`, to the bit.
-    """
-    if not len(passage_rows):
-        return np.empty(0)
-    # Each pair once: torch refuses a pair that occurs twice.
-    pairs, numbers = np.unique(questions * len(offsets) + passage_rows, return_inverse=True)
-    asked, passages = np.divmod(pairs, len(offsets))
-    counts = view_counts[passages]
-    firsts = np.cumsum(counts) - counts
-    view_rows = np.arange(counts.sum()) + np.repeat(offsets[passages] - firsts, counts)
-    order = stable_order(view_rows)
-    scores = np.empty(len(view_rows))
-    scores[order] = score_rows(stored.matrix, view_rows[order], queries, np.repeat(asked, counts)[order])
-    return np.maximum.reduceat(scores, firsts)[numbers]
+    rows = rows_in(firsts, counts)
+    order = stable_order(rows)
+    scores = np.empty(len(rows))
+    scores[order] = score_rows(views, rows[order], queries, np.repeat(questions, counts)[order])
+    starts = np.cumsum(counts) - counts
+    highest = np.maximum.reduceat(scores, starts)
+    positions = np.where(scores == np.repeat(highest, counts), np.arange(len(rows)), len(rows))
+    return highest, np.minimum.reduceat(positions, starts) - starts
 
 
 def equal_blocks(sources: Sequence[ViewBlocks], rows: int) -> Iterator[np.ndarray]:
@@ -232,3 +195,45 @@ def sampled_rows(total: int, count: int, seed: int) -> np.ndarray:
     if total <= count:
         return np.arange(total)
     return np.sort(np.random.default_rng(seed).choice(total, count, replace=False, shuffle=False))
+
+
+class ViewNorms(NamedTuple):
+    """The largest Euclidean norms of some views; 0 without views."""
+
+    longest: float = 0.0
+    """|v| of a view, on which the rounding of its products depends."""
+    lost: float = 0.0
+    """|v - v'| of a view and the same view rounded to bfloat16, which earlier versions needed."""
+
+    def merged(self, other: ViewNorms) -> ViewNorms:
+        """Returns the norms of the views of both."""
+        return ViewNorms(max(self.longest, other.longest), max(self.lost, other.lost))
+
+    def fields(self) -> dict[str, float]:
+        """Returns the norms as fields of an index's header."""
+        return {LONGEST: self.longest, LOST: self.lost}
+
+
+def view_norms(views: Matrix) -> ViewNorms:
+    """Returns the norms of `views` [v, dim] float16, which are read once, block by block."""
+    largest = ViewNorms()
+    for start in range(0, len(views), NORMS_AT_ONCE):
+        some = tensor(views[start : start + NORMS_AT_ONCE]).float()
+        # What is lost has three bits at most, so the difference is exact.
+        largest = largest.merged(ViewNorms(_largest_norm(some), _largest_norm(some - some.bfloat16())))
+    return largest
+
+
+def _largest_norm(vectors: Tensor) -> float:
+    return math.sqrt(vectors.double().square_().sum(dim=1).max().item())
+
+
+def tensor(array: np.ndarray) -> Tensor:
+    """Returns a tensor over the memory of an array, which is only read."""
+    import warnings
+
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of memory that is mapped read-only
+        return torch.from_numpy(array)

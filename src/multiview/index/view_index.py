@@ -22,13 +22,10 @@ from multiview.data.ranges import stable_order
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, SearchParameters
-from multiview.index.exact import top_passages_by
+from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
 from multiview.index.faiss_index import FaissIndex
-from multiview.index.leading import searched, with_first_views
-from multiview.index.products import ALL_VIEWS, ViewRange
 from multiview.index.ranking import TieOrder, TopPassages, width
-from multiview.index.rounding import ViewNorms
-from multiview.index.stored_views import REBUILD, StoredViews, score_pairs
+from multiview.index.stored_views import LONGEST, REBUILD, StoredViews, score_passages
 
 INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
@@ -66,9 +63,9 @@ class ViewIndex:
         self.header = header
         self._faiss_index = faiss_index
         self._queries = queries
-        self._device = device
         self.tie_order = TieOrder(ids)
         """Position of each passage's id in string order; decides between passages that tie."""
+        self._search = ExactSearch(stored.matrix, offsets, self.tie_order, header[LONGEST], device)
         self.exact = faiss_index is None
         """Whether searches find the best passages; an approximate index may miss some."""
         parameters = (header.get(name, 0) for name in ("probes", "ef_search", "rerank"))
@@ -197,21 +194,7 @@ class ViewIndex:
     ) -> list[TopPassages]:
         """The k best passages by each of several `ranges` of their views, exactly and in one pass over all views; with
         `among` [p] bool, the k best of its passages. Results are at most as wide as the index has passages."""
-        asked = searched(ranges)
-        tops = top_passages_by(
-            self.stored.matrix,
-            self.offsets,
-            self.tie_order,
-            queries,
-            width(k, len(self)),
-            asked,
-            among=among,
-            norms=ViewNorms.from_header(self.header),
-            device=self._device,
-            report_done=report_done,
-        )
-        found = dict(zip(asked, tops, strict=True))
-        return with_first_views(found, ranges, self.stored, self.offsets, self.tie_order, queries)
+        return self._search.top(queries, width(k, len(self)), ranges, among=among, report_done=report_done)
 
     def passage_scores(self, queries: np.ndarray, passage_rows: np.ndarray) -> np.ndarray:
         """Scores of passages for questions [q, k] float32, as `pair_scores`; `passage_rows` [q, k]."""
@@ -230,11 +213,14 @@ class ViewIndex:
         in_order = known[stable_order(passages[known])]
         for start in range(0, len(in_order), SCORED_PAIRS):
             some = in_order[start : start + SCORED_PAIRS]
-            asked, numbers = np.unique(questions[some], return_inverse=True)
+            pairs, numbers = np.unique(questions[some] * len(self) + passages[some], return_inverse=True)
+            asked, rows = np.divmod(pairs, len(self))
+            asked, of_asked = np.unique(asked, return_inverse=True)
             vectors = queries[asked].astype(np.float64)
-            scores[some] = score_pairs(
-                self.stored, self.offsets, self.view_counts, vectors, numbers, passages[some]
+            each, _ = score_passages(
+                self.stored.matrix, self.offsets[rows], self.view_counts[rows], vectors, of_asked
             )
+            scores[some] = each[numbers]
         return scores
 
     def passage_id(self, row: int) -> str:

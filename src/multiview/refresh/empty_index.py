@@ -16,7 +16,7 @@ from multiview.config import Config
 from multiview.data import passages
 from multiview.encoding.embeddings import ROWS_SCHEMA, VIEWS_FILE
 from multiview.index.approximate import EXACT
-from multiview.index.rounding import ViewNorms
+from multiview.index.stored_views import ViewNorms
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE
 from multiview.steps.path import shard_file, shard_name
 from multiview.steps.table import step

@@ -9,7 +9,7 @@ from multiview import metric_names
 from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
-from multiview.index.products import ViewRange
+from multiview.index.exact import ViewRange
 
 CAPTION = (
     "Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved: "

@@ -12,7 +12,7 @@ from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.generated_queries import diversity_levels, rouge_l_by_number, self_bleu
 from multiview.evaluation.metrics import accuracy, first_rank
-from multiview.index.products import ViewRange
+from multiview.index.exact import ViewRange
 
 LARGEST_K = 16
 """Largest k up to which every k is searched; each search reads k views per passage."""

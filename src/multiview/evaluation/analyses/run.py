@@ -23,7 +23,7 @@ from multiview.evaluation.analyses.training_answers import training_answers
 from multiview.evaluation.analyses.usage import cosine, usage
 from multiview.evaluation.analyses.variation import variation
 from multiview.evaluation.files import ANALYSES_PAGE_FILE, METRICS_FILE, analysis_table_file
-from multiview.index.products import ViewRange
+from multiview.index.exact import ViewRange
 
 ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
     "each_view": each_view,

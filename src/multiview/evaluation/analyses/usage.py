@@ -86,7 +86,7 @@ def cosine(subject: Subject) -> Findings:
 
 def mean_cosines(index: ViewIndex, view_count: int) -> np.ndarray:
     """Mean cosine [views, views] float64 of views i and j over the passages that have both; NaN where no passage has."""
-    from multiview.index.products import tensor
+    from multiview.index.stored_views import tensor
 
     means, views = PairMeans(view_count), index.stored.matrix
     for start in range(0, len(index), PASSAGES_AT_ONCE):

@@ -9,7 +9,7 @@ import numpy as np
 
 from multiview import metric_names
 from multiview.config import JsonObject
-from multiview.index.products import ALL_VIEWS
+from multiview.index.exact import ALL_VIEWS
 from multiview.index.stored_views import passages_of_views, sampled_rows
 from multiview.steps.events import Events
 

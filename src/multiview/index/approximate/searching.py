@@ -47,8 +47,9 @@ def approximate_top(
     top = TopPassages.empty(len(queries), k, exact=False)
 
     def rerank(question: int, passages: np.ndarray) -> None:
-        query = queries[question].astype(np.float64)
-        scores, winners = score_passages(stored, offsets, view_counts, query, passages)
+        query = queries[question, None].astype(np.float64)
+        starts, counts, one = offsets[passages], view_counts[passages], np.zeros(len(passages), np.int64)
+        scores, winners = score_passages(stored.matrix, starts, counts, query, one)
         scores = scores.astype(np.float32)
         order = best_first(scores, tie_order[passages])[:k]
         count = len(order)
