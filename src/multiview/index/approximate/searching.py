@@ -37,7 +37,7 @@ def approximate_top(
 
     Each question's k + `rerank` first passages are scored by the inner products of all their stored views, summed
     in float64. Scores and winning views are exact; whether all of the k best passages are among the candidates is not
-    known. Arguments are those of `top_passages_by`; `view_counts` [p] is the number of each passage's views.
+    known. Arguments are as in `exact.ExactSearch`; `view_counts` [p] is the number of each passage's views.
     """
     if k < 1:
         raise ValueError(f"k must be 1 or more, not {k}")
