@@ -36,7 +36,8 @@ from multiview import environment
 from multiview.artifacts.staged import Staged
 from multiview.config import Analysis, Config, Corpus, Encode, Evaluation, Questions
 from multiview.data.passages import read_passages
-from multiview.data.questions import Question, limited, read_questions
+from multiview.data.question_selection import limited
+from multiview.data.questions import Question, read_questions
 from multiview.evaluation.analyses.run import RANGES
 from multiview.evaluation.evaluate import evaluate_queries
 from multiview.index.exact import ALL_VIEWS

@@ -13,6 +13,7 @@ from multiview.cli.app import app, run_app
 from multiview.config import Config
 from multiview.config.overrides import gather, validate
 from multiview.data.inspection import Lengths, inspect, sort_by_use
+from multiview.errors import InputError
 from tests.fixtures.format_files import beir, biencoder, marco, put
 from tests.fixtures.inprocess import multiview_command
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, small_files, write
@@ -131,17 +132,31 @@ def test_passages_that_come_again_are_counted_once(tmp_path):
     assert found.passages == 1 and found.words.counts == {2: 1}
 
 
-def test_what_a_run_would_refuse_is_a_problem(tmp_path, capsys, monkeypatch):
-    passages = write(tmp_path / "p.jsonl", passage_rows(3))
-    asked = write(tmp_path / "q.jsonl", question_rows("t", 4, 1))
-    words = [passages, asked, "--set", "corpus.shards=4"]
-    output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert (
-        "settings that do not suit the data: 2, the first:\n    corpus.shards=4: the corpus has only 3 passages"
-        in output
+@pytest.mark.parametrize(
+    ("passages", "gold", "more", "line"),
+    [
+        (3, 3, {"shards": 4}, "corpus.shards=4: the corpus has only 3 passages; set fewer shards"),
+        (5, 2, {"shards": 3, "keep": "gold"}, "corpus.shards=3: the corpus has only 2 passages; set fewer shards"),
+        (3, 1, {"dev_source": ()}, "questions.source: all questions are about one passage, so nothing can be held out"),
+        (3, 3, {"hard_negatives": "given"}, "questions.hard_negatives=given: no training question names a negative"),
+        (3, 9, {}, "questions.source: the gold passages of 5 of 8 questions are not in the corpus"),
+    ],
+)  # fmt: skip
+def test_what_a_run_refuses_is_a_problem_in_the_same_words(tmp_path, passages, gold, more, line):
+    files = SimpleNamespace(
+        corpus=write(tmp_path / "p.jsonl", passage_rows(passages)),
+        train=write(tmp_path / "t.jsonl", question_rows("t", 8, gold)),
+        dev=write(tmp_path / "d.jsonl", question_rows("d", 2, 2)),
     )
-    output = inspected(passages, asked, capsys=capsys, monkeypatch=monkeypatch, status=2)
-    assert "all questions are about one passage" in output
+    corpus, questions = settings(files, **{"shards": 1} | more)
+    with pytest.raises(InputError) as refused:
+        Done(tmp_path / "out", corpus, questions)
+    assert str(refused.value).startswith(line)
+    found = inspect(Config.partial({"corpus": corpus, "questions": questions}), lambda number: None)
+    assert str(refused.value) in found.problems.first.values()
+
+
+def test_nothing_is_named(capsys, monkeypatch):
     output = inspected(capsys=capsys, monkeypatch=monkeypatch, status=2)
     assert output.startswith("error: nothing is named")
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 
@@ -18,7 +17,6 @@ from multiview.data.passages import SCHEMA, content_hash
 from multiview.data.sentences import (
     ENDS,
     PIECE,
-    BegunSentences,
     KnownSentences,
     SplitSentences,
     iterate_sentence_ends,
@@ -136,7 +134,7 @@ def kept(folder, texts: list[str]) -> None:
     table = pa.table(
         {"id": texts, "title": [""] * len(texts), "text": texts}, schema=pa.schema(list(SCHEMA)[:3])
     )
-    finished_table, _ = with_computed_columns(table, SplitSentences("english"))()
+    finished_table = with_computed_columns(table, SplitSentences("english"))()
     pq.write_table(finished_table, folder / "shard-00.parquet")
 
 
@@ -160,24 +158,3 @@ def test_known_sentences_are_those_that_splitting_gives_and_only_the_others_are_
         list(sentence_ends(text)) for text in now
     ]
     assert asked == [text for text in now if text not in before]
-
-
-@settings(max_examples=60, deadline=None)
-@given(begun=st.lists(TEXTS, max_size=3), now=st.lists(TEXTS, max_size=3))
-def test_begun_sentences_are_those_that_splitting_gives_and_none_is_split_twice(begun, now):
-    asked: list[str] = []
-
-    class Asked(SplitSentences):
-        def __call__(self, texts, hashes):
-            asked.extend(texts)
-            return super().__call__(texts, hashes)
-
-    sentences_of = BegunSentences(begun, Asked("english"))
-    before = {text for texts in begun for text in texts}
-    assert asked == [text for texts in begun for text in texts]
-    asked.clear()
-    for texts in now:
-        waiting = sentences_of(texts, [content_hash("", text) for text in texts])
-        assert waiting().to_pylist() == [list(sentence_ends(text)) for text in texts]
-    again = Counter(text for texts in now for text in texts) - Counter(before)
-    assert Counter(asked) == again, "a text that comes again is split again"

@@ -1,41 +1,36 @@
-"""The sizes of shards, and row groups whose sentences are begun ahead of the one that is written."""
-
-from collections.abc import Callable, Sequence
-from pathlib import Path
+"""The sizes of shards, and their row groups."""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.data.passages import ROW_GROUP
 from multiview.data.sentences import ENDS
 from multiview.data.shards import (
-    AHEAD,
     MOST_COUNTED,
-    begin_groups,
     counted_lengths,
     shard_sizes,
     write_shards,
 )
 
 
-def test_sentences_are_begun_at_once_and_written_in_order(tmp_path: Path) -> None:
-    count, begun = (AHEAD + 3) * ROW_GROUP, [0]
-
-    def sentences_of(texts: Sequence[str], hashes: Sequence[str]) -> Callable[[], pa.Array]:
-        begun[0] += 1
-        return lambda: pa.array([[len(text)] for text in texts], ENDS)
-
-    ids = [f"p{i}" for i in range(count)]
-    table = pa.table({"id": ids, "title": [""] * count, "text": ids})
-    groups = begin_groups([table], [count], sentences_of)
-    assert begun == [AHEAD], "before any group is taken"
-    assert write_shards(groups, [count], tmp_path, lambda done, total, what: None) == count
-    assert begun == [AHEAD + 3]
-    (file,) = tmp_path.iterdir()
-    assert pq.read_table(file)["id"].to_pylist() == ids
+@given(st.lists(st.integers(0, 2 * ROW_GROUP), min_size=1, max_size=5), st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_row_groups_do_not_depend_on_the_tables(tmp_path_factory, parts: list[int], shards: int) -> None:
+    count = sum(parts)
+    ends = pa.array([[number] for number in range(count)], ENDS)
+    table = pa.table({"id": [f"p{number}" for number in range(count)], "sentence_ends": ends})
+    sizes = [count // shards] * (shards - 1) + [count - count // shards * (shards - 1)]
+    written = []
+    for each in ([table], [table.slice(sum(parts[:part]), size) for part, size in enumerate(parts)]):
+        folder = tmp_path_factory.mktemp("shards")
+        assert write_shards(each, sizes, folder, lambda done, total, what: None) == count
+        written.append([file.read_bytes() for file in sorted(folder.iterdir())])
+    assert written[0] == written[1]
+    ids = [pq.read_table(file)["id"].to_pylist() for file in sorted(folder.iterdir())]
+    assert [id_ for each in ids for id_ in each] == table["id"].to_pylist()
 
 
 @given(st.lists(st.integers(1, MOST_COUNTED), min_size=1, max_size=60), st.data())

@@ -15,9 +15,10 @@ from multiview.config import Config, MakeQuestions, Questions
 from multiview.config.data import Bm25
 from multiview.config.overrides import gather, merge
 from multiview.config.section import Section
-from multiview.data import checking
+from multiview.data import checks
 from multiview.data.passages import Passage, PassageLookup
-from multiview.data.questions import FILE, GENERATED, Question, limited, read_questions
+from multiview.data.question_selection import limited
+from multiview.data.questions import FILE, GENERATED, Question, read_questions
 from multiview.errors import InputError
 from multiview.generation import make_questions as module
 from multiview.generation.make_questions import make_questions
@@ -170,6 +171,6 @@ def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(tmp_path:
     again = run_plan(training(settings), store)
     assert again == records
     file = str(store.root / made[names.DEV_QUESTIONS].data / FILE)
-    assert checking.read_questions(Questions(), [file], "dev") == dev, (
+    assert checks.read_questions(Questions(), [file], "dev") == dev, (
         "they can be named as questions.dev_source"
     )

@@ -13,7 +13,7 @@ from multiview import metric_names, names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import champion_numbers
 from multiview.artifacts.store import LocalStore
-from multiview.data.lost_questions import read_lost_questions
+from multiview.data.questions import read_lost_questions
 from multiview.refresh.gate import figures
 from multiview.refresh.gate_rules import Check, Difference, Verdict
 from multiview.steps.events import read_metrics

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multiview.config import Gate
-from multiview.data.lost_questions import LostQuestions
+from multiview.data.questions import LostQuestions
 from multiview.refresh.gate_rules import Measurements, Verdict, decide
 
 QUESTIONS = 40

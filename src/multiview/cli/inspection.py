@@ -14,8 +14,8 @@ from multiview.data import inspection as data
 from multiview.data.inspection import FIRST, SAMPLE, SETTING, Inspection
 from multiview.data.questions import Question
 from multiview.data.reading.formats import COMPANIONS, FORMATS
-from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
+from multiview.data.reading.qrels import Use
 from multiview.errors import counted
 from multiview.terminal import Console, safe
 

@@ -37,7 +37,8 @@ class QuestionAnswers:
 
     def __init__(self, answers: Iterable[Sequence[str]], mode: Mode = "string") -> None:
         """`answers` has the answers of each question. Raises InputError for an invalid pattern."""
-        self._answers, self._mode = list(answers), mode
+        self._answers = list(answers)
+        self._mode: Mode = mode
         self._wanted = [_wanted(each, mode) for each in self._answers]
 
     def answered(self, texts: pa.Array, in_text: np.ndarray, questions: np.ndarray) -> np.ndarray:

@@ -1,25 +1,26 @@
-"""The questions' answers, looked for in their gold passages while the corpus is read."""
+"""The questions' answers, looked for in their gold passages while the corpus is read: at their offset, near it, or anywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from multiview.data.answers import has_answer
-from multiview.data.moved_answers import Elsewhere, find_again, nearest, not_at_offset
+from multiview.data.corpus_scan import CorpusScan
 from multiview.data.questions import Question
 from multiview.data.reading.articles import ARTICLE_COLUMNS
-from multiview.data.seen import Seen
-from multiview.data.tokens import Mode, TokenizedText
+from multiview.data.tokens import Mode, TokenizedText, is_within_token
+from multiview.errors import shortened
 
 
 class GoldAnswers:
     """The answers in gold passages. Answers with offsets are looked for in the first positive, others in each of them."""
 
-    def __init__(self, seen: Seen, questions: Iterable[Question], matching: Mode) -> None:
-        """What is found goes to `seen`."""
-        self._seen = seen
+    def __init__(self, scan: CorpusScan, questions: Iterable[Question], matching: Mode) -> None:
+        """What is found goes to `scan`."""
+        self._scan = scan
         self._matching: Mode = matching
         self.awaited: dict[str, list[Question]] = {}
         """Gold passages that were not seen yet, with the questions that look for answers in them."""
@@ -45,22 +46,22 @@ class GoldAnswers:
     def _look_at_offsets(self, question: Question, id_: str, text: str) -> None:
         found, moved, gone = find_again(question, id_, text, self._matching)
         if found is None:
-            self._seen.lost[question] = gone[0]
+            self._scan.lost[question] = gone[0]
         elif found is not question:
-            self._seen.moved[question] = found
-        self._seen.moved_answers += moved
+            self._scan.moved[question] = found
+        self._scan.moved_answers += moved
 
     def finish(self) -> None:
         """Adds what is known only after all passages."""
-        self._seen.unheld = [question for question, held in self._held.items() if not held]
+        self._scan.unheld = [question for question, held in self._held.items() if not held]
 
 
 class ArticleAnswers:
     """The answers of questions whose gold passages are articles, looked for in the passages that these were cut into."""
 
-    def __init__(self, seen: Seen, questions: Sequence[Question], matching: Mode) -> None:
-        """What is found goes to `seen`."""
-        self._seen = seen
+    def __init__(self, scan: CorpusScan, questions: Sequence[Question], matching: Mode) -> None:
+        """What is found goes to `scan`."""
+        self._scan = scan
         self._matching: Mode = matching
         self._questions: dict[str, list[Question]] = {}
         """Article to the questions that name it."""
@@ -77,7 +78,7 @@ class ArticleAnswers:
             about = self._questions.get(article)
             if not about:
                 continue
-            self._seen.cut.add(article)
+            self._scan.cut.add(article)
             tokens = TokenizedText(text, self._matching)  # only where they are needed
             for question in about:
                 if question.answer_starts:
@@ -85,7 +86,7 @@ class ArticleAnswers:
                 else:  # every passage holds the answer of a question without answers
                     held = not question.answers or has_answer(tokens, question.answers, self._matching)
                 if held:
-                    self._seen.holding.setdefault((question, article), []).append(id_)
+                    self._scan.holding.setdefault((question, article), []).append(id_)
 
     def _is_at_offset(self, question: Question, id_: str, text: str, article: str, begin: int) -> bool:
         """Whether a passage, which begins at `begin` of its article, holds the first answer at its offset.
@@ -106,6 +107,88 @@ class ArticleAnswers:
     def finish(self) -> None:
         """Takes the nearest passage that holds the answer, where another text is at the offset in the article."""
         for about, found in self._elsewhere.items():
-            if about not in self._seen.holding and found.wrong and found.passage is not None:
-                self._seen.holding[about] = [found.passage]
-                self._seen.moved_answers.append(found.wrong)
+            if about not in self._scan.holding and found.wrong and found.passage is not None:
+                self._scan.holding[about] = [found.passage]
+                self._scan.moved_answers.append(found.wrong)
+
+
+def find_again(
+    question: Question, id_: str, text: str, matching: Mode
+) -> tuple[Question | None, list[str], list[str]]:
+    """Looks for answers that are not at their offset in the first positive's text; the nearest occurrence counts (see
+    `nearest`).
+
+    Returns the question with the answers that the text holds, the same object where all are at their offsets and None
+    where it holds none; one line per answer that is elsewhere; and one per answer that the text does not hold.
+    """
+    answers: list[str] = []
+    starts: list[int] = []
+    moved: list[str] = []
+    gone: list[str] = []
+    for answer, start in zip(question.answers, question.answer_starts or (), strict=True):
+        offset = nearest(text, answer, start, matching)
+        if offset is None or offset != start:
+            line = not_at_offset(
+                question, answer, start, text, f"passage {id_}", "the first positive passage's text"
+            )
+            if offset is None:
+                where = "only within other words" if answer in text else "nowhere"
+                gone.append(f"{line}, and the text holds it {where}")
+                continue
+            moved.append(line)
+        answers.append(answer)
+        starts.append(offset)
+    if not moved and not gone:
+        return question, [], []
+    if not answers:
+        return None, [], gone
+    return replace(question, answers=tuple(answers), answer_starts=tuple(starts)), moved, gone
+
+
+def nearest(text: str, answer: str, start: int, matching: Mode) -> int | None:
+    """Returns the offset of the answer's occurrence that is nearest to `start`; None if there is none.
+
+    At `start` the answer may be a part of a word, as 1990 is of 1990s. Elsewhere it counts only in whole words, or letters
+    where answers are matched by characters: the 5 of 1995 is no other place of the answer 5.
+    """
+    if start >= 0 and text.startswith(answer, start):
+        return start
+    whole = (
+        offset
+        for offset in _occurrences(text, answer)
+        if not is_within_token(text, offset, matching)
+        and not is_within_token(text, offset + len(answer), matching)
+    )
+    return min(whole, key=lambda offset: abs(offset - start), default=None)
+
+
+def _occurrences(text: str, answer: str) -> Iterator[int]:
+    offset = text.find(answer)
+    while offset >= 0:
+        yield offset
+        offset = text.find(answer, offset + 1)
+
+
+def not_at_offset(question: Question, answer: str, start: int, text: str, place: str, counted: str) -> str:
+    """Returns a line about another text at an answer's offset."""
+    actual = text[start : start + len(answer)] if start >= 0 else ""
+    return shortened(
+        f"question {question.qid}: answer {answer!r} should stand at {start} of {place}, "
+        f"where {actual!r} is; answer_starts count code points of {counted}"
+    )
+
+
+@dataclass
+class Elsewhere:
+    """The search for an answer that may not be at its offset in a cut article."""
+
+    wrong: str = ""
+    """A line about the text at the offset, where that is another one."""
+    passage: str | None = None
+    """The passage that holds the answer nearest to its offset."""
+    distance: int = 0
+
+    def add(self, passage: str, distance: int) -> None:
+        """Keeps `passage`, which holds the answer `distance` code points from its offset, if none is nearer."""
+        if self.passage is None or distance < self.distance:
+            self.passage, self.distance = passage, distance

@@ -9,18 +9,20 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from multiview.config import Config
-from multiview.data import checking, cjk
+from multiview.config import Config, Questions
+from multiview.data import checks, cjk
 from multiview.data.answers import matching_mode
 from multiview.data.corpus import CorpusFiles
-from multiview.data.questions import Question, questions_per_passage, shared_line, unknown_positives
+from multiview.data.corpus_scan import CorpusScan
+from multiview.data.question_selection import questions_per_passage, select, shared_line, unknown_positives
+from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.beir import is_beir
-from multiview.data.reading.columns import check_mapped, match_columns
+from multiview.data.reading.columns import match_columns
 from multiview.data.reading.files import plain_name
 from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
-from multiview.data.reading.judged import Use
 from multiview.data.reading.problems import Problems
+from multiview.data.reading.qrels import Use
 from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, unread_columns
 from multiview.data.reading.tables import Row
 from multiview.data.scripts import Scripts
@@ -177,8 +179,38 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     if not (config.corpus.source or settings.source or settings.dev_source):
         raise InputError("nothing is named: give files, folders or URLs, a preset, or settings")
     tokenizer(config.corpus.language)  # fails early where its data are missing
+    _describe_questions(inspection, settings)
+    train, dev = checks.read_all_questions(settings, inspection.problems, inspection.remarks)
+    inspection.questions = {"train": train, "dev": dev}
+    _warn_of_unread_gold(inspection)
+    try:
+        corpus = CorpusFiles.of(config)
+        inspection.formats["corpus"] = dict(corpus.formats)
+        if not corpus.files:
+            return inspection
+        scan = checks.scan_corpus(
+            corpus,
+            [*train, *dev],
+            matching_mode(config),
+            lambda table: _measure_passages(inspection, table, config.corpus.language),
+            progress,
+            inspection.problems,
+        )
+    except InputError as error:
+        inspection.problems("sources that cannot be read as passages", str(error))
+        return inspection
+    train, dev = ([scan.in_passages(question) for question in each] for each in (train, dev))
+    inspection.questions = {"train": train, "dev": dev}
+    select(config, train, dev, scan, inspection.problems)
+    _describe_scan(inspection, scan)
+    if line := inspection.scripts.problem(config.corpus.language):
+        inspection.warnings.append(line)
+    return inspection
+
+
+def _describe_questions(inspection: Inspection, settings: Questions) -> None:
+    """Adds the formats and the unread columns of the files of questions."""
     question_sources: dict[Use, Sequence[str]] = {"train": settings.source, "dev": settings.dev_source}
-    found: set[str] = set()
     for use, source in question_sources.items():
         files = sources.expand_sources(source, use)
         columns = settings.columns.values()
@@ -187,10 +219,10 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
         }
         unread = (unread_columns(file, settings.format, settings.columns) for file in files)
         inspection.unread[use] = list(dict.fromkeys(column for each in unread for column in each))
-        inspection.questions[use] = checking.read_questions(
-            settings, source, use, inspection.problems, inspection.remarks, found=found
-        )
-    check_mapped(settings.columns, found, inspection.problems)
+
+
+def _warn_of_unread_gold(inspection: Inspection) -> None:
+    """Warns of questions without gold passages beside a column that may name them."""
     for use, columns in inspection.unread.items():
         gold = next((column for column in columns if GOLD.search(column)), None)
         if gold and not any(question.positive_ids for question in inspection.questions[use]):
@@ -198,60 +230,29 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
                 f"{SETTING[use]}: its questions name no passages, and its column {gold} is not read; if it names them, set "
                 f"questions.columns={{positive_ids: {gold}}}"
             )
-    try:
-        corpus = CorpusFiles.of(config)
-        inspection.formats["corpus"] = dict(corpus.formats)
-        if not corpus.files:
-            return inspection
-        seen = checking.check(
-            corpus,
-            [question for questions in inspection.questions.values() for question in questions],
-            matching_mode(config),
-            progress,
-            inspection.problems,
-            lambda table: _measure_passages(inspection, table, config.corpus.language),
-        )
-    except InputError as error:
-        inspection.problems("sources that cannot be read as passages", str(error))
-        return inspection
-    inspection.columns = seen.further.schema.names
-    for line in seen.lost.values():
+
+
+def _describe_scan(inspection: Inspection, scan: CorpusScan) -> None:
+    """Adds what the reading of the corpus says of the questions: what a run leaves out, and what it warns of."""
+    inspection.columns = scan.further.schema.names
+    for line in scan.lost.values():
         inspection.remarks("questions whose gold passages do not hold their answers", line)
-    if seen.moved_answers:
-        line = f"{counted(len(seen.moved_answers), 'answer')} not at the offset, where a run takes the nearest occurrence; "
-        inspection.warnings.append(shortened(f"{line}the first: {seen.moved_answers[0]}"))
-    if unheld := seen.unheld_line():
-        inspection.warnings.append(shortened(unheld))
+    if scan.moved_answers:
+        line = f"{counted(len(scan.moved_answers), 'answer')} not at the offset, where a run takes the nearest occurrence; "
+        inspection.warnings.append(shortened(f"{line}the first: {scan.moved_answers[0]}"))
     for use, questions in inspection.questions.items():
-        inspection.questions[use] = [seen.in_passages(question) for question in questions]
-        # Dev questions may name no passages at all, training questions must.
-        need_gold = [q for q in inspection.questions[use] if q.positive_ids or use == "train"]
         inspection.missing_gold[use] = sum(
-            bool(q.positive_ids) and not any(id_ in seen.rows for id_ in q.positive_ids) for q in need_gold
+            bool(q.positive_ids) and scan.rows.keys().isdisjoint(q.positive_ids) for q in questions
         )
-        checking.check_gold(need_gold, seen, SETTING[use], settings.max_missing_gold, inspection.problems)
-        for question in inspection.questions[use]:
-            for _ in range(unknown_positives(question, seen.rows)):
+        for question in questions:
+            for _ in range(unknown_positives(question, scan.rows)):
                 inspection.remarks(UNKNOWN_POSITIVES, f"{SETTING[use]}: question {question.qid} has others")
-    _check_settings(inspection, config)
-    if line := inspection.scripts.problem(config.corpus.language):
-        inspection.warnings.append(line)
-    return inspection
-
-
-def _check_settings(inspection: Inspection, config: Config) -> None:
-    """Adds the settings that a run would reject although every row is valid to the problems, and warns of questions that
-    are in both sets."""
-    shards = config.corpus.shards
-    if inspection.passages < shards:
-        line = f"corpus.shards={shards}: the corpus has only {counted(inspection.passages, 'passage')}; set fewer shards"
-        inspection.problems("settings that do not suit the data", line)
-    gold = {question.positive_ids[0] for question in inspection.questions["train"] if question.positive_ids}
-    if not config.questions.dev_source and len(gold) == 1:
-        line = "all questions are about one passage, so nothing can be held out; give questions.dev_source"
-        inspection.problems("settings that do not suit the data", line)
-    if shared := shared_line(inspection.questions["train"], inspection.questions["dev"]):
-        inspection.warnings.append(shortened(shared))
+    for line in (
+        scan.unheld_line(),
+        shared_line(inspection.questions["train"], inspection.questions["dev"]),
+    ):
+        if line:
+            inspection.warnings.append(shortened(line))
 
 
 def _measure_passages(inspection: Inspection, table: pa.Table, language: str) -> None:

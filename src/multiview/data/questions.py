@@ -1,16 +1,17 @@
-"""Questions with answers, and the selection of those that are used."""
+"""Questions with answers, as `split` writes them, and the ids of those that have lost their gold passages."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.errors import InputError, counted
+from multiview.errors import InputError
 
 SCHEMA = pa.schema(
     [
@@ -33,6 +34,7 @@ GENERATED = "generated:"
 """How the id of a question begins that was generated from the corpus, wherever the question is used."""
 
 FILE = "questions.parquet"
+LOST_FILE = "lost_questions.json"
 ROW_GROUP = 10_000
 
 
@@ -139,105 +141,33 @@ def seeded_hash(seed: int, name: str) -> str:
     return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def limited(questions: Sequence[Question], limit: int | None, seed: int) -> list[Question]:
-    """Returns at most `limit` questions in their given order, drawn by `seed` independently of that order."""
-    if limit is None or limit >= len(questions):
-        return list(questions)
-    chosen = set(sorted((q.qid for q in questions), key=lambda qid: seeded_hash(seed, qid))[:limit])
-    return [q for q in questions if q.qid in chosen]
+@dataclass(frozen=True)
+class LostQuestions:
+    """The questions for evaluation that have lost their gold passages, or all answers in them.
 
-
-def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
-    """Returns one question per first positive passage, drawn by `seed`: AVQ = 1 (CAMVR 4.4).
-
-    The ranks differ from those of `limited`. The lowest of many ranks tends to be low, so a later limit by the same
-    ranks would favour passages with many questions.
+    >>> LostQuestions(questions=30, lost=("q3", "q7", "q8")).share
+    0.1
     """
-    lowest: dict[str, tuple[str, str]] = {}
-    for q in questions:
-        rank = (seeded_hash(seed, f"one_per_passage:{q.qid}"), q.qid)
-        if q.positive_ids[0] not in lowest or rank < lowest[q.positive_ids[0]]:
-            lowest[q.positive_ids[0]] = rank
-    chosen = {qid for _, qid in lowest.values()}
-    return [q for q in questions if q.qid in chosen]
+
+    questions: int
+    """Number of questions given, the lost ones included."""
+    lost: tuple[str, ...]
+    """Ids of the lost ones, in the order of the files."""
+
+    @property
+    def share(self) -> float:
+        """Share of the questions that are lost; 0 without questions."""
+        return len(self.lost) / self.questions if self.questions else 0.0
 
 
-def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
-    """Returns training and dev questions with no first positive passage in common.
-
-    A `share` of these passages, at least one, is drawn by `seed`, and all questions about them are held out. Raises
-    InputError when there is only one passage.
-    """
-    passages = sorted({q.positive_ids[0] for q in questions}, key=lambda id_: seeded_hash(seed, id_))
-    if len(passages) < 2:
-        raise InputError(
-            "questions.source: all questions are about one passage, so nothing can be held out; "
-            "give questions.dev_source"
-        )
-    dev_count = min(max(1, round(share * len(passages))), len(passages) - 1)
-    dev = set(passages[:dev_count])
-    return (
-        [q for q in questions if q.positive_ids[0] not in dev],
-        [q for q in questions if q.positive_ids[0] in dev],
+def write_lost_questions(lost: LostQuestions, folder: Path) -> None:
+    """Writes `lost_questions.json` into a folder; equal questions give equal bytes."""
+    (folder / LOST_FILE).write_text(
+        json.dumps({"questions": lost.questions, "lost": lost.lost}, indent=1) + "\n"
     )
 
 
-def with_known_positives(questions: Iterable[Question], known: Collection[str]) -> tuple[list[Question], int]:
-    """Returns the questions with at least one positive in `known`, and the number of questions without one.
-
-    Unknown positives are left out with their grades. A question that loses its first positive loses its offsets too.
-    """
-    kept: list[Question] = []
-    dropped = 0
-    for q in questions:
-        found = [id_ for id_ in q.positive_ids if id_ in known]
-        if not found:
-            dropped += 1
-        elif len(found) == len(q.positive_ids):
-            kept.append(q)
-        else:
-            kept.append(q.with_grades({id_: q.grades[id_] for id_ in found}))
-    return kept, dropped
-
-
-def with_known_negatives(questions: Iterable[Question], known: Collection[str]) -> tuple[list[Question], int]:
-    """Returns the questions with those of their given negatives that are in `known`, and the number of the others."""
-    kept: list[Question] = []
-    unknown = 0
-    for q in questions:
-        if not q.negative_ids:
-            kept.append(q)
-            continue
-        negatives = tuple(id_ for id_ in q.negative_ids if id_ in known)
-        unknown += len(q.negative_ids) - len(negatives)
-        kept.append(replace(q, negative_ids=negatives) if len(negatives) < len(q.negative_ids) else q)
-    return kept, unknown
-
-
-def unknown_positives(question: Question, known: Collection[str]) -> int:
-    """Returns the number of positives that are not in `known`; 0 for a question without any known positive."""
-    if len(question.positive_ids) < 2:
-        return 0
-    unknown = sum(id_ not in known for id_ in question.positive_ids)
-    return unknown if unknown < len(question.positive_ids) else 0
-
-
-def shared_line(train: Iterable[Question], dev: Iterable[Question]) -> str:
-    """Returns what is said of dev questions whose id and text a training question has too, or nothing."""
-    seen = {(q.qid, q.question) for q in train}
-    shared = [q.qid for q in dev if (q.qid, q.question) in seen]
-    if not shared:
-        return ""
-    said = counted(
-        len(shared), "dev question is a training question too", "dev questions are training questions too"
-    )
-    return (
-        f"{said} (first: question {shared[0]}): both sets keep such questions, so dev figures are measured on "
-        "training questions; leave them out of one of the two files"
-    )
-
-
-def questions_per_passage(questions: Sequence[Question]) -> float:
-    """Returns AVQ, the mean number of questions per first positive passage; 0 without questions."""
-    passages = {q.positive_ids[0] for q in questions}
-    return len(questions) / len(passages) if passages else 0.0
+def read_lost_questions(folder: Path) -> LostQuestions:
+    """Returns what `write_lost_questions` wrote into a folder."""
+    content = json.loads((folder / LOST_FILE).read_text())
+    return LostQuestions(content["questions"], tuple(content["lost"]))

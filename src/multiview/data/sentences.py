@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -147,43 +147,3 @@ class KnownSentences:
         order = pa.array(np.argsort(np.concatenate([np.flatnonzero(known), new])))
         found = self._ends.take(pa.array(positions[known]))
         return lambda: pa.concat_arrays([found, fresh()]).take(order)
-
-
-class BegunSentences:
-    """Sentence ends of texts that are begun to be split before they are asked for; `otherwise` begins with all others.
-
-    To be asked for each begun text once. The begun texts stay in memory until then.
-    """
-
-    def __init__(self, batches: Iterable[Sequence[str]], otherwise: SplitSentences) -> None:
-        self._otherwise = otherwise
-        self._rows: dict[str, int] = {}
-        self._batches: list[Callable[[], pa.Array]] = []
-        """Waits for the sentence ends of each batch."""
-        self._starts = [0]
-        """The row of each batch's first text, counted over all batches."""
-        for texts in batches:
-            self._rows.update(zip(texts, range(self._starts[-1], self._starts[-1] + len(texts)), strict=True))
-            self._batches.append(cache(otherwise(texts, [])))  # which needs no hashes
-            self._starts.append(self._starts[-1] + len(texts))
-
-    def __call__(self, texts: Sequence[str], hashes: Sequence[str]) -> Callable[[], pa.Array]:
-        """See `SentencesOf`."""
-        rows = np.array([self._rows.pop(text, -1) for text in texts], np.int64)
-        new = np.flatnonzero(rows < 0).tolist()
-        fresh = self._otherwise([texts[row] for row in new], [hashes[row] for row in new])
-        if len(new) == len(texts):
-            return fresh
-        numbers = np.searchsorted(self._starts, rows, side="right") - 1
-        asked = np.unique(numbers[rows >= 0]).tolist()
-        # Rows in the asked batches, one after another, then in the fresh array.
-        places = np.empty(len(texts), np.int64)
-        before = 0
-        for number in asked:
-            here = numbers == number
-            places[here] = rows[here] - self._starts[number] + before
-            before += self._starts[number + 1] - self._starts[number]
-        places[new] = before + np.arange(len(new))
-        return lambda: pa.concat_arrays([*(self._batches[number]() for number in asked), fresh()]).take(
-            pa.array(places)
-        )

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,15 +19,11 @@ from multiview.data.sentences import SentencesOf
 from multiview.errors import InputError
 from multiview.steps.path import shard_file, shard_name
 
-AHEAD = 16
-"""Row groups whose sentences are split ahead of the one that is written, by other processes; and tables of passages
-with which these begin while questions are read."""
-
 MOST_COUNTED = 2048
 """The most code points of a passage that count for its shard: what follows them few encoders read."""
 
-Finish = Callable[[], tuple[pa.Table, int]]
-"""Function that waits for a finished table of passages and its number of sentences."""
+Finish = Callable[[], pa.Table]
+"""Function that waits for a finished table of passages."""
 
 
 def counted_lengths(passages: pa.Table) -> np.ndarray:
@@ -54,47 +48,25 @@ def shard_sizes(lengths: np.ndarray, shards: int) -> list[int]:
     return np.diff(stops, prepend=0, append=len(lengths)).tolist()
 
 
-def begin_groups(
-    tables: Iterable[pa.Table], sizes: Sequence[int], sentences_of: SentencesOf
-) -> Iterator[Finish]:
-    """Begins to split the sentences of `AHEAD` row groups, and of one more for each that is taken; yields all in order.
-
-    `tables` have `id, title, text` and the user's further columns of all passages; `sizes` are the numbers of passages per
-    shard. The bytes of a Parquet file depend on its row groups. Groups therefore have a fixed number of rows, independent
-    of the sizes of the tables.
-    """
-    groups = _groups(Rows(tables), sizes, sentences_of)
-    return _in_order(deque(islice(groups, AHEAD)), groups)
-
-
-def _groups(rows: Rows, sizes: Iterable[int], sentences_of: SentencesOf) -> Iterator[Finish]:
-    """Yields the row groups of all shards, each with its sentences begun."""
-    for size in sizes:
-        for first in range(0, size, ROW_GROUP):
-            yield with_computed_columns(rows.take(min(ROW_GROUP, size - first)), sentences_of)
-
-
-def _in_order(begun: deque[Finish], groups: Iterator[Finish]) -> Iterator[Finish]:
-    while begun:
-        begun.extend(islice(groups, 1))
-        yield begun.popleft()
-
-
 def write_shards(
-    groups: Iterator[Finish], sizes: Sequence[int], folder: Path, progress: Callable[[int, int, str], None]
+    tables: Iterable[pa.Table], sizes: Sequence[int], folder: Path, progress: Callable[[int, int, str], None]
 ) -> int:
-    """Writes the passages of `groups` (see `begin_groups`) as shards of `sizes` passages; returns their number of sentences."""
-    written, sentences = 0, 0
+    """Writes the passages of `tables`, with all columns, as shards of `sizes` passages; returns their number of sentences.
+
+    The bytes of a Parquet file depend on its row groups. Groups therefore have a fixed number of rows, independent of the
+    sizes of the tables.
+    """
+    rows, written, sentences = Rows(tables), 0, 0
     for shard, size in enumerate(sizes):
         with ExitStack() as stack:
             writer = None
-            for _ in range(0, size, ROW_GROUP):
-                table, group_sentences = next(groups)()
+            for first in range(0, size, ROW_GROUP):
+                table = rows.take(min(ROW_GROUP, size - first))
                 if writer is None:
                     file = Path(folder) / shard_file(shard_name(shard))
                     writer = stack.enter_context(pq.ParquetWriter(file, table.schema, compression="zstd"))
                 writer.write_table(table)
-                sentences += group_sentences
+                sentences += pc.sum(pc.list_value_length(table.column("sentence_ends"))).as_py()
                 written += table.num_rows
                 progress(written, sum(sizes), "passages")
     return sentences
@@ -111,7 +83,7 @@ class Rows:
         """Returns the next `count` rows. Raises InputError when there are fewer."""
         while sum(table.num_rows for table in self._held) < count:
             if (table := next(self._tables, None)) is None:
-                raise InputError("corpus.source: the files changed while they were read; run split again")
+                raise InputError(f"{count} rows were asked for, and fewer are left")
             self._held.append(table)
         rows = pa.concat_tables(self._held)
         self._held = [rows.slice(count)]
@@ -124,10 +96,8 @@ def with_computed_columns(table: pa.Table, sentences_of: SentencesOf) -> Finish:
     hashes = list(map(content_hash, titles, texts))
     begun = sentences_of(texts, hashes)
 
-    def finish() -> tuple[pa.Table, int]:
-        ends = begun()
-        finished = table.add_column(3, SCHEMA.field("sentence_ends"), ends)
-        finished = finished.add_column(4, SCHEMA.field("content_hash"), pa.array(hashes, pa.string()))
-        return finished, pc.sum(pc.list_value_length(ends)).as_py()
+    def finish() -> pa.Table:
+        finished = table.add_column(3, SCHEMA.field("sentence_ends"), begun())
+        return finished.add_column(4, SCHEMA.field("content_hash"), pa.array(hashes, pa.string()))
 
     return finish

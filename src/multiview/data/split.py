@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import tempfile
 from concurrent.futures import Executor
-from contextlib import suppress
 from importlib.metadata import version
-from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from multiview import names
 from multiview.artifacts.record import load_record
+from multiview.artifacts.scratch import scratch
 from multiview.config import Config, JsonObject
-from multiview.data import checking, passages, questions, shards
+from multiview.data import checks, passages, questions, shards
 from multiview.data.answers import matching_mode
-from multiview.data.chosen import choose
 from multiview.data.corpus import CorpusFiles
-from multiview.data.lost_questions import LostQuestions, write_lost_questions
+from multiview.data.corpus_scan import CorpusScan
+from multiview.data.passage_cache import PassageCache
 from multiview.data.processes import further_processes, rare_collections
+from multiview.data.question_selection import Selection, questions_per_passage, select, shared_line
 from multiview.data.reading import sources
-from multiview.data.reading.columns import check_mapped
-from multiview.data.reading.files import is_web
 from multiview.data.reading.problems import Problems
-from multiview.data.reading.readers import PASSAGE_COLUMNS
+from multiview.data.reading.readers import UNKNOWN_JUDGED
 from multiview.data.scripts import SAMPLE, Scripts
-from multiview.data.sentences import BegunSentences, KnownSentences, SentencesOf, SplitSentences, tokenizer
-from multiview.data.split_report import report_split
+from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
 from multiview.errors import InputError, counted
 from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 
 def split(context: StepContext) -> None:
@@ -40,68 +39,55 @@ def split(context: StepContext) -> None:
     refresh, `lost_questions`, the dev questions that were left out with their gold passages (of all questions, where
     dev questions are held out).
 
-    The files are read twice, first only to check them, so that nothing is written when something is wrong (on several
-    cores the first passages of Parquet files once more); SQuAD's and DPR's JSON is parsed once. Ids and questions stay
-    in memory, texts do not (but a SQuAD article is parsed whole). Sentences are split on all cores. Raises InputError
-    that names the file, row or setting.
+    Every file is read once. Passages wait on disk until all are checked, so nothing is written when something is wrong;
+    ids and questions stay in memory. Sentences are split on all cores. Raises InputError that names the file, row or
+    setting.
     """
-    _check_sources(context.settings)
-    tokenizer(context.settings.corpus.language)  # fails first, where its data are missing
-    with rare_collections(), further_processes() as pool:
-        _split(context, pool)
-
-
-def _split(context: StepContext, pool: Executor | None) -> None:
-    asked = context.settings.questions
-    corpus, remarks = CorpusFiles.of(context.settings), Problems()
-    split_sentences = _begun_sentences(context, corpus, pool)
-    found: set[str] = set()
-    train = checking.read_questions(asked, asked.source, "train", report_remark=remarks, found=found)
-    dev = checking.read_questions(asked, asked.dev_source, "dev", report_remark=remarks, found=found)
-    check_mapped(asked.columns, found)
-    scripts = Scripts()
-    lengths: list[np.ndarray] = []  # of all passages in `seen.rows`
-
-    def visit(table: pa.Table) -> None:
-        scripts.add(table.column("text").slice(0, SAMPLE).to_pylist())
-        lengths.append(shards.counted_lengths(table))
-
-    seen = checking.check(
-        corpus,
-        [*train, *dev],
-        matching_mode(context.settings),
-        lambda done: context.events.progress(done, done, "passages checked"),
-        visit=visit,
-    )
-    if line := scripts.problem(corpus.language):
-        context.events.warning(line)
-    train, dev = [[seen.in_passages(question) for question in found] for found in (train, dev)]
-    chosen = choose(asked, train, dev, seen)
-    if context.settings.corpus.keep == "gold":
-        asked_of = [*chosen.train, *chosen.dev_gold]
-        wanted = {id_ for q in asked_of for id_ in (*q.positive_ids, *q.negative_ids)}
-    else:
-        wanted = seen.rows.keys()
-    shard_count = context.settings.corpus.shards
-    if len(wanted) < shard_count:
-        raise InputError(
-            f"corpus.shards={shard_count}: the corpus has only {counted(len(wanted), 'passage')}; set fewer shards"
+    settings = context.settings
+    _check_sources(settings)
+    tokenizer(settings.corpus.language)  # fails first, where its data are missing
+    with (
+        rare_collections(),
+        further_processes() as pool,
+        tempfile.TemporaryDirectory(dir=scratch()) as folder,
+    ):
+        corpus, remarks = CorpusFiles.of(settings), Problems()
+        train, dev = checks.read_all_questions(settings.questions, report_remark=remarks)
+        named = {id_ for q in (*train, *dev) for id_ in (*q.positive_ids, *q.negative_ids)}
+        cache = PassageCache(
+            Path(folder), _sentences(context, pool), named if settings.corpus.keep == "gold" else None
         )
+        scripts, lengths = Scripts(), []
 
-    is_wanted = np.fromiter((id_ in wanted for id_ in seen.rows), bool, len(seen.rows))
-    sizes = shards.shard_sizes(np.concatenate(lengths)[is_wanted], shard_count)
-    tables = _wanted_tables(corpus, wanted, seen.further.schema)
-    groups = shards.begin_groups(tables, sizes, _known_sentences(context, split_sentences))
-    # Meanwhile the other processes split sentences.
-    questions.write_questions(chosen.train, context.output("train_questions"))
-    questions.write_questions(chosen.dev, context.output("dev_questions"))
-    progress = context.events.progress
-    sentences = shards.write_shards(groups, sizes, context.output("passages"), progress)
+        def visit(table: pa.Table) -> None:
+            scripts.add(table.column("text").slice(0, SAMPLE).to_pylist())
+            lengths.append(shards.counted_lengths(table))
+            cache.add(table)
+
+        scan = checks.scan_corpus(
+            corpus,
+            [*train, *dev],
+            matching_mode(settings),
+            visit,
+            lambda done: context.events.progress(done, done, "passages checked"),
+        )
+        if line := scripts.problem(corpus.language):
+            context.events.warning(line)
+        train, dev = ([scan.in_passages(question) for question in each] for each in (train, dev))
+        selection = select(settings, train, dev, scan)
+        is_wanted = np.fromiter((id_ in selection.passages for id_ in scan.rows), bool, len(scan.rows))
+        sizes = shards.shard_sizes(np.concatenate(lengths)[is_wanted], settings.corpus.shards)
+        tables = cache.tables(selection.passages, pa.schema([*passages.SCHEMA, *scan.further.schema]))
+        sentences = shards.write_shards(tables, sizes, context.output("passages"), context.events.progress)
+    questions.write_questions(selection.train, context.output("train_questions"))
+    questions.write_questions(selection.dev, context.output("dev_questions"))
     if names.LOST_QUESTIONS in context.outputs:
-        given = dev if asked.dev_source else [q for q in train if q.positive_ids]
-        lost = tuple(q.qid for q in given if seen.lacks_gold(q))
-        write_lost_questions(LostQuestions(len(given), lost), context.output(names.LOST_QUESTIONS))
-    report_split(context.events, chosen, seen, remarks, len(wanted), sentences)
+        given = dev if settings.questions.dev_source else [q for q in train if q.positive_ids]
+        lost = tuple(q.qid for q in given if scan.lacks_gold(q))
+        questions.write_lost_questions(
+            questions.LostQuestions(len(given), lost), context.output(names.LOST_QUESTIONS)
+        )
+    _report(context.events, selection, scan, remarks, sentences)
 
 
 def sources_fingerprint(settings: Config) -> JsonObject:
@@ -141,61 +127,80 @@ def _check_sources(settings: Config) -> None:
         )
 
 
-def _known_sentences(context: StepContext, otherwise: SentencesOf) -> SentencesOf:
-    """Returns the sentences of the input `known`, if they were split in the same way; `otherwise` splits all others."""
+def _sentences(context: StepContext, pool: Executor | None) -> SentencesOf:
+    """Returns the sentence splitter. It takes the sentences of the input `known`, if they were split in the same way."""
+    split_all = SplitSentences(context.settings.corpus.language, pool)
     known = context.optional_input("known")
     if known is None:
-        return otherwise
+        return split_all
     _, record = load_record(known.address)
     config = record.config.get("corpus", {})
     before = (record.step_version, record.facts.get("nltk"), config.get("language"))
     language = context.settings.corpus.key_settings().get("language")
     now = (context.step_version, version("nltk"), language)
-    return KnownSentences(known.path, otherwise) if before == now else otherwise
+    return KnownSentences(known.path, split_all) if before == now else split_all
 
 
-def _begun_sentences(context: StepContext, corpus: CorpusFiles, pool: Executor | None) -> SentencesOf:
-    """Returns the sentence splitter, which works in the processes of `pool`.
-
-    They begin with the first passages of Parquet files at once, while this one reads the questions, where no sentences
-    are known.
-    """
-    section = context.settings.corpus
-    split = SplitSentences(section.language, pool)
-    # Other files take longer to read than sentences to split, those of the web to fetch, and articles to cut.
-    quick = section.source and all(
-        form == "parquet" and not is_web(file) and not corpus.cuts(file)
-        for file, form in corpus.formats.items()
-    )
-    known = context.optional_input("known") is not None
-    if pool is None or section.keep == "gold" or not quick or known:
-        return split
-    return BegunSentences(_first_texts(corpus), split)
-
-
-def _first_texts(corpus: CorpusFiles) -> Iterator[list[str]]:
-    """Yields the texts of the first tables of passages; of damaged files fewer, of which the check will tell."""
-    with suppress(InputError):
-        for _, table in islice(corpus.tables(), shards.AHEAD):
-            yield table.column("text").to_pylist()
-
-
-def _wanted_tables(corpus: CorpusFiles, wanted: Collection[str], extra: pa.Schema) -> Iterator[pa.Table]:
-    """Yields the wanted passages, each once, in the order of the files, with the columns of all files."""
-    schema = pa.schema([*(passages.SCHEMA.field(name) for name in PASSAGE_COLUMNS), *extra])
-    left = set(wanted)
-    for _, table in corpus.tables():
-        mask = []
-        for id_, text in zip(table.column("id").to_pylist(), table.column("text").to_pylist(), strict=True):
-            mask.append(id_ in left and bool(text.strip()))
-            if mask[-1]:
-                left.discard(id_)
-        table = table.filter(pa.array(mask, pa.bool_()))
-        columns = [
-            table.column(f.name).cast(f.type)
-            if f.name in table.column_names
-            else pa.nulls(table.num_rows, f.type)
-            for f in schema
-        ]
-        if table.num_rows:
-            yield pa.table(columns, schema=schema)
+def _report(
+    events: Events,
+    selection: Selection,
+    scan: CorpusScan,
+    remarks: Problems,
+    sentences: int,
+) -> None:
+    """Reports what was left out as warnings, and the counts of the step as facts and metrics."""
+    if shared := shared_line(selection.train, selection.dev):
+        events.warning(shared)
+    if selection.dropped:
+        one = "question was dropped: its gold passages are not in the corpus"
+        several = "questions were dropped: their gold passages are not in the corpus"
+        events.warning(counted(selection.dropped, one, several))
+    if selection.lost:
+        events.warning(
+            f"{counted(selection.lost, 'question')} left out: the gold passage holds the answer no more, the first: "
+            f"{next(iter(scan.lost.values()))}"
+        )
+    if scan.moved_answers:
+        events.warning(
+            f"{counted(len(scan.moved_answers), 'answer')} not at the offset, found again in the passage, the first: "
+            f"{scan.moved_answers[0]}"
+        )
+    if unheld := scan.unheld_line():
+        events.warning(unheld)
+    if selection.nameless:
+        events.warning(f"{counted(selection.nameless, 'training question')} without a gold passage: left out")
+    if scan.left_out:
+        events.warning(f"{counted(scan.left_out, 'passage')} without text: left out")
+    if selection.unknown:
+        events.warning(
+            f"{counted(selection.unknown, 'gold passage')} not in the corpus, of questions that have others: left out"
+        )
+    if selection.unknown_negatives:
+        events.warning(
+            f"{counted(selection.unknown_negatives, 'given negative')} not in the corpus: left out"
+        )
+    for kind, times in remarks.counts.items():
+        events.warning(f"{kind}: {times:,}, the first: {remarks.first[kind]}")
+    if unanswered := sum(not q.answers for q in selection.train):
+        events.warning(
+            f"{counted(unanswered, 'training question')} without answers: train.positive=answer takes the best view"
+        )
+    facts = {
+        "passages": len(selection.passages),
+        "train_questions": len(selection.train),
+        "dev_questions": len(selection.dev),
+        "dropped_questions": selection.dropped,
+        "questions_without_gold": selection.nameless,
+        "questions_with_lost_answers": selection.lost,
+        "moved_answers": len(scan.moved_answers),
+        "questions_without_held_answers": len(scan.unheld),
+        "passages_without_text": scan.left_out,
+        "unknown_positives": selection.unknown,
+        "unknown_judged_questions": remarks.counts.get(UNKNOWN_JUDGED, 0),
+        "avq": questions_per_passage(selection.train),
+        "sentences_per_passage": sentences / len(selection.passages),
+    }
+    events.fact("nltk", version("nltk"))
+    for name, value in facts.items():
+        events.fact(name, value)
+        events.metric(name, float(value))

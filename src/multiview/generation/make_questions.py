@@ -6,16 +6,8 @@ from collections.abc import Sequence
 
 from multiview import names
 from multiview.data.passages import read_titled_texts
-from multiview.data.questions import (
-    Question,
-    held_out,
-    iterate_questions,
-    limited,
-    one_per_passage,
-    questions_per_passage,
-    seeded_hash,
-    write_questions,
-)
+from multiview.data.question_selection import held_out, limited, one_per_passage, questions_per_passage
+from multiview.data.questions import Question, iterate_questions, seeded_hash, write_questions
 from multiview.errors import InputError, counted
 from multiview.negatives.bm25 import Bm25Index
 from multiview.negatives.filtering import positive_hits

@@ -13,7 +13,7 @@ from multiview.artifacts.record import Record, load_record
 from multiview.artifacts.staged import Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
-from multiview.data.lost_questions import read_lost_questions
+from multiview.data.questions import read_lost_questions
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import ranks_of, values_of
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE

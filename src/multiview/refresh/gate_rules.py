@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from multiview.config import Gate
-from multiview.data.lost_questions import LostQuestions
+from multiview.data.questions import LostQuestions
 from multiview.errors import counted
 from multiview.evaluation.significance import CONFIDENCE, bootstrap_intervals
 

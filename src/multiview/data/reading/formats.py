@@ -20,7 +20,7 @@ from multiview.data.reading.dpr import (
     qa_stem,
 )
 from multiview.data.reading.files import ARCHIVES, HEAD, READ_PACKED, base_name, head, is_web, plain_name
-from multiview.data.reading.judged import QRELS_HEADER, is_qrels, marco_rows, split_of
+from multiview.data.reading.qrels import QRELS_HEADER, is_qrels, marco_rows, split_of
 from multiview.data.reading.squad import squad_passages, squad_questions
 from multiview.data.reading.tevatron import is_tevatron, tevatron_passages, tevatron_questions
 from multiview.data.reading.triples import is_triples

@@ -17,8 +17,8 @@ from multiview.data.questions import Question
 from multiview.data.reading.columns import checked_columns, match_columns, require
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import COMPANIONS, FORMATS, QRELS, TRIPLES, detect
-from multiview.data.reading.judged import judgements
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
+from multiview.data.reading.qrels import judgements
 from multiview.data.reading.question_rows import checked_question
 from multiview.data.reading.tables import OBJECT_AT, Row
 from multiview.data.reading.triples import MOST, Triples, read_triples

@@ -18,7 +18,7 @@ from multiview.artifacts.servers import check_reachable, file_system, of_the_web
 from multiview.data.reading import beir
 from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix
-from multiview.data.reading.judged import CORPORA, Use, collection_files, names_beside, split_of
+from multiview.data.reading.qrels import CORPORA, Use, collection_files, names_beside, split_of
 from multiview.errors import InputError
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")

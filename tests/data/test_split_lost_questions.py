@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiview.data.lost_questions import LostQuestions
+from multiview.data.questions import LostQuestions
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, write
 
 
@@ -32,7 +32,3 @@ def test_where_dev_questions_are_held_out_all_questions_count(tmp_path, files):
     done = Done(tmp_path / "out", *settings(files, dev_source=[], max_missing_gold=0.5))
     assert done.lost == LostQuestions(40, ("t0", "t20"))
     assert len(done.train) + len(done.dev) == 38
-
-
-def test_no_questions_have_lost_none():
-    assert LostQuestions(0, ()).share == 0.0

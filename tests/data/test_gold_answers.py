@@ -3,8 +3,8 @@
 import pytest
 
 from multiview.config import Config, Corpus, Questions
+from multiview.data.gold_answers import find_again
 from multiview.data.inspection import inspect
-from multiview.data.moved_answers import find_again
 from multiview.data.questions import Question
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, write
 

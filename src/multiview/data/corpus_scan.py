@@ -12,7 +12,7 @@ from multiview.errors import counted
 
 
 @dataclass
-class Seen:
+class CorpusScan:
     """Result of reading the whole corpus once: ids and columns, no texts."""
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Seen:
         return replace(now.with_grades(grades), answer_starts=None)
 
     def unheld_line(self) -> str:
-        """Returns what is said of `unheld`, or nothing."""
+        """Returns the warning about `unheld`; empty if there are none."""
         if not self.unheld:
             return ""
         first = self.unheld[0]

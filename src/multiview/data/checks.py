@@ -1,8 +1,11 @@
-"""Checks of the corpus and the questions, for `split` and `inspect`, before anything is written."""
+"""The checks of the corpus and the questions, which `split` and `inspect` run alike before anything is written.
+
+`split` ends at the first problem, `inspect` counts all of them: `report_problem` decides.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -11,19 +14,34 @@ import pyarrow as pa
 from multiview.config import Questions
 from multiview.data.answers import check_patterns
 from multiview.data.corpus import CorpusFiles
+from multiview.data.corpus_scan import CorpusScan
 from multiview.data.gold_answers import ArticleAnswers, GoldAnswers
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
-from multiview.data.reading.judged import Use
+from multiview.data.reading.columns import check_mapped
 from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
+from multiview.data.reading.qrels import Use
 from multiview.data.reading.readers import questions_of
 from multiview.data.reading.values import NUL, cut_id
-from multiview.data.seen import Seen
 from multiview.data.tokens import Mode
 from multiview.errors import InputError, counted
 
-VisitPassages = Callable[[pa.Table], None]
+UNSUITABLE = "settings that do not suit the data"
+"""Kind of a problem."""
+
+
+def read_all_questions(
+    section: Questions,
+    report_problem: ReportProblem = raise_problem,
+    report_remark: ReportProblem = ignore_problem,
+) -> tuple[list[Question], list[Question]]:
+    """Returns the training and the dev questions (see `read_questions`). Reports mappings to columns that no file has."""
+    found: set[str] = set()
+    train = read_questions(section, section.source, "train", report_problem, report_remark, found)
+    dev = read_questions(section, section.dev_source, "dev", report_problem, report_remark, found)
+    check_mapped(section.columns, found, report_problem)
+    return train, dev
 
 
 def read_questions(
@@ -37,7 +55,7 @@ def read_questions(
     """Returns the questions of some sources, with unique ids. Sources without any question are a problem.
 
     Given negatives are kept for training questions alone, and only where `questions.hard_negatives` wants them.
-    `report_problem` raises InputError by default. `report_remark` receives skipped rows, `found` the files' columns (see `questions_of`).
+    `report_remark` receives skipped rows, `found` the files' columns (see `questions_of`).
     """
     locations: dict[str, str] = {}
     questions: list[Question] = []
@@ -70,49 +88,45 @@ def read_questions(
     return questions
 
 
-def check(
+def scan_corpus(
     corpus: CorpusFiles,
     questions: Sequence[Question],
     matching: Mode,
+    visit: Callable[[pa.Table], None],
     progress: Callable[[int], None],
     report_problem: ReportProblem = raise_problem,
-    visit: VisitPassages | None = None,
-) -> Seen:
-    """Reads all passages once and checks ids, texts, columns, and the answers' offsets in their passages.
+) -> CorpusScan:
+    """Reads all passages once and checks their ids, texts and columns, and the answers in gold passages.
 
-    `visit` receives every passage once, in tables. Raises InputError where the
-    columns of the files are incompatible, or when there are no passages.
+    `visit` receives every passage once, in tables. Raises InputError where the columns of the files are incompatible,
+    or when there are no passages.
     """
-    seen, row = Seen(), 0
-    gold = GoldAnswers(seen, questions, matching)
-    articles = ArticleAnswers(seen, questions, matching)
-    passages = _PassageCheck(corpus, seen, gold, report_problem)
+    scan, row = CorpusScan(), 0
+    gold, articles = GoldAnswers(scan, questions, matching), ArticleAnswers(scan, questions, matching)
+    passages = _PassageCheck(corpus, scan, gold, report_problem)
     for file, table in corpus.tables():
-        seen.begin(file, row)
-        seen.further.add(table, partial(seen.location, row, len(table)))
+        scan.begin(file, row)
+        scan.further.add(table, partial(scan.location, row, len(table)))
         is_new = passages.check(file, table, row)
         if ARTICLE_COLUMNS[0] in table.column_names and corpus.cuts(file):
             articles.see(table)
-        if visit is not None:
-            visit(table.filter(pa.array(is_new, pa.bool_())))
+        visit(table.filter(pa.array(is_new, pa.bool_())))
         row += len(table)
         progress(row)
-    if not seen.rows:
+    if not scan.rows:
         raise InputError(f"{', '.join(corpus.files)}: no passages in it; see corpus.source")
     gold.finish()
     articles.finish()
-    return seen
+    return scan
 
 
 class _PassageCheck:
     """The check of each passage's id and text."""
 
     def __init__(
-        self, corpus: CorpusFiles, seen: Seen, gold: GoldAnswers, report_problem: ReportProblem
+        self, corpus: CorpusFiles, scan: CorpusScan, gold: GoldAnswers, report_problem: ReportProblem
     ) -> None:
-        self._corpus = corpus
-        self._seen = seen
-        self._gold = gold
+        self._corpus, self._scan, self._gold = corpus, scan, gold
         self._report_problem = report_problem
         self._may_repeat = any(map(corpus.repeats, corpus.files))
         self._hashes: dict[str, int] = {}
@@ -121,13 +135,13 @@ class _PassageCheck:
     def check(self, file: str, table: pa.Table, first: int) -> list[bool]:
         """Checks the passages of a table, whose first row is `first`. Returns whether each is new, and not left out."""
         ids, texts = table.column("id").to_pylist(), table.column("text").to_pylist()
-        rows, awaited = self._seen.rows, self._gold.awaited
+        rows, awaited = self._scan.rows, self._gold.awaited
         drops_empty = self._corpus.empty_text == "drop"
         news: list[bool] = []
         for row, (id_, text) in enumerate(zip(ids, texts, strict=True), first):
             is_empty = not text.strip()
             if is_empty and drops_empty:
-                self._seen.left_out += 1
+                self._scan.left_out += 1
                 news.append(False)
                 continue
             is_new = id_ not in rows
@@ -141,7 +155,7 @@ class _PassageCheck:
                     row, "passages without id", ": the passage's id is empty; every passage needs one"
                 )
             if NUL in id_:
-                cut = cut_id(id_, f"{self._seen.location(row)}: the passage's id")
+                cut = cut_id(id_, f"{self._scan.location(row)}: the passage's id")
                 self._report_problem("passages whose id holds a NUL character", str(cut))
             if is_empty:
                 self._report(
@@ -155,35 +169,35 @@ class _PassageCheck:
 
     def _check_repetition(self, file: str, row: int, id_: str, text: str) -> None:
         """Reports a passage whose id another one has: in most files any, in those that repeat passages one of another text."""
-        first, repeats = self._seen.rows[id_], self._corpus.repeats(file)
+        first, repeats = self._scan.rows[id_], self._corpus.repeats(file)
         if first != row and not repeats:
             self._report(
                 row,
                 "passages whose id was used before",
-                f": passage id {id_!r} was used before, in {self._seen.location(first)}; ids must be unique",
+                f": passage id {id_!r} was used before, in {self._scan.location(first)}; ids must be unique",
             )
         if self._may_repeat and self._hashes.setdefault(id_, hash(text)) != hash(text) and repeats:
             self._report(
                 row,
                 "passages of one id whose texts differ",
-                f", counting its passages: passage id {id_!r} has another text than in {self._seen.location(first)}, here "
+                f", counting its passages: passage id {id_!r} has another text than in {self._scan.location(first)}, here "
                 f"{text!r:.80}; give each text an id of its own",
             )
 
     def _report(self, row: int, kind: str, line: str) -> None:
         """Reports a problem; `line` goes on after the row's location."""
-        self._report_problem(kind, f"{self._seen.location(row)}{line}")
+        self._report_problem(kind, f"{self._scan.location(row)}{line}")
 
 
 def check_gold(
     questions: Sequence[Question],
-    seen: Seen,
+    scan: CorpusScan,
     setting: str,
     max_share: float,
     report_problem: ReportProblem = raise_problem,
 ) -> None:
-    """Reports too many questions whose gold passages are not in the corpus or hold their answers no more: more than
-    `max_share`, or all of them.
+    """Reports when more than `max_share` of the questions, or all of them, have lost their gold passages or the answers
+    in them.
 
     The share is taken over the questions that name gold passages. Questions without gold passages are reported only
     if there are no others, because training would have no positives.
@@ -196,23 +210,52 @@ def check_gold(
             "name their column, as in questions.columns={positive_ids: yours}; questions with only answers "
             "can be used as questions.dev_source",
         )
-    missing = [q for q in with_gold if seen.lacks_gold(q)]
+    missing = [q for q in with_gold if scan.lacks_gold(q)]
     if not missing or (len(missing) <= max_share * len(with_gold) and len(missing) < len(with_gold)):
         return
     first, passage = missing[0].qid, missing[0].positive_ids[0]
     reason = f"(first: question {first}, passage {passage}); mend the ids"
-    if passage in seen.cut:
+    if passage in scan.cut:
         reason = (
             f"(first: question {first}: no passage that article {passage} was cut into holds its answer whole); "
             "mend the answers, or cut longer passages"
         )
     gone = "are not in the corpus"
-    if any(q in seen.lost for q in missing):
+    if any(q in scan.lost for q in missing):
         gone += " or do not hold the answer"
-    if missing[0] in seen.lost:
-        reason = f"(first: {seen.lost[missing[0]]}); mend the answers"
+    if missing[0] in scan.lost:
+        reason = f"(first: {scan.lost[missing[0]]}); mend the answers"
     report_problem(
         "sources whose gold passages are not in the corpus",
         f"{setting}: the gold passages of {len(missing):,} of {counted(len(with_gold), 'question')} {gone} {reason}, "
         "or allow more with questions.max_missing_gold",
     )
+
+
+def check_held_out(questions: Sequence[Question], report_problem: ReportProblem = raise_problem) -> None:
+    """Reports training questions of which none can be held out, because all are about one passage."""
+    if len({question.positive_ids[0] for question in questions}) == 1:
+        report_problem(
+            UNSUITABLE,
+            "questions.source: all questions are about one passage, so nothing can be held out; "
+            "give questions.dev_source",
+        )
+
+
+def check_negatives(questions: Sequence[Question], wanted: str, report_problem: ReportProblem) -> None:
+    """Reports training questions without any given negative, where `questions.hard_negatives` wants some."""
+    if wanted != "bm25" and not any(question.negative_ids for question in questions):
+        report_problem(
+            UNSUITABLE,
+            f"questions.hard_negatives={wanted}: no training question names a negative that is in the corpus; "
+            "name their column, as in questions.columns={negative_ids: yours}, or set questions.hard_negatives=bm25",
+        )
+
+
+def check_shards(passages: Collection[str], shards: int, report_problem: ReportProblem) -> None:
+    """Reports a corpus of fewer passages than shards."""
+    if len(passages) < shards:
+        report_problem(
+            UNSUITABLE,
+            f"corpus.shards={shards}: the corpus has only {counted(len(passages), 'passage')}; set fewer shards",
+        )
