@@ -31,7 +31,7 @@ from benchmarks.table import Contestant, Goal, Row, Size, markdown, of_times, sq
 from benchmarks.timing import chosen_cores, in_turns
 from multiview import environment
 from multiview.config import Bm25
-from multiview.data.passages import ROW_GROUP, read_texts, read_titled_texts, shard_files
+from multiview.data.passages import ROW_GROUP, PassageLookup, read_titled_texts, shard_files
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.negatives.bm25 import Bm25Index, tokenizer
@@ -86,7 +86,7 @@ def measure(
         }
 
         def answers() -> object:
-            return answer_holding(hits, ours.ids, read_texts(outputs["passages"]), asked, "string")
+            return answer_holding(hits, ours.ids, PassageLookup(outputs["passages"]), asked, "string")
 
         for work, contestants, goal in (
             (f"BM25's index of {len(texts):,} passages", builds, Goal(times_peer=0.9)),
@@ -156,10 +156,7 @@ class Hits:
 
     def answers(self, part: int, parts: int, found: np.ndarray) -> None:
         """Asks whether the hits `found` (see `among`) hold answers."""
-        with pq.ParquetFile(self.shard) as file:
-            groups = list(range(part, self.groups, parts))
-            texts = file.iter_batches(ROW_GROUP, groups, ["id", "text"])
-            answer_holding(found, self.ids, texts, self.questions, "string")
+        answer_holding(found, self.ids, PassageLookup(self.shard.parent), self.questions, "string")
 
 
 HELD: dict[tuple[int, int], Callable[[], None]] = {}

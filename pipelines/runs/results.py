@@ -29,7 +29,6 @@ from multiview.evaluation.tables import (
     read_paper,
 )
 from multiview.refresh.gate import TITLES
-from multiview.refresh.promote import PROMOTION_FILE
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
 from multiview.terminal import Console, safe
@@ -148,7 +147,7 @@ def _promotion(states: list[StepState]) -> JsonObject | None:
     """Returns the outcome of a refresh's challenger."""
     for state in states:
         if names.PROMOTION in state.outputs:
-            return _read(state, names.PROMOTION, PROMOTION_FILE)
+            return _read(state, names.PROMOTION, names.PROMOTION_FILE)
     return None
 
 

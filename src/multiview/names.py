@@ -63,6 +63,7 @@ GENERATED = "generated"
 
 # Files of a verdict: its figures for programs, and its text for people.
 VERDICT_FILE = "verdict.json"
+PROMOTION_FILE = "promotion.json"
 VERDICT_TEXT_FILE = "verdict.md"
 
 # Files of a store that are not artifacts' data.

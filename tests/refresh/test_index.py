@@ -10,7 +10,7 @@ from multiview.artifacts.record import Reference, load_record
 from multiview.config import Index, Refresh
 from multiview.errors import InputError
 from multiview.index.approximate.kinds import make_index, train_index
-from multiview.refresh.drift import Drift, why_retrain
+from multiview.refresh.index import Drift, why_retrain
 from tests.fixtures.changing_vectors import ChangingVectors, numbered, reference, stored, views_of
 
 CORPUS = numbered(*range(200))

@@ -15,8 +15,8 @@ from multiview.errors import InputError
 from multiview.steps.events import EventLog
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, read_state, read_states, write_run, write_state
-from multiview.tracking import shipping, systems
-from multiview.tracking.client import PARENT_RUN
+from multiview.tracking import systems
+from multiview.tracking.mlflow_runs import PARENT_RUN
 from pipelines.runs.comparison_rows import evaluations_of_run
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
@@ -236,26 +236,6 @@ def test_found_steps_give_a_new_mlflow_the_same_systems(tmp_path, compared):
         name: (run.data.params, run.data.metrics) for name, run in before.items()
     }
     assert tracking.sync(compared.store, new) == ([], {})
-
-
-def test_runs_from_before_systems_had_runs_get_them(tmp_path, database, monkeypatch):
-    compared = Compared(tmp_path, database, "old")
-    compared.report_systems()
-    with monkeypatch.context() as before:
-        before.setattr(systems.Systems, "above", lambda self, parent, path: parent)
-        before.setattr(systems.Systems, "report", lambda *words: None)
-        before.setattr(systems.Systems, "compare_page", lambda *words: None)
-        before.setattr(shipping, "LAYOUT", "before")
-        compared.ship()
-    assert compared.systems() == {}
-    steps = {run.info.run_id for run in compared.runs(f"tags.`{names.TAG_LEVEL}` = 'step'")}
-    assert compared.ship(), "in the new form"
-    found = compared.systems()
-    assert found["camvr"].data.metrics == {"accuracy_at_5": 0.75}
-    after = compared.runs(f"tags.`{names.TAG_LEVEL}` = 'step'")
-    assert {run.info.run_id for run in after} == steps, "none is there twice"
-    mine = [run for run in after if run.data.tags.get("system") == "camvr"]
-    assert {run.data.tags[PARENT_RUN] for run in mine} == {found["camvr"].info.run_id}
 
 
 def test_settings_that_this_version_does_not_know_are_those_that_the_steps_have_read(compared):

@@ -3,6 +3,7 @@ import os
 from multiview.artifacts.store import LocalStore
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import tags
+from multiview.tracking.mlflow_runs import identity
 
 
 def test_a_name_that_the_system_does_not_know_is_a_number(monkeypatch):
@@ -19,15 +20,15 @@ def test_a_name_that_the_system_does_not_know_is_a_number(monkeypatch):
 def test_a_run_is_identified_by_what_its_tags_say_and_quotes_do_no_harm(tmp_path):
     run = Run(id="it's", pipeline="training", config={}, steps=["split"])
     parent = tags.parent_tags(run, LocalStore(tmp_path))
-    assert (
-        tags.identity(parent) == f"tags.`multiview.run` = \"it's\" and tags.`multiview.store` = '{tmp_path}'"
+    assert identity(parent) == (
+        f"tags.`multiview.run` = \"it's\" and tags.`multiview.store` = '{tmp_path}' and "
+        "tags.`multiview.level` = 'pipeline'"
     )
     state = StepState(
         path="camvr/round-2/train", step="train", key="k", status="running", attempt="model/k/attempts/a1"
     )
-    child = tags.child_tags(run, state, "id")
-    assert child["system"] == "camvr"
-    assert tags.identity(child) == (
+    assert identity(tags.child_tags(run, state, "id")) == (
         "tags.`multiview.run` = \"it's\" and tags.`mlflow.parentRunId` = 'id' and "
-        "tags.`multiview.path` = 'camvr/round-2/train' and tags.`mlflow.multiview.attempt` = 'a1'"
+        "tags.`multiview.path` = 'camvr/round-2/train' and tags.`mlflow.multiview.attempt` = 'a1' and "
+        "tags.`multiview.level` = 'step' and tags.`system` = 'camvr'"
     )

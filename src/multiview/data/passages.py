@@ -109,11 +109,6 @@ def read_titled_texts(folder: Path) -> Iterator[TitledText]:
         yield from map(TitledText, *(batch.column(name).to_pylist() for name in TitledText._fields))
 
 
-def read_texts(folder: Path) -> Iterator[pa.RecordBatch]:
-    """Yields `id` and `text` of the passages of a folder's shards in order, a batch in memory at a time."""
-    return read_tables(folder, ["id", "text"])
-
-
 def passages_of(table: pa.RecordBatch | pa.Table) -> Iterator[Passage]:
     """Yields the passages of a table that has the columns of a shard."""
     id_, title, text, ends = (table.column(name).to_pylist() for name in COLUMNS)

@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from multiview.data.answers import QuestionAnswers
-from multiview.data.arrow import int64_array
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
-from multiview.data.ranges import rows_in, stable_order
 from multiview.data.tokens import Mode, Span, TokenizedText
+from multiview.negatives.filtering import hits_by_passage
 
 
 class AnswerHits:
@@ -66,17 +65,15 @@ class AnswerHits:
         if not len(pairs):
             return
         questions = pairs // len(self._ids)
-        passages = pairs - questions * len(self._ids)  # and not `np.divmod`, which divides one by one
-        by_passage = stable_order(passages)
-        passages, questions = passages[by_passage], questions[by_passage]
-        starts = np.flatnonzero(np.diff(passages, prepend=-1))
-        counts = np.diff(starts, append=len(pairs))
+        passages = (pairs - questions * len(self._ids))[
+            :, None
+        ]  # and not `np.divmod`, which divides one by one
         found = np.zeros(len(pairs), bool)
-        for positions, table in self._corpus.tables(self._ids.take(int64_array(passages[starts])), ["text"]):
-            hits = rows_in(starts[positions], counts[positions])
-            in_text = np.repeat(np.arange(len(positions)), counts[positions])
-            texts = table.column("text").combine_chunks()
-            found[by_passage[hits]] = self._answers.answered(texts, in_text, questions[hits])
+        for table, in_table, which, _ in hits_by_passage(
+            passages, passages >= 0, self._ids, self._corpus, ["text"]
+        ):
+            texts = table["text"].combine_chunks()
+            found[which] = self._answers.answered(texts, in_table, questions[which])
         known = np.concatenate([self._pairs, pairs])
         order = np.argsort(known, kind="stable")  # which merges what rises already
         self._pairs, self._holds = known[order], np.concatenate([self._holds, found])[order]

@@ -23,7 +23,7 @@ from bm25s.tokenization import Tokenizer
 from multiview.config import Bm25
 from multiview.data import cjk
 from multiview.data.answers import matching_mode
-from multiview.data.passages import Passage, TitledText, read_texts, read_titled_texts
+from multiview.data.passages import Passage, PassageLookup, TitledText, read_titled_texts
 from multiview.data.questions import Question, read_questions
 from multiview.errors import counted
 from multiview.index.ranking import TopPassages, best_first, tie_order, width
@@ -192,13 +192,8 @@ def bm25_negatives(context: StepContext) -> None:
         lambda done: context.events.progress(done, len(questions), "searches"),
     )
     positive = positive_hits(top.passages, index.ids, questions)
-    answer = answer_holding(
-        top.passages,
-        index.ids,
-        read_texts(passages),
-        questions,
-        matching_mode(context.settings),
-    )
+    corpus = PassageLookup(passages)
+    answer = answer_holding(top.passages, index.ids, corpus, questions, matching_mode(context.settings))
     filtered = filter_hits(top.passages, {"positive": positive, "answer": answer})
     qids = [question.qid for question in questions]
     table = negatives_table(BM25, qids, top.passages, top.scores, filtered.kept, index.ids)

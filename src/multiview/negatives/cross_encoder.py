@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from multiview.config import Config, Encode, JsonObject
-from multiview.data.passages import COLUMNS, Passage, passages_of, read_tables
+from multiview.data.passages import COLUMNS, Passage, PassageLookup, passages_of
 from multiview.data.questions import Question
 from multiview.encoding.batches import Buckets
 from multiview.encoding.encode import arithmetic, smaller_batches, weights_type
@@ -118,8 +118,9 @@ def logits(
         cross_encoder = CrossEncoder(Path(folder), settings.encode, name)
 
     def pairs() -> Iterator[tuple[str, Passage, tuple[int, int]]]:
-        for batch, *hits in hits_by_passage(passage_rows, wanted, ids, read_tables(passages, COLUMNS)):
-            some = list(passages_of(batch))
+        corpus = PassageLookup(passages)
+        for table, *hits in hits_by_passage(passage_rows, wanted, ids, corpus, COLUMNS):
+            some = list(passages_of(table))
             for number, question, column in zip(*(each.tolist() for each in hits), strict=True):
                 yield questions[question].question, some[number], (question, column)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,20 +11,24 @@ import pyarrow.compute as pc
 
 from multiview.data.answers import QuestionAnswers
 from multiview.data.arrow import int64_array
+from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
 from multiview.data.ranges import rows_in, stable_order
 from multiview.data.tokens import Mode
-from multiview.errors import InputError
 
 
 def hits_by_passage(
-    passage_rows: np.ndarray, wanted: np.ndarray, ids: pa.Array, batches: Iterable[pa.RecordBatch]
-) -> Iterator[tuple[pa.RecordBatch, np.ndarray, np.ndarray, np.ndarray]]:
-    """Yields the passages of each batch that have a wanted hit, and the hits: passage in the batch, question, column [n].
+    passage_rows: np.ndarray,
+    wanted: np.ndarray,
+    ids: pa.Array,
+    corpus: PassageLookup,
+    columns: Sequence[str] | None,
+) -> Iterator[tuple[pa.Table, np.ndarray, np.ndarray, np.ndarray]]:
+    """Yields tables of the passages that have a wanted hit, and the hits: passage in the table, question, column [n].
 
-    `passage_rows` [q, k] are rows of `ids`, -1 for padding; `wanted` [q, k] bool. `batches`, with a column `id`, are
-    read once, in any order, and one of them is in memory at a time. Hits are in the order of a batch's passages. Raises
-    InputError when a retrieved passage is in no batch.
+    `passage_rows` [q, k] are rows of `ids`, -1 for padding; `wanted` [q, k] bool. The passages are read once, in the
+    order of `corpus`, with the given columns (all where None), and one table of them is in memory at a time. Hits are
+    in the order of a table's passages. Raises InputError for a passage that the corpus lacks.
     """
     flat = np.flatnonzero(wanted & (passage_rows >= 0))
     rows = passage_rows.ravel()[flat]
@@ -33,44 +37,25 @@ def hits_by_passage(
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     counts = np.diff(starts, append=len(rows))
     questions = flat // max(1, passage_rows.shape[1])  # `np.divmod` divides one by one
-    columns = flat - questions * max(1, passage_rows.shape[1])
-    pending = {id_: number for number, id_ in enumerate(ids.take(int64_array(rows[starts])).to_pylist())}
-    for batch in batches:
-        numbers = np.array([pending.pop(id_, -1) for id_ in batch.column("id").to_pylist()], np.int64)
-        found = np.flatnonzero(numbers >= 0)
-        if len(found):
-            of_each = counts[numbers[found]]
-            hits = rows_in(starts[numbers[found]], of_each)
-            yield (
-                batch if len(found) == len(batch) else batch.take(int64_array(found)),
-                np.repeat(np.arange(len(found)), of_each),
-                questions[hits],
-                columns[hits],
-            )
-    if pending:
-        raise InputError(
-            f"passage {next(iter(pending))!r} was retrieved but is not in the passages ({len(pending):,} in all): "
-            "give the passages that the index was built from"
-        )
+    places = flat - questions * max(1, passage_rows.shape[1])
+    for found, table in corpus.tables(ids.take(int64_array(rows[starts])), columns):
+        hits = rows_in(starts[found], counts[found])
+        yield table, np.repeat(np.arange(len(found)), counts[found]), questions[hits], places[hits]
 
 
 def answer_holding(
-    passage_rows: np.ndarray,
-    ids: pa.Array,
-    batches: Iterable[pa.RecordBatch],
-    questions: Sequence[Question],
-    mode: Mode,
+    passage_rows: np.ndarray, ids: pa.Array, corpus: PassageLookup, questions: Sequence[Question], mode: Mode
 ) -> np.ndarray:
     """Returns whether each retrieved passage's text holds an answer of its question [q, k] bool; False for padding (-1).
 
-    `batches` have the columns `id` and `text` of all passages (see `hits_by_passage`). Raises InputError when a
-    retrieved passage is not in them.
+    Raises InputError for a passage that the corpus lacks.
     """
     answers = QuestionAnswers((question.answers for question in questions), mode)
     holds = np.zeros(passage_rows.shape, dtype=bool)
-    for passages, in_batch, asking, columns in hits_by_passage(passage_rows, passage_rows >= 0, ids, batches):
-        held = answers.answered(passages.column("text"), in_batch, asking)
-        holds[asking[held], columns[held]] = True
+    for table, in_table, asking, places in hits_by_passage(
+        passage_rows, passage_rows >= 0, ids, corpus, ["text"]
+    ):
+        holds[asking, places] = answers.answered(table["text"].combine_chunks(), in_table, asking)
     return holds
 
 

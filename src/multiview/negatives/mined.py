@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from multiview.config import Config, JsonObject, Mining
 from multiview.data.answers import matching_mode
-from multiview.data.passages import read_texts
+from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question, read_questions
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import counted
@@ -119,12 +119,9 @@ def mine_hits(
     }
     found = np.zeros(top.passages.shape, bool)
     if mining.answer_hits != "keep":
+        corpus = PassageLookup(passages)
         reasons["answer"] = answer_holding(
-            top.passages,
-            index.ids,
-            read_texts(passages),
-            questions,
-            matching_mode(settings),
+            top.passages, index.ids, corpus, questions, matching_mode(settings)
         )
         if mining.answer_hits == "positives":
             found = reasons["answer"] & ~reasons["positive"]

@@ -1,23 +1,39 @@
-"""The step `champion`: the index that a refresh starts from, and the model that it encodes with."""
+"""The steps `champion` and `champion-now`: what a refresh starts from, and the champion after it.
+
+Where a store has no champion yet, a refresh starts from an empty index over an empty corpus.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from multiview import names
-from multiview.artifacts.champions import Champion, current
-from multiview.artifacts.record import Record, Reference, load_record
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.champions import Champion, current, read_champion
+from multiview.artifacts.record import Record, Reference, load_record, load_reference, read_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.config import Config, Model
+from multiview.data import passages
+from multiview.encoding.embeddings import ROWS_SCHEMA, VIEWS_FILE
 from multiview.errors import InputError
+from multiview.index.approximate import EXACT
+from multiview.index.stored_views import ViewNorms
+from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE
 from multiview.model.bases import SETTINGS_FILE
-from multiview.refresh.empty_index import empty_corpus, empty_index
 from multiview.steps.context import StepContext
+from multiview.steps.path import shard_file, shard_name
 from multiview.steps.step import FORWARDED_FILE
+from multiview.steps.table import step
 
 CHAMPION_FILE = "champion.json"
+
+Artifacts = dict[str, tuple[Store, Record]]
+"""Artifacts by kind, each with its store."""
 
 
 def champion(context: StepContext) -> None:
@@ -33,11 +49,42 @@ def champion(context: StepContext) -> None:
         forwarded |= empty_artifacts(context.store, forwarded[names.MODEL])
     folder = context.output(names.CHAMPION)
     (folder / CHAMPION_FILE).write_text(json.dumps(now and now.model_dump(mode="json"), indent=1) + "\n")
+    _forward(forwarded, folder)
+    context.events.fact("champion", now.number if now else 0)
+
+
+def champion_now(context: StepContext) -> None:
+    """Step: forward index and passages of the champion that `promotion` names, and of the champion before it.
+
+    So the champion of a refused refresh is forwarded too, and the steps behind find what they made of it earlier.
+    Forwards an empty index and corpus in place of a champion that there is not, and in place of the one before where no
+    delta is exported. Raises InputError where an artifact of a champion is gone.
+    """
+    outcome = json.loads((context.input(names.PROMOTION).path / names.PROMOTION_FILE).read_text())
+    now = outcome["champion"] and Champion.model_validate(outcome["champion"])
+    store, challenger = load_record(outcome["challenger"])
+    model = load_reference(challenger.inputs[names.MODEL][0], outcome["challenger"], store)
+    before = None
+    if now and now.predecessor is not None and "delta" in context.settings.export.formats:
+        before = read_champion(context.store, now.predecessor)
+    empty = empty_artifacts(context.store, model)
+    held, replaced = (champion.load(context.store) if champion else empty for champion in (now, before))
+    forwarded = {
+        names.INDEX: held[names.INDEX],
+        names.PASSAGES: held[names.PASSAGES],
+        names.REPLACED: replaced[names.INDEX],
+        names.REPLACED_PASSAGES: replaced[names.PASSAGES],
+    }
+    _forward(forwarded, context.output(names.CHAMPION_NOW))
+    context.events.fact("champion", now.number if now else 0)
+
+
+def _forward(artifacts: Artifacts, folder: Path) -> None:
+    """Names the artifacts that a step forwards, in its output `folder`."""
     references = {
-        kind: Reference.to(*artifact).model_dump(mode="json") for kind, artifact in forwarded.items()
+        name: Reference.to(*artifact).model_dump(mode="json") for name, artifact in artifacts.items()
     }
     (folder / FORWARDED_FILE).write_text(json.dumps(references, indent=1) + "\n")
-    context.events.fact("champion", now.number if now else 0)
 
 
 def check_champion(store: Store, settings: Config) -> None:
@@ -45,7 +92,7 @@ def check_champion(store: Store, settings: Config) -> None:
     _forwarded(store, current(store), settings)
 
 
-def _forwarded(store: Store, now: Champion | None, settings: Config) -> dict[str, tuple[Store, Record]]:
+def _forwarded(store: Store, now: Champion | None, settings: Config) -> Artifacts:
     """Returns the champion's artifacts and the model to encode with, by kind; the model alone without a champion."""
     address = settings.refresh.model
     if now is None and not address:
@@ -88,7 +135,7 @@ def _known_models(store: Store) -> str:
     return f", such as {store.url}/{names.MODEL}/{keys[0]}" if keys else ""
 
 
-def empty_artifacts(store: Store, model: tuple[Store, Record]) -> dict[str, tuple[Store, Record]]:
+def empty_artifacts(store: Store, model: tuple[Store, Record]) -> Artifacts:
     """Returns an empty index, its empty corpus, and the model that encodes its questions, by kind of artifact."""
     corpus = empty_corpus(store)
     index = empty_index(store, Reference.to(*model), Reference.to(store, corpus), _width(model))
@@ -99,3 +146,50 @@ def _width(model: tuple[Store, Record]) -> int:
     """Length of a model's vectors, as its encoder's configuration says."""
     file = next(file.path for file in model[1].files if file.path.endswith("/config.json"))
     return int(json.loads((stage(*model, file).path / file).read_text())["hidden_size"])
+
+
+def empty_corpus(store: Store) -> Record:
+    """Returns the corpus without passages, published in `store` if it is not there yet."""
+
+    def fill(folder: Path) -> None:
+        pq.write_table(passages.SCHEMA.empty_table(), folder / shard_file(shard_name(0)))
+
+    return _published(store, names.PASSAGES, {}, {"passages": 0}, fill)
+
+
+def empty_index(store: Store, model: Reference, corpus: Reference, dim: int) -> Record:
+    """Returns the index without passages over `corpus`, for questions that `model` encodes into vectors [dim]."""
+
+    def fill(folder: Path) -> None:
+        header = {"kind": EXACT, "model": model.digest, "dim": dim, "passages": 0, "views": 0}
+        header |= ViewNorms().fields()
+        (folder / VIEWS_FILE).touch()
+        pq.write_table(ROWS_SCHEMA.empty_table(), folder / PASSAGES_FILE)
+        (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
+
+    inputs = {names.MODEL: model, names.PASSAGES: corpus}
+    return _published(store, names.INDEX, inputs, {"passages": 0, "views": 0, "dim": dim}, fill)
+
+
+def _published(
+    store: Store,
+    kind: str,
+    inputs: dict[str, Reference],
+    facts: dict[str, int],
+    fill: Callable[[Path], None],
+) -> Record:
+    """Returns an artifact of the step `champion`; `fill` writes its files if it is not in the store yet."""
+    made_by = step("champion")
+    digests = {name: reference.digest for name, reference in inputs.items()}
+    key = made_by.key(Config.partial({}), digests, {})
+    if record := read_record(store, kind, key):
+        return record
+    attempt = Attempt(store, kind, key)
+    fill(attempt.path)
+    return attempt.publish(
+        step=made_by.name,
+        step_version=made_by.version,
+        config={},
+        inputs={name: [reference] for name, reference in inputs.items()},
+        facts=facts,
+    )[0]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.artifacts.record import load_record
-from multiview.config import Index, JsonObject
+from multiview.config import Index, JsonObject, Refresh
 from multiview.data.passages import shard_files
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError, counted
@@ -20,14 +22,16 @@ from multiview.index.approximate import EXACT
 from multiview.index.approximate.building import build, description
 from multiview.index.approximate.editing import Editing, editable
 from multiview.index.build import ApproximateBuilder, open_embeddings, write_index
-from multiview.index.faiss_index import FaissObject
-from multiview.index.stored_views import ViewBlocks
+from multiview.index.faiss_index import FaissIndex, FaissObject
+from multiview.index.stored_views import ViewBlocks, sampled_rows
 from multiview.lineage.ancestry import Ancestor
 from multiview.refresh.changes import CHANGES_FILE, KNOWN_BY
-from multiview.refresh.drift import Drift, drift, why_retrain
-from multiview.refresh.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
+from multiview.refresh.merged_corpus import ADDED_FILE, MergedCorpus, MergedViews, OldIndex
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
+
+SAMPLED = 4096
+"""The most views to measure the error of, among the added views and again among the other views."""
 
 
 def refresh_index(context: StepContext) -> None:
@@ -155,3 +159,65 @@ def _check_order(shards: Sequence[Embeddings], changes: Path) -> None:
                 f"the embeddings are not of the changed passages: {found['id'][row].as_py()!r} comes where {changes} "
                 f"has {expected['id'][row].as_py()!r}, or has another content: {way_out}"
             )
+
+
+# --- drift of a trained index ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The drift of an index since its training."""
+
+    added: float
+    """Share of the index's views that were added since its training."""
+    error: float | None = None
+    """Mean squared error of the added views in the index, as a multiple of the other views' error. None where there
+    is nothing to compare, or faiss cannot decode the index's views."""
+    deviation: float = 0.0
+    """Standard error of `error` over the added views: large where they are few."""
+
+
+def drift(index: FaissIndex, views: MergedViews, added: np.ndarray, seed: int) -> Drift:
+    """Returns the drift of a trained faiss `index` once it holds `views`.
+
+    `added` [rows] bool marks the views added since its training. The index's content is not read: the error is
+    measured by how its quantizers encode random views, added ones and others.
+    """
+    share = float(added.mean()) if len(added) else 0.0
+    if not 0 < share < 1:
+        return Drift(share)
+    new, old = (squared_errors(index, _sample(views, which, seed)) for which in (added, ~added))
+    if new is None or old is None or not old.any():  # views that are stored as they are have no error
+        return Drift(share)
+    deviation = new.std(ddof=1) / math.sqrt(len(new)) if len(new) > 1 else math.inf
+    return Drift(share, float(new.mean() / old.mean()), float(deviation / old.mean()))
+
+
+def squared_errors(index: FaissIndex, views: np.ndarray) -> np.ndarray | None:
+    """Returns the squared distance of each of `views` [n, dim] float32 to its decoded code in `index` [n] float64; None
+    for a kind of index that cannot decode."""
+    try:
+        stored = index.sa_decode(index.sa_encode(views))
+    except RuntimeError:
+        return None
+    return np.square(stored.astype(np.float64) - views).sum(axis=1)
+
+
+def why_retrain(found: Drift, settings: Refresh) -> str:
+    """Returns the limit that a drift exceeds, in words; empty where it exceeds none."""
+    if found.added > settings.retrain_added:
+        return (
+            f"{found.added:.1%} of the views were added since the index was trained "
+            f"(refresh.retrain_added={settings.retrain_added:g})"
+        )
+    if found.error is not None and found.error - 2 * found.deviation > settings.retrain_error:
+        return (
+            f"views added since the index was trained have {found.error:.2f} times the squared error of the others "
+            f"(refresh.retrain_error={settings.retrain_error:g})"
+        )
+    return ""
+
+
+def _sample(views: MergedViews, which: np.ndarray, seed: int) -> np.ndarray:
+    rows = np.flatnonzero(which)
+    return views.read_rows(rows[sampled_rows(len(rows), SAMPLED, seed)]).astype(np.float32)

@@ -17,8 +17,6 @@ from multiview.refresh.gate import TITLES, read_verdict
 from multiview.steps import webhook
 from multiview.steps.context import StepContext
 
-PROMOTION_FILE = "promotion.json"
-
 
 def promote(context: StepContext) -> None:
     """Step: make the challenger the champion where the verdict says so.
@@ -53,7 +51,7 @@ def promote(context: StepContext) -> None:
         "challenger": context.recorded_input(names.INDEX).address,
         "failed": [{"check": check.name, "says": check.says} for check in verdict.failed],
     }
-    (context.output(names.PROMOTION) / PROMOTION_FILE).write_text(
+    (context.output(names.PROMOTION) / names.PROMOTION_FILE).write_text(
         json.dumps(outcome, indent=1, ensure_ascii=False) + "\n"
     )
     context.events.fact("decision", verdict.decision)
@@ -76,7 +74,7 @@ def promote(context: StepContext) -> None:
 
 def still_holds(store: Store, record: Record) -> bool:
     """Returns whether the champion that a promotion made, if it made one, is still in the store."""
-    outcome = json.loads((stage(store, record).path / PROMOTION_FILE).read_bytes())
+    outcome = json.loads((stage(store, record).path / names.PROMOTION_FILE).read_bytes())
     if outcome["decision"] != "promote":
         return True
     promoted = Champion.model_validate(outcome["champion"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from multiview import metric_names
+from multiview import metric_names, names
 from multiview.artifacts.record import Record, load_record
 from multiview.config import JsonObject
 from multiview.errors import counted
@@ -12,7 +12,6 @@ from multiview.evaluation.significance import CONFIDENCE
 from multiview.evaluation.tables import metric_columns
 from multiview.refresh.gate import TITLES, read_verdict
 from multiview.refresh.gate_rules import Verdict
-from multiview.refresh.promote import PROMOTION_FILE
 from multiview.report.page import environment_of_pages, write_page
 from multiview.report.summary import size
 from multiview.steps.context import StepContext
@@ -33,7 +32,7 @@ def refresh_report(context: StepContext) -> None:
 
     Inputs: `promotion`, `verdict`, `changes` and `index`; output `report`: `report.html`.
     """
-    promotion = json.loads((context.input("promotion").path / PROMOTION_FILE).read_text())
+    promotion = json.loads((context.input("promotion").path / names.PROMOTION_FILE).read_text())
     changes, index = (load_record(context.recorded_input(name).address)[1] for name in ("changes", "index"))
     write_page(context, render(promotion, read_verdict(context.input("verdict").path), changes, index))
 

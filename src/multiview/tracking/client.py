@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
-from multiview import environment, names
+from multiview import environment
 from multiview.artifacts.store import LocalStore, Store, more_than_a_name
-from multiview.config import JsonObject
-from multiview.config.overrides import flatten
 from multiview.errors import InputError, repeats_header, without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
 
-Item = TypeVar("Item")
-
-PARENT_RUN = "mlflow.parentRunId"
 RUN_FILE = "run.json"
 """The MLflow artifact of a parent run that holds its description."""
 
@@ -179,73 +171,3 @@ def database(uri: str) -> str:
     with contextlib.suppress(OSError):
         return str(Path(match["file"]).stat().st_ino)
     return "absent"
-
-
-def condition(tag: str, value: str) -> str:
-    """Returns MLflow's filter for runs of which a tag has a value."""
-    quote = '"' if "'" in value else "'"
-    return f"tags.`{tag}` = {quote}{value}{quote}"
-
-
-def runs_below(client: MlflowClient, experiment: str, run: str, parent: str) -> list[Run]:
-    """Returns the MLflow runs of all systems and steps of a pipeline's run, systems first.
-
-    `run` is the run's id, which a run of another store may have too, and `parent` the MLflow run of the whole run.
-    """
-    found, token = [], None
-    while True:
-        page = client.search_runs(
-            [experiment], condition(names.TAG_RUN, run), max_results=1000, page_token=token
-        )
-        found += page
-        token = page.token
-        if not token:
-            break
-    children = [each for each in found if each.data.tags.get(PARENT_RUN) == parent]
-    ids = {child.info.run_id for child in children}
-    return children + [each for each in found if each.data.tags.get(PARENT_RUN) in ids]
-
-
-def log_parameters(client: MlflowClient, run: str, parameters: Mapping[str, str]) -> None:
-    """Logs parameters in batches that MLflow takes; it cuts no longer value by itself."""
-    from mlflow.entities import Param
-
-    for part in parts(list(parameters.items()), 100):
-        client.log_batch(run, params=[Param(name, value[:6000]) for name, value in part])
-
-
-def set_status(client: MlflowClient, run: Run, status: str, ended: float) -> None:
-    """Sets the status of a run that has another; one that is not RUNNING ends the run, at a time in seconds."""
-    if run.info.status == status:
-        return
-    if status == "RUNNING":
-        client.update_run(run.info.run_id, status=status)
-    else:
-        client.set_terminated(run.info.run_id, status, round(ended * 1000))
-
-
-def set_description(client: MlflowClient, run: Run, note: str) -> None:
-    """Sets a run's description, unless a person has written another."""
-    from mlflow.entities import RunTag
-    from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
-
-    tags = run.data.tags
-    current = tags.get(MLFLOW_RUN_NOTE, "")
-    if current != note and (not current or tags.get(names.TAG_NOTED) == short_digest(current)):
-        new_tags = {MLFLOW_RUN_NOTE: note, names.TAG_NOTED: short_digest(note)}
-        client.log_batch(run.info.run_id, tags=[RunTag(tag, text) for tag, text in new_tags.items()])
-
-
-def short_digest(text: str) -> str:
-    """Returns 16 hexadecimal digits of the sha256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def parameters(config: JsonObject) -> dict[str, str]:
-    """Returns settings as MLflow's parameters: texts by dotted names."""
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in flatten(config)}
-
-
-def parts(items: list[Item], size: int) -> Iterator[list[Item]]:
-    """Yields consecutive parts of a list, of at most `size` items."""
-    return (items[start : start + size] for start in range(0, len(items), size))

@@ -14,7 +14,8 @@ from multiview.artifacts.record import Reference
 from multiview.errors import InputError
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
-from multiview.tracking.client import PARENT_RUN, RUN_FILE, connect_to_read, explained, runs_below
+from multiview.tracking.client import RUN_FILE, connect_to_read, explained
+from multiview.tracking.mlflow_runs import PARENT_RUN, runs_below
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from multiview.artifacts.store import Store
 from multiview.tracking.shipping import link, ship
@@ -47,8 +47,7 @@ def ship_live(
                 ship(store, run_id, uri, only)
             pause = SHIP_SECONDS
 
-    thread = threading.Thread(target=ship_now_and_then, daemon=True, name="shipping")
-    thread.start()
+    thread = _started(ship_now_and_then)
     try:
         yield
     finally:
@@ -73,14 +72,18 @@ def ship_step_live(
                 link(uri, plugin_run, run_id, path)
             ship(store, run_id, uri, only={path})
 
-    ends = 0.0
+    ended = 0.0
     try:
-        with ship_live(store, run_id, uri, only={path}, end_seconds=STEP_END_SECONDS):
+        with ship_live(store, run_id, uri, {path}, end_seconds=STEP_END_SECONDS):
             try:
                 yield
             finally:
-                ends = time.monotonic() + STEP_END_SECONDS
+                ended = time.monotonic()
     finally:
-        last = threading.Thread(target=ship_at_last, daemon=True, name="shipping")
-        last.start()
-        last.join(timeout=max(0, ends - time.monotonic()))
+        _started(ship_at_last).join(timeout=max(0, ended + STEP_END_SECONDS - time.monotonic()))
+
+
+def _started(work: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True, name="shipping")
+    thread.start()
+    return thread

@@ -12,7 +12,7 @@ from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
 from multiview.evaluation.tables import escaped, markdown_table
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import Run, StepState
-from multiview.tracking.questions import question_tags
+from multiview.tracking.tags import question_tags
 
 LONGEST = 5000
 """Characters of a description; MLflow takes 8000 and silently cuts longer ones."""

@@ -16,9 +16,9 @@ from multiview.steps.events import MetricEvent, WarningEvent, read_events
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.steps.table import STEPS
-from multiview.tracking.client import log_parameters, parameters, parts
+from multiview.tracking import notes
 from multiview.tracking.headlines import headlines_of
-from multiview.tracking.questions import question_tags, tags_of
+from multiview.tracking.mlflow_runs import fill, parameters
 from multiview.tracking.tags import model_tags, step_tags
 
 if TYPE_CHECKING:
@@ -54,33 +54,26 @@ class RunContents:
         The tag that counts shipped events comes last. Metrics that an earlier call shipped without that tag are
         shipped again as exact duplicates, which MLflow drops.
         """
-        from mlflow.entities import Metric, RunTag
+        from mlflow.entities import Metric
+        from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
-        run, tags = child.info.run_id, child.data.tags
+        run = child.info.run_id
         events = list(read_events(self.store, state.attempt)) if state.attempt else []
         warnings = [event.text for event in events if isinstance(event, WarningEvent)]
-        wanted = step_tags(self.run, state, self._record(state), warnings, self.corpus)
-        wanted |= question_tags([state]) | tags_of(state.outputs.values())
-        wanted[names.TAG_SHIPPED] = str(len(events))
+        tags = step_tags(self.run, state, self._record(state), warnings, self.corpus)
+        tags[MLFLOW_RUN_NOTE] = notes.of_step(self.run, state) if state.ended else None
+        tags[names.TAG_SHIPPED] = str(len(events))
         link = self._evaluated(run, state)
-        shipped = int(tags.get(names.TAG_SHIPPED, 0))
-        numbered = [
-            (number, Metric(event.name, event.value, event.time, event.step or 0, **link))
+        shipped = int(child.data.tags.get(names.TAG_SHIPPED, 0))
+        metrics = {
+            number: Metric(event.name, event.value, event.time, event.step or 0, **link)
             for number, event in enumerate(events)
             if isinstance(event, MetricEvent)
-        ]
-        metrics = [metric for number, metric in numbered if number >= shipped]
-        new_parameters = {n: v for n, v in parameters(state.config).items() if n not in child.data.params}
-        new = {k: v[:8000] for k, v in wanted.items() if v and tags.get(k) != v[:8000]}
-        log_parameters(self.client, run, new_parameters)
-        for part in parts(metrics, 1000):
-            self.client.log_batch(run, metrics=part)
-        if headlines := headlines_of(self.run, state, [metric for _, metric in numbered]):
+        }
+        if headlines := headlines_of(self.run, state, list(metrics.values())):
             self.client.log_batch(parent, metrics=headlines)
-        for part in parts(list(new.items()), 100):
-            self.client.log_batch(run, tags=[RunTag(k, v) for k, v in part])
-        if names.TAG_ERROR in tags and not state.error:
-            self.client.delete_tag(run, names.TAG_ERROR)
+        new = [metric for number, metric in metrics.items() if number >= shipped]
+        fill(self.client, child, parameters(state.config), new, tags)
 
     def _record(self, state: StepState) -> Record | None:
         """The record of a step's first output."""
@@ -137,12 +130,15 @@ class RunContents:
 
     def _model(self, reference: Reference, run: str | None, state: StepState) -> str:
         """Id of the logged model with an artifact's digest, which is created if there is none."""
+        from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+
         found = self.client.search_logged_models(
             [self.experiment], filter_string=f"tags.{names.TAG_SHA256} = '{reference.digest}'"
         )
         model, path = found[0] if found else None, StepPath.parse(state.path)
         if model is None:
             tags = model_tags(self.run, state, reference, self.corpus)
+            tags[MLFLOW_RUN_NOTE] = notes.of_model(self.run, state, reference)
             model = self.client.create_logged_model(
                 self.experiment,
                 name=path.dashed,

@@ -18,27 +18,22 @@ from multiview.errors import InputError
 from multiview.steps.events import read_events
 from multiview.steps.runs import Run, StepState, read_run, read_states
 from multiview.tracking import notes
-from multiview.tracking.claims import Claims
-from multiview.tracking.client import (
-    PARENT_RUN,
-    RUN_FILE,
-    Away,
-    connect,
-    database,
-    explained,
-    log_parameters,
+from multiview.tracking.client import RUN_FILE, Away, connect, database, explained
+from multiview.tracking.experiment import VIEW_TAG, experiment_tags
+from multiview.tracking.mlflow_runs import (
+    Claims,
+    fill,
     parameters,
     runs_below,
     set_description,
     set_status,
     short_digest,
+    status_of,
 )
-from multiview.tracking.corpus import corpus_tag
-from multiview.tracking.experiment import VIEW_TAG, experiment_tags
 from multiview.tracking.registry import mirror
 from multiview.tracking.run_contents import RunContents
 from multiview.tracking.systems import Systems
-from multiview.tracking.tags import child_tags, later_parent_tags, parent_tags, user
+from multiview.tracking.tags import child_tags, corpus_tag, later_parent_tags, parent_tags, user
 
 if TYPE_CHECKING:
     from mlflow.entities import Experiment
@@ -75,7 +70,7 @@ def ship(
         shipper = _Shipper(store, run, uri, states)
         parent = shipper.ship(states)
         shipper.systems.report(parent, states, failed)
-        shipper.end(parent, states, failed)
+        shipper.end(parent, failed)
         _mirror(store, uri, states)
         store.replace(marker, _fingerprint(store, states, uri))
         return True
@@ -144,7 +139,10 @@ class _Shipper:
             self.contents.report_events(parent, child, state)
             self.contents.report_links(child, state)
             self.contents.report_files(parent, child, state)
-            self._report_status(child, state)
+            status = status_of([state], [state.path])
+            set_status(self.client, child, status, state.ended or state.started)
+            if status == "FINISHED":
+                self.client.set_tag(child.info.run_id, names.TAG_COMPLETE, "true")
         self.contents.report_data(parent, self.states)
         return parent
 
@@ -165,15 +163,12 @@ class _Shipper:
         tags = parent_tags(self.run, self.store)
         started = datetime.fromisoformat(self.run.created).timestamp()
         parent = self.claims.claimed("parent", self.run.id, tags, started)
-        known = self.client.get_run(parent).data.tags
-        if names.TAG_DESCRIBED not in known:
-            log_parameters(self.client, parent, parameters(self.run.config))
+        known = self.client.get_run(parent)
+        if names.TAG_DESCRIBED not in known.data.tags:
+            fill(self.client, known, parameters(self.run.config))
             self.client.log_text(parent, self.run.model_dump_json(indent=1), RUN_FILE)
             self.client.set_tag(parent, names.TAG_DESCRIBED, RUN_FILE)
-        later = later_parent_tags(self.run, self.store, self.states, self.corpus)
-        for tag, value in later.items():
-            if value and known.get(tag) != value:
-                self.client.set_tag(parent, tag, value)
+        fill(self.client, known, tags=later_parent_tags(self.run, self.store, self.states, self.corpus))
         return parent
 
     def _child(self, parent: str, state: StepState, children: dict[str, MlflowRun]) -> MlflowRun:
@@ -187,41 +182,22 @@ class _Shipper:
                 self.claims.release(f"steps/{state.path}/{known.get(names.TAG_ATTEMPT)}")
                 del children[run_id]
         claimed = self.claims.claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
-        child = self.client.get_run(claimed)  # a search omits the models that a run read and made
-        if child.data.tags.get(PARENT_RUN) != parent:  # from before systems had runs
-            self.client.set_tag(claimed, PARENT_RUN, parent)
-        return child
+        return self.client.get_run(claimed)  # a search omits the models that a run read and made
 
-    def _report_status(self, child: MlflowRun, state: StepState) -> None:
-        status = {"running": "RUNNING", "failed": "FAILED"}.get(state.status, "FINISHED")
-        set_status(self.client, child, status, state.ended or state.started)
-        if status == "FINISHED":
-            self.client.set_tag(child.info.run_id, names.TAG_COMPLETE, "true")
-
-    def end(self, parent: str, states: Iterable[StepState], failed: bool) -> None:
-        """Sets the parent's status from the statuses of its steps."""
-        statuses = {state.path: state.status for state in states}
-        if failed or "failed" in statuses.values():
-            status = "FAILED"
-        elif set(self.run.steps) <= {p for p, s in statuses.items() if s in ("done", "found")}:
-            status = "FINISHED"
-        else:
-            status = "RUNNING"
-        ended = max((state.ended for state in states if state.ended), default=0.0)
+    def end(self, parent: str, failed: bool) -> None:
+        """Sets the parent's status from the statuses of its steps, and its description and decision once it has ended."""
+        status = "FAILED" if failed else status_of(self.states, self.run.steps)
         now = self.client.get_run(parent)
         if status != "RUNNING":
             compared = self.systems.compare_page(parent, self.experiment)
             note = notes.of_run(self.store, self.run, self.states, self.corpus, compared)
             set_description(self.client, now, note)
-            self._report_decision(now, states)
+            gates = (state for state in self.states if state.step == "gate")
+            for record in (read_record(self.store, names.VERDICT, state.key) for state in gates):
+                if record:
+                    fill(self.client, now, tags={names.TAG_DECISION: record.facts["decision"]})
+        ended = max((state.ended for state in self.states if state.ended), default=0.0)
         set_status(self.client, now, status, ended)
-
-    def _report_decision(self, parent: MlflowRun, states: Iterable[StepState]) -> None:
-        """Sets a tag with a refresh's decision, to filter runs by."""
-        for state in states:
-            record = read_record(self.store, names.VERDICT, state.key) if state.step == "gate" else None
-            if record and parent.data.tags.get(names.TAG_DECISION) != record.facts["decision"]:
-                self.client.set_tag(parent.info.run_id, names.TAG_DECISION, record.facts["decision"])
 
 
 def _mirror(store: Store, uri: str, states: Iterable[StepState]) -> None:

@@ -22,11 +22,17 @@ from multiview.steps.events import read_metrics
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import notes
-from multiview.tracking.claims import Claims
-from multiview.tracking.client import log_parameters, parameters, set_description, set_status
 from multiview.tracking.headlines import costs_of, curves_of, figures_of
-from multiview.tracking.questions import question_tags
-from multiview.tracking.tags import system_tags
+from multiview.tracking.mlflow_runs import (
+    Claims,
+    Tags,
+    fill,
+    parameters,
+    set_description,
+    set_status,
+    status_of,
+)
+from multiview.tracking.tags import question_tags, system_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -85,45 +91,40 @@ class Systems:
         return self.claims.claimed(f"systems/{system}", name, system_tags(self.run, system, parent), started)
 
     def _report(self, opened: MlflowRun, system: str, failed: bool) -> None:
-        states, known = self.states[system], opened.data.params
+        states = self.states[system]
         settings = parameters(settings_of(self.run, system, states))
-        log_parameters(self.client, opened.info.run_id, {n: v for n, v in settings.items() if n not in known})
-        self._report_figures(opened, system)
-        self._report_tags(opened, states)
-        statuses = {state.path: state.status for state in states}
-        if "failed" in statuses.values():
+        fill(self.client, opened, settings, *self._figures(opened, system))
+        steps = {path for path in self.run.steps if StepPath.parse(path).system == system}
+        status = status_of(states, steps)
+        if failed and status == "RUNNING":
             status = "FAILED"
-        elif self._steps(system) <= {path for path, at in statuses.items() if at in ("done", "found")}:
-            status = "FINISHED"
-        else:
-            status = "FAILED" if failed else "RUNNING"
         if status != "RUNNING":
             note = notes.of_system(self.store, self.run, system, states, self.corpus)
             set_description(self.client, opened, note)
         set_status(self.client, opened, status, max(state.ended or state.started for state in states))
 
-    def _steps(self, system: str) -> set[str]:
-        return {path for path in self.run.steps if StepPath.parse(path).system == system}
-
-    def _report_figures(self, opened: MlflowRun, system: str) -> None:
-        """Logs the figures of steps that have ended since. The tag that names the steps comes last: figures that an
-        earlier call logged without it are logged again as exact duplicates, which MLflow drops."""
+    def _figures(self, opened: MlflowRun, system: str) -> tuple[list[Metric], Tags]:
+        """The figures of steps that have ended since, and the tags that go with them; one names these steps."""
         logged = set(opened.data.tags.get(names.TAG_FIGURES, "").split())
-        found: dict[str, list[Metric]] = {}
+        metrics: list[Metric] = []
         for state in (*self.states[system], *self.shared):
             name = f"{state.path}@{state.attempt.rsplit('/', 1)[-1]}"
             if name in logged or not state.attempt or not state.finished:
                 continue
             if state.step == "compare":
-                found[name] = costs_of(system, state, self._metrics(state))
-            elif state.step.startswith("evaluate"):
-                found[name] = figures_of(self.run, state, self._metrics(state))
+                found = costs_of(system, state, self._metrics(state))
             elif state.step == "train":
-                found[name] = curves_of(self.run, state, self._metrics(state))
-        metrics = [metric for figures in found.values() for metric in figures]
-        if metrics:
-            self.client.log_batch(opened.info.run_id, metrics=metrics)
-            self.client.set_tag(opened.info.run_id, names.TAG_FIGURES, " ".join(sorted({*logged, *found})))
+                found = curves_of(self.run, state, self._metrics(state))
+            elif state.step.startswith("evaluate"):
+                found = figures_of(self.run, state, self._metrics(state))
+            else:
+                continue
+            logged.add(name)
+            metrics += found
+        states = self.states[system]
+        error = next((f"{state.path}: {state.error}" for state in states if state.error), None)
+        tags: Tags = {names.TAG_CORPUS: self.corpus, names.TAG_ERROR: error, **question_tags(states)}
+        return metrics, {**tags, names.TAG_FIGURES: " ".join(sorted(logged))}
 
     def _metrics(self, state: StepState) -> list[Metric]:
         from mlflow.entities import Metric
@@ -132,16 +133,6 @@ class Systems:
             Metric(event.name, event.value, event.time, event.step or 0)
             for event in read_metrics(self.store, state.attempt)
         ]
-
-    def _report_tags(self, opened: MlflowRun, states: list[StepState]) -> None:
-        errors = [f"{state.path}: {state.error}" for state in states if state.error]
-        error = next(iter(errors), None)
-        wanted = {names.TAG_CORPUS: self.corpus, names.TAG_ERROR: error, **question_tags(states)}
-        for tag, value in wanted.items():
-            if value and opened.data.tags.get(tag) != value:
-                self.client.set_tag(opened.info.run_id, tag, value[:8000])
-        if names.TAG_ERROR in opened.data.tags and not errors:
-            self.client.delete_tag(opened.info.run_id, names.TAG_ERROR)
 
 
 def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObject:

@@ -5,46 +5,67 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from contextlib import suppress
 
 from multiview import names
-from multiview.artifacts.record import Record, Reference
+from multiview.artifacts.record import Record, Reference, load_record, split_address
 from multiview.artifacts.store import Store
+from multiview.errors import InputError
+from multiview.lineage.trace import corpus_name, corpus_of, trace
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
-from multiview.tracking import notes
-from multiview.tracking.client import PARENT_RUN, condition
-from multiview.tracking.questions import question_tags
-
-Tags: TypeAlias = dict[str, str | None]
-"""Values by tag; a tag without a value is not set."""
+from multiview.tracking.mlflow_runs import PARENT_RUN, Tags
 
 NO_ATTEMPT = "none"
 
 PIPELINE, SYSTEM, STEP = "pipeline", "system", "step"
 """The levels of MLflow runs: values of the tag `multiview.level`."""
 
+DIGITS = 8
+"""Digits of the passages' digest that are shown."""
+
+QUESTIONS = {
+    names.TRAIN_QUESTIONS: names.TAG_TRAIN_QUESTIONS,
+    names.DEV_QUESTIONS: names.TAG_DEV_QUESTIONS,
+}
+"""The tag of each kind of questions."""
+
+
+def _opening_tags(run: Run, level: str, parent: str | None = None) -> Tags:
+    """The tags that the MLflow runs of a run have in common; `parent` is the id of the MLflow run that they lie in.
+
+    MLflow fills its columns "Created by" and "Source" from the last ones.
+    """
+    from mlflow.utils import mlflow_tags
+
+    return {
+        PARENT_RUN: parent,
+        names.TAG_RUN: run.id,
+        names.TAG_LEVEL: level,
+        names.TAG_PIPELINE: run.pipeline,
+        names.TAG_PRESET: run.preset,
+        names.TAG_STUDY: run.study,
+        names.TAG_GIT: run.git_sha,
+        names.TAG_RERUN_OF: run.rerun_of,
+        mlflow_tags.MLFLOW_USER: user(),
+        mlflow_tags.MLFLOW_SOURCE_NAME: f"multiview {run.pipeline}",
+        mlflow_tags.MLFLOW_SOURCE_TYPE: "LOCAL",
+        mlflow_tags.MLFLOW_GIT_COMMIT: run.git_sha,
+    }
+
 
 def parent_tags(run: Run, store: Store) -> Tags:
     """Returns the tags of the parent, the MLflow run of a whole run, that are known when the run opens."""
     return {
-        names.TAG_RUN: run.id,
-        names.TAG_LEVEL: PIPELINE,
-        names.TAG_PIPELINE: run.pipeline,
+        **_opening_tags(run, PIPELINE),
         names.TAG_STORE: store.url,
-        names.TAG_PRESET: run.preset,
-        names.TAG_STUDY: run.study,
         names.TAG_COMPARES: " ".join(run.compares),
-        names.TAG_GIT: run.git_sha,
-        names.TAG_RERUN_OF: run.rerun_of,
         names.TAG_ARCHITECTURE: ", ".join(dict.fromkeys(run.architectures.values())),
-        **_origin(run),
     }
 
 
-def later_parent_tags(run: Run, store: Store, states: Iterable[StepState], corpus: str | None) -> Tags:
+def later_parent_tags(run: Run, store: Store, states: Sequence[StepState], corpus: str | None) -> Tags:
     """Returns the tags of the parent that become known while its steps run."""
-    states = list(states)
     starts = store.files(f"{names.RUNS}/{run.id}/{names.KUBEFLOW}")
     return {
         names.TAG_KUBEFLOW_RUNS: " ".join(sorted(file.rsplit("/", 1)[-1] for file in starts)),
@@ -55,85 +76,97 @@ def later_parent_tags(run: Run, store: Store, states: Iterable[StepState], corpu
 
 
 def system_tags(run: Run, system: str, parent: str) -> Tags:
-    """Returns the tags of a system's MLflow run that are known when it opens; `parent` is the id of the run's MLflow run."""
+    """Returns the tags of a system's MLflow run that are known when it opens."""
+    architecture = run.architectures.get(system)
     return {
-        PARENT_RUN: parent,
-        names.TAG_RUN: run.id,
-        names.TAG_LEVEL: SYSTEM,
-        names.TAG_PIPELINE: run.pipeline,
+        **_opening_tags(run, SYSTEM, parent),
         names.TAG_SYSTEM: system,
-        names.TAG_ARCHITECTURE: run.architectures.get(system),
-        names.TAG_PRESET: run.preset,
-        names.TAG_STUDY: run.study,
-        names.TAG_GIT: run.git_sha,
-        names.TAG_RERUN_OF: run.rerun_of,
-        **_origin(run),
+        names.TAG_ARCHITECTURE: architecture,
     }
 
 
 def child_tags(run: Run, state: StepState, parent: str) -> Tags:
-    """Returns the tags of a child, the MLflow run of a step's attempt, that identify it; `parent` is the id of the
-    MLflow run of its system, or of the whole run for a step that all systems share."""
+    """Returns the tags of a child, the MLflow run of a step's attempt, that identify it. It lies in the MLflow run of
+    its system, or of the whole run for a step that all systems share."""
     system = StepPath.parse(state.path).system
     return {
-        PARENT_RUN: parent,
-        names.TAG_RUN: run.id,
-        names.TAG_LEVEL: STEP,
-        names.TAG_PIPELINE: run.pipeline,
+        **_opening_tags(run, STEP, parent),
+        names.TAG_GIT: None,  # its own may be another
         names.TAG_PATH: state.path,
         names.TAG_STEP: state.step,
         names.TAG_ATTEMPT: state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT,
         names.TAG_SYSTEM: system,
         names.TAG_ARCHITECTURE: run.architectures.get(system),
-        names.TAG_PRESET: run.preset,
-        names.TAG_RERUN_OF: run.rerun_of,
-        **_origin(run),
     }
 
 
 def step_tags(
     run: Run, state: StepState, record: Record | None, warnings: Sequence[str], corpus: str | None
 ) -> Tags:
-    """Returns the tags of a child that its step's state and events fill: code, inputs, outputs, warnings, description.
+    """Returns the tags of a child that its step's state and events fill: code, inputs, outputs, warnings.
 
     `record` is that of the step's first output, if it has any.
     """
-    from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
-
     tags: Tags = {names.TAG_KEY: state.key, names.TAG_ERROR: state.error, **_code(state, record)}
     if state.inputs or names.PASSAGES in state.outputs:  # other steps are about no corpus
         tags[names.TAG_CORPUS] = corpus
-    if state.ended:
-        tags[MLFLOW_RUN_NOTE] = notes.of_step(run, state)
     for name, references in state.inputs.items():
         for number, reference in enumerate(references):
             tags[f"{names.INPUT_TAG}{name}.{number:03d}"] = reference.model_dump_json()
     for kind, reference in state.outputs.items():
         tags[f"{names.OUTPUT_TAG}{kind}"] = reference.model_dump_json()
         tags[f"{names.ADDRESS_TAG}{kind}"] = reference.address
-    return tags | {f"{names.WARNING_TAG}{number}": text for number, text in enumerate(warnings)}
+    tags |= {f"{names.WARNING_TAG}{number}": text for number, text in enumerate(warnings)}
+    return tags | question_tags([state]) | _tags_of_questions(state.outputs.values())
 
 
-def model_tags(run: Run, state: StepState, reference: Reference, corpus: str | None) -> dict[str, str]:
+def model_tags(run: Run, state: StepState, reference: Reference, corpus: str | None) -> Tags:
     """Returns the tags of a logged model."""
-    from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
-
-    tags = {
+    return {
         names.TAG_SHA256: reference.digest,
         names.TAG_ADDRESS: reference.address,
         names.TAG_ARCHITECTURE: run.architectures.get(StepPath.parse(state.path).row),
         names.TAG_CORPUS: corpus,
-        MLFLOW_RUN_NOTE: notes.of_model(run, state, reference),
     }
-    return {tag: value for tag, value in tags.items() if value}
 
 
-def identity(tags: Tags) -> str:
-    """Returns MLflow's filter for the run with the tags that identify it."""
-    identifying = [names.TAG_RUN, names.TAG_STORE, PARENT_RUN, names.TAG_PATH, names.TAG_ATTEMPT]
-    if tags.get(names.TAG_LEVEL) == SYSTEM:
-        identifying += [names.TAG_LEVEL, names.TAG_SYSTEM]
-    return " and ".join(condition(tag, value) for tag in identifying if (value := tags.get(tag)))
+def corpus_tag(states: Iterable[StepState]) -> str | None:
+    """Returns the tag of the passages that steps are about: names of files and digest, `passages.parquet@4c1fb96f`.
+
+    Where no step reads or makes passages, as in a comparison of finished evaluations, the passages are those that the
+    steps' inputs were made from. None where the steps have neither inputs nor outputs, or no passages are found.
+    """
+    states = list(states)
+    read = [reference for state in states for references in state.inputs.values() for reference in references]
+    made = [reference for state in states for reference in state.outputs.values()]
+    passages = [r for r in (*made, *read) if split_address(r.address)[1] == names.PASSAGES]
+    if not passages and not read:
+        return None
+    corpus = corpus_of(trace(passages[:1] or read[:1]))
+    if corpus is None:
+        return f"@{passages[0].digest[:DIGITS]}" if passages else None
+    return f"{corpus_name(corpus)}@{corpus.digest[:DIGITS]}"
+
+
+def question_tags(states: Iterable[StepState]) -> Tags:
+    """Returns the tags of the generated questions that steps read, as in `generated: crop`; empty for labelled questions.
+
+    Questions that a step makes and none reads, such as held-out ones beside labelled dev questions, do not count.
+    """
+    return _tags_of_questions(
+        r for state in states for references in state.inputs.values() for r in references
+    )
+
+
+def _tags_of_questions(references: Iterable[Reference]) -> Tags:
+    tags: Tags = {}
+    for address in dict.fromkeys(reference.address for reference in references):
+        tag = QUESTIONS.get(split_address(address)[1])
+        if tag and tag not in tags:
+            with suppress(InputError):  # the questions are gone
+                if origin := load_record(address)[1].facts.get(names.GENERATED):
+                    tags[tag] = f"{names.GENERATED}: {origin}"
+    return tags
 
 
 def user() -> str:
@@ -142,18 +175,6 @@ def user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"uid-{os.getuid()}"
-
-
-def _origin(run: Run) -> Tags:
-    """Tags that fill MLflow's columns "Created by" and "Source"."""
-    from mlflow.utils import mlflow_tags
-
-    return {
-        mlflow_tags.MLFLOW_USER: user(),
-        mlflow_tags.MLFLOW_SOURCE_NAME: f"multiview {run.pipeline}",
-        mlflow_tags.MLFLOW_SOURCE_TYPE: "LOCAL",
-        mlflow_tags.MLFLOW_GIT_COMMIT: run.git_sha,
-    }
 
 
 def _code(state: StepState, record: Record | None) -> Tags:

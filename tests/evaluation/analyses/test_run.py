@@ -26,7 +26,7 @@ from multiview.evaluation.analyses.tables import LONGEST, CaptionedTable, markdo
 from multiview.evaluation.evaluate import evaluate
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import LAYOUTS
-from multiview.refresh.empty_index import empty_corpus, empty_index
+from multiview.refresh.champion import empty_corpus, empty_index
 from multiview.steps.context import StepContext
 from tests.fixtures.analysed_model import AnalysedModel, fresh_views
 from tests.fixtures.artifacts import questions_folder, write_index

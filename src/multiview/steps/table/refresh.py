@@ -84,7 +84,7 @@ STEPS = (
     Step(
         name="champion-now",
         version=1,
-        run="multiview.refresh.champion_now:champion_now",
+        run="multiview.refresh.champion:champion_now",
         settings=("export.formats",),
         inputs=("promotion",),
         outputs=(names.CHAMPION_NOW,),

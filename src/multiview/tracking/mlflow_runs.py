@@ -1,0 +1,166 @@
+"""MLflow's runs: finding those of a run, claiming one for several shippers, and filling it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from multiview import names
+from multiview.artifacts.store import Store
+from multiview.config import JsonObject
+from multiview.config.overrides import flatten
+from multiview.steps.runs import StepState
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric
+    from mlflow.entities import Run as MlflowRun
+
+PARENT_RUN = "mlflow.parentRunId"
+
+IDENTITY = (
+    names.TAG_RUN, names.TAG_STORE, PARENT_RUN, names.TAG_PATH, names.TAG_ATTEMPT, names.TAG_LEVEL, names.TAG_SYSTEM,
+)  # fmt: skip
+"""Tags that together only one MLflow run has."""
+
+Tags: TypeAlias = dict[str, str | None]
+"""Values by tag; a tag without a value is not set."""
+
+Item = TypeVar("Item")
+
+
+class Claims:
+    """Claims of MLflow runs by several shippers: files in the store's `folder` say which MLflow run belongs to what."""
+
+    def __init__(self, store: Store, client: MlflowClient, experiment: str, folder: str):
+        self.store, self.client, self.experiment, self.folder = store, client, experiment, folder
+
+    def claimed(self, name: str, run_name: str, tags: Tags, started: float) -> str:
+        """Returns the id of the MLflow run claimed under a name, which is created if there is none; of several shippers
+        that race, the first one's.
+
+        A run that a shipper created and was killed before claiming is found by its tags. Where an answer was lost,
+        MLflow's client has created a run twice: those that are not claimed are deleted. `started` is in seconds.
+        """
+        path = f"{self.folder}/{name}"
+        if (claimed := self.store.read(path)) is not None:
+            return claimed.decode()
+        found = self.client.search_runs([self.experiment], identity(tags))
+        if not found:
+            run = self.client.create_run(
+                self.experiment,
+                start_time=round(started * 1000),
+                tags={tag: value for tag, value in tags.items() if value},
+                run_name=run_name,
+            )
+            found = self.client.search_runs([self.experiment], identity(tags)) or [run]
+        self.store.create(path, found[0].info.run_id.encode())
+        claimed = self.store.read(path)
+        assert claimed is not None, "claims are only removed with their run"
+        for run in found:
+            if run.info.run_id != claimed.decode():
+                self.client.delete_run(run.info.run_id)
+        return claimed.decode()
+
+    def release(self, name: str) -> None:
+        """Removes the claim of a run that was deleted."""
+        self.store.remove(f"{self.folder}/{name}")
+
+
+def identity(tags: Tags) -> str:
+    """Returns MLflow's filter for the run with the tags that identify it."""
+    return " and ".join(condition(tag, value) for tag in IDENTITY if (value := tags.get(tag)))
+
+
+def condition(tag: str, value: str) -> str:
+    """Returns MLflow's filter for runs of which a tag has a value."""
+    quote = '"' if "'" in value else "'"
+    return f"tags.`{tag}` = {quote}{value}{quote}"
+
+
+def runs_below(client: MlflowClient, experiment: str, run: str, parent: str) -> list[MlflowRun]:
+    """Returns the MLflow runs of all systems and steps of a pipeline's run, systems first.
+
+    `run` is the run's id, which a run of another store may have too, and `parent` the MLflow run of the whole run.
+    """
+    found, token = [], None
+    while token != "":
+        page = client.search_runs(
+            [experiment], condition(names.TAG_RUN, run), max_results=1000, page_token=token
+        )
+        found += page
+        token = page.token or ""
+    children = [each for each in found if each.data.tags.get(PARENT_RUN) == parent]
+    ids = {child.info.run_id for child in children}
+    return children + [each for each in found if each.data.tags.get(PARENT_RUN) in ids]
+
+
+def fill(
+    client: MlflowClient,
+    run: MlflowRun,
+    parameters: Mapping[str, str] | None = None,
+    metrics: Sequence[Metric] = (),
+    tags: Tags | None = None,
+) -> None:
+    """Logs what an MLflow run does not have yet: parameters, then all metrics, then tags.
+
+    Metrics that it has already are exact duplicates, which MLflow drops. The tag of an error that was mended is
+    deleted. Values are cut to what MLflow takes.
+    """
+    from mlflow.entities import Param, RunTag
+
+    run_id, known, tags = run.info.run_id, run.data, tags or {}
+    params = [Param(n, value[:6000]) for n, value in (parameters or {}).items() if n not in known.params]
+    changed = [RunTag(n, v[:8000]) for n, v in tags.items() if v and known.tags.get(n) != v[:8000]]
+    for part in parts(params, 100):
+        client.log_batch(run_id, params=part)
+    for part in parts(metrics, 1000):
+        client.log_batch(run_id, metrics=part)
+    for part in parts(changed, 100):
+        client.log_batch(run_id, tags=part)
+    if names.TAG_ERROR in known.tags and tags.get(names.TAG_ERROR, "kept") is None:
+        client.delete_tag(run_id, names.TAG_ERROR)
+
+
+def status_of(states: Iterable[StepState], paths: Iterable[str]) -> str:
+    """Returns the MLflow status of a run whose steps have these paths."""
+    statuses = {state.path: state.status for state in states}
+    if "failed" in statuses.values():
+        return "FAILED"
+    return "FINISHED" if all(statuses.get(path) in ("done", "found") for path in paths) else "RUNNING"
+
+
+def set_status(client: MlflowClient, run: MlflowRun, status: str, ended: float) -> None:
+    """Sets the status of a run that has another; one that is not RUNNING ends the run, at a time in seconds."""
+    if run.info.status == status:
+        return
+    if status == "RUNNING":
+        client.update_run(run.info.run_id, status=status)
+    else:
+        client.set_terminated(run.info.run_id, status, round(ended * 1000))
+
+
+def set_description(client: MlflowClient, run: MlflowRun, note: str) -> None:
+    """Sets a run's description, unless a person has written another."""
+    from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
+
+    current = run.data.tags.get(MLFLOW_RUN_NOTE, "")
+    if not current or run.data.tags.get(names.TAG_NOTED) == short_digest(current):
+        fill(client, run, tags={MLFLOW_RUN_NOTE: note, names.TAG_NOTED: short_digest(note)})
+
+
+def short_digest(text: str) -> str:
+    """Returns 16 hexadecimal digits of the sha256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def parameters(config: JsonObject) -> dict[str, str]:
+    """Returns settings as MLflow's parameters: texts by dotted names."""
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in flatten(config)}
+
+
+def parts(items: Sequence[Item], size: int) -> Iterator[list[Item]]:
+    """Yields consecutive parts of `items`, of at most `size`."""
+    return (list(items[start : start + size]) for start in range(0, len(items), size))
