@@ -140,6 +140,16 @@ def test_what_is_gone_from_the_store_is_left_out(tmp_path):
     assert "Training loss, mvr" not in titles and "Training loss, camvr" in titles
 
 
+def test_an_evaluation_of_an_earlier_version_has_its_figures_and_no_passages(tmp_path):
+    compared = ComparedSystems(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]})
+    (compared.evaluations[0].path / "best.parquet").unlink()
+    page = read(compared.page())
+    assert "2 systems answered the same 5 questions" in page.text
+    assert "There is no question to show." in page.text
+    (warning,) = compared.events.warnings
+    assert warning.endswith("has no best.parquet: evaluate again")
+
+
 def test_a_text_that_is_no_text_is_still_written():
     """A lone surrogate, as JSON can hold, has no bytes in UTF-8."""
     hit = ShownHit(1, "p", 1.0, True, True, 1, (ShownView(1, 1.0, 0, 1), ShownView(2, 0.5, 1, 2)))

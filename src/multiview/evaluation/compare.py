@@ -65,56 +65,44 @@ def compare(context: StepContext) -> None:
     Costs, which differ from run to run, are reported as metrics and not written. Raises InputError unless all systems
     were evaluated on the same questions with the same gold passages, over the same corpus.
     """
-    systems = context.settings.comparison.rows
-    folders_of_evaluations = [staged.path for staged in context.list_input("evaluations")]
-    addresses = {
-        system: staged.address
-        for system, staged in zip(systems, context.list_input("evaluations"), strict=True)
-        if staged.address
-    }
+    comparison, output = context.settings.comparison, context.output("comparison")
+    evaluations = dict(zip(comparison.rows, context.list_input("evaluations"), strict=True))
+    folders = {system: staged.path for system, staged in evaluations.items()}
+    addresses = {system: staged.address for system, staged in evaluations.items() if staged.address}
     if addresses:
         check_alike(addresses)
-    if len({_questions(folder) for folder in folders_of_evaluations}) > 1:
+    if len({_questions(folder) for folder in folders.values()}) > 1:
         raise InputError(
             "the systems were not evaluated on the same questions: run the whole comparison again"
         )
-    metrics = {
-        system: json.loads((folder / METRICS_FILE).read_text())
-        for system, folder in zip(systems, folders_of_evaluations, strict=True)
-    }
-    values = {
-        system: values_of(folder, metrics[system])
-        for system, folder in zip(systems, folders_of_evaluations, strict=True)
-    }
-    folder = context.output("comparison")
-    paper = context.settings.comparison.paper
-    if paper:
-        _write(folder / PAPER_FILE, {row: figures.model_dump() for row, figures in paper.items()})
-    if context.settings.comparison.seeds_of:
-        significance, seeds = _seeds(metrics, context.settings.comparison, folder)
+    metrics = {system: json.loads((folder / METRICS_FILE).read_text()) for system, folder in folders.items()}
+    if comparison.seeds_of:
+        significance, seeds = _seeds(metrics, comparison, output)
     else:
-        significance, seeds = _significance(values, context.settings.comparison, context.events), ""
-    table = markdown_table(metrics, marked_of(significance), paper)
-    folders = dict(zip(systems, folders_of_evaluations, strict=True))
-    _analyses(folders, folder)
-    if significance["baseline"] in folders:
-        _write(folder / WON_FILE, _won(folders, significance["baseline"]))
-    _write(folder / SETTINGS_FILE, differing_settings(addresses))
-    (folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1) + "\n")
-    (folder / SIGNIFICANCE_FILE).write_text(json.dumps(significance, indent=1) + "\n")
+        values = {system: values_of(folder, metrics[system]) for system, folder in folders.items()}
+        significance, seeds = _significance(values, comparison, context.events), ""
     legends = (
         legend(significance),
-        paper_legend(paper),
-        asked_legend(*count_generated(folders_of_evaluations[0])),
+        paper_legend(comparison.paper),
+        asked_legend(*count_generated(folders[comparison.rows[0]])),
         trained_legend(addresses),
     )
-    (folder / TABLE_FILE).write_text("\n".join(filter(None, (seeds, table, *legends))).rstrip() + "\n")
-    for system, figures in metrics.items():
-        for name, value in figures.items():
-            context.events.metric(metric_names.of_group(system, name), value)
-    for system, address in addresses.items():
-        for name, value in figures_of(cost_of(address)).items():
-            context.events.metric(metric_names.of_group(system, name), value)
+    table = markdown_table(metrics, marked_of(significance), comparison.paper)
+    (output / TABLE_FILE).write_text("\n".join(filter(None, (seeds, table, *legends))).rstrip() + "\n")
+    _write(output / METRICS_FILE, metrics)
+    _write(output / SIGNIFICANCE_FILE, significance)
+    _write(output / SETTINGS_FILE, differing_settings(addresses), ensure_ascii=False)
+    if comparison.paper:
+        paper = {row: figures.model_dump() for row, figures in comparison.paper.items()}
+        _write(output / PAPER_FILE, paper, ensure_ascii=False)
+    if significance["baseline"] in folders:
+        _write(output / WON_FILE, _won(folders, significance["baseline"]), ensure_ascii=False)
+    _write_analyses(folders, output)
+    costs = {system: figures_of(cost_of(address)) for system, address in addresses.items()}
+    for figures in (metrics, costs):
+        for system, by_name in figures.items():
+            for name, value in by_name.items():
+                context.events.metric(metric_names.of_group(system, name), value)
     context.events.fact("baseline", significance["baseline"])
 
 
@@ -125,19 +113,16 @@ def _won(folders: Mapping[str, Path], baseline: str) -> dict[str, dict[str, int]
     question without answers, the first gold passage counts. A passage that was not retrieved ranks below all others.
     """
     ranks = {system: ranks_of(folder) for system, folder in folders.items()}
+    base = ranks.pop(baseline)
+    outcomes = {"won": np.less, "lost": np.greater, "tied": np.equal}
     return {
-        system: {
-            "won": int((system_ranks < ranks[baseline]).sum()),
-            "lost": int((system_ranks > ranks[baseline]).sum()),
-            "tied": int((system_ranks == ranks[baseline]).sum()),
-        }
-        for system, system_ranks in ranks.items()
-        if system != baseline
+        system: {outcome: int(compared(mine, base).sum()) for outcome, compared in outcomes.items()}
+        for system, mine in ranks.items()
     }
 
 
-def _write(file: Path, value: object) -> None:
-    file.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+def _write(file: Path, value: object, ensure_ascii: bool = True) -> None:
+    file.write_text(json.dumps(value, indent=1, ensure_ascii=ensure_ascii) + "\n")
 
 
 def _seeds(metrics: Metrics, comparison: Comparison, folder: Path) -> tuple[Significance, str]:
@@ -152,13 +137,13 @@ def _seeds(metrics: Metrics, comparison: Comparison, folder: Path) -> tuple[Sign
             values.setdefault(comparison.seeds_of.get(row, row), {}).setdefault(name, []).append(value)
     chosen = baseline_of(comparison.baseline, list(values))
     figures = seeds_figures(values, chosen)
-    (folder / SEEDS_FILE).write_text(json.dumps(_json_ready(figures), indent=1) + "\n")
+    _write(folder / SEEDS_FILE, _json_ready(figures))
     table = seeds_table(figures, chosen, comparison.paper)
     (folder / SEEDS_TABLE_FILE).write_text(table)
     return {"baseline": chosen, "test": "Welch's t-test over seeds: see seeds.json", "systems": {}}, table
 
 
-def _analyses(folders: Mapping[str, Path], output: Path) -> None:
+def _write_analyses(folders: Mapping[str, Path], output: Path) -> None:
     """Writes the metrics of the evaluations' analyses: one row per metric, one column per system."""
     files = {system: folder / names.ANALYSES / METRICS_FILE for system, folder in folders.items()}
     analyses = {system: json.loads(file.read_text()) for system, file in files.items() if file.exists()}
@@ -166,7 +151,7 @@ def _analyses(folders: Mapping[str, Path], output: Path) -> None:
         return
     rows = list(dict.fromkeys(name for metrics in analyses.values() for name in metrics))
     columns = {system: [metrics.get(name) for name in rows] for system, metrics in analyses.items()}
-    (output / ANALYSES_FILE).write_text(json.dumps(analyses, indent=1) + "\n")
+    _write(output / ANALYSES_FILE, analyses)
     (output / ANALYSES_TABLE_FILE).write_text(markdown(pa.table({"metric": rows, **columns})))
 
 
@@ -174,13 +159,8 @@ def _significance(
     values: dict[str, dict[str, np.ndarray]], comparison: Comparison, events: Events
 ) -> Significance:
     baseline = baseline_of(comparison.baseline, list(values))
-    figures = paired_figures(
-        values,
-        baseline,
-        comparison.resamples,
-        comparison.seed,
-        lambda done, total: events.progress(done, total, "tests"),
-    )
+    report = lambda done, total: events.progress(done, total, "tests")  # noqa: E731
+    figures = paired_figures(values, baseline, comparison.resamples, comparison.seed, report)
     return {
         "baseline": baseline,
         "test": "paired randomisation over questions, two-sided; corrected_p by Holm over the systems",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, TextIO
 from urllib.parse import quote, unquote
 
+import ir_measures
 import numpy as np
 
-from multiview.errors import InputError, counted
+from multiview.errors import InputError
 
 TAG = "multiview"
 
@@ -38,21 +40,16 @@ def write_trec_run(path: Path, rankings: Mapping[str, Sequence[tuple[str, float]
 
 
 def read_trec_run(path: Path) -> dict[str, list[tuple[str, float]]]:
-    """Returns the (passage id, score) pairs of each question, by rank. Raises InputError for a bad line.
+    """Returns the (passage id, score) pairs of each question, in the file's order. Raises InputError for another file.
 
     >>> write_trec_run(folder / "run.trec", {"q0": [("p3", 12.5), ("p0", 11.0)]})
     >>> read_trec_run(folder / "run.trec")
     {'q0': [('p3', 12.5), ('p0', 11.0)]}
     """
-    rows: dict[str, list[tuple[int, str, float]]] = {}
-    for qid, _, name, rank, score, _ in _lines(path, 6):
-        try:
-            rows.setdefault(unquote(qid), []).append((int(rank), unquote(name), float(score)))
-        except ValueError:
-            raise InputError(
-                f"{path}: question {qid}: rank {rank!r} or score {score!r} is not a number"
-            ) from None
-    return {qid: [(name, score) for _, name, score in sorted(ranking)] for qid, ranking in rows.items()}
+    rankings: dict[str, list[tuple[str, float]]] = {}
+    for hit in _read(path, ir_measures.read_trec_run):
+        rankings.setdefault(unquote(hit.query_id), []).append((unquote(hit.doc_id), hit.score))
+    return rankings
 
 
 def write_qrels(path: Path, gold: Mapping[str, Mapping[str, int]]) -> None:
@@ -65,32 +62,25 @@ def write_qrels(path: Path, gold: Mapping[str, Mapping[str, int]]) -> None:
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Returns the gold passages of each question with their grades; passages judged 0 or below are left out.
 
-    Raises InputError for a bad line.
+    Raises InputError for another file.
 
     >>> write_qrels(folder / "qrels.trec", {"q0": {"p0": 2, "p3": 0}})
     >>> read_qrels(folder / "qrels.trec")
     {'q0': {'p0': 2}}
     """
     gold: dict[str, dict[str, int]] = {}
-    for qid, _, name, grade in _lines(path, 4):
-        grades = gold.setdefault(unquote(qid), {})
-        try:
-            if int(grade) > 0:
-                grades[unquote(name)] = int(grade)
-        except ValueError:
-            raise InputError(f"{path}: question {qid}: grade {grade!r} is not a whole number") from None
+    for judged in _read(path, ir_measures.read_trec_qrels):
+        grades = gold.setdefault(unquote(judged.query_id), {})
+        if judged.relevance > 0:
+            grades[unquote(judged.doc_id)] = judged.relevance
     return gold
 
 
-def _lines(path: Path, fields: int) -> Iterable[list[str]]:
+def _read(path: Path, read: Callable[[TextIO], Iterator[Any]]) -> Iterator[Any]:
     if not path.is_file():
         raise InputError(f"{path}: missing; give a TREC file")
     with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            if not (words := line.split()):
-                continue
-            if len(words) != fields:
-                raise InputError(
-                    f"{path}: line {number} has {counted(len(words), 'field')}, a TREC line has {fields}"
-                )
-            yield words
+        try:
+            yield from read(file)
+        except ValueError as error:
+            raise InputError(f"{path}: a line is not one of a TREC file ({error})") from error

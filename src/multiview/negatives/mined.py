@@ -183,33 +183,32 @@ def report(mined: Mined, qids: Sequence[str]) -> pa.Table:
     hits = sum of excluded + left, and drawn <= left. `positive_score` is s+, null without a margin or where no
     positive is in the index.
     """
-    counts = {
+    scores = mined.positive_scores
+    if scores is None:
+        scores = np.full(len(qids), -np.inf, np.float32)
+    columns = {name: pa.array(values, pa.int32()) for name, values in _counts(mined).items()}
+    score = pa.array(scores, pa.float32(), mask=np.isneginf(scores))
+    return pa.table({"qid": pa.array(qids, pa.string()), **columns, "positive_score": score})
+
+
+def _counts(mined: Mined) -> dict[str, np.ndarray]:
+    """Numbers of hits per outcome and question [q]."""
+    return {
         "hits": (mined.top.passages >= 0).sum(axis=1),
         **{f"excluded_{reason}": hits for reason, hits in mined.filtered.excluded.items()},
         "left": mined.filtered.kept.sum(axis=1),
         "drawn": mined.sampled.sum(axis=1),
         "positives_found": mined.found.sum(axis=1),
     }
-    scores = mined.positive_scores
-    if scores is None:
-        scores = np.full(len(qids), -np.inf, np.float32)
-    columns = {name: pa.array(values, pa.int32()) for name, values in counts.items()}
-    score = pa.array(scores, pa.float32(), mask=np.isneginf(scores))
-    return pa.table({"qid": pa.array(qids, pa.string()), **columns, "positive_score": score})
 
 
 def report_counts(mined: Mined, mining: Mining, events: Events) -> None:
     """Reports, as facts and metrics, the hits per outcome and the questions with too few negatives."""
-    questions = len(mined.sampled)
-    counts = mined.sampled.sum(axis=1)
+    questions, counts = len(mined.sampled), mined.sampled.sum(axis=1)
     short = int((counts < mining.number).sum())
     totals = {
         "questions": questions,
-        "hits": int((mined.top.passages >= 0).sum()),
-        **{f"excluded_{reason}": hits for reason, hits in mined.filtered.totals().items()},
-        "left": int(mined.filtered.kept.sum()),
-        "drawn": int(counts.sum()),
-        "positives_found": int(mined.found.sum()),
+        **{name: int(values.sum()) for name, values in _counts(mined).items()},
         "questions_with_fewer": short,
         "questions_without_negatives": int((counts == 0).sum()),
     }

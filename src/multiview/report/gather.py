@@ -93,9 +93,10 @@ def gather(
     questions = kept("the questions", lambda: _input(first, "questions"), None)
     folders = [staged.path for staged in evaluations]
     base = next((s.position for s in systems if s.name == significance["baseline"]), 0)
-    question_count, asked, texts = kept(
-        "the questions", lambda: chosen_questions(folders, base, passages, questions), (0, [], {})
+    asked, texts = kept(
+        "the questions", lambda: chosen_questions(folders, base, passages, questions), ([], {})
     )
+    generated, question_count = count_generated(folders[0])
     return Contents(
         systems=systems,
         baseline=significance["baseline"],
@@ -110,7 +111,7 @@ def gather(
         won=_read(comparison.path, WON_FILE),
         seeds=_read(comparison.path, SEEDS_FILE),
         paper=read_paper(comparison.path),
-        generated=count_generated(folders[0])[0],
+        generated=generated,
     )
 
 

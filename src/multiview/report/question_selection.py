@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions, seeded_hash
 from multiview.data.reading.tables import Row
+from multiview.errors import InputError
 from multiview.evaluation.evaluate import ranks_of
 from multiview.evaluation.files import QUESTIONS_FILE
 from multiview.evaluation.top_hits import TOP_HITS_FILE
@@ -33,15 +34,16 @@ KINDS = ("won", "lost", "wrong", "right")
 
 def chosen_questions(
     folders: Sequence[Path], base: int, passages: Ancestor | None, questions: Ancestor | None
-) -> tuple[int, list[Asked], dict[str, tuple[str, str]]]:
-    """Returns the number of all questions, the chosen ones, and the passages that the chosen ones name.
+) -> tuple[list[Asked], dict[str, tuple[str, str]]]:
+    """Returns the chosen questions, and the passages that these name.
 
     `folders` are the systems' evaluations of the same questions, `base` the position of the baseline. Memory does not
-    grow with the corpus. Raises InputError for a passage that is not in the corpus.
+    grow with the corpus. Raises InputError for a passage that is not in the corpus, and for an evaluation of an earlier
+    version, which did not write its first passages.
     """
-    qids = pq.read_table(folders[0] / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
     if passages is None or questions is None:
-        return len(qids), [], {}
+        return [], {}
+    qids = pq.read_table(folders[0] / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
     first_right = np.stack([ranks_of(folder) for folder in folders], axis=1)
     ranks = [[None if np.isinf(rank) else int(rank) for rank in row] for row in first_right]
     chosen = _choice(qids, ranks, base, min(QUESTIONS, RANKINGS // len(folders)))
@@ -60,7 +62,7 @@ def chosen_questions(
     ]
     shown = {hit.passage for question in asked for found in question.hits for hit in found}
     shown |= {id_ for question in asked for id_ in question.gold}
-    return len(qids), asked, PassageLookup(passages.folder()).texts(shown) if shown else {}
+    return asked, PassageLookup(passages.folder()).texts(shown) if shown else {}
 
 
 def _choice(
@@ -89,6 +91,8 @@ def _kind(ranks: Sequence[int | None], base: int) -> str:
 
 def _hits(folder: Path, qids: Sequence[str]) -> dict[str, tuple[ShownHit, ...]]:
     """The best `HITS` passages per question, by question id."""
+    if not (folder / TOP_HITS_FILE).is_file():
+        raise InputError(f"{folder} has no {TOP_HITS_FILE}: evaluate again")
     filters = [("qid", "in", list(qids)), ("rank", "<=", HITS)]
     found: dict[str, list[ShownHit]] = defaultdict(list)
     for row in sorted(
