@@ -1,7 +1,7 @@
 """The curves of trainings."""
 
 from multiview.lineage.ancestry import Ancestor
-from multiview.report.gather import POINTS, trainings
+from multiview.report.gather import trainings
 from tests.fixtures.compared_systems import CAMVR, ComparedSystems
 
 
@@ -28,12 +28,3 @@ def test_trainings_are_found_through_the_negatives_and_after_the_warm_up(tmp_pat
     ]
     assert [t.wins for t in found] == [[], [], [{10: 1, 20: 1, 30: 1}]]
     assert trainings(Ancestor(compared.store, compared.made["camvr-start"])) == []
-
-
-def test_long_curves_are_thinned_and_keep_their_end(tmp_path):
-    from multiview.report.gather import _thinned
-
-    for length in (1, POINTS, POINTS + 1, 1000):
-        curve = _thinned({step: float(step) for step in range(length)})
-        assert len(curve) <= POINTS and list(curve)[-1] == length - 1
-        assert list(curve) == sorted(curve)

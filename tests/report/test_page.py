@@ -84,7 +84,7 @@ def test_marks_intervals_and_costs_are_the_comparisons(compared, page):
     ]
 
 
-def test_every_chart_has_a_name_a_description_and_its_numbers(page):
+def test_every_chart_has_a_name_and_a_description(page):
     charts = {chart.one("img").attributes["alt"]: chart for chart in page.all("figure")}
     for kind in ("Which views win", "acc@2 of each view alone", "Attention divergence", "Cosine between views",
                  "Views per passage", "Views that win in training", "Training loss", "Temperature", "Share of fallbacks"):  # fmt: skip
@@ -95,25 +95,12 @@ def test_every_chart_has_a_name_a_description_and_its_numbers(page):
     ids = [element.attributes["id"] for element in page.walk() if "id" in element.attributes]
     assert len(set(ids)) == len(ids)
     for alt, chart in charts.items():
-        assert alt.endswith(".") and chart.one("details").all("td")
+        assert alt.endswith(".")
         encoded = chart.one("img").attributes["src"].removeprefix("data:image/svg+xml;base64,")
         assert ElementTree.fromstring(base64.b64decode(encoded)).tag.endswith("svg")
 
-    def numbers(title: str) -> list[list[str]]:
-        (chart,) = [chart for alt, chart in charts.items() if alt.startswith(f"{title}. ")]
-        return [[cell.text for cell in row.walk() if cell.tag in ("th", "td")] for row in chart.all("tr")]
-
-    cells = numbers("acc@2 of each view alone, camvr")
-    assert cells[0] == ["view", "of the passages", "acc@1", "acc@2"] and cells[2][:2] == ["2", "87.5 %"]
-    assert any(alt.startswith("acc@2 of each view alone, camvr") and " is in " in alt for alt in charts)
-    assert numbers("Training loss, mvr")[1:] == [
-        *(["round 1", str(step), value] for step, value in ((10, "3"), (20, "2"), (30, "1"))),
-        *(["round 2", str(step), value] for step, value in ((10, "1.5"), (20, "1"), (30, "0.5"))),
-    ]
-    for kind, first in (("Validation: MRR@10", "10.0 %"), ("Validation: cosine between views", "50.0 %")):
-        rows = numbers(kind)[1:]
-        assert [row[:2] for row in rows[::3]] == [[s, f"round {n}"] for s in ("mvr", "camvr") for n in (1, 2)]
-        assert rows[0][2:] == ["10", first]
+    assert any(alt.startswith("Validation: MRR@10. One line per system") for alt in charts)
+    assert "Training loss, mvr. A line over the steps of round 1 and round 2. It ends at 0.5." in charts
 
 
 def test_equal_contents_give_equal_pages(compared, text):

@@ -15,7 +15,6 @@ from multiview.report.contents import Contents, System
 from multiview.report.curves import CURVES, training_curve, view_wins
 from multiview.report.drawing import (
     GREY,
-    LISTED,
     SMALL,
     WIDE,
     Chart,
@@ -111,9 +110,7 @@ def _over_k(contents: Contents, stem: str, title: str) -> Chart | None:
         percent_axis(axes, bottom=None)
 
     description = f"One line per system over k = {', '.join(map(str, cuts))}, in per cent of the questions."
-    rows = [[contents.systems[at].name, *map(percent, points.values())] for at, points in lines.items()]
-    table = (["system", *(f"k = {k}" for k in cuts)], rows)
-    return draw(title, description, paint, table, WIDE) if len(cuts) > 1 else None
+    return draw(title, description, paint, WIDE) if len(cuts) > 1 else None
 
 
 def _view_shares(contents: Contents, system: System, look: Look) -> Chart | None:
@@ -143,11 +140,7 @@ def _view_shares(contents: Contents, system: System, look: Look) -> Chart | None
         f"Two bars per view. View {most} wins {percent(share)} {first}; the dashed line is an even share, "
         f"{percent(1 / len(shares))}."
     )
-    rows = [
-        [str(view), *map(percent, values)]
-        for view, values in enumerate(zip(*series.values(), strict=True), 1)
-    ]
-    return draw(f"Which views win, {system.name}", description, paint, (["view", *series], rows))
+    return draw(f"Which views win, {system.name}", description, paint)
 
 
 def _alone(system: System, look: Look) -> Chart | None:
@@ -165,17 +158,9 @@ def _alone(system: System, look: Look) -> Chart | None:
         percent_axis(axes, top=1.02)
 
     best, value = most_of(values)
-    rarest = min(system.having)
-    description = f"One bar per view. View {best} is the best with {percent(value)}"
-    description += "" if together is None else f"; all together reach {percent(together)}, the dashed line"
-    description += "."
-    if rarest < 1:
-        description += f" View {system.having.index(rarest) + 1} is in {percent(rarest)} of the passages."
-    columns = ["view", "of the passages", *map(metric_names.short, system.alone)]
-    figures = zip(system.having, *system.alone.values(), strict=True)
-    rows = [[str(view), *map(percent, row)] for view, row in enumerate(figures, start=1)]
-    title = f"{metric_names.short(metric)} of each view alone, {system.name}"
-    return draw(title, description, paint, (columns, rows))
+    whole = "" if together is None else f"; all together reach {percent(together)}, the dashed line"
+    description = f"One bar per view. View {best} is the best with {percent(value)}{whole}."
+    return draw(f"{metric_names.short(metric)} of each view alone, {system.name}", description, paint)
 
 
 def _heat_map(
@@ -213,13 +198,8 @@ def _heat_map(
         if len(pairs)
         else "No two views."
     )
-    shown = min(len(values), LISTED)
-    columns = ["view", *(str(view + 1) for view in range(shown))]
-    rows = [
-        [str(i + 1), *("" if np.isnan(v) else f"{v:.3f}" for v in values[i, :shown])] for i in range(shown)
-    ]
     description = f"A square of {len(values)} by {len(values)} values. {said}"
-    return draw(f"{title}, {system.name}", description, paint, (columns, rows), (SMALL[0], SMALL[0]))
+    return draw(f"{title}, {system.name}", description, paint, (SMALL[0], SMALL[0]))
 
 
 def _pairs(values: np.ndarray) -> np.ndarray:
@@ -245,7 +225,4 @@ def _views_per_passage(system: System, look: Look) -> Chart | None:
     description = (
         f"One bar per number of views, in per cent of {counted(total, 'passage')}; {mean:.1f} on average."
     )
-    rows = [[str(views), f"{count:,}", percent(count / total)] for views, count in counts.items()]
-    return draw(
-        f"Views per passage, {system.name}", description, paint, (["views", "passages", "share"], rows)
-    )
+    return draw(f"Views per passage, {system.name}", description, paint)

@@ -46,8 +46,6 @@ class System:
     """`share_of_top_1` and `share_of_gold` to each view's share."""
     alone: Mapping[str, list[float]] = field(default_factory=dict)
     """Metric to its value per view, with that view alone."""
-    having: list[float] = field(default_factory=list)
-    """Share of the index's passages that have each view."""
     attention: np.ndarray | None = None
     """Divergence between views i and j [views, views], nan where no sequence has both."""
     cosine: np.ndarray | None = None

@@ -12,7 +12,6 @@ from multiview import metric_names
 from multiview.report.contents import Contents, System, Training
 from multiview.report.drawing import (
     GREY,
-    LISTED,
     WIDE,
     Chart,
     Look,
@@ -26,6 +25,8 @@ from multiview.report.drawing import (
 CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}
 """Metrics of a training that get a chart per system, and its title."""
 SHARES = ("fallback_share",)
+MOST_VIEWS = 16
+"""Most views to draw the wins of."""
 VALIDATION = {
     metric_names.of_validation(metric_names.MRR): "Validation: MRR@10",
     metric_names.of_validation(metric_names.VIEW_COSINE): "Validation: cosine between views",
@@ -41,67 +42,58 @@ def validation_charts(contents: Contents) -> list[Chart]:
 def _validation(contents: Contents, name: str) -> Chart | None:
     """The chart of one of `VALIDATION` over the steps of all rounds, with a gap between two rounds."""
     lines = [
-        (system, offset, training)
+        (system.position, offset, training.curves[name])
         for system in contents.systems
         for offset, training in _with_offsets(system.trainings)
         if name in training.curves
     ]
 
     def paint(axes: Axes) -> None:
-        for system, offset, training in lines:
-            curve(axes, Look.of(system.position, contents.base), training.curves[name], offset)
+        for position, offset, points in lines:
+            curve(axes, Look.of(position, contents.base), points, offset)
         _training_steps(axes)
         percent_axis(axes, bottom=None)
 
-    rows = [
-        [system.name, training.name, str(step), percent(value)]
-        for system, _, training in lines
-        for step, value in training.curves[name].items()
-    ]
     description = "One line per system and round, over the steps of all rounds."
-    table = (["system", "round", "step", "value"], rows)
-    return draw(VALIDATION[name], description, paint, table, WIDE) if lines else None
+    return draw(VALIDATION[name], description, paint, WIDE) if lines else None
 
 
 def training_curve(name: str, system: System, look: Look) -> Chart | None:
-    """The chart of one of `CURVES` over the steps of all rounds, one line per round."""
-    rounds = [(offset, t) for offset, t in _with_offsets(system.trainings) if name in t.curves]
+    """Returns the chart of one of `CURVES` over the steps of all rounds, one line per round."""
+    rounds = [(offset, t.curves[name]) for offset, t in _with_offsets(system.trainings) if name in t.curves]
     if not rounds:
         return None
-    text = percent if name in SHARES else "{:.4g}".format
 
     def paint(axes: Axes) -> None:
-        for offset, training in rounds:
-            curve(axes, look, training.curves[name], offset)
+        for offset, points in rounds:
+            axes.plot([offset + step for step in points], list(points.values()), color=look.colour)
         _training_steps(axes, system.trainings)
         axes.set_ylim(bottom=0)
         if name in SHARES:
             percent_axis(axes, top=1.02)
 
-    rows = [
-        [training.name, str(step), text(value)]
-        for _, training in rounds
-        for step, value in training.curves[name].items()
-    ]
-    description = f"A line over the steps of {_named(system.trainings)}. It ends at {rows[-1][-1]}."
-    return draw(f"{CURVES[name]}, {system.name}", description, paint, (["round", "step", "value"], rows))
+    last = list(rounds[-1][1].values())[-1]
+    ends = percent(last) if name in SHARES else f"{last:.3g}"
+    description = f"A line over the steps of {_named(system.trainings)}. It ends at {ends}."
+    return draw(f"{CURVES[name]}, {system.name}", description, paint)
 
 
 def view_wins(system: System, look: Look) -> Chart | None:
-    """The chart of the share of training questions that each view wins, stacked, over the steps of all rounds."""
-    rounds = [(offset, t) for offset, t in _with_offsets(system.trainings) if len(t.wins) > 1]
+    """Returns the chart of the share of training questions that each view wins, stacked, over the steps of all rounds."""
+    rounds = [
+        (offset, t.wins[:MOST_VIEWS]) for offset, t in _with_offsets(system.trainings) if len(t.wins) > 1
+    ]
     if not rounds:
         return None
-    last = rounds[-1][1].wins[:LISTED]
+    last = rounds[-1][1]
     colours = [to_rgba(look.colour, 1 - 0.84 * view / (len(last) - 1)) for view in range(len(last))]
-    names = [f"view {view + 1}" for view in range(len(last))]
 
     def paint(axes: Axes) -> None:
-        for offset, training in rounds:
-            steps = list(training.wins[0])
-            shares = [[won.get(step, 0.0) for step in (steps[0], *steps)] for won in training.wins[:LISTED]]
+        for offset, wins in rounds:
+            steps = list(wins[0])
+            shares = [[won.get(step, 0.0) for step in (steps[0], *steps)] for won in wins]
             axes.stackplot([offset + step for step in (0, *steps)], shares, colors=colours)
-        bands = axes.collections[-len(last) :]
+        bands, names = axes.collections[-len(last) :], [f"view {view + 1}" for view in range(len(last))]
         axes.legend(
             bands[::-1], names[::-1], loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=7
         )
@@ -109,15 +101,9 @@ def view_wins(system: System, look: Look) -> Chart | None:
         percent_axis(axes, top=1)
 
     most, share = most_of([list(won.values())[-1] for won in last])
-    rows = [
-        [training.name, str(step), *(percent(won.get(step), 0) for won in training.wins[:LISTED])]
-        for _, training in rounds
-        for step in training.wins[0]
-    ]
     steps = f"One band per view, over the steps of {_named(system.trainings)}."
     description = f"{steps} At the end view {most} wins {percent(share)}."
-    table = (["round", "step", *names], rows)
-    return draw(f"Views that win in training, {system.name}", description, paint, table)
+    return draw(f"Views that win in training, {system.name}", description, paint)
 
 
 def _with_offsets(trainings: Sequence[Training]) -> list[tuple[int, Training]]:

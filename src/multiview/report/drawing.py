@@ -44,11 +44,6 @@ STYLE: Any = {
     "axes.spines.right": False,
     "grid.color": "#e3e6ea",
 }
-LISTED = 16
-"""Most views to list in a table of numbers."""
-
-Table = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""Heads and rows of a chart's numbers."""
 
 
 @dataclass(frozen=True)
@@ -68,26 +63,20 @@ class Look:
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing with its title, its description, and its data as a table."""
+    """A drawing, with its title and its description."""
 
     title: str
     description: str
     address: str
     """The drawing as a `data:` address."""
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
-def percent(value: float | None, digits: int = 1) -> str:
-    return "" if value is None or np.isnan(value) else f"{100 * value:.{digits}f} %"
+def percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
 
 
 def draw(
-    title: str,
-    description: str,
-    paint: Callable[[Axes], None],
-    table: Table,
-    size: tuple[float, float] = SMALL,
+    title: str, description: str, paint: Callable[[Axes], None], size: tuple[float, float] = SMALL
 ) -> Chart:
     """Returns a chart that `paint` fills. Equal data give equal bytes."""
     with matplotlib.rc_context(STYLE):
@@ -96,7 +85,7 @@ def draw(
         file = io.BytesIO()
         figure.savefig(file, format="svg", metadata={"Date": None})
     encoded = base64.b64encode(file.getvalue()).decode()
-    return Chart(title, description, f"data:image/svg+xml;base64,{encoded}", *table)
+    return Chart(title, description, f"data:image/svg+xml;base64,{encoded}")
 
 
 def curve(axes: Axes, look: Look, points: Mapping[int, float] | Mapping[str, float], offset: int = 0) -> None:

@@ -38,8 +38,6 @@ from multiview.steps.events import Events, read_metrics
 
 COSTS = tuple(field.name for field in fields(Cost))
 """Costs that a comparison reports as metrics, `NAME/SYSTEM`; no file has them, as they differ from run to run."""
-POINTS = 24
-"""Most points to keep of a curve."""
 
 Found = TypeVar("Found")
 
@@ -68,7 +66,6 @@ def gather(
         evaluation = found[row]
         index = kept(f"{row}'s index", lambda e=evaluation: _input(e, "index"), None)
         model = kept(f"{row}'s model", lambda e=evaluation: _input(e, "model"), None)
-        alone, having = _each_view(staged.path / names.ANALYSES)
         systems.append(
             System(
                 name=row,
@@ -82,8 +79,7 @@ def gather(
                 ),
                 trainings=kept(f"{row}'s training", lambda m=model: trainings(m) if m else [], []),
                 usage=_usage(staged.path / names.ANALYSES),
-                alone=alone,
-                having=having,
+                alone=_each_view(staged.path / names.ANALYSES),
                 attention=_matrix(staged.path / names.ANALYSES, "attention"),
                 cosine=_matrix(staged.path / names.ANALYSES, "cosine"),
             )
@@ -181,13 +177,7 @@ def _curves(made: Ancestor) -> dict[str, dict[int, float]]:
     for metric in read_metrics(made.store, made.record.data):
         if metric.step is not None:
             curves.setdefault(metric.name, {})[metric.step] = metric.value
-    return {name: _thinned(dict(sorted(curve.items()))) for name, curve in curves.items()}
-
-
-def _thinned(curve: dict[int, float]) -> dict[int, float]:
-    """At most `POINTS` points of a curve, the last one among them."""
-    every = -(-len(curve) // POINTS)
-    return dict(list(curve.items())[::-1][::every][::-1])
+    return {name: dict(sorted(curve.items())) for name, curve in curves.items()}
 
 
 def _usage(folder: Path) -> dict[str, list[float]]:
@@ -196,16 +186,15 @@ def _usage(folder: Path) -> dict[str, list[float]]:
     return {name: usage[name].to_pylist() for name in shares if usage and name in usage.column_names}
 
 
-def _each_view(folder: Path) -> tuple[dict[str, list[float]], list[float]]:
-    """Each metric's value per view alone, and the share of passages that have each view."""
+def _each_view(folder: Path) -> dict[str, list[float]]:
+    """Each metric's value per view alone."""
     table = _table(folder, "each_view")
     if table is None:
-        return {}, []
+        return {}
     views = [row for row in table.to_pylist() if row["view"] is not None]
     accuracies = [name for name in table.column_names if name.startswith(metric_names.ACCURACY_PREFIX)]
     metrics = metric_columns({"": dict.fromkeys(accuracies, 0.0)})
-    alone = {name: [row[name] for row in views] for name in metrics}
-    return alone, [row[metric_names.SHARE_OF_PASSAGES] for row in views]
+    return {name: [row[name] for row in views] for name in metrics}
 
 
 def _matrix(folder: Path, name: str) -> np.ndarray | None:

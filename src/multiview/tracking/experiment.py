@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable
 
 from multiview import metric_names, names
 from multiview.tracking.headlines import CURVES
@@ -78,69 +77,64 @@ def charts_address(experiment: str) -> str:
 
 
 def _view() -> dict[str, object]:
-    differences, figures, curves, shares = (
-        f"{VIEW}-{section}" for section in ("differences", "figures", "curves", "shares")
-    )
-    table = {
-        **_chart(differences, "DIFFERENCE", "table"),
-        "chartName": "Settings that differ, and figures",
-        "compareGroups": ["Parameters", "Model metrics"],
-        "showDifferencesOnly": True,
-        "showChangeFromBaseline": False,
-        "baselineColumnUuid": "",
+    shares = (metric_names.of_validation(metric_names.view_wins(view)) for view in range(VIEWS))
+    charts = {
+        "figures": [("BAR", metric) for metric in CHARTED],
+        "curves": [("LINE", name) for metric in CURVES for name in _by_round(metric)],
+        "shares": [("LINE", name) for metric in shares for name in _by_round(metric)],
+        "differences": [("DIFFERENCE", "table")],
     }
-    bars = [{**_chart(figures, "BAR", metric), "metricKey": metric} for metric in CHARTED]
-    lines = [
-        *_curves(curves, CURVES),
-        *_curves(shares, (metric_names.of_validation(metric_names.view_wins(view)) for view in range(VIEWS))),
-    ]
     return {
         "searchFilter": f"tags.`{names.TAG_LEVEL}` = '{SYSTEM}'",
         # MLflow nests runs that are sorted by their start, and draws nested runs only when they are unfolded.
         "orderByKey": "attributes.end_time",
         "orderByAsc": False,
         "selectedColumns": list(COLUMNS),
-        "compareRunCharts": [*bars, *lines, table],
+        "compareRunCharts": [
+            _chart(f"{VIEW}-{section}", kind, name) for section, of in charts.items() for kind, name in of
+        ],
         "compareRunSections": [
-            _section(figures, "Figures", columns=3, height=300),
-            _section(curves, "Held-out questions while training", columns=2, height=300),
-            _section(shares, "Share of each view while training", columns=3, height=300, unfolded=False),
-            _section(differences, "What differs", columns=1, height=600),
+            _section("figures", "Figures", columns=3),
+            _section("curves", "Held-out questions while training", columns=2),
+            _section("shares", "Share of each view while training", columns=3, unfolded=False),
+            _section("differences", "What differs", columns=1, height=600),
         ],
     }
 
 
-def _curves(section: str, metrics: Iterable[str]) -> list[dict[str, object]]:
-    """A chart per metric and round, with a line per system; one that no system has is hidden."""
-    rounds = [f"round-{number}" for number in range(1, ROUNDS + 1)]
-    found = [
-        name for metric in metrics for name in (metric, *(metric_names.of_group(r, metric) for r in rounds))
+def _by_round(metric: str) -> list[str]:
+    """A metric of a training as runs of one and of several rounds name it; a chart that no system fills is hidden."""
+    return [
+        metric,
+        *(metric_names.of_group(f"round-{number}", metric) for number in range(1, ROUNDS + 1)),
     ]
-    options = {
-        "xAxisKey": "step",
-        "lineSmoothness": 0,
-        "useGlobalXaxisKey": False,
-        "useGlobalLineSmoothing": False,
-    }
-    return [{**_chart(section, "LINE", name), "metricKey": name, **options} for name in found]
 
 
 def _chart(section: str, kind: str, name: str) -> dict[str, object]:
-    return {
-        "uuid": f"{section}-{name}",
-        "type": kind,
-        "metricSectionId": section,
-        "deleted": False,
-        "isGenerated": False,
+    """A chart, with a bar or a line per system, or a table of their differences."""
+    further: dict[str, dict[str, object]] = {
+        "BAR": {"metricKey": name},
+        "LINE": {
+            "metricKey": name,
+            "xAxisKey": "step",
+            "lineSmoothness": 0,
+            "useGlobalXaxisKey": False,
+            "useGlobalLineSmoothing": False,
+        },
+        "DIFFERENCE": {
+            "chartName": "Settings that differ, and figures",
+            "compareGroups": ["Parameters", "Model metrics"],
+            "showDifferencesOnly": True,
+            "showChangeFromBaseline": False,
+            "baselineColumnUuid": "",
+        },
     }
+    common = {"uuid": f"{section}-{name}", "type": kind, "metricSectionId": section}
+    return {**common, "deleted": False, "isGenerated": False, **further[kind]}
 
 
-def _section(uuid: str, name: str, columns: int, height: int, unfolded: bool = True) -> dict[str, object]:
-    return {
-        "uuid": uuid,
-        "name": name,
-        "display": unfolded,
-        "isReordered": False,
-        "columns": columns,
-        "cardHeight": height,
-    }
+def _section(
+    name: str, title: str, columns: int, height: int = 300, unfolded: bool = True
+) -> dict[str, object]:
+    layout = {"columns": columns, "cardHeight": height, "display": unfolded, "isReordered": False}
+    return {"uuid": f"{VIEW}-{name}", "name": title, **layout}
