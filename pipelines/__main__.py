@@ -154,7 +154,7 @@ def rollback(
 ) -> None:
     """Make an earlier champion's index the next champion. No champion is deleted."""
     from multiview.artifacts import champions
-    from multiview.export.following import try_to_follow
+    from multiview.export.step import try_to_follow
 
     opened = open_store(store)
     champion = champions.rollback(opened, to)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import multiview
-from multiview.export.parquet import write_views
+from multiview.export.files import write_views
 from multiview.export.views import IndexViews
 from tests.fixtures.crowned import promote
 from tests.fixtures.documented import words

@@ -22,9 +22,19 @@ from multiview.artifacts.champions import address_of, champion_of, rollback
 from multiview.cli.app import app
 from multiview.errors import InputError
 from multiview.export import qdrant
-from multiview.export.points import Content, point_id, points_of
-from multiview.export.qdrant import collection_name, content_of, follow_champion, load_index, open_client
+from multiview.export.qdrant import (
+    Content,
+    collection_name,
+    content_of,
+    follow_champion,
+    load_index,
+    open_client,
+    point_digest,
+    point_id,
+    points_of,
+)
 from multiview.export.views import IndexViews
+from multiview.serving.hits import passage_fields
 from tests.fixtures.crowned import promote
 from tests.fixtures.system_indexes import SYSTEMS
 
@@ -48,7 +58,7 @@ def content(address: str) -> Content:
     """That of an index, by its views alone."""
     found = Content()
     for point in points_of(IndexViews.open(address)):
-        found = found.add(point.digest)
+        found = found.add(point_digest(str(point.id), point.payload, point.vector))
     return found
 
 
@@ -97,15 +107,13 @@ def test_ranking_and_scores_are_those_of_the_exact_search(indexes, client, syste
 
 
 def test_a_point_says_what_the_server_says_of_its_passage(indexes, client):
-    from multiview.serving import answers
-
     address = indexes.index("camvr")
     loaded = load_index(client, address)
     retriever = multiview.load(address)
     (record,) = client.retrieve(loaded.name, [point_id("p3")], with_vectors=True)
     indexed = retriever.passage("p3")
     assert indexed is not None and record.payload is not None
-    said = answers.passage(indexed)
+    said = passage_fields(indexed)
     assert {**said, "columns": None, "views": None} == {**record.payload, "columns": None, "views": None}
     assert record.payload["columns"] == {"url": "https://example.org/3", "day": "2020-01-04"}
     assert [view["snippet"] for view in record.payload["views"]] == [view.snippet for view in indexed.views]

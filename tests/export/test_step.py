@@ -8,7 +8,7 @@ from multiview import names
 from multiview.artifacts.champions import read_champion, rollback
 from multiview.artifacts.record import Record, Reference
 from multiview.export.delta import apply_delta
-from multiview.export.parquet import write_views
+from multiview.export.files import write_views
 from multiview.export.views import IndexViews
 from multiview.lineage.trace import flaws, trace
 from multiview.steps.events import WarningEvent, read_events

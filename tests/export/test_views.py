@@ -43,11 +43,12 @@ def test_rows_are_those_that_a_search_explains(indexes, system):
     )
 
 
-def test_batches_hold_whole_passages_and_few_views(indexes):
+def test_batches_hold_whole_passages_and_few_views(indexes, monkeypatch):
     views = IndexViews.open(indexes.index("all-views"))
     whole = pa.Table.from_batches(views.batches())
     for most in (1, 4, 9, 10**6):
-        batches = list(views.batches(most=most))
+        monkeypatch.setattr("multiview.export.views.VIEWS_AT_ONCE", most)
+        batches = list(views.batches())
         assert all(batch.num_rows <= max(most, 4) for batch in batches)
         assert pa.Table.from_batches(batches).equals(whole)
         ids = [set(batch.column("passage_id").to_pylist()) for batch in batches]

@@ -149,7 +149,7 @@ def test_a_second_run_in_the_same_store_finds_every_record(made):
         "teach",  # tests/negatives/test_teacher.py
         "champion-now",  # tests/export/test_step.py
         "export",
-        "follow-champion",  # tests/export/test_following.py
+        "follow-champion",  # tests/export/test_step_following.py
     }
 
 

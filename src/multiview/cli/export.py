@@ -47,7 +47,7 @@ def views(
 ) -> None:
     """Write the views of an index, with their snippets and the corpus's own columns, as Parquet (docs/export.md)."""
     from multiview.cli.lookup import Lookup
-    from multiview.export.parquet import write_views
+    from multiview.export.files import write_views
     from multiview.export.views import IndexViews
 
     check_out(out)

@@ -17,20 +17,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from multiview.config import JsonObject
 from multiview.errors import InputError
 from multiview.export.files import (
-    VIEWS_PER_GROUP,
-    grouped,
+    VIEWS_FORMAT,
+    describe,
     new_folder,
     read_batches,
     read_manifest,
     with_metadata,
     write_manifest,
     write_rows,
+    write_views_of,
 )
-from multiview.export.parquet import VIEWS_FORMAT, describe, write_views_of
 from multiview.export.views import IndexViews
 
 DELTA_FORMAT = "delta"
@@ -119,13 +120,11 @@ def write_delta(old: IndexViews, new: IndexViews, out: Path) -> JsonObject:
         schema = with_metadata(new.schema, description)
         views: dict[str, int] = {}
         for file, rows in ((ADDED_FILE, differ.added), (CHANGED_FILE, differ.changed)):
-            tables = grouped(new.batches(rows), schema, VIEWS_PER_GROUP)
-            views[file] = write_rows(folder / file, schema, tables)
-        removed = pa.Table.from_arrays(
-            [old.index.ids.take(pa.array(differ.removed))],
-            schema=with_metadata(REMOVED_SCHEMA, description),
-        )
-        views[REMOVED_FILE] = write_rows(folder / REMOVED_FILE, removed.schema, [removed])
+            views[file] = write_rows(folder / file, schema, new.batches(rows))
+        gone = old.index.ids.take(pa.array(differ.removed))
+        removed = pa.RecordBatch.from_arrays([gone], schema=REMOVED_SCHEMA)
+        removed_schema = with_metadata(REMOVED_SCHEMA, description)
+        views[REMOVED_FILE] = write_rows(folder / REMOVED_FILE, removed_schema, [removed])
         counts = {"added": differ.added, "changed": differ.changed, "removed": differ.removed}
         manifest = {
             **description,
@@ -143,7 +142,7 @@ def apply_delta(views: Path, delta: Path, out: Path) -> JsonObject:
     changed and the added passages. Memory holds the ids of changed and removed passages and one row group. Raises
     InputError where the delta does not start from the index of these views, or `out` is not empty.
 
-    >>> from multiview.export.parquet import write_views
+    >>> from multiview.export.files import write_views
     >>> index = IndexViews.open(address)
     >>> views, delta = write_views(index, folder / "views"), write_delta(index, index, folder / "delta")
     >>> apply_delta(folder / "views", folder / "delta", folder / "now") == views, delta["counts"]
@@ -162,7 +161,12 @@ def apply_delta(views: Path, delta: Path, out: Path) -> JsonObject:
     }
     description = {**description, "format": VIEWS_FORMAT}
     with new_folder(out) as folder:
-        return write_views_of(folder, description, _schema(delta / ADDED_FILE), _merged(views, before, delta))
+        return write_views_of(
+            folder,
+            description,
+            pq.read_schema(delta / ADDED_FILE).remove_metadata(),
+            _merged(views, before, delta),
+        )
 
 
 def _merged(views: Path, before: JsonObject, delta: Path) -> Iterator[pa.RecordBatch]:
@@ -178,13 +182,6 @@ def _merged(views: Path, before: JsonObject, delta: Path) -> Iterator[pa.RecordB
         for batch in read_batches(views / file):
             kept = batch.filter(pc.invert(pc.is_in(batch.column("passage_id"), value_set=replaced)))
             if kept.num_rows:
-                yield kept.replace_schema_metadata(None)
+                yield kept
     for file in (CHANGED_FILE, ADDED_FILE):
-        for batch in read_batches(delta / file):
-            yield batch.replace_schema_metadata(None)
-
-
-def _schema(file: Path) -> pa.Schema:
-    import pyarrow.parquet as pq
-
-    return pq.read_schema(file).remove_metadata()
+        yield from read_batches(delta / file)

@@ -1,4 +1,5 @@
-"""The public files of exports: Parquet with a manifest, in a folder that appears whole or not at all."""
+"""The public files of exports: views as Parquet with a manifest (docs/export.md), in a folder that appears whole or not
+at all."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ import pyarrow.parquet as pq
 from multiview.artifacts.rights import share
 from multiview.config import JsonObject
 from multiview.errors import InputError
+from multiview.export.views import IndexViews
 
 FORMAT_VERSION = 1
 """Rises when a reader of the files would have to change."""
@@ -24,14 +27,15 @@ MANIFEST_FILE = "export.json"
 METADATA = "multiview."
 """Prefix of the keys in the metadata of a file's schema."""
 
-VIEWS_PER_GROUP = 4096
-"""Views per row group: what a reader holds at least."""
-
 GROUPS_PER_FILE = 256
 """Row groups per file of an export in several files."""
 
 VECTOR_ELEMENTS = "vector.list.element"
 """The column of a vector's values, by its path in a Parquet file."""
+
+VIEWS_FORMAT = "views"
+SIMILARITY = "dot product"
+SCORE = "the max over a passage's views of the dot product with the question's vector"
 
 
 @contextmanager
@@ -60,43 +64,64 @@ def refuse_filled(out: Path) -> None:
         raise InputError(f"--out: {out} exists and is not an empty folder: name another, or remove it")
 
 
-def write_rows(file: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
-    """Writes tables of rows as a Parquet file, each as one row group; returns the number of rows.
+def describe(views: IndexViews, format: str) -> JsonObject:
+    """What the schema's metadata and the manifest of an export say, without the store's location: equal indexes give
+    equal bytes."""
+    return {
+        "format": format,
+        "version": FORMAT_VERSION,
+        "index": views.name.index,
+        "digest": views.name.digest,
+        "model": views.name.model,
+        "passages": views.name.passages,
+        "dimension": views.dim,
+        "similarity": SIMILARITY,
+        "score": SCORE,
+    }
+
+
+def write_views(views: IndexViews, out: Path) -> JsonObject:
+    """Writes all views of an index, in index order, into the new folder `out`; returns the manifest.
+
+    Files are `views-00000.parquet` …, with the rows of `IndexViews.schema`, and `export.json`. Memory holds one row
+    group. Equal indexes give equal bytes. Raises InputError where `out` is not empty.
+    """
+    with new_folder(out) as folder:
+        return write_views_of(folder, describe(views, VIEWS_FORMAT), views.schema, views.batches())
+
+
+def write_views_of(
+    folder: Path, description: JsonObject, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> JsonObject:
+    """Writes rows of views as the files of an export into `folder`, each batch as a row group; returns the manifest."""
+    schema, batches = with_metadata(schema, description), iter(batches)
+    rows: dict[str, int] = {}
+    first = next(batches, None)
+    while first is not None or not rows:  # an export without views has one file, for its schema
+        file = f"views-{len(rows):05d}.parquet"
+        group = [] if first is None else chain([first], islice(batches, GROUPS_PER_FILE - 1))
+        rows[file] = write_rows(folder / file, schema, group)
+        first = next(batches, None)
+    manifest = {**description, "views": sum(rows.values()), "files": rows}
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def write_rows(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Writes batches of rows as a Parquet file, each as one row group; returns the number of rows.
 
     Equal rows give equal bytes. The bytes of vectors are split by their place in the float32, since float16 values
     widened to float32 leave some of them empty: a third smaller than without.
     """
-    vectors = [VECTOR_ELEMENTS] if "vector" in schema.names else []
-    others = [path for path in _leaves(schema) if path not in vectors]
     written = 0
+    encoding = {VECTOR_ELEMENTS: "BYTE_STREAM_SPLIT"} if "vector" in schema.names else None
     with pq.ParquetWriter(
-        file,
-        schema,
-        compression="zstd",
-        use_dictionary=others,  # pyright: ignore[reportArgumentType]: names of columns are taken too
-        column_encoding=dict.fromkeys(vectors, "BYTE_STREAM_SPLIT") or None,
+        file, schema, compression="zstd", use_dictionary=False, column_encoding=encoding
     ) as writer:
-        for table in tables:
-            writer.write_table(table, row_group_size=max(1, table.num_rows))
-            written += table.num_rows
+        for batch in batches:
+            writer.write_batch(batch, row_group_size=max(1, batch.num_rows))
+            written += batch.num_rows
     return written
-
-
-def grouped(batches: Iterable[pa.RecordBatch], schema: pa.Schema, rows: int) -> Iterator[pa.Table]:
-    """The rows of consecutive batches, `rows` at a time, the last time fewer, with the metadata of `schema`."""
-    held: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        held.append(batch)
-        count += batch.num_rows
-        while count >= rows:
-            table = pa.Table.from_batches(held, held[0].schema)
-            yield table.slice(0, rows).combine_chunks().replace_schema_metadata(schema.metadata)
-            held = table.slice(rows).to_batches()
-            count -= rows
-    if count:
-        table = pa.Table.from_batches(held, held[0].schema)
-        yield table.combine_chunks().replace_schema_metadata(schema.metadata)
 
 
 def with_metadata(schema: pa.Schema, description: Mapping[str, object]) -> pa.Schema:
@@ -134,12 +159,6 @@ def read_manifest(folder: Path, format: str) -> JsonObject:
 def read_batches(file: Path, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Yields the rows of an export's file in order, with one row group in memory."""
     with pq.ParquetFile(file, pre_buffer=False) as parquet:
-        yield from parquet.iter_batches(batch_size=VIEWS_PER_GROUP, columns=columns)
-
-
-def _leaves(schema: pa.Schema) -> list[str]:
-    """The paths of a Parquet file's columns with this schema."""
-    sink = pa.BufferOutputStream()
-    pq.write_metadata(schema, sink)
-    parquet = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
-    return [parquet.column(number).path for number in range(len(parquet))]
+        for group in range(parquet.num_row_groups):
+            table = parquet.read_row_group(group, columns=columns).combine_chunks()
+            yield from table.replace_schema_metadata(None).to_batches()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,9 +23,11 @@ from multiview import environment, names
 from multiview.artifacts.champions import Champion, address_of, champion_numbers, champion_of, read_champion
 from multiview.artifacts.store import Store
 from multiview.config import Export
+from multiview.data.passages import ROW_GROUP
 from multiview.errors import InputError, counted, repeats_header
-from multiview.export.points import Content, point_digest, points_of
 from multiview.export.views import IndexViews
+from multiview.index.indexed_passages import IndexedPassages, TextsInOrder
+from multiview.serving.hits import passage_fields
 from multiview.serving.retriever import check_index
 
 if TYPE_CHECKING:
@@ -44,8 +47,29 @@ POINTS_AT_ONCE = 64
 RETRIES = 3
 """Times that the client sends a batch of points again."""
 
-SECONDS = 60
+REQUEST_SECONDS = 60
 """Time that a request may take."""
+
+NAMESPACE = uuid.UUID("8a9c4f0e-6b1d-5f5e-9d3b-1f0f6f3f7c52")
+"""The namespace of points' ids."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """Number and digest of a set of points, whatever their order."""
+
+    points: int = 0
+    total: int = 0
+    """Sum of the points' digests, modulo 2^256."""
+
+    def add(self, digest: int) -> Content:
+        """Returns the content with one more point."""
+        return Content(self.points + 1, (self.total + digest) % 2**256)
+
+    @property
+    def digest(self) -> str:
+        """The sum as 64 hex digits."""
+        return f"{self.total:064x}"
 
 
 @dataclass(frozen=True)
@@ -64,10 +88,11 @@ class Loaded:
 
 @contextlib.contextmanager
 def open_client(url: str | None = None, path: str | os.PathLike[str] | None = None) -> Iterator[QdrantClient]:
-    """A client of the server at `url`, or of a collection folder at `path` that this process alone uses (Qdrant's local mode).
+    """A client of the server at `url`, whose API key is in `MULTIVIEW_QDRANT_API_KEY`, or of a folder at `path` that this
+    process alone uses (Qdrant's local mode).
 
-    The server's API key is in the variable `MULTIVIEW_QDRANT_API_KEY`. Raises InputError where neither or both are
-    given, Qdrant's client is not installed, and for every error of Qdrant within the block.
+    Raises InputError where neither or both are given, Qdrant's client is not installed, and for every error of Qdrant
+    within the block.
     """
     if (url is None) == (path is None):
         raise InputError("Qdrant: name either a server (--url) or a folder for its local mode (--path)")
@@ -78,20 +103,22 @@ def open_client(url: str | None = None, path: str | os.PathLike[str] | None = No
             f"Qdrant's client is not installed: pip install '{names.DISTRIBUTION}[qdrant]'"
         ) from error
     place = f"Qdrant at {url or path}"
-    with _explained(place):
+    try:
         if path is not None:
-            try:
-                client = QdrantClient(path=os.fspath(path))
-            except RuntimeError as error:  # of its lock
-                raise InputError(f"{place}: {error}") from error
+            client = QdrantClient(path=os.fspath(path))
         else:
             key = os.environ.get(environment.QDRANT_API_KEY) or None
             # The check of versions, in a thread, would warn of a server that is away beside the error.
-            client = QdrantClient(url=url, api_key=key, timeout=SECONDS, check_compatibility=False)
-        try:
+            client = QdrantClient(url=url, api_key=key, timeout=REQUEST_SECONDS, check_compatibility=False)
+        with contextlib.closing(client):
             yield client
-        finally:
-            client.close()
+    except Exception as error:
+        locked = isinstance(error, RuntimeError) and "already accessed" in str(error)
+        if not locked and not type(error).__module__.startswith(("qdrant_client", "httpx", "httpcore")):
+            raise
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        # Of a header that is refused, the error repeats the key.
+        raise InputError(f"{place}: {line}") from (None if repeats_header(error) else error)
 
 
 def collection_name(address: str, prefix: str = ALIAS) -> str:
@@ -112,19 +139,34 @@ def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Loade
     batch of points and 16 bytes per passage. Raises InputError where the collection is another afterwards.
     """
     views, name = IndexViews.open(address), collection_name(address, prefix)
-    upload = _Upload(client, name, views)
-    client.upload_points(name, upload.missing(), batch_size=POINTS_AT_ONCE, max_retries=RETRIES, wait=True)
-    found, unknown = _read_back(client, name, upload.ids())
+    fresh = _create(client, name, views.dim)
+    wanted, ids, uploaded = Content(), bytearray(), 0
+
+    def missing() -> Iterator[PointStruct]:
+        nonlocal wanted, uploaded
+        points = points_of(views)
+        while batch := list(islice(points, POINTS_AT_ONCE)):
+            there = {} if fresh else _digests(client, name, [str(point.id) for point in batch])
+            for point in batch:
+                digest = point_digest(str(point.id), point.payload, point.vector)
+                wanted = wanted.add(digest)
+                ids.extend(uuid.UUID(str(point.id)).bytes)
+                if there.get(str(point.id)) != digest:
+                    uploaded += 1
+                    yield point
+
+    client.upload_points(name, missing(), batch_size=POINTS_AT_ONCE, max_retries=RETRIES, wait=True)
+    found, unknown = _read_back(client, name, np.sort(np.frombuffer(bytes(ids), "S16")))
     for start in range(0, len(unknown), POINTS_AT_ONCE):
         client.delete(name, unknown[start : start + POINTS_AT_ONCE], wait=True)
     if unknown:
         found = content_of(client, name)
-    if found != upload.content:
+    if found != wanted:
         raise InputError(
             f"collection {name}: it has {counted(found.points, 'point')} of digest {found.digest[:12]}, but index {address} has "
-            f"{upload.content.points} of digest {upload.content.digest[:12]}: does somebody else write to it? load it again"
+            f"{wanted.points} of digest {wanted.digest[:12]}: does somebody else write to it? load it again"
         )
-    return Loaded(name, address, found, upload.uploaded, len(unknown))
+    return Loaded(name, address, found, uploaded, len(unknown))
 
 
 def follow_champion(store: Store, client: QdrantClient, alias: str = ALIAS, keep: int = KEPT) -> Loaded:
@@ -153,38 +195,63 @@ def content_of(client: QdrantClient, name: str) -> Content:
     return content
 
 
-class _Upload:
-    """The points of an index that a collection lacks, and the content that it should have."""
+def point_id(passage_id: str) -> str:
+    """Returns the id of a passage's point, a UUID of version 5.
 
-    def __init__(self, client: QdrantClient, name: str, views: IndexViews) -> None:
-        self._client, self._name, self._views = client, name, views
-        self._fresh = _create(client, name, views.dim)
-        self._ids = bytearray()
-        self.content = Content()
-        self.uploaded = 0
+    >>> point_id("p0") == point_id("p0") != point_id("p1")
+    True
+    """
+    return str(uuid.uuid5(NAMESPACE, passage_id))
 
-    def missing(self) -> Iterator[PointStruct]:
-        """Yields the points that are not there, or are others."""
-        from qdrant_client.models import PointStruct
 
-        points = points_of(self._views)
-        while batch := list(islice(points, POINTS_AT_ONCE)):
-            there = {} if self._fresh else self._there([point.id for point in batch])
-            for point in batch:
-                digest = point.digest
-                self.content = self.content.add(digest)
-                self._ids += uuid.UUID(point.id).bytes
-                if there.get(point.id) != digest:
-                    self.uploaded += 1
-                    yield PointStruct(id=point.id, vector=point.vectors.tolist(), payload=point.payload)
+def points_of(views: IndexViews) -> Iterator[PointStruct]:
+    """Yields a point per passage that has a view, in index order; memory holds a row group of the corpus.
 
-    def ids(self) -> np.ndarray:
-        """The ids of all points of the index, rising [n] of 16 bytes, once `missing` has ended."""
-        return np.sort(np.frombuffer(bytes(self._ids), "S16"))
+    A point's multivector are the passage's views in the order of its payload, which is what the server's `/passages`
+    answers, with days and times as texts in ISO 8601. A passage without a view is no answer to any question. Raises
+    InputError where the corpus or the layout is not the index's.
+    """
+    from qdrant_client.models import PointStruct
 
-    def _there(self, ids: list[str]) -> dict[str, int]:
-        found = self._client.retrieve(self._name, ids, with_payload=True, with_vectors=True)
-        return {str(_uuid(record)): _digest(record) for record in found}
+    passages = IndexedPassages(views.index, views.layout, TextsInOrder(views.corpus))
+    rows = np.flatnonzero(views.index.view_counts)
+    for start in range(0, len(rows), ROW_GROUP):
+        for indexed in passages.read(rows[start : start + ROW_GROUP]):
+            payload = json.loads(json.dumps(passage_fields(indexed), default=_text, allow_nan=False))
+            vectors = views.index.views_of(indexed.row).tolist()
+            yield PointStruct(id=point_id(indexed.passage.id), payload=payload, vector=vectors)
+
+
+def point_digest(id: str, payload: Mapping[str, Any] | None, vectors: Any) -> int:
+    """Returns the sha256 of a point as a number.
+
+    `vectors` [views, dim] are compared in float32; other decimal numbers by seven digits, because a database that reads
+    them from JSON may be wrong in the last bit.
+    """
+    matrix = np.asarray(vectors, "<f4")
+    described = json.dumps([id, matrix.shape, _rounded(payload)], sort_keys=True)
+    return int.from_bytes(hashlib.sha256(described.encode() + b"\0" + matrix.tobytes()).digest())
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    if isinstance(value, Mapping):
+        return {name: _rounded(each) for name, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_rounded(each) for each in value]
+    return value
+
+
+def _text(value: Any) -> str:
+    """A value of a column that JSON has no form for, as text."""
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _digests(client: QdrantClient, name: str, ids: Sequence[str]) -> dict[str, int]:
+    """The digests of the points with some ids, as far as they are there."""
+    found = client.retrieve(name, ids, with_payload=True, with_vectors=True)
+    return {str(_uuid(record)): _digest(record) for record in found}
 
 
 def _create(client: QdrantClient, name: str, dim: int) -> bool:
@@ -270,16 +337,3 @@ def _delete_others(client: QdrantClient, prefix: str, kept: list[str]) -> None:
             and collection.name not in kept
         ):
             client.delete_collection(collection.name)
-
-
-@contextlib.contextmanager
-def _explained(place: str) -> Iterator[None]:
-    """Raises the errors of Qdrant's client within the block as InputErrors of one line."""
-    try:
-        yield
-    except Exception as error:
-        if not type(error).__module__.startswith(("qdrant_client", "httpx", "httpcore")):
-            raise
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        # Of a header that is refused, the error repeats the key.
-        raise InputError(f"{place}: {line}") from (None if repeats_header(error) else error)

@@ -1,7 +1,10 @@
-"""The step `export`: writes the champion's index for other systems, in the formats that the settings name."""
+"""The steps of a refresh that write for other systems: `export`, the champion's index in the formats that the settings
+name, and `follow-champion`, which lets a Qdrant server's alias follow the champion and fails nothing where it cannot."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -9,15 +12,18 @@ from pathlib import Path
 from typing import TypeAlias
 
 from multiview import names
-from multiview.config import ExportFormat
+from multiview.artifacts.champions import current
+from multiview.artifacts.record import Record
+from multiview.artifacts.store import Store
+from multiview.config import Export, ExportFormat
+from multiview.errors import InputError, one_line
 from multiview.export.delta import OtherModel, write_delta
-from multiview.export.files import FORMAT_VERSION, write_manifest
-from multiview.export.model_card import describe, read_subject
-from multiview.export.onnx import write_onnx
-from multiview.export.parquet import write_views
-from multiview.export.sentence_transformers import write_sentence_transformers
+from multiview.export.files import FORMAT_VERSION, write_manifest, write_views
+from multiview.export.qdrant import Loaded, follow_champion, open_client
 from multiview.export.views import IndexViews
 from multiview.steps.context import StepContext
+
+FOLLOWED_FILE = "collection.json"
 
 EXPORT_FORMAT = "export"
 """The format that the manifest of the step's output names; each folder below it has its own."""
@@ -54,11 +60,17 @@ def _delta(index: Exported, folder: Path) -> None:
 
 
 def _model(index: Exported, folder: Path) -> None:
+    from multiview.export.model_card import describe, read_subject
+    from multiview.export.sentence_transformers import write_sentence_transformers  # late: it imports torch
+
     model, searched = read_subject(index.address)
     write_sentence_transformers(model.folder(), folder, describe(model, searched))
 
 
 def _onnx(index: Exported, folder: Path) -> None:
+    from multiview.export.model_card import read_subject
+    from multiview.export.onnx import write_onnx  # late: it imports torch
+
     write_onnx(read_subject(index.address)[0].folder(), folder)
 
 
@@ -88,3 +100,51 @@ def export(context: StepContext) -> None:
     described = {"format": EXPORT_FORMAT, "version": FORMAT_VERSION, "formats": written}
     write_manifest(folder, {**described, **asdict(index.views.name)})
     context.events.fact("exported", ", ".join(written))
+
+
+def follow(context: StepContext) -> None:
+    """Step: let the alias `settings.export.alias` of the server `settings.export.qdrant_url` refer to the champion's collection.
+
+    Writes `collection.json`: the alias, the champion's number and its collection, null where there is no champion or
+    the server cannot be reached. That is a warning, and the next refresh tries again.
+    """
+    settings, now, loaded = context.settings.export, current(context.store), None
+    assert settings.qdrant_url, "the plan has this step only with a server"
+    if now:
+        loaded = try_to_follow(context.store, settings.qdrant_url, settings, context.events.warning)
+    described = {
+        "alias": settings.alias,
+        "champion": now and now.number,
+        "collection": loaded and loaded.name,
+        "digest": loaded and loaded.content.digest,
+    }
+    folder = context.output(names.FOLLOWED)
+    (folder / FOLLOWED_FILE).write_text(json.dumps(described, indent=1) + "\n")
+    context.events.fact("champion", now.number if now else 0)
+    context.events.fact("collection", loaded.name if loaded else "")
+
+
+def still_follows(store: Store, record: Record) -> bool:
+    """Returns whether a step let the alias follow the champion that the store names now. The server is not asked."""
+    now = current(store)
+    return now is not None and bool(record.facts["collection"]) and record.facts["champion"] == now.number
+
+
+def try_to_follow(
+    store: Store, url: str, settings: Export, report_warning: Callable[[str], object]
+) -> Loaded | None:
+    """Lets a server's alias follow the champion (see `follow_champion`), and returns the collection.
+
+    What goes wrong is reported as a warning of one line with the command that makes up for it; then returns None.
+    """
+    try:
+        with open_client(url) as client:
+            return follow_champion(store, client, settings.alias, settings.keep)
+    except Exception as error:  # the champion is promoted already, whatever a database says
+        line = str(error) if isinstance(error, InputError) else one_line(error)
+        words = ["--url", url, "--store", store.url, "--alias", settings.alias, "--keep", str(settings.keep)]
+        report_warning(
+            f"{line}; alias {settings.alias} does not follow the champion until this succeeds: "
+            f"multiview export qdrant {shlex.join(words)}"
+        )
+        return None

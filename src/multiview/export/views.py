@@ -154,16 +154,16 @@ class IndexViews:
             fields.append(pa.field(COLUMNS, pa.struct(self.columns), nullable=False))
         return pa.schema(fields)
 
-    def batches(self, rows: np.ndarray | None = None, most: int = VIEWS_AT_ONCE) -> Iterator[pa.RecordBatch]:
+    def batches(self, rows: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
         """Yields the views of all passages, or of the passages at `rows` (rising), in index order, one row per view.
 
-        A batch holds whole passages, and at most `most` views unless one passage has more. Memory holds one batch and
+        A batch holds whole passages, and at most `VIEWS_AT_ONCE` views unless one passage has more. Memory holds one batch and
         one row group of the corpus. Raises InputError where the corpus or the layout is not the index's.
         """
         rows = np.arange(self.passages) if rows is None else rows
         for group_rows, table in self.corpus.tables(rows):
             self._check_ids(group_rows, table)
-            for first, stop in _bounds(self.index.view_counts[group_rows], most):
+            for first, stop in _bounds(self.index.view_counts[group_rows], VIEWS_AT_ONCE):
                 if batch := self._batch(group_rows[first:stop], table.slice(first, stop - first)):
                     yield batch
 

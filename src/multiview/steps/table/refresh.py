@@ -108,11 +108,11 @@ STEPS = (
     Step(
         name="follow-champion",
         version=1,
-        run="multiview.export.following:follow",
+        run="multiview.export.step:follow",
         settings=("export.qdrant_url", "export.alias", "export.keep"),
         inputs=("promotion",),
         outputs=(names.FOLLOWED,),
-        still_holds="multiview.export.following:still_follows",
+        still_holds="multiview.export.step:still_follows",
         reads_store=True,
         torch=True,
     ),

@@ -11,7 +11,7 @@ from qdrant_client import QdrantClient
 
 from multiview.artifacts.champions import Champion, address_of, champion_of
 from multiview.errors import InputError
-from multiview.export import following
+from multiview.export import step
 from multiview.export.qdrant import collection_name
 from multiview.steps.events import WarningEvent, read_events
 from pipelines import __main__ as pipelines
@@ -43,7 +43,7 @@ class Server:
 @pytest.fixture
 def server(monkeypatch):
     server = Server()
-    monkeypatch.setattr(following, "open_client", server.open_client)
+    monkeypatch.setattr(step, "open_client", server.open_client)
     yield server
     server.client.close()
 
@@ -114,7 +114,7 @@ def test_an_unforeseen_error_fails_no_refresh_either(corpus, server, monkeypatch
     def fail(*given):
         raise ZeroDivisionError("of a bug")
 
-    monkeypatch.setattr(following, "follow_champion", fail)
+    monkeypatch.setattr(step, "follow_champion", fail)
     (warning,) = warnings(corpus, corpus.refresh(**SETTINGS))
     assert warning.startswith("ZeroDivisionError: of a bug")
 

@@ -9,8 +9,9 @@ import pytest
 
 from multiview.artifacts.record import load_record
 from multiview.errors import InputError
-from multiview.export import files, parquet
-from multiview.export.parquet import write_views
+from multiview.export import files
+from multiview.export import views as index_views
+from multiview.export.files import write_views
 from multiview.export.views import IndexViews
 from tests.fixtures.system_indexes import SYSTEMS
 
@@ -51,16 +52,17 @@ def test_the_schema_says_what_the_rows_are(indexes, tmp_path):
 
 def test_equal_indexes_give_equal_bytes_in_bounded_row_groups_and_files(indexes, tmp_path, monkeypatch):
     """Also in a store that lies elsewhere."""
-    monkeypatch.setattr(parquet, "VIEWS_PER_GROUP", 5)
-    monkeypatch.setattr(parquet, "GROUPS_PER_FILE", 2)
+    monkeypatch.setattr(index_views, "VIEWS_AT_ONCE", 5)
+    monkeypatch.setattr(files, "GROUPS_PER_FILE", 2)
     moved = indexes.copy(tmp_path / "store")
     for number, each in enumerate((indexes, moved)):
         write_views(IndexViews.open(each.index("camvr")), tmp_path / str(number))
     assert bytes_of(tmp_path / "0") == bytes_of(tmp_path / "1")
     views = IndexViews.open(indexes.index("camvr"))
     parts = sorted((tmp_path / "0").glob("*.parquet"))
-    assert len(parts) == -(-len(views) // 10) > 1
-    assert [pq.read_metadata(part).row_group(0).num_rows for part in parts[:-1]] == [5] * (len(parts) - 1)
+    groups = [pq.read_metadata(part) for part in parts]
+    assert [each.num_row_groups for each in groups[:-1]] == [2] * (len(parts) - 1) and len(parts) > 1
+    assert all(each.row_group(0).num_rows <= 5 for each in groups)
     assert (
         pa.concat_tables(map(pq.read_table, parts))
         .replace_schema_metadata(None)
@@ -68,12 +70,15 @@ def test_equal_indexes_give_equal_bytes_in_bounded_row_groups_and_files(indexes,
     )
 
 
-def test_a_whole_number_of_files_has_no_empty_one(indexes, tmp_path, monkeypatch):
+def test_a_whole_number_of_files_has_no_empty_one_and_no_view_is_one_empty_file(indexes, tmp_path):
     views = IndexViews.open(indexes.index("mvr"))
-    monkeypatch.setattr(parquet, "VIEWS_PER_GROUP", len(views) // 2)
-    monkeypatch.setattr(parquet, "GROUPS_PER_FILE", 1)
-    assert len(views) % 2 == 0
-    assert list(write_views(views, tmp_path / "out")["files"].values()) == [len(views) // 2] * 2
+    batch = next(views.batches())
+    for groups, rows in ((files.GROUPS_PER_FILE, [batch.num_rows * files.GROUPS_PER_FILE]), (0, [0])):
+        (folder := tmp_path / str(groups)).mkdir()
+        description = files.describe(views, "views")
+        manifest = files.write_views_of(folder, description, views.schema, [batch] * groups)
+        assert list(manifest["files"].values()) == rows
+        assert pq.read_schema(folder / "views-00000.parquet").remove_metadata() == views.schema
 
 
 def test_a_filled_folder_is_refused_and_an_empty_one_filled(indexes, tmp_path):
@@ -89,11 +94,11 @@ def test_what_was_begun_is_not_left_behind(indexes, tmp_path, monkeypatch):
 
     def ends_early(*_):
         assert (tmp_path / "out").exists() is False, "nothing is seen before the end"
-        yield next(iter(views.batches(most=4)))
+        yield next(iter(views.batches()))
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space left"), files.new_folder(tmp_path / "out") as folder:
-        parquet.write_views_of(folder, parquet.describe(views, "views"), views.schema, ends_early())
+        files.write_views_of(folder, files.describe(views, "views"), views.schema, ends_early())
     assert list(tmp_path.iterdir()) == []
 
 
