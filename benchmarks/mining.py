@@ -39,7 +39,7 @@ from multiview.data.questions import Question
 from multiview.index.faiss_library import threads
 from multiview.index.view_index import ViewIndex
 from multiview.negatives.mined import mine_hits, report
-from multiview.negatives.pool import MINED, negatives_table, write_negatives
+from multiview.negatives.negatives_file import MINED, negatives_table, write_negatives
 from multiview.steps.events import NoEvents
 
 DIM = 384

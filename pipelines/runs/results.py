@@ -23,7 +23,7 @@ from multiview.data.questions import iterate_questions
 from multiview.data.reading.tables import Row
 from multiview.errors import without_secrets
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, SIGNIFICANCE_FILE
-from multiview.evaluation.generated import asked_legend, count_generated, trained_legend
+from multiview.evaluation.generated_marks import asked_legend, count_generated, trained_legend
 from multiview.evaluation.tables import (
     Significance,
     read_paper,

@@ -34,7 +34,7 @@ PUBLIC = {
     "multiview.data.queries.read_queries",
     "multiview.evaluation.trec.read_trec_run",
     "multiview.evaluation.trec.read_qrels",
-    "multiview.negatives.pool.read_negatives",
+    "multiview.negatives.negatives_file.read_negatives",
     "multiview.artifacts.record.load_record",
     "multiview.steps.context.StepContext",
     "multiview.steps.path.StepPath",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multiview.config import Bm25
 from multiview.negatives.bm25 import WORD, Bm25Index, best_rows, bm25_negatives, tokenizer, words
-from multiview.negatives.pool import read_table
+from multiview.negatives.negatives_file import read_table
 from tests.fixtures.artifacts import passage
 from tests.fixtures.retrieval_run import check_negatives
 

@@ -16,7 +16,12 @@ from multiview.data.answers import has_answer
 from multiview.model.systems import resolve
 from multiview.negatives.filtering import above_margin, filter_hits
 from multiview.negatives.mined import Mined, best_positive_scores, report, report_counts, sample_negatives
-from multiview.negatives.pool import negatives_table, read_positives, with_positives, write_negatives
+from multiview.negatives.negatives_file import (
+    negatives_table,
+    read_positives,
+    with_positives,
+    write_negatives,
+)
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import passage, question
 from tests.fixtures.events import RecordedEvents

@@ -12,7 +12,7 @@ from multiview.data.answers import has_answer
 from multiview.errors import InputError
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.mined import mine
-from multiview.negatives.pool import read_negatives, read_positives, read_table
+from multiview.negatives.negatives_file import read_negatives, read_positives, read_table
 from tests.fixtures.artifacts import questions_folder
 from tests.fixtures.retrieval_run import SETTINGS, check_negatives, scores_by_plain_formula
 

@@ -12,7 +12,7 @@ import pytest
 from multiview.artifacts.staged import Staged
 from multiview.config import Config, Corpus, Encode, Mining, Questions, Train
 from multiview.errors import InputError
-from multiview.negatives.pool import SCHEMA, with_positives
+from multiview.negatives.negatives_file import SCHEMA, with_positives
 from multiview.negatives.teacher import read_teacher, teach, teacher_accuracy, teacher_fingerprint
 from multiview.steps.context import StepContext
 from multiview.training.data import training_data

@@ -19,7 +19,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
 from multiview.data.questions import read_questions
 from multiview.encoding.embeddings import Embeddings
-from multiview.negatives.pool import read_table
+from multiview.negatives.negatives_file import read_table
 from multiview.plans.comparison import comparison
 from multiview.plans.refresh import refresh
 from multiview.steps.table import STEPS

@@ -22,7 +22,7 @@ from multiview.config.overrides import Overrides, gather, merge
 from multiview.encoding.embeddings import Embeddings
 from multiview.evaluation.files import METRICS_FILE, RUN_FILE
 from multiview.index.faiss_library import processor_flags
-from multiview.negatives.pool import read_table
+from multiview.negatives.negatives_file import read_table
 from multiview.plans.plan import Plan
 from multiview.plans.training import training
 from multiview.steps.events import read_metrics

@@ -12,7 +12,7 @@ from multiview.config import Train
 from multiview.config.overrides import read_preset
 from multiview.data.questions import Question
 from multiview.model.systems import resolve, stage_settings
-from multiview.negatives.pool import Pool
+from multiview.negatives.negatives_file import Pool
 from multiview.training.stream import QuestionStream
 
 

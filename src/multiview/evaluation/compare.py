@@ -32,7 +32,7 @@ from multiview.evaluation.files import (
     TABLE_FILE,
     WON_FILE,
 )
-from multiview.evaluation.generated import asked_legend, count_generated, trained_legend
+from multiview.evaluation.generated_marks import asked_legend, count_generated, trained_legend
 from multiview.evaluation.significance import CONFIDENCE, Figure, paired_figures, seeds_figures
 from multiview.evaluation.tables import (
     Metrics,

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from multiview.data.questions import Question, read_questions
 from multiview.errors import counted
-from multiview.negatives.pool import GIVEN, SCHEMA, write_negatives
+from multiview.negatives.negatives_file import GIVEN, SCHEMA, write_negatives
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 

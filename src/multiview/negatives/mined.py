@@ -29,7 +29,13 @@ from multiview.negatives.filtering import (
     filter_hits,
     positive_hits,
 )
-from multiview.negatives.pool import MINED, negatives_table, read_table, with_positives, write_negatives
+from multiview.negatives.negatives_file import (
+    MINED,
+    negatives_table,
+    read_table,
+    with_positives,
+    write_negatives,
+)
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 

@@ -18,7 +18,7 @@ from multiview.data.passages import ids_in
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.negatives.mined import cross_encoder_fingerprint
-from multiview.negatives.pool import NEGATIVES_FILE, read_negatives, read_positives
+from multiview.negatives.negatives_file import NEGATIVES_FILE, read_negatives, read_positives
 from multiview.steps.context import StepContext
 
 TEACHER_FILE = "teacher.parquet"

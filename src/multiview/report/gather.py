@@ -27,7 +27,7 @@ from multiview.evaluation.files import (
     WON_FILE,
     analysis_table_file,
 )
-from multiview.evaluation.generated import count_generated, generated_training
+from multiview.evaluation.generated_marks import count_generated, generated_training
 from multiview.evaluation.tables import Significance, metric_columns, read_paper
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.ancestry import Ancestor

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from multiview import metric_names
-from multiview.evaluation.generated import asked_legend
+from multiview.evaluation.generated_marks import asked_legend
 from multiview.evaluation.tables import LEVEL, metric_columns
 from multiview.report.contents import Contents, System
 

@@ -17,7 +17,7 @@ from multiview.data.passages import Passage, PassageLookup, ids_in, read_tables
 from multiview.data.questions import Question, read_questions
 from multiview.data.tokens import Mode
 from multiview.errors import InputError, counted
-from multiview.negatives.pool import HardNegatives, read_negatives, read_positives
+from multiview.negatives.negatives_file import HardNegatives, read_negatives, read_positives
 from multiview.negatives.teacher import read_teacher
 from multiview.steps.context import StepContext
 from multiview.training.held_out import HeldOut, hold_out, pool_of

@@ -11,7 +11,7 @@ from itertools import islice, zip_longest
 from multiview.config import Train
 from multiview.data.questions import Question, seeded_hash
 from multiview.errors import InputError
-from multiview.negatives.pool import Pool
+from multiview.negatives.negatives_file import Pool
 
 MOST = 0.2
 """The largest share of the questions that is held out."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from multiview.config import Train
 from multiview.data.questions import Question, seeded_hash
-from multiview.negatives.pool import Pool
+from multiview.negatives.negatives_file import Pool
 
 
 @dataclass(frozen=True, slots=True)

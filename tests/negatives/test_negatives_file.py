@@ -9,7 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.errors import InputError
-from multiview.negatives.pool import NEGATIVES_FILE, SCHEMA, negatives_table, read_negatives, write_negatives
+from multiview.negatives.negatives_file import (
+    NEGATIVES_FILE,
+    SCHEMA,
+    negatives_table,
+    read_negatives,
+    write_negatives,
+)
 
 
 def test_table_keeps_rank_order_and_empty_rows():

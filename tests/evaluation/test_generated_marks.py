@@ -13,7 +13,12 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
 from multiview.data.questions import GENERATED
-from multiview.evaluation.generated import asked_legend, count_generated, generated_training, trained_legend
+from multiview.evaluation.generated_marks import (
+    asked_legend,
+    count_generated,
+    generated_training,
+    trained_legend,
+)
 from multiview.lineage.ancestry import Ancestor
 from tests.fixtures.inprocess import command
 from tests.fixtures.project import Project
