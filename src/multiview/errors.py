@@ -6,7 +6,9 @@ import os
 import re
 import traceback
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 PASSWORD = re.compile(r"(\b[a-zA-Z][\w+.-]*://)[^\s/?#@]*(?:@[^\s/?#@]*)*@")
@@ -134,3 +136,30 @@ def one_line(error: BaseException) -> str:
     location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     text = without_secrets(" ".join(str(error).split()))
     return f"{type(error).__name__}{': ' if text else ''}{text}{location}"
+
+
+class ReportProblem(Protocol):
+    """Callback for each problem: its kind, in the plural, and one line that names the location and the way out."""
+
+    def __call__(self, kind: str, line: str) -> None: ...
+
+
+def raise_problem(kind: str, line: str) -> None:
+    """Raises InputError at the first problem."""
+    raise InputError(line)
+
+
+def ignore_problem(kind: str, line: str) -> None:
+    """Does nothing: the default for remarks that the caller does not collect."""
+
+
+@dataclass
+class Problems:
+    """Counts the problems of each kind and keeps the line of the first one."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, kind: str, line: str) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        self.first.setdefault(kind, shortened(line))

@@ -14,9 +14,8 @@ from multiview.data import inspection as data
 from multiview.data.inspection import FIRST, SAMPLE, SETTING, Inspection
 from multiview.data.questions import Question
 from multiview.data.reading.formats import COMPANIONS, FORMATS
-from multiview.data.reading.problems import Problems
 from multiview.data.reading.qrels import Use
-from multiview.errors import counted
+from multiview.errors import Problems, counted
 from multiview.terminal import Console, safe
 
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}

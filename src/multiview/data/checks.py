@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,13 +19,11 @@ from multiview.data.gold_answers import ArticleAnswers, GoldAnswers
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS
-from multiview.data.reading.columns import check_mapped
-from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
 from multiview.data.reading.qrels import Use
 from multiview.data.reading.readers import questions_of
 from multiview.data.reading.values import NUL, cut_id
 from multiview.data.tokens import Mode
-from multiview.errors import InputError, counted
+from multiview.errors import InputError, ReportProblem, counted, ignore_problem, nearest, raise_problem
 
 UNSUITABLE = "settings that do not suit the data"
 """Kind of a problem."""
@@ -86,6 +84,22 @@ def read_questions(
     if files and not questions:
         report_problem("sources without questions", f"{', '.join(files)}: no questions in it")
     return questions
+
+
+def check_mapped(
+    columns: Mapping[str, str], found: Collection[str], report_problem: ReportProblem = raise_problem
+) -> None:
+    """Reports a mapping of `questions.columns` to a column that is in no file of questions; `found` are their columns.
+
+    Without any there are no files that name their columns, and mappings are not for them.
+    """
+    for name, column in columns.items():
+        if found and column not in found:
+            report_problem(
+                "settings that do not suit the data",
+                f"questions.columns={{{name}: {column}}}: no file of questions has this column"
+                f"{nearest(column, sorted(found))}",
+            )
 
 
 def scan_corpus(

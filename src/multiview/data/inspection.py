@@ -12,22 +12,20 @@ import pyarrow as pa
 from multiview.config import Config, Questions
 from multiview.data import checks, cjk
 from multiview.data.answers import matching_mode
+from multiview.data.cjk import Scripts
 from multiview.data.corpus import CorpusFiles
 from multiview.data.corpus_scan import CorpusScan
 from multiview.data.question_selection import questions_per_passage, select, shared_line, unknown_positives
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.beir import is_beir
-from multiview.data.reading.columns import match_columns
 from multiview.data.reading.files import plain_name
 from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
-from multiview.data.reading.problems import Problems
 from multiview.data.reading.qrels import Use
 from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, unread_columns
-from multiview.data.reading.tables import Row
-from multiview.data.scripts import Scripts
+from multiview.data.reading.tables import Row, match_columns
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
-from multiview.errors import InputError, counted, shortened
+from multiview.errors import InputError, Problems, counted, shortened
 
 SETTING: dict[Use, str] = {
     "corpus": "corpus.source",

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multiview.data.arrow import int64_array
+from multiview.data.arrays import int64_array
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError, counted
 from multiview.steps.path import shard_file

@@ -9,8 +9,7 @@ from multiview.config import Config
 from multiview.data import checks
 from multiview.data.corpus_scan import CorpusScan
 from multiview.data.questions import Question, seeded_hash
-from multiview.data.reading.problems import ReportProblem, raise_problem
-from multiview.errors import counted
+from multiview.errors import ReportProblem, counted, raise_problem
 
 
 @dataclass(frozen=True)

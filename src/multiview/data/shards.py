@@ -1,11 +1,12 @@
-"""Writing of the shards of passages: shard sizes, row groups, computed columns."""
+"""The way of checked passages into shards: their computed columns, the disk where they wait, shard sizes, row groups."""
 
 # pyarrow.compute fills itself with functions when imported, which pyright cannot see.
 # pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,12 +16,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview.data.passages import ROW_GROUP, SCHEMA, content_hash
+from multiview.data.reading.articles import ARTICLE_COLUMNS
 from multiview.data.sentences import SentencesOf
 from multiview.errors import InputError
 from multiview.steps.path import shard_file, shard_name
 
 MOST_COUNTED = 2048
 """The most code points of a passage that count for its shard: what follows them few encoders read."""
+
+AHEAD = 16
+"""Tables whose sentences are split, by other processes, ahead of the one that is stored."""
+
+OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
 Finish = Callable[[], pa.Table]
 """Function that waits for a finished table of passages."""
@@ -101,3 +108,52 @@ def with_computed_columns(table: pa.Table, sentences_of: SentencesOf) -> Finish:
         return finished.add_column(4, SCHEMA.field("content_hash"), pa.array(hashes, pa.string()))
 
     return finish
+
+
+class PassageCache:
+    """Tables of passages with their sentences and hashes, each in a file of `folder`. So the user's files are read once."""
+
+    def __init__(self, folder: Path, sentences_of: SentencesOf, named: Collection[str] | None) -> None:
+        """`named` are the ids of passages and articles that may be wanted; None for all."""
+        self._folder, self._sentences_of, self._named = folder, sentences_of, named
+        self._begun: deque[Finish] = deque()
+        self._files: list[Path] = []
+
+    def add(self, table: pa.Table) -> None:
+        """Begins to split the sentences of a table's passages, and stores an earlier table."""
+        if self._named is not None:
+            named = [table.column(name) for name in ("id", ARTICLE_COLUMNS[0]) if name in table.column_names]
+            rows = zip(*(column.to_pylist() for column in named), strict=True)
+            table = table.filter(
+                pa.array([any(id_ in self._named for id_ in row) for row in rows], pa.bool_())
+            )
+        if table.num_rows:
+            self._begun.append(with_computed_columns(table, self._sentences_of))
+        if len(self._begun) > AHEAD:
+            self._store()
+
+    def tables(self, wanted: Collection[str], schema: pa.Schema) -> Iterator[pa.Table]:
+        """Yields the wanted passages in order, with the columns of `schema`; each table is deleted from the disk."""
+        while self._begun:
+            self._store()
+        for file in self._files:
+            with pa.OSFile(str(file)) as source, pa.ipc.open_stream(source) as stream:
+                table = stream.read_all()
+            file.unlink()
+            ids = table.column("id").to_pylist()
+            table = table.filter(pa.array([id_ in wanted for id_ in ids], pa.bool_()))
+            columns = [
+                table.column(field.name).cast(field.type)
+                if field.name in table.column_names
+                else pa.nulls(table.num_rows, field.type)
+                for field in schema
+            ]
+            if table.num_rows:
+                yield pa.table(columns, schema=schema)
+
+    def _store(self) -> None:
+        """Stores the table begun first as a stream of its own: a column's type may differ from table to table."""
+        table = self._begun.popleft()()
+        self._files.append(self._folder / f"{len(self._files)}.arrow")
+        with pa.ipc.new_stream(str(self._files[-1]), table.schema, options=OPTIONS) as writer:
+            writer.write_table(table)

@@ -16,17 +16,16 @@ from multiview.artifacts.scratch import scratch
 from multiview.config import Config, JsonObject
 from multiview.data import checks, passages, questions, shards
 from multiview.data.answers import matching_mode
+from multiview.data.cjk import SAMPLE, Scripts
 from multiview.data.corpus import CorpusFiles
 from multiview.data.corpus_scan import CorpusScan
-from multiview.data.passage_cache import PassageCache
 from multiview.data.processes import further_processes, rare_collections
 from multiview.data.question_selection import Selection, questions_per_passage, select, shared_line
 from multiview.data.reading import sources
-from multiview.data.reading.problems import Problems
 from multiview.data.reading.readers import UNKNOWN_JUDGED
-from multiview.data.scripts import SAMPLE, Scripts
 from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
-from multiview.errors import InputError, counted
+from multiview.data.shards import PassageCache
+from multiview.errors import InputError, Problems, counted
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 

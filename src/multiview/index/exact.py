@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multiview.data.ranges import rows_in, stable_order
+from multiview.data.arrays import rows_in, stable_order
 from multiview.encoding.embeddings import VIEW_DTYPE
 from multiview.index.ranking import Ties, TopPassages, width
 from multiview.index.stored_views import score_passages, tensor, view_norms

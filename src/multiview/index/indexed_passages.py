@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from multiview.data.arrow import int64_array
+from multiview.data.arrays import int64_array
 from multiview.data.passages import SCHEMA, Passage, PassageLookup, PassageRows, passages_of
 from multiview.data.queries import distinct
 from multiview.data.reading.tables import Row

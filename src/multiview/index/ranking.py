@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multiview.data.arrow import numbers
+from multiview.data.arrays import numbers
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from multiview import environment
 from multiview.artifacts.staged import StoredFile
 from multiview.config import JsonObject
-from multiview.data.ranges import rows_in, stable_order
+from multiview.data.arrays import rows_in, stable_order
 from multiview.encoding.embeddings import VIEW_DTYPE, map_views
 from multiview.errors import InputError
 from multiview.index.streamed_views import Matrix, StreamedViews

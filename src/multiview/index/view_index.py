@@ -16,9 +16,8 @@ from multiview import names
 from multiview.artifacts.record import Record
 from multiview.artifacts.staged import StoredFile
 from multiview.config import JsonObject
-from multiview.data.arrow import numbers
+from multiview.data.arrays import numbers, stable_order
 from multiview.data.passages import PassageRows
-from multiview.data.ranges import stable_order
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, SearchParameters

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multiview.data.answers import QuestionAnswers
-from multiview.data.arrow import int64_array
+from multiview.data.arrays import int64_array, rows_in, stable_order
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
-from multiview.data.ranges import rows_in, stable_order
 from multiview.data.tokens import Mode
 
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview.config import JsonObject
+from multiview.data.arrays import rows_in
 from multiview.data.passages import ROW_GROUP, PassageRows
-from multiview.data.ranges import rows_in
 from multiview.data.shards import Rows
 from multiview.encoding.embeddings import (
     QUERIES_FIELD,

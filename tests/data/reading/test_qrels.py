@@ -5,11 +5,10 @@ import json
 import pytest
 
 from multiview.data.questions import LARGEST_GRADE, Question
-from multiview.data.reading.problems import Problems
 from multiview.data.reading.qrels import REGRADED
 from multiview.data.reading.readers import UNKNOWN_JUDGED, questions_of
 from multiview.data.reading.sources import expand_sources, question_groups
-from multiview.errors import InputError
+from multiview.errors import InputError, Problems
 from tests.fixtures.format_files import beir, marco, passages, put, questions
 
 

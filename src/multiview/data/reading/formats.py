@@ -16,14 +16,16 @@ from multiview.data.reading.dpr import (
     dpr_passages,
     dpr_questions,
     dpr_stem,
+    is_tevatron,
     qa_questions,
     qa_stem,
+    tevatron_passages,
+    tevatron_questions,
 )
 from multiview.data.reading.files import ARCHIVES, HEAD, READ_PACKED, base_name, head, is_web, plain_name
-from multiview.data.reading.qrels import QRELS_HEADER, is_qrels, marco_rows, split_of
+from multiview.data.reading.parquet import parquet_rows, parquet_tables
+from multiview.data.reading.qrels import QRELS_HEADER, is_qrels, is_triples, marco_rows, split_of
 from multiview.data.reading.squad import squad_passages, squad_questions
-from multiview.data.reading.tevatron import is_tevatron, tevatron_passages, tevatron_questions
-from multiview.data.reading.triples import is_triples
 from multiview.errors import InputError
 
 Rows = Callable[[str], Iterator[tables.Row]]
@@ -71,7 +73,7 @@ FORMATS = {
         _tables(partial(marco_rows, name="text")),
         partial(marco_rows, name="question"),
     ),
-    "parquet": Format("Parquet", tables.parquet_tables, tables.parquet_rows, names_columns=True),
+    "parquet": Format("Parquet", parquet_tables, parquet_rows, names_columns=True),
     "jsonl": Format(
         "one JSON object per line, as in BEIR",
         _tables(tables.json_lines),

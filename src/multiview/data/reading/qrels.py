@@ -1,21 +1,25 @@
 """Collections with questions and judgements in separate files: BEIR and MS MARCO.
 
-A BEIR folder holds `corpus.jsonl`, `queries.jsonl` and `qrels/{train,dev,test}.tsv`. MS MARCO's files
-are `collection.tsv`, `queries.*.tsv` and `qrels.*.tsv`, without header and without quoting.
+A BEIR folder holds `corpus.jsonl`, `queries.jsonl` and `qrels/{train,dev,test}.tsv`. MS MARCO's files are
+`collection.tsv`, `queries.*.tsv` and `qrels.*.tsv`, without header and without quoting, and triples: ids of a question,
+of a relevant passage and of another one, which is a given negative (`qidpidtriples.train.full.2.tsv`). Triples of texts
+(`triples.train.*.tsv`) are refused: nothing says which passages of the corpus they are.
 """
 
 from __future__ import annotations
 
 import re
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from multiview.data.questions import LARGEST_GRADE
 from multiview.data.reading.files import base_name, lines, plain_name
-from multiview.data.reading.problems import ReportProblem, ignore_problem
 from multiview.data.reading.tables import Row
 from multiview.data.reading.values import NUL, check_ids
-from multiview.errors import InputError
+from multiview.errors import InputError, ReportProblem, ignore_problem
 
 Use = Literal["corpus", "train", "dev"]
 SPLITS: dict[Use, tuple[str, ...]] = {"train": ("train",), "dev": ("dev.small", "dev", "test")}
@@ -142,3 +146,51 @@ def split_of(file: str) -> str:
     if stem == name:
         return ""
     return stem if parent == "qrels" else stem.removeprefix("qrels.") if stem.startswith("qrels.") else ""
+
+
+MOST_NEGATIVES = 100
+"""Negatives that are kept per question, the first ones of the files: MS MARCO's have up to a thousand."""
+
+
+@dataclass
+class Triples:
+    """What the triples of some files say."""
+
+    positives: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Question to its relevant passages, each with the grade 1."""
+    negatives: dict[str, list[str]] = field(default_factory=dict)
+    """Question to its first `MOST_NEGATIVES` negatives."""
+    more: Counter[str] = field(default_factory=Counter)
+    """Question to the number of triples whose negative is not kept."""
+
+
+def is_triples(file: str, line: str) -> bool:
+    """Whether a file of this name that begins with this line holds triples."""
+    return "triples" in plain_name(file) and line.count("\t") == 2
+
+
+def read_triples(files: Iterable[str]) -> Triples:
+    """Returns what the triples of some files say. Raises InputError for a line that is no triple of ids."""
+    found = Triples()
+    for file in files:
+        for number, line in lines(file):
+            if not line:
+                continue
+            cells = line.split("\t")
+            if len(cells) != 3 or " " in line or not all(cells):
+                raise InputError(
+                    f"{file} line {number}: not three ids separated by tabs; where there are texts (triples.train.*.tsv), "
+                    "name MS MARCO's qidpidtriples.*.tsv instead"
+                )
+            if NUL in line:
+                check_ids(cells, f"{file} line {number}: id")
+            qid, positive, negative = map(sys.intern, cells)
+            found.positives.setdefault(qid, {})[positive] = 1
+            kept = found.negatives.setdefault(qid, [])
+            if negative in kept:
+                continue
+            if len(kept) < MOST_NEGATIVES:
+                kept.append(negative)
+            else:
+                found.more[qid] += 1
+    return found

@@ -14,16 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multiview.data.questions import Question
-from multiview.data.reading.columns import checked_columns, match_columns, require
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import COMPANIONS, FORMATS, QRELS, TRIPLES, detect
-from multiview.data.reading.problems import ReportProblem, ignore_problem, raise_problem
-from multiview.data.reading.qrels import judgements
+from multiview.data.reading.qrels import MOST_NEGATIVES, Triples, judgements, read_triples
 from multiview.data.reading.question_rows import checked_question
-from multiview.data.reading.tables import OBJECT_AT, Row
-from multiview.data.reading.triples import MOST, Triples, read_triples
+from multiview.data.reading.tables import OBJECT_AT, Row, checked_columns, match_columns, require
 from multiview.data.reading.values import EXACT, id_text, inexact, number_texts, without_blank
-from multiview.errors import InputError, counted
+from multiview.errors import InputError, ReportProblem, counted, ignore_problem, raise_problem
 
 PASSAGE_COLUMNS = {"id": ("_id",), "title": (), "text": ()}
 """Our column names, each with its other names in BEIR's files."""
@@ -41,7 +38,7 @@ DERIVED_COLUMNS = ("sentence_ends", "content_hash")
 
 UNKNOWN_JUDGED = "judged questions that are in no file of questions"
 """Kind of a remark."""
-MORE_NEGATIVES = f"questions with more negatives in triples than the first {MOST}, which are kept"
+MORE_NEGATIVES = f"questions with more negatives in triples than the first {MOST_NEGATIVES}, which are kept"
 """Kind of a remark."""
 
 

@@ -1,4 +1,4 @@
-"""Rows under named columns: Parquet, JSONL, and CSV or TSV with a header."""
+"""Rows under named columns: JSONL, and CSV or TSV with a header; their tables, and their columns under our names."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import json
 import math
 import sys
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from multiview.data.reading.arrow_views import without_views
-from multiview.data.reading.files import base_name, lines, open_seekable, open_stream
+from multiview.data.reading.files import base_name, lines, open_stream
 from multiview.data.reading.values import EXACT, has_half, number_text
 from multiview.errors import InputError, counted
 
@@ -27,8 +24,6 @@ Row: TypeAlias = dict[str, Any]
 
 BATCH = 1000
 """Rows per batch."""
-BUFFER = 1 << 20
-"""Bytes per read of a column of a Parquet file."""
 
 TEXTS, LISTS, BOOLEANS, INFINITE = "texts or numbers", "lists", "true and false", "infinite numbers"
 """Kinds of values that no column can hold together."""
@@ -261,45 +256,52 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-def parquet_tables(file: str) -> Iterator[pa.Table]:
-    """Yields the rows of a Parquet file, up to 1000 at a time."""
-    # Both options are needed: without them the whole file or a row group is read ahead, and some files have only one
-    # row group.
-    with (
-        open_seekable(file) as stream,
-        pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER) as parquet,
-    ):
-        named = parquet.schema_arrow.names
-        if twice := next((name for name, number in Counter(named).items() if number > 1), None):
-            raise InputError(f"{base_name(file)}: names a column twice: {twice!r} among {', '.join(named)}")
-        for number, batch in enumerate(parquet.iter_batches(batch_size=BATCH)):
-            try:
-                batch.validate(full=True)  # Parquet's readers take any bytes for a text
-            except pa.ArrowInvalid as error:
-                first = number * BATCH + 1
-                reason = str(error).splitlines()[0]
-                raise InputError(
-                    f"{base_name(file)} rows {first}-{first + len(batch) - 1}: damaged ({reason}); write the file again"
-                ) from None
-            _check_times(batch, f"{base_name(file)} rows {number * BATCH + 1}-{number * BATCH + len(batch)}")
-            yield without_views(pa.Table.from_batches([batch]).replace_schema_metadata(None))
+def checked_columns(
+    setting: str, columns: Mapping[str, str] | None, known: Collection[str]
+) -> Mapping[str, str]:
+    """Returns the mapping itself. Raises InputError for a key that is not a known column name."""
+    if unknown := set(columns or {}) - set(known):
+        raise InputError(
+            f"{setting}: no column {sorted(unknown)[0]!r} is known here; there are {', '.join(known)}"
+        )
+    return columns or {}
 
 
-def _check_times(batch: pa.RecordBatch, location: str) -> None:
-    """Raises InputError for days and times that Python cannot hold, such as those after 9999 or of an unknown zone: a search
-    that finds the passage could not show them."""
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-            try:
-                pc.call_function("min_max", [column]).as_py()
-            except (OverflowError, ValueError) as error:
-                raise InputError(
-                    f"{location}: column {name!r} of type {column.type} holds what is no day or time here ({error}); write it as "
-                    "text"
-                ) from None
+def match_columns(
+    columns: Mapping[str, str], aliases: Mapping[str, Sequence[str]], present: Collection[str]
+) -> dict[str, str]:
+    """Returns our column names mapped to the file's, for the columns that are present.
+
+    `aliases` holds further names of each of our columns. The file's name is the one in `columns` or, without one, our
+    own or an alias.
+    """
+    matched: dict[str, str] = {}
+    for name, others in aliases.items():
+        candidates = (columns[name],) if name in columns else (name, *others)
+        if column := next((column for column in candidates if column in present), None):
+            matched[name] = column
+    return matched
 
 
-def parquet_rows(file: str) -> Iterator[Row]:
-    """Yields the rows of a Parquet file one by one."""
-    for table in parquet_tables(file):
-        yield from table.to_pylist()
+def require(
+    required: Iterable[str],
+    matched: Mapping[str, str],
+    columns: Mapping[str, str],
+    present: Collection[str],
+    location: str,
+    setting: str,
+) -> None:
+    """Raises InputError for a required column of ours that is not `matched`; `present` are the file's."""
+    for name in required:
+        if name not in matched:
+            raise InputError(
+                f"{location}: no column {columns.get(name, name)!r} among {', '.join(present) or 'none'}; "
+                f"name the right one, as in {setting}={{{name}: yours}}{_separator_hint(present)}"
+            )
+
+
+def _separator_hint(present: Collection[str]) -> str:
+    """Returns the end of a line about the one column of a table whose name holds another separator, or nothing."""
+    only = next(iter(present)) if len(present) == 1 else ""
+    found = next((f"{mark!r}" for mark in "\t;,|" if mark in only), "")
+    return f"; or are its columns separated by {found}? A .csv has commas, a .tsv tabs" if found else ""

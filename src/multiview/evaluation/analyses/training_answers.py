@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from multiview import metric_names
 from multiview.data.answers import answer_views, has_answer
-from multiview.data.arrow import numbers
+from multiview.data.arrays import numbers
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import Question, read_columns
 from multiview.data.tokens import Mode, Span

@@ -2,7 +2,7 @@
 
 import pytest
 
-from multiview.data.scripts import Scripts
+from multiview.data.cjk import Scripts
 from tests.fixtures.cjk_files import ARTICLES, squad_file
 from tests.fixtures.inprocess import multiview_command
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from multiview.data.arrow import int64_array, numbers
+from multiview.data.arrays import int64_array, numbers
 
 
 @pytest.mark.parametrize("kind", [pa.int32(), pa.int64(), pa.uint64(), pa.float32()])
@@ -32,7 +32,7 @@ def test_arrays_of_numbers_are_those_of_pyarrow():
 def test_pandas_is_not_imported():
     code = (
         "import sys, numpy as np, pyarrow as pa;"
-        "from multiview.data.arrow import int64_array, numbers;"
+        "from multiview.data.arrays import int64_array, numbers;"
         "assert numbers(int64_array(np.arange(3))).tolist() == [0, 1, 2];"
         "print('pandas' in sys.modules)"
     )

@@ -1,8 +1,9 @@
-"""Ranges and orders of rows, as NumPy reads and writes them at once."""
+"""Numbers in arrays: ranges and orders of rows, and the way between Arrow and NumPy without pandas."""
 
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
 
 def rows_in(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -28,3 +29,15 @@ def stable_order(rows: np.ndarray) -> np.ndarray:
         digits = (rows >> shift).astype(np.uint16)
         order = order[np.argsort(digits[order], kind="stable")]
     return order
+
+
+def numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
+    """Returns a column of numbers without nulls, read-only; one chunk is not copied."""
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.from_dlpack(array)
+
+
+def int64_array(numbers: np.ndarray) -> pa.Array:
+    """Returns whole numbers [r], such as rows for `take`, as an Arrow array; int64 is not copied."""
+    values = np.ascontiguousarray(numbers, np.int64)
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])

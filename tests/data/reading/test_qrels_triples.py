@@ -6,10 +6,9 @@ import pytest
 
 from multiview.config import Config
 from multiview.data.inspection import sort_by_use
-from multiview.data.reading.problems import Problems
+from multiview.data.reading.qrels import MOST_NEGATIVES
 from multiview.data.reading.readers import MORE_NEGATIVES, UNKNOWN_JUDGED, questions_of
-from multiview.data.reading.triples import MOST
-from multiview.errors import InputError
+from multiview.errors import InputError, Problems
 from tests.fixtures.format_files import marco, passages, put, questions
 
 
@@ -31,11 +30,11 @@ def test_they_give_negatives_and_positives_where_no_judgement_does(tmp_path):
 
 def test_the_first_negatives_are_kept_and_the_others_counted(tmp_path):
     queries = put(tmp_path / "queries.tsv", "1\twho?\n2\twhat?\n")
-    lines = [f"1\t0\t{number}\n" for number in (*range(MOST), *range(MOST + 5))]
+    lines = [f"1\t0\t{number}\n" for number in (*range(MOST_NEGATIVES), *range(MOST_NEGATIVES + 5))]
     file = put(tmp_path / "qidpidtriples.tsv", "".join([*lines, "2\t0\t1\n"]))
     remarks = Problems()
     first, second = (q for _, q in questions_of([queries, file], report_remark=remarks))
-    assert first.negative_ids == tuple(map(str, range(MOST))) and second.negative_ids == ("1",)
+    assert first.negative_ids == tuple(map(str, range(MOST_NEGATIVES))) and second.negative_ids == ("1",)
     assert remarks.counts == {MORE_NEGATIVES: 1}
     assert remarks.first == {MORE_NEGATIVES: "question 1 is in 5 more triples"}
 

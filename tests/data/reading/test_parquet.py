@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.config import Corpus
-from multiview.data.reading.tables import parquet_tables
+from multiview.data.reading.parquet import parquet_tables
 from tests.fixtures.split_run import Done, settings
 
 TEXTS = pa.array(["a", None, "a text of more than twelve bytes"])

@@ -2,9 +2,8 @@
 
 import pytest
 
-from multiview.data.reading.columns import check_mapped
-from multiview.data.reading.problems import Problems
-from multiview.errors import InputError
+from multiview.data.checks import check_mapped
+from multiview.errors import InputError, Problems
 
 
 def test_a_mapped_column_is_in_some_file():

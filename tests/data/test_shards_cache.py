@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.data.passage_cache import AHEAD, PassageCache
 from multiview.data.passages import SCHEMA, content_hash
 from multiview.data.sentences import ENDS, SplitSentences, sentence_ends
+from multiview.data.shards import AHEAD, PassageCache
 
 TEXTS = st.lists(st.text("aB. é東", max_size=12), max_size=4)
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiview.data.ranges import stable_order
+from multiview.data.arrays import stable_order
 
 FEW, MANY = st.integers(0, 3), st.integers(0, (1 << 40) - 1)
 
