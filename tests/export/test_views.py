@@ -5,9 +5,8 @@ import pyarrow as pa
 import pytest
 
 import multiview
-from multiview.artifacts.record import load_record
 from multiview.errors import InputError
-from multiview.export.views import IndexName, IndexViews
+from multiview.export.views import IndexViews
 from tests.fixtures.system_indexes import SYSTEMS
 
 
@@ -71,8 +70,3 @@ def test_the_columns_keep_their_types(indexes):
 def test_what_does_not_belong_together_is_refused(indexes):
     with pytest.raises(InputError, match="search needs one of kind index"):
         IndexViews.open(f"{indexes.store.url}/{indexes.record('split', 'passages').folder}")
-    camvr = load_record(indexes.index("camvr"))[1]
-    model = indexes.record("mvr/initial-model", "model")
-    folders = [indexes.files(record) for record in (camvr, model, indexes.record("split", "passages"))]
-    with pytest.raises(InputError, match="give the index's own model"):
-        IndexViews.of_folders(IndexName(camvr.folder, camvr.digest, model.digest, ""), *folders)

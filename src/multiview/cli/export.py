@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multiview import names
-from multiview.cli.export_qdrant import qdrant
+from multiview import environment, names
 from multiview.cli.folders import check_folder
 from multiview.cli.options import Debug, Index, StoreUrl, TrackingUri
+from multiview.config import Export
 from multiview.errors import counted
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Write for other systems: views and deltas as Parquet, models; or load into Qdrant.",
 )
-app.command()(qdrant)
-
 Out = Annotated[Path, typer.Option(help="A folder that is made; it may be there already if it is empty.")]
 
 Model = Annotated[
@@ -123,6 +121,59 @@ def onnx(
     subject, _ = _subject(model, index, store, tracking_uri)
     write_onnx(subject.folder(), out)
     print(f"{out}: the question encoder of {subject.record.folder}")
+
+
+@app.command()
+def qdrant(
+    url: Annotated[
+        str | None,
+        typer.Option(
+            envvar=environment.QDRANT_URL,
+            help=f"Qdrant's URL; its API key is read from {environment.QDRANT_API_KEY}.",
+        ),
+    ] = None,
+    path: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead of a server, the folder of Qdrant's local mode, which one process uses at a time."
+        ),
+    ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            help="An index's address, models:/NAME@ALIAS or a run's id: its collection is loaded, and no alias changes. Default: "
+            "the store's champion, which the alias then refers to."
+        ),
+    ] = None,
+    alias: Annotated[
+        str,
+        typer.Option(
+            help="The alias that follows the champion, and the beginning of the collections' names."
+        ),
+    ] = Export().alias,
+    keep: Annotated[
+        int, typer.Option(min=0, help="Collections of earlier champions that are kept for rollbacks.")
+    ] = Export().keep,
+    store: StoreUrl = names.DEFAULT_STORE,
+    tracking_uri: TrackingUri = None,
+    debug: Debug = False,
+) -> None:
+    """Load an index into Qdrant, one point per passage, and let an alias follow the champion (docs/databases.md)."""
+    from multiview.cli.lookup import Lookup
+    from multiview.export.qdrant import follow_champion, load_index, open_client
+
+    lookup = Lookup(store, tracking_uri)
+    with open_client(None if path else url, path) as client:
+        if index in (None, names.CHAMPION):
+            loaded = follow_champion(lookup.store, client, alias, keep)
+            refers = f"alias {alias} refers to it"
+        else:
+            loaded = load_index(client, lookup.index(index), alias)
+            refers = "no alias was changed"
+    points = (
+        f"{counted(loaded.content.points, 'point')}, {loaded.uploaded} uploaded, {loaded.deleted} deleted"
+    )
+    print(f"collection {loaded.name}: {points}; {refers}")
 
 
 def _subject(

@@ -11,7 +11,7 @@ import yaml
 from markupsafe import Markup
 
 from multiview import metric_names, names
-from multiview.artifacts.record import Record, load_record, read_record
+from multiview.artifacts.record import load_record, read_record
 from multiview.config import JsonObject, Model
 from multiview.errors import InputError, counted
 from multiview.evaluation.figures import metrics_of
@@ -118,11 +118,8 @@ def _trainings(model: Ancestor) -> Iterator[Ancestor]:
 
 def _base(model: Ancestor) -> JsonObject:
     """Returns the source that an untrained model was made from."""
-    return next((s for s in (model.record.sources, *model.record.sources.values()) if _is_base(s)), {})
-
-
-def _is_base(source: object) -> bool:
-    return isinstance(source, dict) and bool({"hub", "files", "checksums"} & source.keys())
+    sources = (model.record.sources, *model.record.sources.values())
+    return next((s for s in sources if isinstance(s, dict) and {"hub", "files", "checksums"} & s.keys()), {})
 
 
 def _base_name(base: JsonObject) -> str:
@@ -132,23 +129,16 @@ def _base_name(base: JsonObject) -> str:
     return f"a checkpoint with digest {digest}" if digest else ""
 
 
-def _files(record: Record, *uses: str) -> list[str]:
-    """Returns the names of the source files of the first of `uses` that has any."""
-    found = ([file["name"] for file in record.sources.get(use) or ()] for use in uses)
-    return next(filter(None, found), [])
-
-
 def _stage(model: Ancestor) -> Stage:
     record = model.record
     train = record.config.get("train", {})
     told = [f"round {_round(model)}", *(f"{name}: {train[name]}" for name in TOLD if name in train)]
     if negatives := model.remembered_input("negatives"):
         told.append(f"hard negatives by step {negatives.record.step}")
-    questions = model.remembered_input("questions")
-    facts = record.facts
+    asked, facts = _origin(model.remembered_input("questions"), "questions"), record.facts
     count = counted(facts["questions"], "question") if "questions" in facts else "questions"
     steps = f", {counted(facts['steps'], 'step')}" if "steps" in facts else ""
-    return Stage(f"{count}{_origin(questions, 'questions')}{steps}", "; ".join(told))
+    return Stage(f"{count}{asked}{steps}", "; ".join(told))
 
 
 def _round(model: Ancestor | None) -> int:
@@ -164,8 +154,8 @@ def _origin(questions: Ancestor | None, *uses: str) -> str:
         return ""
     if how := questions.record.facts.get(names.GENERATED):
         return f", generated from the corpus ({how})"
-    files = _files(questions.record, *uses)
-    return f" of {', '.join(files)}" if files else ""
+    files = next(filter(None, (questions.record.sources.get(use) for use in uses)), [])
+    return f" of {', '.join(file['name'] for file in files)}" if files else ""
 
 
 def _evaluations(model: Ancestor, index: Ancestor | None) -> list[Evaluation]:
@@ -174,12 +164,13 @@ def _evaluations(model: Ancestor, index: Ancestor | None) -> list[Evaluation]:
     Their order is that of what they say, and not of their dates, so that no clock decides on the bytes of a card.
     """
     name, digest = ("index", index.record.digest) if index else ("model", model.record.digest)
-    store, found = model.store, []
-    for key in store.folders(names.EVALUATION):
-        record = read_record(store, names.EVALUATION, key)
-        if record and any(reference.digest == digest for reference in record.inputs.get(name, ())):
-            found.append(record)
-    told = (_evaluation(Ancestor(store, record)) for record in found)
+    store = model.store
+    records = (read_record(store, names.EVALUATION, key) for key in store.folders(names.EVALUATION))
+    told = (
+        _evaluation(Ancestor(store, record))
+        for record in records
+        if record and any(reference.digest == digest for reference in record.inputs.get(name, ()))
+    )
     return sorted(told, key=lambda each: (each.questions, each.index, *each.metrics.items()))
 
 

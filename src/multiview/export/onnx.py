@@ -155,24 +155,16 @@ def _save(model: onnx_ir.Model, folder: Path) -> None:
     """Writes the graph and its weights, without traces of the code and the machine that exported it."""
     import onnx_ir
 
-    model.producer_name = "multiview"
-    model.producer_version = None
+    model.producer_name, model.producer_version = "multiview", None
     graphs = [model.graph, *model.functions.values()]
-    for holder in (model, *graphs):
-        holder.metadata_props.clear()
-        holder.doc_string = None
+    described: list[Any] = [model, *graphs, *model.graph.initializers.values()]
     for graph in graphs:
-        values = [*graph.inputs, *graph.outputs]
+        described += [*graph.inputs, *graph.outputs]
         for node in graph.all_nodes():
-            node.metadata_props.clear()
-            node.doc_string = None
-            values += node.outputs
-        for value in values:
-            value.metadata_props.clear()
-            value.doc_string = None
-    for value in model.graph.initializers.values():
-        value.metadata_props.clear()
-        value.doc_string = None
+            described += [node, *node.outputs]
+    for each in described:
+        each.metadata_props.clear()
+        each.doc_string = None
     size = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value)
     onnx_ir.save(model, folder / MODEL_FILE, external_data=WEIGHTS_FILE if size > LARGEST else None)
 

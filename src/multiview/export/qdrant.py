@@ -28,7 +28,7 @@ from multiview.errors import InputError, counted, repeats_header
 from multiview.export.views import IndexViews
 from multiview.index.indexed_passages import IndexedPassages, TextsInOrder
 from multiview.serving.hits import passage_fields
-from multiview.serving.retriever import check_index
+from multiview.serving.retriever import load_artifacts
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -77,8 +77,6 @@ class Loaded:
     """A collection that has the content of an index."""
 
     name: str
-    index: str
-    """The index's address."""
     content: Content
     uploaded: int
     """Points that were not there, or differed."""
@@ -126,9 +124,8 @@ def collection_name(address: str, prefix: str = ALIAS) -> str:
 
     That is the index, the passages and the model, by their content: another corpus column is another collection.
     """
-    _, record = check_index(address)
-    made_from = [reference.digest for name in ("model", "passages") for reference in record.inputs[name]]
-    return f"{prefix}-{hashlib.sha256(' '.join([record.digest, *made_from]).encode()).hexdigest()[:16]}"
+    made_from = " ".join(record.digest for _, record in load_artifacts(address))
+    return f"{prefix}-{hashlib.sha256(made_from.encode()).hexdigest()[:16]}"
 
 
 def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Loaded:
@@ -166,7 +163,7 @@ def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Loade
             f"collection {name}: it has {counted(found.points, 'point')} of digest {found.digest[:12]}, but index {address} has "
             f"{wanted.points} of digest {wanted.digest[:12]}: does somebody else write to it? load it again"
         )
-    return Loaded(name, address, found, uploaded, len(unknown))
+    return Loaded(name, found, uploaded, len(unknown))
 
 
 def follow_champion(store: Store, client: QdrantClient, alias: str = ALIAS, keep: int = KEPT) -> Loaded:

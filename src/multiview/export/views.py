@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from multiview.artifacts.record import load_reference
 from multiview.artifacts.staging import stage
-from multiview.data.passages import SCHEMA, Passage, PassageRows, passages_of, shard_files
-from multiview.errors import InputError, counted
+from multiview.data.passages import SCHEMA, PassageRows, passages_of, shard_files
+from multiview.errors import InputError
 from multiview.index.indexed_passages import IndexedPassage, IndexedView
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import Layout
-from multiview.serving.retriever import check_index
+from multiview.serving.retriever import check_length, load_artifacts
 
 VIEWS_AT_ONCE = 4096
 """Views per batch at most, unless one passage alone has more."""
@@ -54,10 +52,7 @@ class IndexViews:
 
         Raises InputError where index and corpus differ in their number of passages.
         """
-        if len(corpus) != len(index):
-            raise InputError(
-                f"{name.index}: it has {counted(len(index), 'passage')}, but its corpus {len(corpus)}: build the index again"
-            )
+        check_length(name.index, index, corpus)
         self.name = name
         self.index = index
         self.layout = layout
@@ -71,35 +66,15 @@ class IndexViews:
         checked. Raises InputError where there is no index at `address`, or an artifact that its record names is missing
         or altered.
         """
-        store, record = check_index(address)
-        missing = [name for name in ("model", "passages") if name not in record.inputs]
-        if missing:
-            raise InputError(
-                f"index {address}: its record does not name its {' and '.join(missing)}: build the index again"
-            )
-        model, corpus = (
-            load_reference(record.inputs[name][0], f"index {address}", store)
-            for name in ("model", "passages")
-        )
-        folders = [stage(*artifact).path for artifact in ((store, record), model, corpus)]
-        return cls.of_folders(
-            IndexName(record.folder, record.digest, model[1].digest, corpus[1].digest), *folders
-        )
-
-    @classmethod
-    def of_folders(cls, name: IndexName, index: Path, model: Path, passages: Path) -> IndexViews:
-        """Opens the index in the folder `index`, made by the model and over the passages in two others.
-
-        Raises InputError where the three do not belong together.
-        """
         # Imported only now, because importing torch takes seconds.
         from multiview.model.encoder import load_layout
 
+        artifacts = load_artifacts(address)
+        index, model, passages = (stage(*each).path for each in artifacts)
+        (_, record), (_, made_by), (_, corpus) = artifacts
         opened = ViewIndex.load(index)
-        if opened.model != name.model:
-            raise InputError(
-                f"{name.index}: its views are of model {opened.model[:12]}, not of {name.model[:12]}: give the index's own model"
-            )
+        opened.check_model(made_by.digest)
+        name = IndexName(record.folder, record.digest, made_by.digest, corpus.digest)
         return cls(name, opened, load_layout(model), PassageRows(shard_files(passages)))
 
     def __len__(self) -> int:
@@ -181,7 +156,7 @@ class IndexViews:
         queries = self.index.queries(rows.tolist())
         views: list[IndexedView] = []
         for row, count, passage in zip(rows.tolist(), counts.tolist(), passages_of(table), strict=True):
-            views += self._views(row, count, passage, queries[row])
+            views += IndexedPassage(row, passage, {}, queries[row], count, self.layout).views
         vectors = np.concatenate(
             [
                 self.index.stored.read_range(int(self.index.offsets[row]), count)
@@ -206,9 +181,6 @@ class IndexViews:
             own = [_one_chunk(repeated, field.name) for field in self.columns]
             columns.append(pa.StructArray.from_arrays(own, fields=self.columns))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
-
-    def _views(self, row: int, count: int, passage: Passage, queries: tuple[str, ...]) -> list[IndexedView]:
-        return IndexedPassage(row, passage, {}, queries, count, self.layout).views
 
 
 def vector_type(dim: int) -> pa.DataType:

@@ -49,7 +49,13 @@ UNREADABLE = (
 )
 DEEPEST_NAMED = 20
 """Most parts of the place in a body that a refusal names."""
-RETRY_AFTER = {"Retry-After": "1"}
+OTHER_REFUSALS: tuple[tuple[type[Exception], int, str, dict[str, str]], ...] = (
+    (ConditionError, 422, "", {}),
+    (NoSuchIndex, 404, "", {}),
+    (TooManyWaiting, 429, "too many requests wait; try again", {"Retry-After": "1"}),
+    (TimeoutError, 504, "the time for a request was over", {}),
+)
+"""Errors with their status and message; empty: the error's own, which is ours."""
 
 IndexParameter = Annotated[str | None, Query(max_length=500, description=schemas.INDEX)]
 
@@ -257,18 +263,10 @@ def _add_refusals(app: FastAPI) -> None:
         where = ".".join(map(str, first["loc"][:DEEPEST_NAMED]))
         return refusal(422, f"{where}: {MESSAGES.get(first['type'], first['msg'])}")
 
-    @app.exception_handler(ConditionError)
-    async def no_condition(request: Request, error: ConditionError) -> JSONResponse:
-        return refusal(422, str(error))
+    for kind, status, message, headers in OTHER_REFUSALS:
 
-    @app.exception_handler(NoSuchIndex)
-    async def no_index(request: Request, error: NoSuchIndex) -> JSONResponse:
-        return refusal(404, str(error))
-
-    @app.exception_handler(TooManyWaiting)
-    async def too_many(request: Request, error: TooManyWaiting) -> JSONResponse:
-        return refusal(429, "too many requests wait; try again", RETRY_AFTER)
-
-    @app.exception_handler(TimeoutError)
-    async def too_late(request: Request, error: TimeoutError) -> JSONResponse:
-        return refusal(504, "the time for a request was over")
+        @app.exception_handler(kind)
+        async def other(
+            request: Request, error: Exception, status=status, message=message, headers=headers
+        ) -> JSONResponse:
+            return refusal(status, message or str(error), headers)

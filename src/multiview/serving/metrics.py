@@ -42,21 +42,15 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
+        own = {"registry": self.registry}
         self.requests = Counter(
-            "multiview_requests", "Requests by route and status.", ["route", "status"], registry=self.registry
+            "multiview_requests", "Requests by route and status.", ["route", "status"], **own
         )
         self.seconds = Histogram(
-            "multiview_request_seconds",
-            "Seconds of requests.",
-            ["route"],
-            buckets=SECONDS,
-            registry=self.registry,
+            "multiview_request_seconds", "Seconds of requests.", ["route"], buckets=SECONDS, **own
         )
         self.batches = Histogram(
-            "multiview_batch_questions",
-            "Questions searched together.",
-            buckets=QUESTIONS,
-            registry=self.registry,
+            "multiview_batch_questions", "Questions searched together.", buckets=QUESTIONS, **own
         )
 
 
@@ -67,34 +61,22 @@ class StateCollector(Collector):
         self._generations, self._follower, self._batcher = generations, follower, batcher
 
     def collect(self) -> Iterable[Metric]:
-        newest = self._generations.newest
-        about = {"address": newest.retriever.address, "architecture": newest.retriever.architecture}
+        newest, gauge, counter = self._generations.newest, GaugeMetricFamily, CounterMetricFamily
+        retriever, follower, ending = newest.retriever, self._follower, self._generations.ending
+        about = {"address": retriever.address, "architecture": retriever.architecture}
+        waiting = self._batcher.waiting
         yield InfoMetricFamily("multiview_index", "The index that answers.", value=about)
-        yield GaugeMetricFamily("multiview_passages", "Passages of the index.", value=len(newest.retriever))
-        yield GaugeMetricFamily(
-            "multiview_waiting_requests", "Requests that wait for the model.", value=self._batcher.waiting
-        )
-        yield GaugeMetricFamily(
-            "multiview_ending_generations",
-            "Replaced indexes that still answer requests.",
-            value=self._generations.ending,
-        )
-        if newest.champion is None or self._follower is None:
+        yield gauge("multiview_passages", "Passages of the index.", value=len(retriever))
+        yield gauge("multiview_waiting_requests", "Requests that wait for the model.", value=waiting)
+        yield gauge("multiview_ending_generations", "Replaced indexes that still answer.", value=ending)
+        if newest.champion is None or follower is None:
             return
-        yield GaugeMetricFamily(
-            "multiview_champion", "Number of the champion that answers.", value=newest.champion.number
-        )
-        yield CounterMetricFamily(
-            "multiview_champion_loads", "Champions loaded after the first.", value=self._follower.loads
-        )
-        yield CounterMetricFamily(
-            "multiview_champion_load_failures", "Failures to load a champion.", value=self._follower.failures
-        )
-        yield GaugeMetricFamily(
-            "multiview_champion_problem",
-            "1 while the store's champion cannot answer.",
-            value=bool(self._follower.problem),
-        )
+        number, fails = newest.champion.number, follower.failures
+        loads, problem = follower.loads, bool(follower.problem)
+        yield gauge("multiview_champion", "Number of the champion that answers.", value=number)
+        yield counter("multiview_champion_loads", "Champions loaded after the first.", value=loads)
+        yield counter("multiview_champion_load_failures", "Failures to load a champion.", value=fails)
+        yield gauge("multiview_champion_problem", "1 while the champion cannot answer.", value=problem)
 
 
 class Observed:
@@ -112,9 +94,7 @@ class Observed:
             await self._app(scope, receive, send)
             return
         begun, status, received = time.perf_counter(), 0, 0
-        if (
-            scope["method"] == "HEAD"
-        ):  # probes of load balancers; the server keeps the answer's body to itself
+        if scope["method"] == "HEAD":  # probes of load balancers; the server keeps the body to itself
             scope = {**scope, "method": "GET"}
 
         async def counted_receive() -> Message:

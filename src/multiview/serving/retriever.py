@@ -7,7 +7,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,9 @@ from multiview.serving.where import Where, satisfying
 if TYPE_CHECKING:
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import ViewIndex
+
+Artifact: TypeAlias = tuple[Store, Record]
+"""A record and the store that it lies in."""
 
 QUESTIONS_AT_ONCE = 256
 """Questions that are searched and looked up together. Memory depends on it; results do not."""
@@ -52,7 +55,7 @@ class Retriever:
         index: ViewIndex,
         encoder: Encoder,
         corpus: PassageRows,
-        sources: Sequence[tuple[Store, Record]] = (),
+        sources: Sequence[Artifact] = (),
         copies: Collection[Path] = (),
     ) -> None:
         """`corpus` has the passages of `index` in the same order; `sources` are the artifacts that the passages are read from."""
@@ -173,7 +176,7 @@ class Retriever:
             raise InputError(f"index {self.address}: {error}") from error
 
 
-def check_index(address: str) -> tuple[Store, Record]:
+def check_index(address: str) -> Artifact:
     """Returns the record of the index at `address`, and its store. Raises InputError if there is none."""
     store, record = load_record(address)
     if record.kind != names.INDEX:
@@ -183,26 +186,45 @@ def check_index(address: str) -> tuple[Store, Record]:
     return store, record
 
 
+def load_artifacts(address: str) -> tuple[Artifact, Artifact, Artifact]:
+    """Returns the records of an index, its model and its passages, each with its store.
+
+    The last two are looked up in the index's store first, so that a store may be moved. Raises InputError where there
+    is no index at `address`, or its record names another artifact that is not there.
+    """
+    store, record = check_index(address)
+    if missing := [name for name in (names.MODEL, names.PASSAGES) if name not in record.inputs]:
+        raise InputError(
+            f"index {address}: it was written by an earlier version of multiview, and its record does not name its "
+            f"{' and '.join(missing)}: build the index again, from the same embeddings"
+        )
+    model, corpus = (
+        load_reference(record.inputs[name][0], f"index {address}", store)
+        for name in (names.MODEL, names.PASSAGES)
+    )
+    return (store, record), model, corpus
+
+
+def check_length(address: str, index: ViewIndex, corpus: PassageRows) -> None:
+    """Raises InputError where an index and its corpus differ in their number of passages."""
+    if len(corpus) != len(index):
+        raise InputError(
+            f"index {address}: it has {counted(len(index), 'passage')}, but its corpus {len(corpus)}: build the index again"
+        )
+
+
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
     """Returns the retriever of the index at `address`, `<store>/index/<key>`.
 
-    The index's record names the model, the settings of the encoder and the passages. Model and passages are looked up
-    in the index's store first, so that a store may be moved; no other artifact behind the index is needed. Files in a
-    bucket are copied and checked. Files in a local store are checked by size, by sha256 if they were written to since
-    they were last found whole, and with `verify` by sha256 in any case; faiss's file unless it was found whole and has
-    not changed since. `device` is cpu, cuda or auto.
+    The index's record names the model, the settings of the encoder and the passages; no other artifact is needed. Files
+    in a bucket are copied and checked. Files in a local store are checked by size, by sha256 if they were written to
+    since they were last found whole, and with `verify` by sha256 in any case; faiss's file unless it was found whole
+    and has not changed since. `device` is cpu, cuda or auto.
 
     Raises InputError, with one line that names the way out, if there is no index at `address`, or if an artifact that
     its record names is missing, truncated or altered.
     """
-    store, record = check_index(address)
-    reader = f"index {address}"
-    if missing := [name for name in ("model", "passages") if name not in record.inputs]:
-        raise InputError(
-            f"{reader}: it was written by an earlier version of multiview, and its record does not name its "
-            f"{' and '.join(missing)}: build the index again, from the same embeddings"
-        )
-    model, corpus = (load_reference(record.inputs[name][0], reader, store) for name in ("model", "passages"))
+    (store, record), model, corpus = load_artifacts(address)
     # Imported only now, because importing torch takes seconds and the errors above should not wait for it.
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import INDEX_FILE, ViewIndex
@@ -225,15 +247,12 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
         encoder = Encoder(staged(*model), settings, questions_only=True, plain=True)
     with _checked_on_error([corpus]):
         rows = PassageRows(shard_files(staged(*corpus)))
-    if len(rows) != len(index):
-        raise InputError(
-            f"{reader}: it has {counted(len(index), 'passage')}, but its corpus {len(rows)}: build the index again"
-        )
+    check_length(address, index, rows)
     return Retriever(address, index, encoder, rows, [corpus], copies)
 
 
 @contextlib.contextmanager
-def _checked_on_error(sources: Iterable[tuple[Store, Record]]) -> Iterator[None]:
+def _checked_on_error(sources: Iterable[Artifact]) -> Iterator[None]:
     """Checks every byte of the artifacts `sources` against its sha256 if reading them fails.
 
     Damaged files are then reported as such, by an InputError.

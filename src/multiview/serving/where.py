@@ -158,49 +158,43 @@ class Where:
             raise self._error(left, "a comparison is of a column with a value")
         if self._column(value_node) is not None:
             raise self._error(value_node, "two columns cannot be compared; give a value")
-        value, column = self._value(value_node), batch.column(name)
-        if value is None:
-            if symbol in FUNCTIONS and symbol != "==":
-                raise self._error(
-                    value_node, "null is neither smaller nor larger than anything; use == or !="
-                )
-            return _missing(column) == (symbol in ("==", "is"))
-        if symbol in ("is", "is not"):
+        value = self._value(value_node)
+        if value is None and symbol in ("<", "<=", ">", ">="):
+            raise self._error(value_node, "null is neither smaller nor larger than anything; use == or !=")
+        if value is not None and symbol in ("is", "is not"):
             raise self._error(value_node, "only null follows is; use ==")
-        if symbol == "!=":
-            return ~self._with_value(value_node, name, column, "==", value)
-        return self._with_value(value_node, name, column, symbol, value)
+        equality = {"is": "==", "is not": "==", "!=": "=="}.get(symbol, symbol)
+        mask = self._with_value(value_node, name, batch.column(name), equality, value)
+        return mask != (symbol in ("!=", "is not"))
 
     def _within(self, batch: pa.RecordBatch, left: ast.expr, right: ast.expr) -> Mask:
         """`column in (values)`, or `value in column` of lists."""
+        found = np.zeros(batch.num_rows, bool)
         if (name := self._column(right)) is not None:
             column = batch.column(name)
             if not isinstance(column.type, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
                 raise self._error(right, f"column {name} holds no lists; write {name} in (…)")
-            value = self._value(left)
-            if value is None:
+            if (value := self._value(left)) is None:
                 raise self._error(left, "a value other than null is expected")
             equal = self._with_value(left, name, pc.list_flatten(column), "==", value)
-            mask = np.zeros(len(column), bool)
-            mask[pc.list_parent_indices(column).to_numpy()[equal]] = True
-            return mask
-        name = self._column(left)
-        if name is None:
+            found[pc.list_parent_indices(column).to_numpy()[equal]] = True
+            return found
+        if (name := self._column(left)) is None:
             raise self._error(left, "a column is expected before in")
-        column, found = batch.column(name), np.zeros(batch.num_rows, bool)
         # Python reads a single value in parentheses as the value.
         for node in right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right]:
-            value = self._value(node)
-            found |= _missing(column) if value is None else self._with_value(node, name, column, "==", value)
+            found |= self._with_value(node, name, batch.column(name), "==", self._value(node))
         return found
 
-    def _with_value(self, node: ast.expr, name: str, column: Any, symbol: str, value: Value) -> Mask:
+    def _with_value(self, node: ast.expr, name: str, column: Any, symbol: str, value: Value | None) -> Mask:
         if isinstance(column.type, pa.DictionaryType):
             column = column.dictionary_decode()
-        if pa.types.is_null(column.type):
-            return np.zeros(len(column), bool)
         if pa.types.is_floating(column.type):
             column = column.cast(pa.float64())
+        if value is None:
+            return _true(column.is_null(nan_is_null=pa.types.is_floating(column.type)))
+        if pa.types.is_null(column.type):
+            return np.zeros(len(column), bool)
         try:
             scalar = _scalar(column.type, value)
         except InputError as error:
@@ -252,11 +246,6 @@ class Where:
 
 def _true(column: pa.Array) -> Mask:
     return column.fill_null(False).to_numpy(zero_copy_only=False)
-
-
-def _missing(column: pa.Array) -> Mask:
-    """Which rows have no value: null, or NaN."""
-    return column.is_null(nan_is_null=pa.types.is_floating(column.type)).to_numpy(zero_copy_only=False)
 
 
 def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
