@@ -22,7 +22,8 @@ from multiview.plans.plan import Node, Output, Plan, Source
 from multiview.plans.pods import check_gpus
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
-from pipelines.kubeflow.pods import KfpObject, Pods
+from pipelines.kubeflow.pod_template import KfpObject
+from pipelines.kubeflow.pods import Pods
 
 COMPONENTS: dict[str, PythonComponent] = {
     value.name: value

@@ -83,8 +83,8 @@ MLFLOW_URI = "MULTIVIEW_MLFLOW_URI"
 """The MLflow server of a pod's settings, with which MLFLOW_TRACKING_URI is compared."""
 
 NODES = "MULTIVIEW_NODES"
-"""The JSON of the `Nodes` on which a step's pod trains, without which it trains alone; in the first and the last pod of
-a run, of some such step."""
+"""The JSON of the TrainJob, without its task, in which a step trains; unset: it trains in its own pod. In the first and the
+last pod of a run, that of some such step."""
 
 DRIVER_LOCK = "MULTIVIEW_DRIVER_LOCK"
 """The file that the driver of a local run keeps locked while it lives."""

@@ -1,5 +1,6 @@
 """How a run on Kubeflow begins and ends: its first step, its exit handler, and what pods ship themselves."""
 
+import json
 import time
 
 import pytest
@@ -7,11 +8,10 @@ from kfp import local
 from mlflow import MlflowClient
 
 from multiview import names, tracking
-from multiview.artifacts.store import LocalStore, open_store
+from multiview.artifacts.store import LocalStore
 from multiview.config.notify import Notify
 from multiview.errors import InputError
 from multiview.kubeflow.run import _mlflow_page, close_run, open_run
-from multiview.steps.backends.trainjob import Nodes
 from multiview.steps.runs import (
     Run,
     RunReference,
@@ -22,7 +22,7 @@ from multiview.steps.runs import (
 from pipelines.kubeflow.compile import cluster_pipeline
 from tests.fixtures.corpus import squad_corpus
 from tests.fixtures.servers import new_database
-from tests.fixtures.training_jobs import nodes
+from tests.fixtures.training_jobs import template
 from tests.kubeflow.split_alone import split_alone
 
 
@@ -74,26 +74,23 @@ def test_the_exit_handler_clears_trainings_that_a_cancelled_start_left(
 ):
     cleared: list[str] = []
 
-    def delete_abandoned(store: str, run: str, nodes: Nodes) -> list[str]:
+    def delete_left() -> list[str]:
         if refused:
-            raise InputError("TrainJob in namespace team: 403 Forbidden")
-        cleared.append(f"{run} in {store}")
-        return ["train-0"]
+            raise InputError("training on several nodes: 403 Forbidden")
+        cleared.append("train-0")
+        return cleared
 
-    monkeypatch.setattr("multiview.kubeflow.run.delete_abandoned", delete_abandoned)
+    monkeypatch.setattr("multiview.kubeflow.run.delete_left", delete_left)
     where, run = str(tmp_path / "store"), described(steps=["split"])
     open_run(where, run, "aaaa")
     close_run(where, run, "aaaa", "FAILED", "", Notify(url=receiver.url))
     assert not cleared, "no step trains on several nodes"
-    monkeypatch.setenv("MULTIVIEW_NODES", nodes().model_dump_json())
+    monkeypatch.setenv("MULTIVIEW_NODES", json.dumps(template()))
     close_run(where, run, "aaaa", "FAILED", "", Notify(url=receiver.url))
-    assert (
-        cleared == ([] if refused else [f"training-1 in {open_store(where).url}"])
-        and len(receiver.notices) == 2
-    )
+    assert cleared == ([] if refused else ["train-0"]) and len(receiver.notices) == 2
     printed = capsys.readouterr()
     said = (
-        "TrainJobs of training-1 may be left: TrainJob in namespace team: 403"
+        "TrainJobs of training-1 may be left: training on several nodes: 403"
         if refused
         else "train-0 deleted"
     )

@@ -7,6 +7,7 @@ Each version is asked in a process of its own, because a process has one module 
 
 import copy
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,21 +46,13 @@ POD: dict[str, Any] = {
 
 def objects() -> list[dict[str, Any]]:
     """A TrainJob with all that a pod can have, and what `manifests/` has of Argo's."""
-    from multiview.config import Pod
-    from multiview.steps.backends.trainjob import Nodes, owned_by, train_job
+    from multiview.steps.backends.trainjob import train_job
     from tests.fixtures.overlays import BUILT, of_kind
-    from tests.fixtures.training_jobs import TASK
+    from tests.fixtures.training_jobs import TASK, template
 
-    nodes = Nodes(
-        image="registry/multiview-gpu:1",
-        pod=Pod(**POD),
-        namespace="team",
-        service_account="trainer",
-        environment={"AWS_REGION": "here"},
-        secrets={"bucket": {"AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID"}},
-        queue="gpus",
-    )
-    job = owned_by(train_job(TASK, nodes), "pod", "0")
+    os.environ |= {"KFP_POD_NAME": "pod", "KFP_POD_UID": "0"}
+    secrets = {"bucket": {"AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID"}}
+    job = train_job(TASK, template({"AWS_REGION": "here"}, secrets, "trainer", "gpus", **POD), "training-w")
     return [job, *(each for folder in BUILT for each in of_kind(folder, "CronWorkflow"))]
 
 

@@ -18,7 +18,7 @@ import os
 from multiview.errors import one_line
 from multiview.export.qdrant import open_client
 from multiview.model import hub
-from multiview.steps.backends.kubeflow_trainer import check_trainer
+from multiview.steps.backends.trainjob_api import TrainJobs
 from multiview.steps.webhook import post
 try:
     match os.environ["CALLS"]:
@@ -28,7 +28,7 @@ try:
         case "hub":
             hub._download("team/bert", "a" * 40, hub.PATTERNS)
         case "kubernetes":
-            check_trainer()
+            TrainJobs()
         case "webhook":
             post(os.environ["MULTIVIEW_NOTIFY_URL"], {"text": "x"})
 except Exception as error:

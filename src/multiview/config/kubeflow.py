@@ -24,9 +24,6 @@ ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|[KMGTP]i?)?$", coerce_numbers_to_str=True)]
 """An amount as Kubernetes writes it: 500m, 2, 16Gi."""
 
-QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
-"""Labels by which Kueue knows a pod or a TrainJob."""
-
 
 class Toleration(Section):
     """A node taint that a pod tolerates."""
@@ -141,12 +138,6 @@ def check_nodes(step: str, nodes: int) -> None:
     """Raises ValueError for more than one node if the step cannot use them."""
     if nodes != 1 and step not in MULTI_NODE_STEPS:
         raise ValueError(f"nodes={nodes} is for {' and '.join(MULTI_NODE_STEPS)} alone, not for {step}")
-
-
-def pod_labels(pod: Pod, queue: str | None) -> dict[LabelKey, LabelValue]:
-    """Returns the labels of a pod or of its TrainJob: its own, and with a queue those by which Kueue knows it."""
-    kueue = {QUEUE_LABEL: queue, PRIORITY_LABEL: pod.priority_class} if queue else {}
-    return {**pod.labels, **{key: value for key, value in kueue.items() if value}}
 
 
 class Kubeflow(Section):

@@ -16,9 +16,7 @@ from multiview.errors import InputError, one_line
 from multiview.plans.description import describe
 from multiview.plans.parameters import Compiled, as_set
 from multiview.plans.pods import check_gpus
-from multiview.steps.backends.kubeflow_trainer import check_trainer
-from multiview.steps.backends.trainjob import nodes_here
-from multiview.steps.backends.trainjob_client import delete_abandoned
+from multiview.steps.backends.trainjob import check_trainer, delete_left, template_here
 from multiview.steps.runs import (
     Pages,
     Run,
@@ -70,8 +68,8 @@ def open_run(
     opened = open_store(store)
     opened.check_writable()
     try:
-        if nodes_here():  # some step of the run trains on several nodes
-            check_trainer()
+        if template := template_here():  # some step of the run trains on several nodes
+            check_trainer(template)
         run, settings_of_steps, changed = _opened(opened, described, job, compiled, given or {}, settings)
     except InputError as error:
         write_start(opened, job, Start(error=str(error)))
@@ -137,7 +135,7 @@ def close_run(
         start = read_start(opened, job)
         if start.run:
             run = read_run(opened, start.run)
-            _delete_trainings(opened.url, run)
+            _delete_trainings(run)
         if run and not start.error:
             states = _states(opened, run, job)
             complete = set(run.steps) <= {state.path for state in states if state.finished}
@@ -153,13 +151,10 @@ def close_run(
             post(address, failure_message(store, named, job, status, message, states, start.error, mlflow))
 
 
-def _delete_trainings(store: str, run: Run) -> None:
+def _delete_trainings(run: Run) -> None:
     """Deletes the trainings on several nodes that a cancelled start leaves behind. A failure is a line of the log alone."""
-    nodes = nodes_here()
-    if nodes is None:
-        return
     try:
-        for name in delete_abandoned(store, run.id, nodes):
+        for name in delete_left() if template_here() else ():
             print(f"TrainJob {name} deleted: no step follows it any more")
     except Exception as error:  # the run is closed and its failure reported nevertheless
         line = str(error) if isinstance(error, InputError) else one_line(error)

@@ -9,7 +9,7 @@ import yaml
 from kfp.kubernetes import kubernetes_executor_config_pb2
 
 from multiview.config.overrides import validate
-from multiview.steps.backends.trainjob import FS_GROUP
+from pipelines.kubeflow.pod_template import FS_GROUP
 from pipelines.kubeflow.pods import Pods
 from pipelines.kubeflow.schedule_file import read_schedules
 from pipelines.kubeflow.versions import RELEASES
@@ -208,7 +208,7 @@ def test_the_failures_have_these_words(words):
         ROOT / "src" / "multiview" / "kubeflow" / "component.py",
         ROOT / "src" / "multiview" / "kubeflow" / "run.py",
         ROOT / "src" / "multiview" / "steps" / "backends" / "gpus.py",
-        ROOT / "src" / "multiview" / "steps" / "backends" / "kubeflow_trainer.py",
+        ROOT / "src" / "multiview" / "steps" / "backends" / "trainjob_api.py",
     ]
     source = "".join(path.read_text() for path in places)
     source = re.sub(r'"\s*f?"', "", source).replace("answers {error.status}", "answers 5")

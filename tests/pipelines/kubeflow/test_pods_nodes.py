@@ -1,10 +1,11 @@
 """Compiled pods of trainings on several nodes."""
 
+import json
+
 import pytest
 
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
-from multiview.steps.backends.trainjob import Nodes
 from tests.fixtures.compiled import compiled, tasks_of
 
 
@@ -26,31 +27,36 @@ def test_a_training_on_several_nodes_knows_them_and_waits_in_a_small_pod(tmp_pat
     policy = tasks_of(ir)["train"]["retryPolicy"]
     assert (policy["maxRetryCount"], policy["backoffDuration"]) == (7, "5s")
     variables = {variable["name"]: variable["value"] for variable in container["env"]}
-    nodes = Nodes.model_validate_json(variables[environment.NODES])
-    assert (nodes.image, nodes.pod.nodes, nodes.pod.gpus) == (GPU_IMAGE, 2, 8)
-    assert nodes.environment == {
+    job = json.loads(variables[environment.NODES])
+    trainer = job["spec"]["trainer"]
+    assert (trainer["image"], trainer["numNodes"], trainer["numProcPerNode"]) == (GPU_IMAGE, 2, 8)
+    assert job["spec"]["activeDeadlineSeconds"] == 360_000
+    assert {v["name"]: v["value"] for v in trainer["env"] if "value" in v} == {
         "MLFLOW_TRACKING_URI": "http://mlflow:5000",
         environment.MLFLOW_URI: "http://mlflow:5000",
         environment.IMAGE: GPU_IMAGE,
         environment.GPUS: "8",
     }
     assert variables[environment.IMAGE] == CPU_IMAGE and environment.GPUS not in variables
-    assert nodes.service_account == "multiview-steps"
-    assert nodes.secrets == {
-        "keys": {
-            name: name
-            for name in (
-                *("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
-                *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
-            )
-        },
-        "hub": {"HF_TOKEN": "HF_TOKEN"},
-    }
+    (patch,) = job["spec"]["runtimePatches"]
+    (pods,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    assert pods["template"]["spec"]["template"]["spec"]["serviceAccountName"] == "multiview-steps"
+    keys = (
+        *("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
+        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    )
+    secrets = {"keys": {name: name for name in keys}, "hub": {"HF_TOKEN": "HF_TOKEN"}}
+    given: dict[str, dict[str, str]] = {}
+    for variable in trainer["env"]:
+        if "valueFrom" in variable:
+            reference = variable["valueFrom"]["secretKeyRef"]
+            given.setdefault(reference["name"], {})[reference["key"]] = variable["name"]
+    assert given == secrets
     for step in platform.values():
         given = {
             s["secretName"]: {k["secretKey"]: k["envVar"] for k in s["keyToEnv"]} for s in step["secretAsEnv"]
         }
-        assert given == nodes.secrets
+        assert given == secrets
     other = ir["deploymentSpec"]["executors"]["exec-encode"]["container"]
     assert environment.NODES not in {variable["name"] for variable in other["env"]}
 
@@ -62,8 +68,9 @@ def test_a_training_on_several_nodes_is_queued_once(tmp_path):
     )
     container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]
     variables = {variable["name"]: variable["value"] for variable in container["env"]}
-    nodes = Nodes.model_validate_json(variables[environment.NODES])
-    assert (nodes.queue, nodes.pod.priority_class, nodes.pod.scratch) == ("gpus", "high", "1Ti")
+    job = json.loads(variables[environment.NODES])
+    assert {"gpus", "high"} <= set(job["metadata"]["labels"].values())
+    assert "1Ti" in variables[environment.NODES]
     assert not {"podMetadata", "genericEphemeralVolume"} & set(platform["exec-train"])
 
 
@@ -77,5 +84,5 @@ def test_the_first_and_the_last_pod_know_of_trainings_on_several_nodes(tmp_path,
         variables = {variable["name"]: variable["value"] for variable in container["env"]}
         assert (environment.NODES in variables) == told
         if told:
-            assert Nodes.model_validate_json(variables[environment.NODES]).pod.nodes == 3
+            assert json.loads(variables[environment.NODES])["spec"]["trainer"]["numNodes"] == 3
         assert "podMetadata" not in platform[executor]

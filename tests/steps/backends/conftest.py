@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.cluster import Cluster
+from multiview.steps.backends import trainjob_api
+from tests.fixtures.cluster import Cluster, step_pod
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is the pod `train-2` of the workflow `training-w`."""
+    (tmp_path / "namespace").write_text("team")
+    monkeypatch.setattr(trainjob_api, "NAMESPACE_FILE", tmp_path / "namespace")
+    monkeypatch.setattr(trainjob_api, "POLL_SECONDS", 0.05)
+    monkeypatch.setenv("KFP_POD_NAME", "train-2")  # as KFP's compiler of workflows names them
+    monkeypatch.setenv("KFP_POD_UID", "uid-2")
 
 
 @pytest.fixture
@@ -16,6 +27,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
     def make(code: str = "pass") -> Cluster:
         cluster = Cluster(tmp_path, [sys.executable, "-c", code])
+        cluster.steps["train-2"] = step_pod("train-2", "training-w")
         path = str(cluster.kubeconfig())
         monkeypatch.setenv("KUBECONFIG", path)
         monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", path)

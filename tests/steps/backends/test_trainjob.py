@@ -1,146 +1,237 @@
-"""A TrainJob as an object that Kubernetes' API takes."""
+"""A TrainJob from the step that it trains for to its end, against a Kubernetes API server that runs its pods as
+processes."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
 from multiview import environment
+from multiview.artifacts.store import LocalStore
+from multiview.config import JsonObject
 from multiview.config.kubeflow import MULTI_NODE_STEPS
-from multiview.config.overrides import validate
-from multiview.errors import InputError
-from multiview.steps.backends.trainjob import Task, job_name, nodes_here, train_job
+from multiview.errors import InputError, ProcessFailed
+from multiview.kubeflow.run import open_run
+from multiview.steps.backends.trainjob import (
+    Task,
+    check_trainer,
+    delete_left,
+    run_train_job,
+    template_here,
+    train_job,
+)
+from multiview.steps.backends.trainjob_api import TrainJobs
+from multiview.steps.runs import Run, read_start
 from multiview.steps.table import STEPS
+from tests.fixtures.cluster import Cluster
 from tests.fixtures.cluster_api import SCHEMA
-from tests.fixtures.pod_security import violations
-from tests.fixtures.training_jobs import TASK, nodes
+from tests.fixtures.training_jobs import TASK, template
+
+DESCRIBED = Run(id="training-1", pipeline="training", config={}, steps=["split"]).model_dump_json()
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "train-2", "uid": "uid-2", "blockOwnerDeletion": False}
+
+Clusters = Callable[..., Cluster]
 
 
-def test_the_object_is_one_that_the_api_takes() -> None:
-    many = nodes(
-        gpus=4,
-        memory="64Gi",
-        shared_memory="16Gi",
-        node_selector={"pool": "gpu-spot"},
-        node_affinity=({"key": "zone", "values": ["a"]}, {"key": "spot", "operator": "Exists", "weight": 5}),
-        tolerations=({"key": "nvidia.com/gpu"}, {"key": "spot", "operator": "Equal", "value": "true"}),
-        image_pull_secrets=("registry",),
-        annotations={"example.org/owner": "search, ranking"},
-        scratch="1Ti",
-        scratch_class="fast",
-    ).model_copy(update={"service_account": "trainer", "environment": {"STORAGE_EMULATOR_HOST": "http://s"}})
-    for chosen in (nodes(), many):
-        jsonschema.validate(train_job(TASK, chosen), SCHEMA)
-    job = train_job(TASK, many)
-    trainer = job["spec"]["trainer"]
-    assert trainer["numNodes"] == 2 and trainer["numProcPerNode"] == 4
-    assert trainer["resourcesPerNode"]["limits"] == {"memory": "64Gi", "nvidia.com/gpu": "4"}
-    assert Task.model_validate_json(trainer["args"][0]) == TASK
-    patched = json.dumps(job["spec"]["runtimePatches"])
-    assert all(word in patched for word in ("gpu-spot", "nvidia.com/gpu", "/dev/shm", "16Gi", "trainer"))
-    (replicated,) = job["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"][
-        "replicatedJobs"
-    ]
-    preferred = {"matchExpressions": [{"key": "spot", "operator": "Exists", "values": []}]}
-    assert replicated["template"]["spec"]["template"]["spec"]["affinity"]["nodeAffinity"] == {
-        "requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
-        },
-        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": preferred}],
-    }
-    secret = {"multiview-bucket": {"AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID"}}
-    job = train_job(TASK, many.model_copy(update={"secrets": secret}))
+def job_here(task: Task = TASK, workflow: str = "training-w") -> JsonObject:
+    return train_job(task, template(), workflow)
+
+
+def until(cluster: Cluster, true: Callable[[], Any]) -> None:
+    with cluster.changed:
+        assert cluster.changed.wait_for(true, timeout=60)
+
+
+def waiting(file: Path) -> str:
+    """A pod's code that ends once a file is there."""
+    return f"import os, time\nwhile not os.path.exists({str(file)!r}): time.sleep(0.05)"
+
+
+def test_a_job_has_its_task_and_belongs_to_the_pod_of_its_step() -> None:
+    job = job_here()
     jsonschema.validate(job, SCHEMA)
-    assert job["spec"]["trainer"]["env"] == [
-        {"name": "STORAGE_EMULATOR_HOST", "value": "http://s"},
-        {
-            "name": "AWS_ACCESS_KEY_ID",
-            "valueFrom": {"secretKeyRef": {"name": "multiview-bucket", "key": "AWS_ACCESS_KEY_ID"}},
-        },
-    ]
-    broken = {**job, "spec": {**job["spec"], "podSpecOverrides": []}}
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(broken, SCHEMA)
+    assert Task.model_validate_json(job["spec"]["trainer"]["args"][0]) == TASK
+    assert job["metadata"]["ownerReferences"] == [OWNER], "with which Kubernetes deletes it"
 
 
 def test_processes_of_a_node_are_as_set() -> None:
     set_ = TASK.model_copy(update={"config": json.dumps({"train": {"processes": 3}})})
-    assert train_job(set_, nodes(gpus=4))["spec"]["trainer"]["numProcPerNode"] == 3
-    assert train_job(TASK, nodes())["spec"]["trainer"]["numProcPerNode"] == 1
+    assert train_job(set_, template(gpus=4), "w")["spec"]["trainer"]["numProcPerNode"] == 3
+    assert train_job(TASK, template(gpus=4), "w")["spec"]["trainer"]["numProcPerNode"] == 4
+    assert train_job(TASK, template(), "w")["spec"]["trainer"]["numProcPerNode"] == 1
 
 
-def test_a_name_stands_for_one_artifact_of_one_store() -> None:
-    assert job_name(TASK) == job_name(TASK.model_copy(update={"run": "another"}))
-    others = [TASK.model_copy(update=change) for change in ({"store": "gs://b"}, {"key": "1" * 32})]
-    assert len({job_name(task) for task in [TASK, *others]}) == 3
+def test_a_name_stands_for_one_step_of_one_workflow() -> None:
+    changes = ({"store": "gs://b"}, {"key": "1" * 32}, {"path": "mvr/round-1/train"})
+    jobs = [job_here(TASK.model_copy(update=change)) for change in changes]
+    names = {job["metadata"]["name"] for job in [job_here(), *jobs, job_here(workflow="another")]}
+    assert len(names) == 5
 
 
 def test_several_nodes_are_for_training_alone() -> None:
     assert {name for name, step in STEPS.items() if step.multi_node} == set(MULTI_NODE_STEPS)
-    assert validate({"kubeflow": {"steps": {"train": {"nodes": 2}}}})
-    with pytest.raises(InputError, match=r"kubeflow\.steps.*nodes=2 .*not for encode"):
-        validate({"kubeflow": {"steps": {"encode": {"nodes": 2}}}})
 
 
-def test_a_step_trains_itself_without_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert nodes_here() is None
-    monkeypatch.setenv(environment.NODES, nodes(nodes=1).model_dump_json())
-    assert nodes_here() is None
-    monkeypatch.setenv(environment.NODES, nodes().model_dump_json())
-    assert nodes_here() == nodes()
-    monkeypatch.setenv(environment.NODES, "{}")
-    with pytest.raises(InputError, match="MULTIVIEW_NODES"):
-        nodes_here()
+def test_a_step_trains_itself_without_a_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert template_here() is None
+    monkeypatch.setenv(environment.NODES, json.dumps(template()))
+    assert template_here() == template()
+    for wrong in ("{}", "{", '{"image": "i", "pod": {"nodes": 2}}'):
+        monkeypatch.setenv(environment.NODES, wrong)
+        with pytest.raises(InputError, match="MULTIVIEW_NODES: .*compile the pipeline again"):
+            template_here()
 
 
-def pod_of(job: dict[str, Any]) -> dict[str, Any]:
-    """The patch of the pods of a job: metadata and spec."""
-    (job,) = job["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
-    return job["template"]["spec"]["template"]
+def test_a_job_is_followed_to_its_end_and_deleted(cluster: Clusters) -> None:
+    here = cluster()
+    run_train_job(TASK, template())
+    until(here, lambda: not here.jobs)
+    assert [job["metadata"]["name"] for job in here.created] == [job_here()["metadata"]["name"]]
 
 
-def test_pods_that_train_together_have_no_sidecar() -> None:
-    metadata = pod_of(train_job(TASK, nodes(labels={"team": "search"})))["metadata"]
-    assert metadata["labels"] == {"team": "search", "sidecar.istio.io/inject": "false"}
+def test_the_pods_have_the_secrets_that_are_named(cluster: Clusters, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    here = cluster(f"import os; open({str(token)!r}, 'w').write(os.environ['HF_TOKEN'])")
+    here.secrets = {"hub": {"token": "hf_1"}}
+    run_train_job(TASK, template(secrets={"hub": {"token": "HF_TOKEN"}}))
+    assert token.read_text() == "hf_1"
 
 
-def test_a_job_waits_in_a_queue_as_a_whole_and_its_pods_are_not_queued_again() -> None:
-    waiting = nodes(labels={"team": "search"}, priority_class="high").model_copy(update={"queue": "gpus"})
-    job = train_job(TASK, waiting)
-    jsonschema.validate(job, SCHEMA)
-    labels = job["metadata"]["labels"]
-    assert labels["kueue.x-k8s.io/queue-name"] == "gpus" and labels["team"] == "search"
-    assert labels["kueue.x-k8s.io/priority-class"] == "high"
-    assert not any(key.startswith("kueue") for key in pod_of(job)["metadata"]["labels"])
+def test_the_line_of_the_pod_that_failed_first_is_reported(cluster: Clusters, tmp_path: Path) -> None:
+    """Rank 0 fails in the wake of rank 1, once that one's process is gone."""
+    here = cluster(f"""
+import os, pathlib, sys, time
+rank, log = os.environ["PET_NODE_RANK"], pathlib.Path(os.environ["MULTIVIEW_TERMINATION_LOG"])
+pid = pathlib.Path({str(tmp_path)!r}) / "pid"
+if rank == "1":
+    pid.with_suffix(".part").write_text(str(os.getpid()))
+    pid.with_suffix(".part").rename(pid)
+while rank == "0" and not (pid.exists() and not os.path.exists("/proc/" + pid.read_text())):
+    time.sleep(0.05)
+log.write_text(f"node {{rank}}: broken")
+sys.exit(1)
+""")
+    with pytest.raises(ProcessFailed, match=r"^pod train-\w+-node-0-1-abcde: node 1: broken$"):
+        run_train_job(TASK, template())
+    until(here, lambda: not here.jobs)
 
 
-def test_pods_that_train_together_have_a_volume_that_their_user_may_write_to() -> None:
-    spec = pod_of(train_job(TASK, nodes(scratch="500Gi", shared_memory="1Gi")))["spec"]
-    claims = {
-        v["name"]: v["ephemeral"]["volumeClaimTemplate"]["spec"] for v in spec["volumes"] if "ephemeral" in v
-    }
-    assert claims == {
-        "scratch": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "500Gi"}}}
-    }
-    (container,) = spec["containers"]
-    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    assert mounts == {"shared-memory": "/dev/shm", "scratch": "/scratch"}
-    assert spec["securityContext"]["fsGroup"] == 10001
-    assert "fsGroup" not in pod_of(train_job(TASK, nodes()))["spec"]["securityContext"]
+def test_bad_input_of_a_pod_keeps_its_line(cluster: Clusters) -> None:
+    cluster("""
+import os, pathlib, sys
+rank, log = os.environ["PET_NODE_RANK"], pathlib.Path(os.environ["MULTIVIEW_TERMINATION_LOG"])
+log.write_text("connection closed" if rank == "0" else "train.positive: answer does not suit")
+sys.exit(1 if rank == "0" else 2)
+""")
+    with pytest.raises(InputError, match=r"^train\.positive: answer does not suit$"):
+        run_train_job(TASK, template())
 
 
-def test_pods_that_train_together_write_to_volumes_alone() -> None:
-    """Their images need no other folder than /scratch (tests/images/test_containers.py)."""
-    spec = pod_of(train_job(TASK, nodes()))["spec"]
-    (container,) = spec["containers"]
-    assert container["securityContext"]["readOnlyRootFilesystem"] is True
-    assert container["volumeMounts"] == [{"name": "scratch", "mountPath": "/scratch"}]
-    assert spec["volumes"] == [{"name": "scratch", "emptyDir": {}}]
+def test_a_pod_without_a_message_is_reported_by_how_it_ended(cluster: Clusters) -> None:
+    cluster("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    with pytest.raises(ProcessFailed, match=r"abcde: OOMKilled \(exit status 137\)$"):
+        run_train_job(TASK, template())
 
 
-def test_pods_that_train_together_are_of_the_level_restricted() -> None:
-    for chosen in (nodes(), nodes(scratch="1Gi", shared_memory="1Gi")):
-        spec = pod_of(train_job(TASK, chosen))["spec"]
-        assert not violations(spec)
-        assert violations({**spec, "securityContext": {}})
+def start(here: Cluster, tmp_path: Path) -> subprocess.Popen[bytes]:
+    """A step's pod, once its job is there."""
+    command = [sys.executable, "-m", "tests.steps.backends.starter"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    words = [TASK.model_dump_json(), json.dumps(template()), str(tmp_path / "namespace")]
+    starter = subprocess.Popen([*command, *words], env=environment)
+    until(here, lambda: here.processes)
+    return starter
+
+
+def test_a_retry_replaces_the_job_that_a_killed_step_left(cluster: Clusters, tmp_path: Path) -> None:
+    here = cluster(waiting(tmp_path / "go"))
+    starter = start(here, tmp_path)
+    (pods,) = here.processes.values()
+    starter.kill()
+    starter.wait()
+    assert here.jobs
+    (tmp_path / "go").touch()
+    run_train_job(TASK, template())
+    assert len(here.created) == 2 and all(pod.poll() is not None for pod in pods)
+    until(here, lambda: not here.jobs)
+
+
+def test_a_step_that_is_ended_takes_its_job_along(cluster: Clusters, tmp_path: Path) -> None:
+    here = cluster(waiting(tmp_path / "never"))
+    starter = start(here, tmp_path)
+    (pods,) = here.processes.values()
+    starter.send_signal(signal.SIGTERM)
+    assert starter.wait(60)
+    until(here, lambda: not here.jobs)
+    assert all(pod.poll() is not None for pod in pods)
+
+
+def test_a_job_that_somebody_deletes_is_an_error(cluster: Clusters, tmp_path: Path) -> None:
+    here = cluster(waiting(tmp_path / "never"))
+    starter = start(here, tmp_path)
+    (job,) = here.jobs.values()
+    here.delete(job)
+    assert starter.wait(60) == 1
+
+
+def test_the_job_of_another_try_is_not_deleted(cluster: Clusters, tmp_path: Path) -> None:
+    """As by a pod of a node that was lost, and is back after the next try has begun."""
+    here = cluster(waiting(tmp_path / "never"))
+    job = here.create(job_here())
+    jobs = TrainJobs()
+    jobs.delete({"metadata": {**job["metadata"], "uid": "earlier"}})
+    assert list(here.jobs.values()) == [job] and "deletionTimestamp" not in job["metadata"]
+    jobs.delete(job)
+    until(here, lambda: not here.jobs)
+    jobs.delete(job)
+
+
+def test_the_exit_handler_deletes_the_jobs_of_its_own_workflow(cluster: Clusters, tmp_path: Path) -> None:
+    """Those of another start of the run stay."""
+    here = cluster(waiting(tmp_path / "never"))
+    left = here.create(job_here())
+    other = here.create(job_here(workflow="another"))
+    assert delete_left() == [left["metadata"]["name"]]
+    until(here, lambda: list(here.jobs) == [other["metadata"]["name"]])
+
+
+@pytest.mark.parametrize(
+    ("state", "line"),
+    [
+        ({"installed": False}, "404 .*: install Kubeflow Trainer, or set nodes to 1"),
+        ({"patches": False}, r"knows no runtimePatches: install 2\.2 or later"),
+        ({"refuse": 401}, "service account is not known"),
+        ({"refuse": 403}, "let the step's service account create, get"),
+        (
+            {"refuse": 403, "message": 'User "x" cannot create resource "trainjobs"'},
+            "let the step's service account",
+        ),
+        ({"refuse": 403, "message": "exceeded quota: team"}, "403 .*: exceeded quota: team$"),
+        ({"refuse": 422, "message": "spec.runtimeRef: no such runtime"}, "422 .*: spec.runtimeRef"),
+    ],
+)
+def test_a_run_that_the_cluster_refuses_ends_in_its_first_pod(
+    cluster: Clusters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: dict[str, Any], line: str
+) -> None:
+    here, store = cluster(), LocalStore(tmp_path / "store")
+    vars(here).update(state)
+    open_run(store.url, DESCRIBED, "aaaa")  # no step of it trains on several nodes
+    store.remove("runs")
+    monkeypatch.setenv(environment.NODES, json.dumps(template()))
+    with pytest.raises(InputError, match=f"^training on several nodes: in namespace team: .*{line}"):
+        open_run(store.url, DESCRIBED, "aaaa")
+    assert "several nodes" in (read_start(store, "aaaa").error or ""), "which the notice tells"
+    assert not store.files("runs/training-1")
+
+
+def test_a_cluster_with_a_trainer_of_today_is_taken_silently(cluster: Clusters, capsys) -> None:
+    here = cluster()
+    check_trainer(template())
+    assert capsys.readouterr() == ("", "") and not here.created

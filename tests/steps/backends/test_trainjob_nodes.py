@@ -1,5 +1,6 @@
 """Two nodes train one model: the step starts a TrainJob, whose pods read and write the store themselves."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,18 @@ from multiview import environment, names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
-from multiview.config import Config, Pod
+from multiview.config import Config
 from multiview.config.overrides import validate
 from multiview.model.encoder import BiEncoder
-from multiview.steps.backends.trainjob import Nodes
 from multiview.steps.events import read_metrics
 from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import read_states
 from multiview.steps.table import STEPS
 from tests.fixtures import training_material
-from tests.fixtures.cluster import Cluster
+from tests.fixtures.cluster import Cluster, step_pod
 from tests.fixtures.tiny import tiny_bert
+from tests.fixtures.training_jobs import template
 
 SETTINGS = {
     "batch_size": 5,
@@ -92,8 +93,8 @@ def test_two_nodes_train_the_model_of_one(tmp_path: Path, monkeypatch: pytest.Mo
         "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(cluster.kubeconfig())
     )
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    nodes = Nodes(image="multiview-cpu", pod=Pod(nodes=2), namespace="team")
-    monkeypatch.setenv(environment.NODES, nodes.model_dump_json())
+    cluster.steps["train-2"] = step_pod("train-2", "training-w")
+    monkeypatch.setenv(environment.NODES, json.dumps(template()))
     try:
         together = train(store, inputs, "together")
     finally:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from multiview.artifacts.record import Record
-from multiview.steps.backends import fork_server, trainjob
+from multiview.steps.backends import fork_server
 from multiview.steps.backends.fork_server import ForkServer
 from multiview.steps.backends.here import Here
-from multiview.steps.backends.trainjob_client import TrainJob
+from multiview.steps.backends.trainjob import TrainJob, template_here
 from multiview.steps.reporter import StepReporter
 from multiview.steps.step import Step
 from multiview.steps.work import Work
@@ -28,8 +28,8 @@ class Backend(Protocol):
 def backend_for(step: Step) -> Backend:
     """Returns the TrainJob that the environment describes for a multi-node step, else the fork server for a step that
     imports torch, if one is offered, else this process."""
-    if step.multi_node and (nodes := trainjob.nodes_here()):
-        return TrainJob(nodes)
+    if step.multi_node and (template := template_here()):
+        return TrainJob(template)
     if step.torch and (server := fork_server.address()):
         return ForkServer(server)
     return Here()

@@ -1,283 +1,184 @@
-"""The TrainJobs of a namespace, through the Kubernetes API: start, observation, deletion."""
+"""The TrainJobs of this pod's namespace, through the Kubernetes API."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TypeAlias
 
+from urllib3.util import Retry
+
+from multiview import environment
 from multiview.config import JsonObject
 from multiview.errors import InputError, ProcessFailed
-from multiview.steps.backends.kubeflow_trainer import NOT_INSTALLED, TOO_OLD, KubernetesObject, api_client
-from multiview.steps.backends.trainjob import (
-    CONTAINER,
-    GROUP,
-    PLURAL,
-    RUN_ANNOTATION,
-    SELECTOR,
-    STORE_ANNOTATION,
-    VERSION,
-    owned_by,
-)
 
+KubernetesObject: TypeAlias = Any
+"""An object, a result or an error of Kubernetes' generated client, which is not typed."""
+
+GROUP, VERSION, PLURAL = "trainer.kubeflow.org", "v1alpha1", "trainjobs"
+NAME_LABEL, OURS = "app.kubernetes.io/name", "multiview"
+"""The label of our TrainJobs, with its value."""
+WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
+"""The label with its workflow that Argo gives a pod, and we give a TrainJob."""
+CONTAINER = "node"
+"""Kubeflow Trainer's name for the container of a training, and for its job."""
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-WATCH_SECONDS = 300
-"""Duration of one watch; then the job is read again, so that no event is missed for longer."""
-WORKFLOW = "workflows.argoproj.io/workflow"
-"""Argo's label of the pods of a workflow."""
-
+POLL_SECONDS = 5.0
+"""Time between two looks at a job."""
+RETRY = Retry(total=6, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504))
 BAD_INPUT = 2
 """Exit status of a pod that ended with an InputError."""
+REMEDIES = {
+    401: "the pod's service account is not known to the cluster",
+    403: f"let the step's service account create, get, list and delete {PLURAL}.{GROUP} in it, and get and list pods",
+    404: "install Kubeflow Trainer, or set nodes to 1",
+}
+TOO_OLD = "its Kubeflow Trainer knows no runtimePatches: install 2.2 or later, or set nodes to 1"
 
 
 class TrainJobs:
-    """The TrainJobs of a namespace."""
+    """The TrainJobs of this pod's namespace. Every method raises InputError where the cluster refuses."""
 
-    def __init__(self, namespace: str) -> None:
-        api = api_client()
-        from kubernetes import client, watch
+    def __init__(self) -> None:
+        api = _api_client()
+        from kubernetes import client
 
-        self._objects, self._core, self._watch = client.CustomObjectsApi(api), client.CoreV1Api(api), watch
-        self._refused = client.ApiException
-        self._options, self._preconditions = client.V1DeleteOptions, client.V1Preconditions
-        self._where = (GROUP, VERSION, namespace, PLURAL)
-        self.namespace = namespace
+        self._objects, self._core, self._client = client.CustomObjectsApi(api), client.CoreV1Api(api), client
+        self.namespace = NAMESPACE_FILE.read_text(encoding="utf-8").strip()
+        self._where = (GROUP, VERSION, self.namespace, PLURAL)
 
-    def start(self, job: JsonObject) -> None:
-        """Creates a job, unless a job of its name runs; a failed or terminating job is removed first."""
-        name = job["metadata"]["name"]
-        existing = self._read(name)
-        if existing is not None:
-            ended = _end_of(existing)
-            if not _terminating(existing) and (ended is None or ended["type"] == "Complete"):
-                if not self._adopt(existing, job):  # it has changed, or is being deleted
-                    self.start(job)
-                return
-            if self.delete(name, existing):
-                self._await_gone(existing)
-            self.start(job)
-            return
-        try:
-            made: KubernetesObject = self._objects.create_namespaced_custom_object(*self._where, body=job)
-        except self._refused as error:
-            # Another try of the step was faster: the job is there.
-            if error.status != 409:
-                raise _refusal(error, self.namespace) from error
-            self.start(job)
-            return
-        if not made["spec"].get("runtimePatches"):  # an API server drops fields that a kind does not have
-            self.delete(name)
-            raise InputError(f"TrainJob in namespace {self.namespace}: {TOO_OLD}")
+    def check(self, job: JsonObject) -> None:
+        """Asks whether the cluster would take a job."""
+        self._create(job, dry_run="All")
 
-    def _adopt(self, existing: JsonObject, job: JsonObject) -> bool:
-        """Adds the owner of `job` to the owners of a job that another try has started.
+    def start(self, job: JsonObject) -> JsonObject:
+        """Creates a job, in the place of one of its name, and returns it as the cluster has it."""
+        if left := self._read(job):
+            self.delete(left)
+            while self._read(left):
+                time.sleep(POLL_SECONDS)
+        return self._create(job)
 
-        Returns False, having changed nothing, if the existing job is no longer as it was read.
-        """
-        adopted = existing
-        for owner in job["metadata"].get("ownerReferences", ()):
-            adopted = owned_by(adopted, owner["name"], owner["uid"])
-        if adopted is existing:
-            return True
-        read = existing["metadata"]
-        owners = adopted["metadata"]["ownerReferences"]
-        try:
-            # Not by CustomObjectsApi: which kind of patch it sends differs between its versions.
-            self._objects.api_client.call_api(
-                f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/{PLURAL}/{read['name']}",
-                "PATCH",
-                header_params={"Content-Type": "application/merge-patch+json"},
-                body={"metadata": {"resourceVersion": read["resourceVersion"], "ownerReferences": owners}},
-                auth_settings=["BearerToken"],
-            )
-        except self._refused as error:
-            # Without the right to patch it has its first owner alone.
-            return error.status not in (404, 409)
-        return True
+    def follow(self, job: JsonObject) -> JsonObject:
+        """Returns the condition with which a job ended. Raises ProcessFailed if it was deleted before."""
+        while now := self._read(job):
+            for condition in now.get("status", {}).get("conditions", ()):
+                if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
+                    return condition
+            time.sleep(POLL_SECONDS)
+        raise ProcessFailed(f"TrainJob {job['metadata']['name']} was deleted before it ended")
 
-    def follow(self, name: str) -> JsonObject | None:
-        """Returns the condition with which a job ended; None if it was deleted."""
-        while True:
-            job = self._read(name)
-            if job is None:
-                return None
-            if ended := _end_of(job):
-                return ended
-            for event in self._events(name, job):
-                if event["type"] == "DELETED":
-                    return None
-                if ended := _end_of(event["object"]):
-                    return ended
-
-    def failure(self, name: str, ended: JsonObject) -> Exception:
+    def failure(self, job: JsonObject, ended: JsonObject) -> Exception:
         """Returns the exception for a failed job: bad input, else the line of the pod that failed first."""
+        name = job["metadata"]["name"]
         selector = f"jobset.sigs.k8s.io/jobset-name={name}"
-        pods = self._core.list_namespaced_pod(self.namespace, label_selector=selector).items
-        ends = sorted(
-            ((end.finished_at, pod.metadata.name, end) for pod in pods for end in _failed_ends(pod)),
-            key=lambda item: item[:2],
-        )
-        for _, _, end in ends:
+        with self._refusals():
+            pods = self._core.list_namespaced_pod(self.namespace, label_selector=selector).items
+        ends = [(pod.metadata.name, end) for pod in pods for end in _failed_ends(pod)]
+        ends.sort(key=lambda pair: (pair[1].finished_at, pair[0]))
+        for _, end in ends:
             if end.exit_code == BAD_INPUT and end.message:
                 return InputError(end.message.strip())
-        if not ends:
-            return ProcessFailed(f"TrainJob {name} failed: {ended.get('message') or ended.get('reason')}")
-        _, pod, end = ends[0]
-        line = (end.message or "").strip() or f"{end.reason} (exit status {end.exit_code})"
-        return ProcessFailed(f"pod {pod}: {line}")
+        for pod, end in ends:
+            line = (end.message or "").strip() or f"{end.reason} (exit status {end.exit_code})"
+            return ProcessFailed(f"pod {pod}: {line}")
+        return ProcessFailed(f"TrainJob {name} failed: {ended.get('message') or ended.get('reason')}")
 
-    def delete(self, name: str, seen: JsonObject | None = None) -> bool:
-        """Deletes a job with its pods; nothing happens if it is gone.
-
-        Returns False, having deleted nothing, if the job is no longer as it was `seen`.
-        """
-        options = self._options(propagation_policy="Foreground")
-        if seen is not None:
-            read = seen["metadata"]
-            options.preconditions = self._preconditions(
-                uid=read["uid"], resource_version=read["resourceVersion"]
-            )
-        try:
-            self._objects.delete_namespaced_custom_object(*self._where, name, body=options)
-        except self._refused as error:
-            if seen is not None and error.status == 409:
-                return False
-            if error.status != 404:
-                raise
-        return True
-
-    def delete_abandoned(self, store: str, run: str, here: str) -> list[str]:
-        """Deletes the jobs of a run in a store none of whose owners goes on, as seen by the pod `here`; returns their names.
-
-        They are those that the run has started, and those that it found and followed.
-        """
-        try:
-            found: KubernetesObject = self._objects.list_namespaced_custom_object(
-                *self._where, label_selector=SELECTOR
-            )
-        except self._refused as error:
-            raise _refusal(error, self.namespace) from error
-        workflow = _workflow_of(self._pod(here))
-        deleted = []
-        for job in found["items"]:
-            name, now = job["metadata"]["name"], job
-            while now is not None and self._abandoned(now, store, run, workflow):
-                if self.delete(name, now):
-                    deleted.append(name)
-                    break
-                now = self._read(name)  # somebody has changed it, perhaps to follow it
-        return deleted
-
-    def _abandoned(self, job: JsonObject, store: str, run: str, workflow: str | None) -> bool:
-        """Whether a job is of a run in a store, or followed by its workflow, and nothing else follows it still."""
-        metadata = job["metadata"]
-        annotations = metadata.get("annotations", {})
-        if _terminating(job) or annotations.get(STORE_ANNOTATION) != store:
-            return False
-        pods = [self._pod(owner["name"]) for owner in metadata.get("ownerReferences", ())]
-        followed = workflow is not None and any(_workflow_of(pod) == workflow for pod in pods)
-        if not followed and annotations.get(RUN_ANNOTATION) != run:
-            return False
-        return bool(pods) and not any(_follows(pod, workflow) for pod in pods)
-
-    def _pod(self, name: str) -> KubernetesObject | None:
-        """Returns a pod; None if there is none."""
-        try:
-            return self._core.read_namespaced_pod(name, self.namespace) if name else None
-        except self._refused as error:
-            if error.status == 404:
-                return None
-            raise _refusal(error, self.namespace) from error
-
-    def _await_gone(self, deleted: JsonObject) -> None:
-        name, uid = deleted["metadata"]["name"], deleted["metadata"]["uid"]
-        while (job := self._read(name)) is not None and job["metadata"]["uid"] == uid:
-            if any(event["type"] == "DELETED" for event in self._events(name, job)):
-                return
-
-    def _read(self, name: str) -> JsonObject | None:
-        try:
-            job: KubernetesObject = self._objects.get_namespaced_custom_object(*self._where, name)
-        except self._refused as error:
-            if error.status == 404 and _names_object(error):
-                return None
-            raise _refusal(error, self.namespace) from error
-        return job
-
-    def _events(self, name: str, since: JsonObject) -> Iterator[JsonObject]:
-        """Yields the events of a job, for a few minutes at most."""
-        watched = self._watch.Watch().stream(
-            self._objects.list_namespaced_custom_object,
-            *self._where,
-            field_selector=f"metadata.name={name}",
-            resource_version=since["metadata"]["resourceVersion"],
-            timeout_seconds=WATCH_SECONDS,
-            # A connection that died silently would be waited on for ever.
-            _request_timeout=(30, WATCH_SECONDS + 30),
+    def delete(self, job: JsonObject) -> None:
+        """Deletes a job and its pods; nothing happens if it is gone, or another has taken its name."""
+        metadata, client = job["metadata"], self._client
+        options = client.V1DeleteOptions(
+            propagation_policy="Foreground", preconditions=client.V1Preconditions(uid=metadata.get("uid"))
         )
+        with self._refusals(but=(404, 409)):
+            self._objects.delete_namespaced_custom_object(*self._where, metadata["name"], body=options)
+
+    def delete_of(self, workflow: str) -> list[str]:
+        """Deletes the jobs of a workflow and returns their names."""
+        selector = f"{NAME_LABEL}={OURS},{WORKFLOW_LABEL}={workflow}"
+        with self._refusals():
+            jobs: KubernetesObject = self._objects.list_namespaced_custom_object(
+                *self._where, label_selector=selector
+            )
+        for job in jobs["items"]:
+            self.delete(job)
+        return [job["metadata"]["name"] for job in jobs["items"]]
+
+    def workflow_here(self) -> str:
+        """Returns the name of the workflow that this pod belongs to."""
+        with self._refusals():
+            pod = self._core.read_namespaced_pod(os.environ[environment.POD_NAME], self.namespace)
+        return str(pod.metadata.labels[WORKFLOW_LABEL])
+
+    def _create(self, job: JsonObject, **options: str) -> JsonObject:
+        with self._refusals():
+            # Strict: otherwise fields that its Kubeflow Trainer does not know are dropped.
+            made: KubernetesObject = self._objects.create_namespaced_custom_object(
+                *self._where, body=job, field_validation="Strict", **options
+            )
+        return made
+
+    def _read(self, job: JsonObject) -> JsonObject | None:
+        """Returns a job as it is now; None if it is gone. One without a uid stands for any of its name."""
+        now: KubernetesObject = None
+        with self._refusals(but=(404,)):
+            now = self._objects.get_namespaced_custom_object(*self._where, job["metadata"]["name"])
+        return now if now and job["metadata"].get("uid") in (None, now["metadata"]["uid"]) else None
+
+    @contextlib.contextmanager
+    def _refusals(self, but: tuple[int, ...] = ()) -> Iterator[None]:
+        """Raises the cluster's refusals as errors with the way out; the statuses `but` end the block in silence."""
         try:
-            yield from watched
-        except self._refused as error:
-            if error.status != 410:  # the version is forgotten: the job is read afresh
-                raise
+            yield
+        except self._client.ApiException as error:
+            if error.status in but:
+                return
+            said = _message(error)
+            # Admission, as by a quota or Kubeflow Trainer itself, refuses with 403 too, and says why.
+            told = error.status == 403 and said and " cannot " not in said
+            remedy = said if told else REMEDIES.get(error.status or 0, said or error.reason)
+            remedy = TOO_OLD if "runtimePatches" in said else remedy
+            place = f"training on several nodes: in namespace {self.namespace}"
+            raise InputError(f"{place}: {error.status} {error.reason}: {remedy}") from error
 
 
-def _end_of(job: JsonObject) -> JsonObject | None:
-    """Returns the condition with which a job has ended; None if it has not ended."""
-    for condition in job.get("status", {}).get("conditions", ()):
-        if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
-            return condition
-    return None
-
-
-def _terminating(job: JsonObject) -> bool:
-    return "deletionTimestamp" in job["metadata"]
-
-
-def _follows(pod: KubernetesObject | None, workflow: str | None) -> bool:
-    """Whether a job's owner follows it still, as seen when a workflow closes, whose own pods have ended or are about to."""
-    if pod is None or pod.status.phase in ("Succeeded", "Failed"):
-        return False
-    return workflow is None or _workflow_of(pod) != workflow
-
-
-def _workflow_of(pod: KubernetesObject | None) -> str | None:
-    """Returns the name of a pod's workflow; None where it is unknown."""
-    return (pod.metadata.labels or {}).get(WORKFLOW) if pod else None
+def _message(error: KubernetesObject) -> str:
+    """Returns what the API server says of an error."""
+    try:
+        return str(json.loads(error.body)["message"]).strip()
+    except (ValueError, TypeError, KeyError):
+        return str(error.body or "").strip()
 
 
 def _failed_ends(pod: KubernetesObject) -> list[KubernetesObject]:
     """Returns how the failed containers of a pod ended, the last time or the time before."""
-    states = [
-        state.terminated
-        for container in pod.status.container_statuses or ()
-        if container.name == CONTAINER
-        for state in (container.state, container.last_state)
-        if state is not None and state.terminated is not None
-    ]
-    return [end for end in states if end.exit_code != 0]
+    containers = [one for one in pod.status.container_statuses or () if one.name == CONTAINER]
+    states = [state for one in containers for state in (one.state, one.last_state) if state]
+    return [state.terminated for state in states if state.terminated and state.terminated.exit_code]
 
 
-def _names_object(error: KubernetesObject) -> bool:
-    """Whether a 404 means a missing object, and not a kind that the cluster does not know."""
-    return '"details"' in (error.body or "")
+def _api_client() -> KubernetesObject:
+    """Returns a client of the cluster that this process is in, or that its kubeconfig names.
 
+    Raises InputError where there is none, and for a token that no header can hold, which the client would repeat.
+    """
+    from kubernetes import client, config
 
-def _refusal(error: KubernetesObject, namespace: str) -> InputError:
-    """Returns the error for a job that the cluster refuses, with the way out."""
-    remedies = {
-        401: "the pod's service account is not known to the cluster",
-        403: f"let the step's service account get, list, watch, create, patch and delete {PLURAL}.{GROUP} in it",
-        404: NOT_INSTALLED,
-    }
-    remedy = remedies.get(error.status, str(error.body or error.reason).strip())
-    return InputError(f"TrainJob in namespace {namespace}: {error.status} {error.reason}: {remedy}")
-
-
-def namespace_here() -> str:
-    """Returns the namespace of this pod. Raises InputError outside of pods with a service account."""
+    configuration = client.Configuration()
+    load = (
+        config.load_incluster_config if environment.KUBERNETES_HOST in os.environ else config.load_kube_config
+    )
     try:
-        return NAMESPACE_FILE.read_text(encoding="utf-8").strip()
-    except OSError as error:
+        load(client_configuration=configuration)
+    except config.ConfigException as error:
+        raise InputError(f"training on several nodes needs a pod with a service account: {error}") from error
+    if not str(configuration.api_key.get("authorization", "")).isprintable():
         raise InputError(
-            "training on several nodes needs a pod with a service account, or a namespace"
-        ) from error
+            "the token for Kubernetes has a line end or another character that no header can hold"
+        )
+    configuration.retries = RETRY  # pyright: ignore[reportAttributeAccessIssue]
+    return client.ApiClient(configuration)
