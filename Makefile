@@ -9,7 +9,8 @@ TORCH := $(shell grep '^torch==' constraints.txt)
 
 setup: $(VENV)/tested
 
-# On a machine without a GPU, torch is the CPU build: where pip knows one, else from PyTorch's index.
+# On a machine without a GPU, torch is the CPU build: where pip knows one, else from PyTorch's index. Where that cannot
+# be reached, it is the build of the package index.
 # Byte code is compiled on all cores at the end, which pip does on one, and only where it is used.
 UNUSED := /tests?/|/transformers/models/(?!auto|bert)|/torch/(_inductor|ao|onnx|testing)/|/sympy/physics/|$\
 	/moto/(?!core|events|moto_|s3/|utilities|\w+\.py)|$\
@@ -20,7 +21,9 @@ define INSTALL
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --upgrade pip
 	command -v nvidia-smi >/dev/null || $(PIP) '$(TORCH)+cpu' 2>/dev/null \
-		|| $(PIP) '$(TORCH)' --index-url https://download.pytorch.org/whl/cpu
+		|| $(PIP) '$(TORCH)' --index-url https://download.pytorch.org/whl/cpu \
+		|| { echo "PyTorch's own index cannot be reached: torch is the package index's build, which is for GPUs too" >&2; \
+		$(PIP) '$(TORCH)'; }
 	$(PIP) -e '.[$(EXTRAS)]' -c constraints.txt
 	$(COMPILE)
 	$(BIN)/python images/sentence_data.py

@@ -21,8 +21,8 @@ GPU_IMAGE = os.environ.get(environment.GPU_IMAGE, "multiview-gpu:python3.11")
 def component(function: Callable[..., Any]) -> PythonComponent:
     """Returns the component of the step that has the function's name, with hyphens for underscores.
 
-    A published component has the GPU image where the table of steps says that the step uses a GPU, else the CPU image. In
-    a compiled pipeline the pod's GPUs decide instead (`pipelines.kubeflow.pods`).
+    It has the GPU image where the table of steps says that the step uses a GPU, else the CPU image. In a compiled
+    pipeline the pod's GPUs decide instead (`pipelines.kubeflow.pods`).
     """
     image = GPU_IMAGE if function.__name__.replace("_", "-") in GPU_STEPS else CPU_IMAGE
     made = dsl.component(function, base_image=image, install_kfp_package=False, packages_to_install=[])

@@ -8,8 +8,7 @@ from components import component
 @component
 def open_index(address: str, index: Output[Artifact], model: Output[Model], passages: Output[Dataset]) -> str:
     """An index that exists, or a store's champion, with the model and the passages that it was made from."""
-    from multiview.kubeflow.component import open_index
-    from multiview.kubeflow.one_line import exit_with_one_line
+    from multiview.kubeflow.component import exit_with_one_line, open_index
 
     with exit_with_one_line():
         return open_index(address, index=index, model=model, passages=passages)

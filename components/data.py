@@ -8,48 +8,32 @@ from components import component
 @component
 def split(
     run: str,
-    path: str,
-    config: str,
     passages: Output[Dataset],
     train_questions: Output[Dataset],
     dev_questions: Output[Dataset],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Cut the corpus into Parquet shards, and choose the questions."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "split",
-        run,
-        path,
-        config,
-        passages=passages,
-        train_questions=train_questions,
-        dev_questions=dev_questions,
-    )
+    return execute("split", **given)
 
 
 @component
 def split_again(
     run: str,
-    path: str,
-    config: str,
     known: Input[Dataset],
     passages: Output[Dataset],
     train_questions: Output[Dataset],
     dev_questions: Output[Dataset],
     lost_questions: Output[Artifact],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Cut the corpus into Parquet shards once more, and choose the questions."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "split-again",
-        run,
-        path,
-        config,
-        known=known,
-        passages=passages,
-        train_questions=train_questions,
-        dev_questions=dev_questions,
-        lost_questions=lost_questions,
-    )
+    return execute("split-again", **given)

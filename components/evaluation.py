@@ -8,8 +8,6 @@ from components import component
 @component
 def evaluate(
     run: str,
-    path: str,
-    config: str,
     model: Input[Model],
     index: Input[Artifact],
     passages: Input[Dataset],
@@ -17,131 +15,96 @@ def evaluate(
     train_questions: Input[Dataset],
     evaluation: Output[Artifact],
     metrics: Output[Metrics],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Metrics of an index on the dev questions, and analyses of its model."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "evaluate",
-        run,
-        path,
-        config,
-        model=model,
-        index=index,
-        passages=passages,
-        questions=questions,
-        train_questions=train_questions,
-        evaluation=evaluation,
-        metrics=metrics,
-    )
+    return execute("evaluate", **given)
 
 
 @component
 def evaluate_bm25(
     run: str,
-    path: str,
-    config: str,
     passages: Input[Dataset],
     questions: Input[Dataset],
     evaluation: Output[Artifact],
     metrics: Output[Metrics],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Metrics of BM25 on the dev questions."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "evaluate-bm25",
-        run,
-        path,
-        config,
-        passages=passages,
-        questions=questions,
-        evaluation=evaluation,
-        metrics=metrics,
-    )
+    return execute("evaluate-bm25", **given)
 
 
 @component
 def evaluate_bm25_with_queries(
     run: str,
-    path: str,
-    config: str,
     passages: Input[Dataset],
     questions: Input[Dataset],
     queries: Input[Dataset],
     evaluation: Output[Artifact],
     metrics: Output[Metrics],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Metrics of BM25 over passages with their generated queries (DocT5Query) on the dev questions."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "evaluate-bm25-with-queries",
-        run,
-        path,
-        config,
-        passages=passages,
-        questions=questions,
-        queries=queries,
-        evaluation=evaluation,
-        metrics=metrics,
-    )
+    return execute("evaluate-bm25-with-queries", **given)
 
 
 @component
 def evaluate_fusion(
     run: str,
-    path: str,
-    config: str,
     evaluations: list[str],
     passages: Input[Dataset],
     questions: Input[Dataset],
     evaluation: Output[Artifact],
     metrics: Output[Metrics],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Metrics of several rankings fused into one."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "evaluate-fusion",
-        run,
-        path,
-        config,
-        evaluations=evaluations,
-        passages=passages,
-        questions=questions,
-        evaluation=evaluation,
-        metrics=metrics,
-    )
+    return execute("evaluate-fusion", **given)
 
 
 @component
 def compare(
     run: str,
-    path: str,
-    config: str,
     evaluations: list[str],
     comparison: Output[Artifact],
     metrics: Output[Metrics],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """One table of all evaluations."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "compare", run, path, config, evaluations=evaluations, comparison=comparison, metrics=metrics
-    )
+    return execute("compare", **given)
 
 
 @component
 def report(
     run: str,
-    path: str,
-    config: str,
     comparison: Input[Artifact],
     evaluations: list[str],
     report: Output[HTML],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """One page about a comparison."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute("report", run, path, config, comparison=comparison, evaluations=evaluations, report=report)
+    return execute("report", **given)

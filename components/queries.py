@@ -8,163 +8,127 @@ from components import component
 @component
 def initial_generator(
     run: str,
-    path: str,
-    config: str,
     generator: Output[Model],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """The query generator as it was pretrained."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute("initial-generator", run, path, config, generator=generator)
+    return execute("initial-generator", **given)
 
 
 @component
 def train_generator(
     run: str,
-    path: str,
-    config: str,
     base: Input[Model],
     passages: Input[Dataset],
     questions: Input[Dataset],
     generator: Output[Model],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """The query generator fine-tuned on the training questions."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "train-generator",
-        run,
-        path,
-        config,
-        base=base,
-        passages=passages,
-        questions=questions,
-        generator=generator,
-    )
+    return execute("train-generator", **given)
 
 
 @component
 def generate_queries(
     run: str,
-    path: str,
-    config: str,
     shard: str,
     generator: Input[Model],
     passages: Input[Dataset],
     queries: Output[Dataset],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Queries of the passages of one shard."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "generate-queries",
-        run,
-        path,
-        config,
-        shard=shard,
-        generator=generator,
-        passages=passages,
-        queries=queries,
-    )
+    return execute("generate-queries", **given)
 
 
 @component
 def gather_queries(
     run: str,
-    path: str,
-    config: str,
     parts: list[str],
     queries: Output[Dataset],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """The generated queries of all shards in one artifact."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute("gather-queries", run, path, config, parts=parts, queries=queries)
+    return execute("gather-queries", **given)
 
 
 @component
 def evaluate_queries(
     run: str,
-    path: str,
-    config: str,
     queries: list[str],
     questions: Input[Dataset],
     query_evaluation: Output[Artifact],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Metrics of the generated queries on the dev questions."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "evaluate-queries",
-        run,
-        path,
-        config,
-        queries=queries,
-        questions=questions,
-        query_evaluation=query_evaluation,
-    )
+    return execute("evaluate-queries", **given)
 
 
 @component
 def crop_questions(
     run: str,
-    path: str,
-    config: str,
     shard: str,
     passages: Input[Dataset],
     drafts: Output[Dataset],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Questions about the passages of one shard, cropped from their snippets."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute("crop-questions", run, path, config, shard=shard, passages=passages, drafts=drafts)
+    return execute("crop-questions", **given)
 
 
 @component
 def generate_questions(
     run: str,
-    path: str,
-    config: str,
     shard: str,
     generator: Input[Model],
     passages: Input[Dataset],
     drafts: Output[Dataset],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Questions about the passages of one shard, generated from their snippets."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "generate-questions",
-        run,
-        path,
-        config,
-        shard=shard,
-        generator=generator,
-        passages=passages,
-        drafts=drafts,
-    )
+    return execute("generate-questions", **given)
 
 
 @component
 def make_questions(
     run: str,
-    path: str,
-    config: str,
     drafts: list[str],
     passages: Input[Dataset],
     train_questions: Output[Dataset],
     dev_questions: Output[Dataset],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Training and dev questions made from the corpus: drafts with which BM25 finds their passage again."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "make-questions",
-        run,
-        path,
-        config,
-        drafts=drafts,
-        passages=passages,
-        train_questions=train_questions,
-        dev_questions=dev_questions,
-    )
+    return execute("make-questions", **given)

@@ -8,61 +8,50 @@ from components import component
 @component
 def encode(
     run: str,
-    path: str,
-    config: str,
     shard: str,
     model: Input[Model],
     passages: Input[Dataset],
     embeddings: Output[Artifact],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Views of the passages of one shard."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "encode", run, path, config, shard=shard, model=model, passages=passages, embeddings=embeddings
-    )
+    return execute("encode", **given)
 
 
 @component
 def encode_with_queries(
     run: str,
-    path: str,
-    config: str,
     shard: str,
     model: Input[Model],
     passages: Input[Dataset],
     queries: Input[Dataset],
     embeddings: Output[Artifact],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """Views of the passages of one shard, each read with its generated queries."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "encode-with-queries",
-        run,
-        path,
-        config,
-        shard=shard,
-        model=model,
-        passages=passages,
-        queries=queries,
-        embeddings=embeddings,
-    )
+    return execute("encode-with-queries", **given)
 
 
 @component
 def index(
     run: str,
-    path: str,
-    config: str,
     model: Input[Model],
     passages: Input[Dataset],
     embeddings: list[str],
     index: Output[Artifact],
+    path: str = "",
+    config: str = "",
 ) -> str:
     """The search index over the views of all shards."""
+    given = {**locals()}
     from multiview.kubeflow.component import execute
 
-    return execute(
-        "index", run, path, config, model=model, passages=passages, embeddings=embeddings, index=index
-    )
+    return execute("index", **given)

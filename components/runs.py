@@ -23,7 +23,7 @@ def open_run(
     full_refresh: bool = False,
 ) -> str:
     """Write the run into the store and open it in MLflow."""
-    from multiview.kubeflow.one_line import exit_with_one_line
+    from multiview.kubeflow.component import exit_with_one_line
     from multiview.kubeflow.run import open_run
 
     given = {
@@ -42,10 +42,9 @@ def open_run(
 
 
 @component
-def import_artifact(address: str, digest: str, artifact: Output[Artifact]):
+def import_artifact(address: str, artifact: Output[Artifact], digest: str = ""):
     """Hand an artifact of a store to the steps that read it."""
-    from multiview.kubeflow.component import import_artifact
-    from multiview.kubeflow.one_line import exit_with_one_line
+    from multiview.kubeflow.component import exit_with_one_line, import_artifact
 
     with exit_with_one_line():
         import_artifact(address, digest, artifact)
@@ -57,7 +56,7 @@ def close_run(
 ):
     """Close the run in MLflow and report a failure."""
     from multiview.config.notify import Notify
-    from multiview.kubeflow.one_line import exit_with_one_line
+    from multiview.kubeflow.component import exit_with_one_line
     from multiview.kubeflow.run import close_run
 
     with exit_with_one_line():

@@ -54,9 +54,6 @@ def compile_(
     manifests: Annotated[
         bool, typer.Option("--manifests", help="As Pipeline and PipelineVersion objects of Kubernetes.")
     ] = False,
-    components: Annotated[
-        bool, typer.Option("--components", help="Each step as a component for pipelines of others, instead.")
-    ] = False,
     preset: Preset = None,
     settings: Settings = None,
     store: Annotated[
@@ -66,25 +63,10 @@ def compile_(
 ) -> None:
     """Write the IR of a pipeline, or of all, as YAML. No server is asked: pods promise not to run as root only with
     kubeflow.run_as_non_root=true, which Kubeflow Pipelines takes from 2.16."""
+    from pipelines.kubeflow.checks import check_store
     from pipelines.kubeflow.compile import compile_request
-    from pipelines.kubeflow.manifests import write_manifests
-    from pipelines.kubeflow.submission import check_store
+    from pipelines.kubeflow.submission import write_manifests
 
-    if components:
-        from pipelines.kubeflow.published import refuse_beside, write_components
-
-        refuse_beside(
-            {
-                "PIPELINE": pipeline,
-                "--manifests": manifests,
-                "--preset": preset,
-                "--set": settings,
-                "--store": store,
-            }
-        )
-        check_folder("--out", out)
-        print(*write_components(out), sep="\n")
-        return
     store = store and check_store(store)
     check_folder("--out", out)
     for name in [pipeline] if pipeline else PIPELINES:

@@ -60,6 +60,7 @@ ACROSS_ROOMS = {
     "security/test_strangers.py": "files, models and texts of strangers, over every package",
     "serving/test_pod.py": "the command of a manifest's pods, over a store in a bucket",
     "test_layers.py": "imports between packages",
+    "test_setup.py": "what `make setup` installs",
     "test_source.py": "the whole source",
     "test_tree.py": "this rule",
     "torture/test_bucket_faults.py": "a training in a bucket, behind a proxy that fails",

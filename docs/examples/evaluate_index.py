@@ -1,6 +1,6 @@
 """Another team's pipeline: an index of ours, or our champion, measured on their questions.
 
-`python -m pipelines compile --components --out components-yaml` writes the components that it loads.
+docs/kubeflow.md, "Components in other pipelines", writes the components that it loads.
 """
 
 from pathlib import Path

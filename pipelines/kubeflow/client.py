@@ -67,6 +67,7 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
     with explained(connection), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # KFP's advice on every start
         from kfp import client as kfp_client
+        from kfp_server_api import HealthzServiceApi
 
         class Client(kfp_client.Client):
             def _load_config(self, *args: Any, **kwargs: Any) -> ApiObject:
@@ -78,7 +79,7 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
 
             def get_kfp_healthz(self, sleep_duration: int = 0) -> ApiObject:
                 # KFP's own method asks five times, five seconds apart, whatever the answer was.
-                answer: ApiObject = self._healthz_api.healthz_service_get_healthz()
+                answer: ApiObject = HealthzServiceApi(api_client(self)).healthz_service_get_healthz()
                 if answer.multi_user is None:
                     raise InputError(
                         f"{address(connection)} answers with a page that is not Kubeflow's, perhaps one to sign in "
@@ -103,6 +104,12 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
         if client.get_kfp_healthz().multi_user:
             _check_several_users(client, connection)
         return client
+
+
+def api_client(client: kfp_client.Client) -> ApiObject:
+    """Returns the generated client below KFP's, which `kfp_server_api` calls the API with: KFP's own methods print links,
+    and retry what they are not asked to."""
+    return client._healthz_api.api_client
 
 
 def _check_several_users(client: kfp_client.Client, connection: Connection) -> None:
@@ -230,8 +237,9 @@ def filter_of(key: str, value: str) -> str:
     return json.dumps({"predicates": [{"operation": "EQUALS", "key": key, "stringValue": value}]})
 
 
-def run_address(client: kfp_client.Client, run_id: str) -> str:
+def run_address(connection: Connection, run_id: str) -> str:
     """Returns the page of a run, or its id where the address of the pages is unknown, as with only a kube context."""
-    if not client._uihost:
+    pages = connection.ui_host or connection.host
+    if not pages:
         return f"run {run_id} of Kubeflow; --ui-host (KF_PIPELINES_UI_ENDPOINT) gives its page"
-    return f"{client._get_url_prefix()}/#/runs/details/{run_id}"
+    return f"{pages.rstrip('/')}/#/runs/details/{run_id}"

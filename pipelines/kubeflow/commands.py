@@ -74,7 +74,7 @@ def launch(submission: Submission, connection: Profile, wait: bool, tracking_uri
     if _check_server(client, connection, submission):
         submission = submission.as_non_root()
     kfp_run, words = start(client, connection, submission)
-    console.print(f"{submission.run.id} {words}: {run_address(client, kfp_run.run_id)}", markup=False)
+    console.print(f"{submission.run.id} {words}: {run_address(connection, kfp_run.run_id)}", markup=False)
     if wait:
         _follow(submission, connection, kfp_run, tracking_uri)
 

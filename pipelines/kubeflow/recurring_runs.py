@@ -224,7 +224,7 @@ def _uploaded(client: Client, profile: Profile, wanted: Wanted) -> dict[str, Any
     """Uploads a schedule's pipeline; returns the arguments of its recurring run."""
     pipeline, version = start.upload(client, wanted.submission.package)
     return {
-        "experiment_id": start.find_experiment(client, profile).experiment_id,
+        "experiment_id": start.experiment_id(client, profile),
         "job_name": wanted.schedule.name,
         "description": wanted.description,
         "cron_expression": wanted.schedule.cron,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
+from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, Field, field_validator
 
 from multiview.config import Section
@@ -15,17 +17,22 @@ from multiview.config.documents import read_document
 from multiview.config.overrides import Overrides
 from multiview.errors import counted
 
-MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
-DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
-FIELDS: tuple[tuple[str, int, int, list[str]], ...] = (
-    ("second", 0, 59, []),
-    ("minute", 0, 59, []),
-    ("hour", 0, 23, []),
-    ("day of month", 1, 31, []),
-    ("month", 1, 12, MONTHS),
-    ("day of week", 0, 6, DAYS),
-)
-"""The fields of a cron in order: name, least value, greatest value, names of the values from the least on."""
+FIELDS = "second, minute, hour, day of month, month, day of week"
+RANGES = "seconds and minutes are 0 to 59, hours 0 to 23, days 1 to 31, months 1 to 12, days of the week 0 (SUN) to 6"
+END = r"(?:\d+|[A-Z]{3})"
+PART = re.compile(rf"(?:[*?]|{END}(?:-{END})?)(?:/\d+)?")
+"""A part of a field of a cron, of those that commas separate: all that Kubeflow reads of what cronsim does."""
+
+
+def cron_times(cron: str, after: datetime) -> CronSim:
+    """Returns the times of a cron of six fields after the time `after`, whose zone is that of the cron.
+
+    Raises CronSimError for a field that is none.
+    """
+    *others, day = cron.replace("?", "*").split()
+    # For cronsim the last day is 7, Sunday again.
+    day = re.sub(r"\b(\w+)/", r"\1-6/", day) if "-" not in day else day
+    return CronSim(" ".join([*others, day]), after)
 
 
 def check_cron(cron: str) -> str:
@@ -38,24 +45,17 @@ def check_cron(cron: str) -> str:
         raise ValueError(
             f"{cron!r} has five fields, and Kubeflow's first is the second: write '0 {' '.join(fields)}'"
         )
-    if len(fields) != len(FIELDS):
-        raise ValueError(
-            f"{cron!r} has {counted(len(fields), 'field')}; there are six: {', '.join(f[0] for f in FIELDS)}"
-        )
-    for field, (name, least, greatest, words) in zip(fields, FIELDS, strict=True):
-        for part in field.split(","):
-            _check_part(part, name, least, greatest, words)
+    if len(fields) != 6:
+        raise ValueError(f"{cron!r} has {counted(len(fields), 'field')}; there are six: {FIELDS}")
+    parts = [part for field in fields for part in field.upper().split(",")]
+    days = re.sub(r"/\d+", "", fields[5])
+    try:
+        if "7" in days or not all(map(PART.fullmatch, parts)):
+            raise CronSimError("Bad day-of-week" if "7" in days else "Bad cron")
+        cron_times(cron, datetime(2000, 1, 1))
+    except CronSimError as error:
+        raise ValueError(f"{cron!r}: {str(error).lower()}: {RANGES}") from error
     return " ".join(fields)
-
-
-def _check_part(part: str, name: str, least: int, greatest: int, words: list[str]) -> None:
-    """Raises ValueError for a part of a field that is not *, ?, N or N-M, each perhaps with /STEP."""
-    numbers = {word: str(value) for value, word in enumerate(words, least)}
-    numeric = re.sub(r"[A-Z]+", lambda word: numbers.get(word[0], word[0]), part.upper())
-    match = re.fullmatch(r"(?:[*?]|(\d+)(?:-(\d+))?)(?:/([1-9]\d*))?", numeric)
-    ends = [int(end) for end in match.groups()[:2] if end] if match else []
-    if not match or any(not least <= end <= greatest for end in ends) or ends != sorted(ends):
-        raise ValueError(f"{part!r} is no {name}: from {least} to {greatest}, with * , - and /")
 
 
 def _check_zone(name: str) -> str:

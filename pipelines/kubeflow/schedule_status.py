@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim
-
 from pipelines.kubeflow.client import ENDED, ApiObject, explained, filter_of
 from pipelines.kubeflow.connection import Profile
 from pipelines.kubeflow.recurring_runs import Entry
+from pipelines.kubeflow.schedule_file import cron_times
 
 if TYPE_CHECKING:
     from kfp.client import Client
@@ -60,7 +58,7 @@ def status(entry: Entry, last: ApiObject | None, now: datetime) -> Status:
     if not entry.enabled:
         return Status(entry.name, "disabled")
     began = last.created_at.astimezone(now.tzinfo) if last else None
-    due = next_time(entry.cron, began or entry.created.astimezone(now.tzinfo))
+    due = next(cron_times(entry.cron, began or entry.created.astimezone(now.tzinfo)))
     active = last is not None and last.state not in ENDED
     latest_run_line = (
         f"{(last.state or 'PENDING').lower()}, began {_shown(began)}" if last and began else "has not run yet"
@@ -73,15 +71,6 @@ def status(entry: Entry, last: ApiObject | None, now: datetime) -> Status:
         f"overdue since {_shown(due)}; {latest_run_line}: does Kubeflow's scheduled workflow controller run?"
     )
     return Status(entry.name, text, overdue=True)
-
-
-def next_time(cron: str, after: datetime) -> datetime:
-    """Returns the first time of a six-field cron after the time `after`, whose zone is that of the cron."""
-    *others, day = cron.replace("?", "*").split()
-    day = (
-        re.sub(r"\b(\w+)/", r"\1-6/", day) if "-" not in day else day
-    )  # for CronSim the last day is 7, Sunday again
-    return next(CronSim(" ".join([*others, day]).upper(), after))
 
 
 def _shown(time: datetime | None) -> str:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.kubeflow.client import ENDED, ApiObject, display_name_filter, explained, list_all
+from pipelines.kubeflow.client import (
+    ENDED,
+    ApiObject,
+    api_client,
+    display_name_filter,
+    explained,
+    list_all,
+)
 from pipelines.kubeflow.connection import Connection
 from pipelines.kubeflow.submission import Package, Submission
 
@@ -25,16 +33,12 @@ def start(client: Client, connection: Connection, submission: Submission) -> tup
 
         package, run = submission.package, submission.run
         # All experiments of the namespace: a run writes into the same store whichever experiment shows it.
-        namespace = client.get_user_namespace() or None
-        for other in list_all(
-            client.list_runs, "runs", namespace=namespace, filter=display_name_filter(run.id)
-        ):
+        for other in _named(client, client.list_runs, "runs", run.id):
             if other.state not in ENDED and _store_of(other) == submission.store:
                 return other, _going(client, package, other)
-        experiment = find_experiment(client, connection)
         pipeline, version = upload(client, package)
         wanted = api.V2beta1Run(
-            experiment_id=experiment.experiment_id,
+            experiment_id=experiment_id(client, connection),
             display_name=run.id,
             pipeline_version_reference=api.V2beta1PipelineVersionReference(
                 pipeline_id=pipeline, pipeline_version_id=version
@@ -44,7 +48,7 @@ def start(client: Client, connection: Connection, submission: Submission) -> tup
             ),
             service_account=submission.config.kubeflow.service_account,
         )
-        return client._run_api.run_service_create_run(run=wanted), "started"
+        return api.RunServiceApi(api_client(client)).run_service_create_run(run=wanted), "started"
 
 
 def _store_of(run: ApiObject) -> str | None:
@@ -55,96 +59,90 @@ def _store_of(run: ApiObject) -> str | None:
 def _going(client: Client, package: Package, run: ApiObject) -> str:
     """Words for a run that is going: also that it is being cancelled, or has another version of the pipeline."""
     words = "is being cancelled" if run.state == "CANCELING" else "is going already"
-    pipeline = _known_pipeline(client, package.pipeline)
-    version = _known_version(client, pipeline, package.version) if pipeline else None
+    pipeline = _pipeline_id(client, package.pipeline)
+    version = _version_id(client, pipeline, package.version) if pipeline else None
     used = run.pipeline_version_reference
     if version and used and used.pipeline_version_id == version:
         return words
     return f"{words}, with another version of the pipeline than {package.version}"
 
 
-def find_experiment(client: Client, connection: Connection) -> ApiObject:
-    """Returns the connection's experiment, made if there is none."""
-    from kfp_server_api import ApiException, V2beta1Experiment
+def experiment_id(client: Client, connection: Connection) -> str:
+    """Returns the id of the connection's experiment, made if there is none."""
+    import kfp_server_api as api
 
-    name, namespace = connection.experiment, client.get_user_namespace() or None
+    name = connection.experiment
 
-    def look_up() -> ApiObject | None:
-        experiments = list_all(
-            client.list_experiments, "experiments", namespace=namespace, filter=display_name_filter(name)
-        )
-        return experiments[0] if experiments else None
+    def find() -> str | None:
+        found = _named(client, client.list_experiments, "experiments", name)
+        return found[0].experiment_id if found else None
 
-    if experiment := look_up():
-        return experiment
-    try:
-        return client._experiment_api.experiment_service_create_experiment(
-            experiment=V2beta1Experiment(display_name=name, namespace=namespace)
-        )
-    except ApiException as error:
-        if error.status == 409 and (experiment := look_up()):
-            return experiment
-        raise
+    def make() -> str:
+        wanted = api.V2beta1Experiment(display_name=name, namespace=_namespace(client))
+        experiments = api.ExperimentServiceApi(api_client(client))
+        return experiments.experiment_service_create_experiment(experiment=wanted).experiment_id
+
+    return _found_or_made(find, make)
 
 
 def upload(client: Client, package: Package) -> tuple[str, str]:
     """Returns the ids of a package's pipeline and version, uploaded unless they are known already."""
-    pipeline = _pipeline(client, package.pipeline)
+    import kfp_server_api as api
 
-    def look_up() -> str | None:
-        return _known_version(client, pipeline, package.version)
+    def make_pipeline() -> str:
+        # By display name alone: servers before 2.14 refuse a body with `name`.
+        wanted = api.V2beta1Pipeline(display_name=package.pipeline, namespace=_namespace(client))
+        pipelines = api.PipelineServiceApi(api_client(client))
+        return pipelines.pipeline_service_create_pipeline(pipeline=wanted).pipeline_id
 
-    return pipeline, look_up() or _new_version(client, pipeline, package) or look_up() or ""
+    pipeline = _found_or_made(lambda: _pipeline_id(client, package.pipeline), make_pipeline)
+
+    def make_version() -> str:
+        uploads = api.PipelineUploadServiceApi(api_client(client))
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / f"{package.version}.yaml"
+            file.write_text(package.text, encoding="utf-8")
+            made: ApiObject = uploads.upload_pipeline_version(
+                str(file), name=package.version, pipelineid=pipeline
+            )
+        return made.pipeline_version_id
+
+    return pipeline, _found_or_made(lambda: _version_id(client, pipeline, package.version), make_version)
 
 
-def _known_pipeline(client: Client, name: str) -> str | None:
-    namespace = client.get_user_namespace() or None
-    pipelines = list_all(
-        client.list_pipelines, "pipelines", namespace=namespace, filter=display_name_filter(name)
-    )
-    return pipelines[0].pipeline_id if pipelines else None
+def _found_or_made(find: Callable[[], str | None], make: Callable[[], str]) -> str:
+    """Returns the id of what is found, else made; found again where somebody else has made it just now."""
+    from kfp_server_api import ApiException
+
+    if identity := find():
+        return identity
+    try:
+        return make()
+    except ApiException as error:
+        if error.status == 409 and (identity := find()):
+            return identity
+        raise
 
 
-def _known_version(client: Client, pipeline: str, name: str) -> str | None:
-    versions = list_all(
+def _pipeline_id(client: Client, name: str) -> str | None:
+    found = _named(client, client.list_pipelines, "pipelines", name)
+    return found[0].pipeline_id if found else None
+
+
+def _version_id(client: Client, pipeline: str, name: str) -> str | None:
+    found = list_all(
         client.list_pipeline_versions,
         "pipeline_versions",
         pipeline_id=pipeline,
         filter=display_name_filter(name),
     )
-    return versions[0].pipeline_version_id if versions else None
+    return found[0].pipeline_version_id if found else None
 
 
-def _pipeline(client: Client, name: str) -> str:
-    """The id of the pipeline, made if there is none."""
-    from kfp_server_api import ApiException, V2beta1Pipeline
-
-    if identity := _known_pipeline(client, name):
-        return identity
-    # By display name alone: servers before 2.14 refuse a body with `name`.
-    wanted = V2beta1Pipeline(display_name=name, namespace=client.get_user_namespace() or None)
-    try:
-        made: ApiObject = client._pipelines_api.pipeline_service_create_pipeline(pipeline=wanted)
-        return made.pipeline_id
-    except ApiException as error:
-        if error.status == 409 and (identity := _known_pipeline(client, name)):
-            return identity
-        raise
+def _named(client: Client, list_page: Callable[..., ApiObject], attribute: str, name: str) -> list[ApiObject]:
+    """Returns the objects of a name in the client's namespace."""
+    return list_all(list_page, attribute, namespace=_namespace(client), filter=display_name_filter(name))
 
 
-def _new_version(client: Client, pipeline: str, package: Package) -> str | None:
-    """The new version's id; None if somebody else has uploaded it just now."""
-    from kfp_server_api import ApiException
-
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / f"{package.version}.yaml"
-        file.write_text(package.text, encoding="utf-8")
-        try:
-            version: ApiObject = client._upload_api.upload_pipeline_version(
-                str(file), name=package.version, pipelineid=pipeline
-            )
-        except ApiException as error:
-            if error.status == 409:
-                return None
-            raise
-    return version.pipeline_version_id
+def _namespace(client: Client) -> str | None:
+    return client.get_user_namespace() or None

@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import tempfile
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from multiview.artifacts.record import Reference
-from multiview.artifacts.store import LocalStore, open_store
+from multiview.artifacts.store import open_store
 from multiview.config import Config
-from multiview.data.reading.beir import is_beir
-from multiview.errors import InputError
 from multiview.plans.description import describe
-from multiview.plans.plan import Plan
-from multiview.plans.pods import check_gpus
 from multiview.plans.request import Request
 from multiview.steps.runs import Run
-from pipelines.kubeflow.images import check_images
-from pipelines.kubeflow.workflow_size import warn_of_size
-
-PLACES_READ = {
-    "corpus": ("source",),
-    "questions": ("source", "dev_source"),
-    "model": ("base",),
-    "train": ("model",),
-    "generation": ("model",),
-    "mining": ("cross_encoder",),
-}
-"""Settings that name sources, by section."""
-
-ALWAYS_FILES = {"corpus", "questions"}
-"""Sections whose sources without a protocol are files; elsewhere such a name may be a hub's."""
+from pipelines.kubeflow.checks import check_devices, check_sources, check_store, warn_of_size
 
 
 @dataclass(frozen=True)
@@ -110,55 +89,33 @@ def package(request: Request, store: str | None = None) -> Package:
     return Package(f"multiview-{plan.name}", f"{plan.name}-{digest}", text)
 
 
-def check_store(store: str | None) -> str:
-    """Returns the store's address. Raises InputError for a missing address, and for a store that pods do not reach."""
-    way_out = "give --store gs://BUCKET/PREFIX or s3://BUCKET/PREFIX (MULTIVIEW_STORE)"
-    if store is None:
-        raise InputError(f"a run on Kubeflow needs a store that its pods reach: {way_out}")
-    if isinstance(open_store(store), LocalStore):
-        raise InputError(f"store {store} is a folder of this machine, which no pod reaches: {way_out}")
-    if not store.partition("://")[2].strip("/"):
-        raise InputError(f"store {store} names no bucket: {way_out}")
-    return store
+def write_manifests(request: Request, target: Path, store: str | None = None) -> Path:
+    """Writes the `Pipeline` and the `PipelineVersion` of a request as YAML, without a namespace.
 
+    They have the names that `submit` into `store` would give them, so that it finds what was applied, if
+    `kubeflow.run_as_non_root` is set as the server's version would have it (`versions.takes_non_root`). The version is
+    named by its content, because Kubeflow does not let a version be changed: another plan is another version of the
+    same pipeline. Raises InputError for invalid settings of pods, and for images that are not named, which no later
+    `submit` would notice.
+    """
+    from kfp.compiler import Compiler
+    from kfp.compiler.compiler_utils import KubernetesManifestOptions
 
-def check_sources(plan: Plan) -> None:
-    """Raises InputError for sources of a plan that only this machine can read."""
-    for node in plan.nodes.values():
-        for _, source in node.sources():
-            if isinstance(source, Reference) and _is_local(source.address, always_file=True):
-                raise InputError(
-                    f"{node.path} reads {source.address}, a folder of this machine that no pod reaches"
-                )
-        for section, values in json.loads(node.config).items():
-            for name in PLACES_READ.get(section, ()):
-                for address in _listed(values.get(name)):
-                    if _is_local(address, section in ALWAYS_FILES):
-                        raise InputError(
-                            f"{section}.{name}: {address} is on this machine, which no pod reaches: copy it to "
-                            "a bucket and give its URL"
-                        )
+    from pipelines.kubeflow.compile import cluster_pipeline
 
-
-def _listed(value: str | list[str] | None) -> Iterable[str]:
-    return value if isinstance(value, list) else [value] if value else []
-
-
-def _is_local(address: str, always_file: bool) -> bool:
-    protocol, separator, _ = address.partition("://")
-    if is_beir(address):
-        return False
-    if separator:
-        return protocol in ("file", "local")
-    return always_file or Path(address).expanduser().exists()
-
-
-def check_devices(plan: Plan, config: Config) -> None:
-    """Raises InputError for missing names of images, and for pods with other GPUs than their steps' settings need."""
-    from pipelines.kubeflow.pods import Pods
-
-    pods = Pods(config)
-    check_gpus(plan, config)
-    steps = {node.step.name for node in plan.nodes.values()}
-    needed = {False, *(pods.pod(step).gpus > 0 for step in steps)}
-    check_images(needed)
+    check_devices(request.plan, request.config)
+    names = package(request, store)
+    pipeline = cluster_pipeline(request, store)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    Compiler().compile(
+        pipeline,
+        str(target),
+        kubernetes_manifest_format=True,
+        kubernetes_manifest_options=KubernetesManifestOptions(
+            pipeline_name=names.pipeline,
+            pipeline_version_name=names.version,
+            pipeline_version_display_name=names.version,
+            include_pipeline_manifest=True,
+        ),
+    )
+    return target

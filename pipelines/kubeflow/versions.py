@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from multiview.errors import InputError
+from pipelines.kubeflow.client import api_client
 
 if TYPE_CHECKING:
     from kfp.client import Client
@@ -50,7 +51,7 @@ def server_tag(client: Client) -> tuple[str, bool]:
     """
     client.get_kfp_healthz()
     # KFP's class of the answer has no field for the tag.
-    answer = json.loads(client._healthz_api.api_client.last_response.data)
+    answer = json.loads(api_client(client).last_response.data)
     return answer.get("tag_name") or "", "pipeline_store" in answer
 
 

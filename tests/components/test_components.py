@@ -54,10 +54,9 @@ def test_a_component_has_the_inputs_and_outputs_that_its_step_declares(name):
 def test_a_component_hands_all_that_it_is_given_to_its_own_step(name, monkeypatch):
     given = {parameter: object() for parameter in inspect.signature(COMPONENTS[name].python_func).parameters}
     calls = []
-    monkeypatch.setattr(library, "execute", lambda *words, **artifacts: calls.append((words, artifacts)))
+    monkeypatch.setattr(library, "execute", lambda step, **artifacts: calls.append((step, artifacts)))
     COMPONENTS[name].execute(**given)
-    run, path, config = (given.pop(parameter) for parameter in ("run", "path", "config"))
-    assert calls == [((name, run, path, config), given)]
+    assert calls == [(name, given)]
 
 
 def artifact_type(kind: str) -> str:

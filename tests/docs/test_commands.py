@@ -27,7 +27,6 @@ from multiview.plans.training import training
 from multiview.refresh import champion
 from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter
-from multiview.steps.table import STEPS
 from multiview.terminal import Console
 from pipelines import __main__ as pipelines
 from pipelines.runs import commands as runs_here
@@ -197,14 +196,7 @@ def test_compile_writes_every_pipeline(documented, files, monkeypatch):
     for kind in ("CPU", "GPU"):
         monkeypatch.setenv(f"MULTIVIEW_{kind}_IMAGE", f"registry.example/multiview-{kind.lower()}:1")
     call(pipelines.app, documented, monkeypatch)
-    if "--components" in documented:
-        assert {file.stem for file in Path("components-yaml").iterdir()} == {
-            "import-artifact",
-            "open-index",
-            *STEPS,
-        }
-    else:
-        assert {file.stem for file in Path("compiled").iterdir()} == set(PIPELINES)
+    assert {file.stem for file in Path("compiled").iterdir()} == set(PIPELINES)
 
 
 @pytest.mark.documented("python -m pipelines study ")

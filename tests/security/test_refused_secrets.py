@@ -15,10 +15,11 @@ MULTIVIEW = "from multiview.cli.app import main; main()"
 PIPELINES = "from pipelines.__main__ import main; main()"
 STEP = """
 import os
+from pathlib import Path
 from multiview.errors import one_line
 from multiview.export.qdrant import open_client
 from multiview.model import hub
-from multiview.steps.backends.trainjob_api import TrainJobs
+from multiview.steps.backends import trainjob_api
 from multiview.steps.webhook import post
 try:
     match os.environ["CALLS"]:
@@ -28,7 +29,9 @@ try:
         case "hub":
             hub._download("team/bert", "a" * 40, hub.PATTERNS)
         case "kubernetes":
-            TrainJobs()
+            trainjob_api.NAMESPACE_FILE = Path(os.environ["HOME"], "namespace")
+            trainjob_api.NAMESPACE_FILE.write_text("team")
+            trainjob_api.TrainJobs().delete_of("a-workflow")
         case "webhook":
             post(os.environ["MULTIVIEW_NOTIFY_URL"], {"text": "x"})
 except Exception as error:

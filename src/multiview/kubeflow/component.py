@@ -20,7 +20,6 @@ from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
 from multiview.config.overrides import leaves, parse_settings
 from multiview.errors import InputError, without_secrets
-from multiview.kubeflow.one_line import exit_with_one_line
 from multiview.model.systems import resolve
 from multiview.steps.execution import run_step, watch_driver
 from multiview.steps.path import StepPath, shard_file
@@ -47,6 +46,15 @@ class KfpArtifact(Protocol):
 
 Given = KfpArtifact | str | list[str]
 """A KFP artifact, an address, or a list of addresses: KFP compiles no list of artifacts."""
+
+
+@contextlib.contextmanager
+def exit_with_one_line() -> Iterator[None]:
+    """Ends the process with an InputError's line alone, as a command does, instead of a traceback."""
+    try:
+        yield
+    except InputError as error:
+        sys.exit(f"error: {error}")
 
 
 @exit_with_one_line()

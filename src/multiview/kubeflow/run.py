@@ -38,10 +38,10 @@ OPEN_RUN, CLOSE_RUN = "open-run", "close-run"
 IMPORT_ARTIFACT = "import-artifact"
 """Name of the step that brings an artifact of an earlier run."""
 
-CLOCKS = 60.0
+CLOCK_DIFFERENCE = 60.0
 """Largest difference between the clocks of two pods, in seconds."""
 
-SHOWN = 3
+FAILURES_SHOWN = 3
 """Most failed steps whose lines a message's text has."""
 
 
@@ -164,7 +164,7 @@ def _delete_trainings(run: Run) -> None:
 def _states(store: Store, run: Run, job: str) -> list[StepState]:
     """Returns the states of the steps that this start of a run has begun."""
     start_time = store.read(_start_file(run, job))
-    since = float(start_time) - CLOCKS if start_time else 0.0
+    since = float(start_time) - CLOCK_DIFFERENCE if start_time else 0.0
     return [state for state in read_states(store, run.id) if state.started >= since]
 
 
@@ -214,11 +214,11 @@ def _text(
     """The message as a chat shows it: what failed, the first steps' lines, and where to look."""
     lines = [f"{path}: {error}" for path, error in errors]
     lines += [f"{path}: ended without a word" for path in unfinished]
-    more = f"and {len(lines) - SHOWN} more" if len(lines) > SHOWN else None
+    more = f"and {len(lines) - FAILURES_SHOWN} more" if len(lines) > FAILURES_SHOWN else None
     page = _kubeflow_page(run, job)
     return chat_text(
         f"{run.id} failed on Kubeflow",
-        *lines[:SHOWN],
+        *lines[:FAILURES_SHOWN],
         more,
         mlflow and f"MLflow: {mlflow}",
         page and f"Kubeflow: {page}",

@@ -28,9 +28,9 @@ class Pages(BaseModel, frozen=True):
     """The pages of a run, for notices; None where an address is not known."""
 
     kubeflow: str | None = None
-    """Of this start of the run on Kubeflow."""
+    """Kubeflow page of this start."""
     mlflow: str | None = None
-    """Of the run in MLflow."""
+    """MLflow page of the run."""
 
 
 NO_PAGES = Pages()

@@ -7,7 +7,8 @@ import kfp_server_api as api
 import pytest
 
 from pipelines.kubeflow.recurring_runs import Entry
-from pipelines.kubeflow.schedule_status import next_time, status
+from pipelines.kubeflow.schedule_file import cron_times
+from pipelines.kubeflow.schedule_status import status
 from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
@@ -73,12 +74,12 @@ def test_a_disabled_schedule_is_never_overdue():
     ],
 )
 def test_crons_are_read_as_kubeflow_reads_them(cron, following):
-    assert f"{next_time(cron, MONDAY):%Y-%m-%d %H:%M:%S}" == following
+    assert f"{next(cron_times(cron, MONDAY)):%Y-%m-%d %H:%M:%S}" == following
 
 
 def test_days_of_the_week_end_with_saturday():
     assert [
-        next_time("0 0 5 * * 1/2", MONDAY + timedelta(days=days)).isoweekday() for days in (0, 1, 3, 5)
+        next(cron_times("0 0 5 * * 1/2", MONDAY + timedelta(days=days))).isoweekday() for days in (0, 1, 3, 5)
     ] == [
         1,
         3,
@@ -89,7 +90,7 @@ def test_days_of_the_week_end_with_saturday():
 
 def test_a_cron_is_read_in_its_zone():
     berlin = ZoneInfo("Europe/Berlin")
-    assert next_time("0 0 3 * * *", MONDAY.astimezone(berlin)).astimezone(UTC).hour == 2
+    assert next(cron_times("0 0 3 * * *", MONDAY.astimezone(berlin))).astimezone(UTC).hour == 2
 
 
 def test_the_command_shows_each_schedule_and_ends_with_status_1_if_one_is_overdue(kubeflow, command):

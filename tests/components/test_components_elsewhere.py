@@ -1,4 +1,4 @@
-"""Components for pipelines of other teams: typed, described, and used in one that runs."""
+"""Components for pipelines of other teams, as the document compiles them, and used in one that runs."""
 
 import json
 import re
@@ -15,82 +15,34 @@ from multiview.artifacts.store import LocalStore
 from multiview.plans.training import training
 from multiview.steps.runs import Run, read_run, read_states, write_run
 from multiview.steps.table import STEPS
-from pipelines.kubeflow.compile import COMPONENTS
-from pipelines.kubeflow.published import DESCRIPTIONS, PUBLISHED, write_components
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import ROOT
 from tests.fixtures.system_indexes import write_corpus
 from tests.fixtures.tiny import tiny_bert
 
+DOCUMENT = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
+WRITING, IMPORTING = re.findall(
+    r"^```python\n(.*?)^```", DOCUMENT.partition("## Components in other pipelines")[2], re.M | re.S
+)[:2]
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("components")
+    """The components as the document writes them."""
     with pytest.MonkeyPatch.context() as patch:
-        for kind in ("CPU", "GPU"):
-            patch.setenv(f"MULTIVIEW_{kind}_IMAGE", f"registry.example/multiview-{kind.lower()}:1")
-        files = write_components(out)
-    assert sorted(file.stem for file in files) == sorted(["open-index", "import-artifact", *STEPS])
-    return out
+        patch.chdir(tmp_path_factory.mktemp("components"))
+        exec(WRITING, {})
+        folder = Path("components-yaml").absolute()
+    assert {file.stem for file in folder.iterdir()} == {"open-index", "import-artifact", *STEPS}
+    return folder
 
 
-def component_of(folder: Path, name: str) -> dict:
-    ir = yaml.safe_load((folder / f"{name}.yaml").read_text())
-    return ir["components"][f"comp-{name}"] | {
-        "root": ir["root"],
-        "image": next(iter(ir["deploymentSpec"]["executors"].values()))["container"]["image"],
-    }
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_every_input_and_output_is_typed_and_described(folder, name):
-    declared = component_of(folder, name)
-    described = {
-        **declared["inputDefinitions"].get("artifacts", {}),
-        **declared["inputDefinitions"].get("parameters", {}),
-        **declared["outputDefinitions"].get("artifacts", {}),
-        **declared["outputDefinitions"].get("parameters", {}),
-    }
-    for key, value in described.items():
-        assert len(value.get("description", "")) > 10, key
-        assert value.get("parameterType") or value["artifactType"]["schemaTitle"].startswith("system."), key
-    if name in STEPS:
-        config = declared["inputDefinitions"]["parameters"]["config"]
-        assert config["isOptional"] and all(
-            setting in config["description"] for setting in STEPS[name].settings
-        )
-        assert not declared["inputDefinitions"]["parameters"]["run"].get("isOptional")
-
-
-def test_no_description_is_of_something_that_is_gone():
-    used = {key for made in PUBLISHED.values() for key in made.component_spec.inputs or {}}
-    used |= {key for made in PUBLISHED.values() for key in made.component_spec.outputs or {}}
-    assert set(DESCRIPTIONS) == used - {"config", "Output"}
-
-
-def test_pipelines_are_compiled_from_components_as_they_were(folder):
-    inputs = COMPONENTS["evaluate"].component_spec.inputs
-    assert inputs is not None and inputs["config"].description is None and not inputs["config"].optional
-
-
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        ("training", "PIPELINE beside --components: "),
-        ("--preset demo --set train.epochs=3", "--preset, --set beside --components: "),
-        ("--store gs://bucket/store", "--store beside --components: "),
-        ("--manifests", "--manifests beside --components: "),
-    ],
-)
-def test_what_says_nothing_about_components_is_refused(command, tmp_path, options, line):
-    assert line in command(f"compile --components --out {tmp_path / 'out'} {options}", status=2)
-    assert not (tmp_path / "out").exists()
-
-
-def test_components_have_images_that_are_named(command, tmp_path, monkeypatch):
-    monkeypatch.delenv("MULTIVIEW_GPU_IMAGE")
-    told = command(f"compile --components --out {tmp_path / 'out'}", status=2)
-    assert "is not named: set MULTIVIEW_GPU_IMAGE" in told and not (tmp_path / "out").exists()
+def test_a_component_needs_its_run_and_its_artifacts_alone(folder):
+    for name in STEPS:
+        ir = yaml.safe_load((folder / f"{name}.yaml").read_text())
+        parameters = ir["components"][f"comp-{name}"]["inputDefinitions"]["parameters"]
+        needed = {key for key, value in parameters.items() if not value.get("isOptional")}
+        assert needed == {"run", *STEPS[name].list_inputs, *(["shard"] if STEPS[name].sharded else [])}
 
 
 def test_the_example_does_without_kfp_s_cache(folder, tmp_path):
@@ -149,17 +101,15 @@ def test_another_team_measures_an_index_on_its_own_questions(folder, tmp_path, m
     assert table["qid"].to_pylist() == [row["qid"] for row in asked]
 
 
-def test_an_artifact_is_imported_as_the_document_says(folder, tmp_path, index):
+def test_an_artifact_is_imported_as_the_document_says(folder, tmp_path, index, monkeypatch):
     """KFP's own importer would look for it where the pipeline root is."""
-    document = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```python\n(import_artifact = .*?)^```", document, re.M | re.S)
     local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
-    Path("components-yaml").symlink_to(folder)
+    monkeypatch.chdir(folder.parent)
 
     @dsl.pipeline
     def importing(address: str) -> dsl.Artifact:
         names = {"components": components, "address": address}
-        exec(example, names)
+        exec(IMPORTING, names)
         return names["index"]
 
     _, record = load_record(index)

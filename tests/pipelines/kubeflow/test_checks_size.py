@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from multiview.plans.request import Request
+from pipelines.kubeflow.checks import STATUS, estimate_size, warn_of_size
 from pipelines.kubeflow.submission import package
-from pipelines.kubeflow.workflow_size import STATUS, estimate_size, warn_of_size
 from tests.fixtures.compiled import all_tasks, dags
 
 

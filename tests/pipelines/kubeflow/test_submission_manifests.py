@@ -12,8 +12,7 @@ from multiview.errors import InputError
 from multiview.plans.request import Request
 from pipelines import __main__ as pipelines
 from pipelines.kubeflow.compile import compile_request
-from pipelines.kubeflow.manifests import write_manifests
-from pipelines.kubeflow.submission import package
+from pipelines.kubeflow.submission import package, write_manifests
 from tests.fixtures.manifest_schemas import validate
 
 
