@@ -22,6 +22,7 @@ ACROSS_ROOMS = {
     "bad_input/test_guided_fuzzing.py": "the readers, under coverage-guided fuzzing",
     "bad_input/test_large.py": "large lines, texts and questions, from reading to search",
     "bad_input/test_table.py": "every reader, setting, command and route, beside its table",
+    "components/test_components_elsewhere.py": "components in another team's pipeline, as docs/kubeflow.md compiles them",
     "config/test_setting_reads.py": "reads of settings in the whole source",
     "demo/test_demo.py": "`make demo` in a clone",
     "docs/test_commands.py": "the commands of all pages",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ApiObject: TypeAlias = Any
 """An object of KFP's API, whose generated classes do not declare the types of their attributes."""
 
-PAGE = 100
+PAGE_SIZE = 100
 """Objects per page of a list; the server's own limit is 200."""
 
 SUCCEEDED = "SUCCEEDED"
@@ -53,7 +53,7 @@ RETRY = ApiRetry(
     raise_on_status=False,
 )
 
-PATIENT = RETRY.new(total=10, connect=10, read=10, backoff_factor=1, backoff_max=60)
+FOLLOWING_RETRY = RETRY.new(total=10, connect=10, read=10, backoff_factor=1, backoff_max=60)
 """For following a run, which continues by itself: waits five minutes for a server that is unavailable."""
 
 
@@ -220,7 +220,7 @@ def list_all(list_page: Callable[..., ApiObject], attribute: str, **query: objec
     objects: list[ApiObject] = []
     token = ""
     while True:
-        page = list_page(page_token=token, page_size=PAGE, **query)
+        page = list_page(page_token=token, page_size=PAGE_SIZE, **query)
         objects += getattr(page, attribute) or []
         token = page.next_page_token
         if not token:

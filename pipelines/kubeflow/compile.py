@@ -19,7 +19,7 @@ from multiview.kubeflow.run import CLOSE_RUN, IMPORT_ARTIFACT, OPEN_RUN
 from multiview.plans import PIPELINES
 from multiview.plans.parameters import FURTHER, Compiled, Parameter, parameters_of
 from multiview.plans.plan import Node, Output, Plan, Source
-from multiview.plans.pods import check_gpus
+from multiview.plans.pod_settings import check_gpus
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 from pipelines.kubeflow.pod_template import KfpObject
@@ -33,8 +33,8 @@ COMPONENTS: dict[str, PythonComponent] = {
 }
 """The component of each step, by the step's name."""
 
-STORE = "Address of the store, as in gs://BUCKET/PREFIX or s3://BUCKET/PREFIX."
-DESCRIBED = (
+STORE_HELP = "Address of the store, as in gs://BUCKET/PREFIX or s3://BUCKET/PREFIX."
+DESCRIBED_HELP = (
     "The run as `python -m pipelines` has described it. Leave it as it is: with other parameters another run is "
     "started, whatever stands here."
 )
@@ -93,7 +93,10 @@ def _declare(
     whole: bool,
 ) -> None:
     """Gives a pipeline's function the signature and the docstring from which KFP reads its parameters."""
-    declared = [Parameter("store", "", store, str, STORE), Parameter("described", "", None, str, DESCRIBED)]
+    declared = [
+        Parameter("store", "", store, str, STORE_HELP),
+        Parameter("described", "", None, str, DESCRIBED_HELP),
+    ]
     if whole:
         further = Parameter("settings", "", "", str, FURTHER)
         declared = [declared[0], replace(declared[1], default=""), *parameters, further]

@@ -11,7 +11,15 @@ from multiview.names import RUNS
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.terminal import Console
-from pipelines.kubeflow.client import ENDED, PATIENT, SUCCEEDED, ApiObject, Unavailable, connect, explained
+from pipelines.kubeflow.client import (
+    ENDED,
+    FOLLOWING_RETRY,
+    SUCCEEDED,
+    ApiObject,
+    Unavailable,
+    connect,
+    explained,
+)
 from pipelines.kubeflow.connection import Connection
 from pipelines.kubeflow.submission import Submission
 from pipelines.kubeflow.tasks import Tasks, read_tasks
@@ -25,7 +33,7 @@ class Watch:
 
     def __init__(self, connection: Connection, kfp_run: ApiObject):
         self.connection, self.started = connection, kfp_run
-        self.client = connect(connection, PATIENT)
+        self.client = connect(connection, FOLLOWING_RETRY)
 
     def poll(self) -> ApiObject:
         """Returns the run's current state. Raises the exceptions of KFP's client."""
@@ -36,7 +44,7 @@ class Watch:
         except ApiException as error:
             if error.status != 401:
                 raise
-        self.client = connect(self.connection, PATIENT)  # signs in again
+        self.client = connect(self.connection, FOLLOWING_RETRY)  # signs in again
         return self.client.get_run(self.started.run_id)
 
 

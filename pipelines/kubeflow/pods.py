@@ -10,7 +10,7 @@ from multiview.config import Config, JsonObject, Pod
 from multiview.config.kubeflow import MULTI_NODE_STEPS
 from multiview.errors import InputError, nearest
 from multiview.kubeflow.run import CLOSE_RUN, IMPORT_ARTIFACT, OPEN_RUN
-from multiview.plans.pods import pod_of
+from multiview.plans.pod_settings import pod_of
 from multiview.steps.table import STEPS
 from pipelines.kubeflow.pod_template import KfpObject, configure_task, pod_template, queue_labels, train_job
 

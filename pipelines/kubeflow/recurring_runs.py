@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MARK = re.compile(r"\[multiview schedule of ([\w.-]+): ([0-9a-f]{12})\]$")
 
 
-EVER = datetime.min.replace(tzinfo=UTC)
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Entry:
     owner: str | None = None
     """The owner of the schedule file that made it; None for a recurring run that is not ours."""
     digest: str | None = None
-    created: datetime = EVER
+    created: datetime = LONG_AGO
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def _marked(schedule: Schedule, owner: str, profile: Profile, prepared: Submissi
 
 
 def _digest(schedule: Schedule, prepared: Submission, profile: Profile) -> str:
-    """A digest of everything that a recurring run is made from, but for the pages that the profile happens to know."""
+    """Returns a digest of everything a recurring run is made from, except the address of the pages."""
     asked = {
         "schedule": schedule.model_dump(mode="json"),
         "run": prepared.run.model_dump(mode="json", exclude={"git_sha", "created"}),
@@ -112,7 +112,7 @@ def _digest(schedule: Schedule, prepared: Submission, profile: Profile) -> str:
 
 
 def read_entries(client: Client, profile: Profile) -> list[Entry]:
-    """Returns all recurring runs of the namespace, also those that are not ours."""
+    """Returns all recurring runs of the namespace, ours or not."""
     with explained(profile):
         namespace = client.get_user_namespace() or None
         recurring = list_all(client.list_recurring_runs, "recurring_runs", namespace=namespace)
@@ -170,8 +170,8 @@ def _check_owner(names: Iterable[str], by_name: Mapping[str, list[Entry]], owner
                 )
 
 
-NEW = ("create", "replace")
-DONE = {"create": "created", "replace": "replaced", "delete": "deleted", "keep": "unchanged"}
+CREATED = ("create", "replace")
+DONE_WORDS = {"create": "created", "replace": "replaced", "delete": "deleted", "keep": "unchanged"}
 
 
 def apply(
@@ -179,14 +179,14 @@ def apply(
 ) -> Iterator[str]:
     """Reconciles; yields a line per schedule. Raises InputError if Kubeflow refuses."""
     for action in reconcile(wanted, read_entries(client, profile), owner):
-        word = action.kind if dry_run and action.kind != "keep" else DONE[action.kind]
+        word = action.kind if dry_run and action.kind != "keep" else DONE_WORDS[action.kind]
         doubles = (
             f", and {len(action.deleted)} double deleted" if action.kind == "keep" and action.deleted else ""
         )
         if not dry_run:
             with explained(profile):
                 # Upload before deleting, as it may fail; create after deleting, as both would run.
-                new = _uploaded(client, profile, wanted[action.name]) if action.kind in NEW else None
+                new = _uploaded(client, profile, wanted[action.name]) if action.kind in CREATED else None
                 for identity in action.deleted:
                     _delete(client, identity)
                 if new:

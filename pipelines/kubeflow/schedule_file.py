@@ -21,7 +21,7 @@ FIELDS = "second, minute, hour, day of month, month, day of week"
 RANGES = "seconds and minutes are 0 to 59, hours 0 to 23, days 1 to 31, months 1 to 12, days of the week 0 (SUN) to 6"
 END = r"(?:\d+|[A-Z]{3})"
 PART = re.compile(rf"(?:[*?]|{END}(?:-{END})?)(?:/\d+)?")
-"""A part of a field of a cron, of those that commas separate: all that Kubeflow reads of what cronsim does."""
+"""One comma-separated part of a cron field. Kubeflow reads no more than this; cronsim does."""
 
 
 def cron_times(cron: str, after: datetime) -> CronSim:

@@ -36,8 +36,8 @@ class Submission:
     """The URL of the store."""
     request: Request
     pages: str | None = None
-    """The address of Kubeflow's pages that notices link to unless the settings name one. It is no part of `run`: where
-    a person submits from changes neither the run nor a schedule."""
+    """The address of Kubeflow's pages for links in notices, unless the settings name one. It is not part of `run`: the
+    machine that submits changes neither the run nor a schedule."""
 
     @property
     def config(self) -> Config:

@@ -17,7 +17,7 @@ from multiview.errors import counted
 from pipelines.kubeflow.client import ApiObject
 
 DRIVER = "-driver"
-STATES = ("RUNNING", "SUCCEEDED", "FAILED", "SKIPPED")
+PRINTED_STATES = ("RUNNING", "SUCCEEDED", "FAILED", "SKIPPED")
 """States that are printed; a step that will not run has no state."""
 
 
@@ -73,7 +73,7 @@ class Tasks:
         """Yields a line for each step or shard whose state has changed since the last poll."""
         for key, node in self._nodes(run):
             reported = self.reported.setdefault((key, node.state), set())
-            if node.state in STATES and node.task_id not in reported:
+            if node.state in PRINTED_STATES and node.task_id not in reported:
                 reported.add(node.task_id)
                 task = self.tasks[key]
                 number = f" ({len(reported)} of {counted(task.count, 'shard')})" if task.count else ""

@@ -36,11 +36,11 @@ RELEASES = (
 NON_ROOT = "2.16"
 """The version from which on pipelines are taken that set `kubeflow.run_as_non_root`."""
 
-TAG = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-?(?:alpha|beta|rc)[.\d]*)?")
+RELEASE_TAG = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-?(?:alpha|beta|rc)[.\d]*)?")
 """A tag of kubeflow/pipelines itself; distributions have their own, and a build from a branch has the branch's name."""
 
 
-UNNAMED = ("", "unknown")
+NO_TAGS = ("", "unknown")
 """The tags of a build that was told none, as KFP's own images were before 2.16."""
 
 
@@ -64,18 +64,18 @@ def check_version(tag: str, non_root: bool = False, *, pipeline_store: bool = Tr
     """
     oldest, newest = RELEASES[0].version, RELEASES[-1].version
     known = f"pipelines are made for {oldest} to {newest}"
-    match = TAG.fullmatch(tag)
+    match = RELEASE_TAG.fullmatch(tag)
     if not match:
         if not pipeline_store:
             raise InputError(
                 f"this Kubeflow Pipelines is older than {oldest}, and would not run this: upgrade it; {known}"
             )
-        if tag in UNNAMED and non_root:
+        if tag in NO_TAGS and non_root:
             return (
                 f"this Kubeflow Pipelines does not say its version: one before {NON_ROOT} refuses "
                 "kubeflow.run_as_non_root"
             )
-        if tag in UNNAMED:
+        if tag in NO_TAGS:
             return None
         return f"Kubeflow Pipelines does not say its version ({tag or 'no tag'}); {known}"
     version = int(match[1]), int(match[2])
@@ -95,7 +95,7 @@ def check_version(tag: str, non_root: bool = False, *, pipeline_store: bool = Tr
 
 def takes_non_root(tag: str) -> bool:
     """Whether a version is known to take pipelines with `kubeflow.run_as_non_root`, by its tag."""
-    match = TAG.fullmatch(tag)
+    match = RELEASE_TAG.fullmatch(tag)
     return bool(match) and (int(match[1]), int(match[2])) >= _numbers(NON_ROOT)
 
 

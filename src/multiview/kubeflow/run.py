@@ -1,4 +1,4 @@
-"""The first step and the exit handler of a run on Kubeflow, which do the work of a local run's driver."""
+"""The first step and the exit handler of a run on Kubeflow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from multiview.config.overrides import validate
 from multiview.errors import InputError, one_line
 from multiview.plans.description import describe
 from multiview.plans.parameters import Compiled, as_set
-from multiview.plans.pods import check_gpus
+from multiview.plans.pod_settings import check_gpus
 from multiview.steps.backends.trainjob import check_trainer, delete_left, template_here
 from multiview.steps.runs import (
     Pages,
@@ -55,11 +55,11 @@ def open_run(
 ) -> str:
     """The first step: writes the run into the store and opens its parent in MLflow.
 
-    - `described` is the JSON of a `runs.Run`, or empty for a run that was created on Kubeflow's pages.
+    - `described` is the JSON of a `runs.Run`; empty for a run created on Kubeflow's pages.
     - `job` is Kubeflow's id of this start of the run.
     - `compiled` is the JSON of the `Compiled` that the pipeline carries, empty for a part of a pipeline; `given` and
-      `settings` are the parameters of this start. Where they differ from the compiled ones, the start belongs to another
-      run than the described one.
+      `settings` are the parameters of this start. Parameters that differ from the compiled ones make it another run than
+      the described one.
 
     Returns the JSON of the `runs.RunReference` that all other steps receive. An existing run is continued. Raises InputError
     for a store that cannot be written, for settings that the compiled pipeline cannot run with, and where a step trains
@@ -93,7 +93,7 @@ def open_run(
 def _opened(
     store: Store, described: str, job: str, compiled: str, given: Mapping[str, object], settings: str
 ) -> tuple[Run, dict[str, str], list[str]]:
-    """Returns the run that this start belongs to, the settings of its steps, and those that differ from the compiled ones."""
+    """Returns the run of this start, its steps' settings, and the settings that differ from the compiled ones."""
     run = _described(described, job)
     if not compiled:
         if run is None:
@@ -119,10 +119,10 @@ def close_run(
     """The exit handler: deletes trainings that nothing follows, brings MLflow up to date, closes the run's parent, and
     notifies `notify.url` if the run failed.
 
-    `notify` has the compiled pipeline's settings and `pipeline` its name, which is all that is known of a run that was
-    never opened; without an address nothing is sent. A run has succeeded if this start of it has done or found every
-    step. Kubeflow's final `status` and its `message` are only passed on, because versions of Kubeflow report SUCCEEDED,
-    COMPLETE or, for a run with a loop, RUNNING. Raises requests.RequestException if the address refuses the message.
+    `notify` and `pipeline` come from the compiled pipeline: nothing else is known of a run that was never opened. A run
+    has succeeded if this start has done or found every step. Kubeflow's final `status` and `message` are only passed
+    on, because its versions report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING. Raises
+    requests.RequestException if the address refuses the message.
     Errors of the store or of MLflow are raised after the message was sent.
     """
     run: Run | None = None
@@ -152,7 +152,7 @@ def close_run(
 
 
 def _delete_trainings(run: Run) -> None:
-    """Deletes the trainings on several nodes that a cancelled start leaves behind. A failure is a line of the log alone."""
+    """Deletes the TrainJobs that a cancelled start leaves behind; a failure is only logged."""
     try:
         for name in delete_left() if template_here() else ():
             print(f"TrainJob {name} deleted: no step follows it any more")
@@ -211,7 +211,7 @@ def failure_message(
 def _text(
     run: Run, job: str, errors: list[tuple[str, str | None]], unfinished: list[str], mlflow: str | None
 ) -> str:
-    """The message as a chat shows it: what failed, the first steps' lines, and where to look."""
+    """Returns the message as a chat shows it: what failed, the first error lines, and where to look."""
     lines = [f"{path}: {error}" for path, error in errors]
     lines += [f"{path}: ended without a word" for path in unfinished]
     more = f"and {len(lines) - FAILURES_SHOWN} more" if len(lines) > FAILURES_SHOWN else None
@@ -226,13 +226,13 @@ def _text(
 
 
 def _mlflow_page(run: Run, uri: str | None, mlflow: str) -> str | None:
-    """The page of a run in MLflow; None where its address is unknown, as for a database or in a cluster."""
+    """Returns a run's MLflow page; None if its address is unknown, as for a database or inside a cluster."""
     address = _notify(run).mlflow or reached_by_people(uri)
     return f"{address.rstrip('/')}/#/runs/{mlflow}" if address else None
 
 
 def _kubeflow_page(run: Run, job: str) -> str | None:
-    """The page of a start of a run on Kubeflow; None where the address of its pages is unknown."""
+    """Returns the Kubeflow page of a start of a run; None if its address is unknown."""
     pages = _notify(run).kubeflow
     return f"{pages.rstrip('/')}/#/runs/details/{job}" if pages else None
 
@@ -242,7 +242,7 @@ def _notify(run: Run) -> Notify:
 
 
 def _described(described: str, job: str) -> Run | None:
-    """The run that `submit` or a schedule has described; None for one that was created on Kubeflow's pages.
+    """Returns the run that `submit` or a schedule has described; None if it was created on Kubeflow's pages.
 
     Raises InputError for a text that describes no run.
     """

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from multiview.plans.request import Request
-from pipelines.kubeflow.checks import STATUS, estimate_size, warn_of_size
+from pipelines.kubeflow.checks import STATUS_SIZE, estimate_size, warn_of_size
 from pipelines.kubeflow.submission import package
 from tests.fixtures.compiled import all_tasks, dags
 
@@ -47,5 +47,5 @@ def test_the_estimate_has_room_for_what_kfp_s_compiler_writes(systems):
     containers = {str(each): each for each in ir["deploymentSpec"]["executors"].values()}
     written = [*dags(ir), *tasks, *loops, *containers.values(), platform]
     known = sum(map(as_text, written)) + 1_400 * len(tasks)
-    estimated = estimate_size(text, request.plan) - STATUS * len(request.plan.nodes)
+    estimated = estimate_size(text, request.plan) - STATUS_SIZE * len(request.plan.nodes)
     assert known < estimated < 1.15 * known + 25_000

@@ -11,20 +11,20 @@ from multiview.artifacts.store import open_store
 from multiview.kubeflow.run import open_run
 from multiview.steps.runs import Run, StepState, write_state
 from pipelines.kubeflow import follow
-from pipelines.kubeflow.client import PATIENT
+from pipelines.kubeflow.client import FOLLOWING_RETRY
 from tests.fixtures.argo_nodes import NEVER_STARTED, Phases, Workflow
 from tests.fixtures.kubeflow_server import Fault
 from tests.fixtures.servers import new_database
 
 SUBMIT = "submit training --preset small.yaml --wait"
-TIMES = int(PATIENT.total or 0)
+TIMES = int(FOLLOWING_RETRY.total or 0)
 """That a server which is away is asked again."""
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(follow, "POLL_SECONDS", 0.2)
-    monkeypatch.setattr(follow, "PATIENT", PATIENT.new(backoff_factor=0))
+    monkeypatch.setattr(follow, "FOLLOWING_RETRY", FOLLOWING_RETRY.new(backoff_factor=0))
     # Its steps have only said that they are done: there is no evaluation to show a question of.
     monkeypatch.setattr("pipelines.runs.results._show_example", lambda console, evaluation: None)
 
@@ -275,7 +275,7 @@ def test_a_server_that_stays_away_is_no_bad_input(kubeflow, command, store):
 
 
 def test_patience_lasts_some_minutes():
-    waited, left = 0.0, PATIENT
+    waited, left = 0.0, FOLLOWING_RETRY
     for _ in range(TIMES):
         left = left.increment("GET", "/", response=HTTPResponse(status=503))
         waited += left.get_backoff_time()

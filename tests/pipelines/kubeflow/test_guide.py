@@ -203,7 +203,7 @@ def test_the_failures_have_these_words(words):
     places = [
         *sorted((ROOT / "pipelines").rglob("*.py")),
         ROOT / "src" / "multiview" / "plans" / "parameters.py",
-        ROOT / "src" / "multiview" / "plans" / "pods.py",
+        ROOT / "src" / "multiview" / "plans" / "pod_settings.py",
         ROOT / "src" / "multiview" / "artifacts" / "credentials.py",
         ROOT / "src" / "multiview" / "kubeflow" / "component.py",
         ROOT / "src" / "multiview" / "kubeflow" / "run.py",
