@@ -37,7 +37,7 @@ def run(
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
-    """Run a pipeline here, through KFP's local runner. The same command continues or finds its run."""
+    """Run a pipeline here, in this process. The same command continues or finds its run."""
     request, opened = Request.from_settings(pipeline, preset, settings), open_store(store)
     if dry_run:
         from pipelines.runs.dry_run import dry_run_lines

@@ -1,63 +1,51 @@
-"""Execution of a plan on this machine by KFP's local runner, while this process shows progress and ships to MLflow.
-
-The driver holds a lock while it lives, so that a step whose driver was killed ends by itself.
-"""
+"""Execution of a plan in this process, one step after another, with progress on the screen and in MLflow."""
 
 from __future__ import annotations
 
-import builtins
 import contextlib
+import gc
 import os
 import shlex
-import signal
+import sys
 import tempfile
-import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from filelock import FileLock
 
 from multiview import environment, tracking
+from multiview.artifacts.scratch import remove_scratch
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
-from multiview.plans.found import find_steps
-from multiview.plans.plan import Plan
-from multiview.steps.backends import fork_server
-from multiview.steps.runs import Run, RunReference, StepState, write_run
-from multiview.terminal import Console
+from multiview.plans.plan import Outputs, Plan
+from multiview.steps.execution import run_step
+from multiview.steps.reporter import StepReporter
+from multiview.steps.runs import Run, StepState, write_run
 from multiview.tracking.tags import user
 from pipelines.runs.progress import Progress
 
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from kfp.local import SubprocessRunner
-
 
 def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool = False) -> list[StepState]:
-    """Executes a plan through `kfp.local`; returns the states of its steps, all done or found.
+    """Executes a plan; returns the states of its steps, all done or found.
 
-    Raises StepFailed with a failing step's own line.
+    What steps print goes into the log of the run, with `debug` onto the screen. Raises StepFailed with a failing step's
+    own line; with `debug`, the step's exception.
     """
     store.check_writable()
     write_run(store, run)
     log = _log_file(store, run)
-    with (
-        _driver_lock(),
-        _shard_threads(plan),
-        _code_of(run),
-        Progress(store, run.id, run.steps, started=time.time()) as progress,
-        _interruptible(progress.console),
-    ):
-        # Found steps are left out: each would start a process to find itself. Without others not even KFP is started.
-        rest, error = find_steps(plan, store, run.id), None
-        if rest.nodes:
+    with Progress(store, run.id, run.steps, started=time.time()) as progress:
+        with (
+            _code_of(run),
             # What cannot be shipped now is shipped below, where errors are reported.
-            with tracking.ship_live(store, run.id, tracking_uri, soon=True):
-                error = _execute(rest, RunReference(store=store.url, run=run.id), log, debug)
+            tracking.ship_live(store, run.id, tracking_uri, soon=True),
+            contextlib.nullcontext() if debug else _output_to(log),
+        ):
+            try:
+                error = _failure(plan, run, store)
+            except KeyboardInterrupt:
+                progress.console.print("stopped; the same command goes on from here", style="yellow")
+                raise
         states = {state.path: state for state in progress.finish()}
     if unshipped := ship_or_say(store, run, tracking_uri):
         progress.console.print(unshipped, style="yellow", markup=False)
@@ -65,76 +53,61 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         return [states[path] for path in run.steps]
     if debug:
         raise error
-    raise _failure(run, states.values(), error, log) from error
+    raise _step_failed(run, states.values(), error, log) from error
 
 
-@contextlib.contextmanager
-def _interruptible(console: Console) -> Iterator[None]:
-    """Says at once, on Ctrl-C, that the run is not lost: ending its steps takes seconds."""
+def execute(plan: Plan, run: Run, store: Store) -> None:
+    """Runs or finds each step of a plan. Raises every exception of a step."""
+    outputs: Outputs = {}
+    for node in plan.nodes.values():
+        for path in node.paths():
+            reporter = StepReporter(store, run.id, str(path), node.step.name)
+            with reporter.failures():
+                run_step(node.step, reporter, node.config, plan.inputs_of(node, path, outputs))
+            outputs[path] = reporter.state.outputs
+            if reporter.state.status == "done":
+                _free_memory()
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        console.print("stopping; the same command goes on from here", style="yellow")
-        signal.default_int_handler(number, frame)
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGINT, stop)
+def _free_memory() -> None:
+    """Frees what a step leaves: its models, and its copies of inputs."""
+    gc.collect()
+    remove_scratch()
+    torch = sys.modules.get("torch")
+    if torch and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _failure(plan: Plan, run: Run, store: Store) -> Exception | None:
+    """Executes a plan; returns the exception that ended it, whose traceback is printed."""
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
+        execute(plan, run, store)
+    except Exception as error:
+        traceback.print_exc()
+        return error
+    return None
 
 
-def _failure(run: Run, states: Iterable[StepState], error: Exception, log: Path) -> StepFailed:
-    """Returns the failed step with its own line; where no step reports a failure, the running step, or KFP's error."""
+def _step_failed(run: Run, states: Iterable[StepState], error: Exception, log: Path) -> StepFailed:
+    """Returns the failed step with its own line; where no step reports a failure, the line of the `error`."""
     for state in states:
         if state.status == "failed":
             return StepFailed(f"{state.path}: {state.error}", state.bad_input)
-    for state in states:
-        if state.status == "running":
-            words = "ended without a word (killed, or out of memory?)"
-            return StepFailed(f"{state.path} {words}; its log is {log}", False)
     return StepFailed(f"{run.pipeline}: {one_line(error)}; its log is {log}", False)
 
 
-def step_runner(root: str) -> SubprocessRunner:
-    """Returns the runner for the steps of KFP's local mode: a process of this machine, with outputs in `root`.
-
-    The tests of images put a container in its place.
-    """
-    from kfp import local
-
-    return local.SubprocessRunner(use_venv=False)
-
-
-def _execute(plan: Plan, context: RunReference, log: Path, debug: bool) -> Exception | None:
-    from kfp import local
-
-    from pipelines.kubeflow.compile import pipeline
-
+@contextlib.contextmanager
+def _output_to(log: Path) -> Iterator[None]:
+    """Appends to `log` what Python code prints, and what libraries and child processes write to standard error."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(fork_server.offer(log, [node.step for node in plan.nodes.values()]))
-        root = stack.enter_context(tempfile.TemporaryDirectory(prefix="multiview-kfp-"))
-        # The commands of KFP's steps write a program each into a temporary folder, and leave it there.
-        stack.enter_context(_set(environment.TMPDIR, root))
-        if not debug:
-            file = stack.enter_context(log.open("a", encoding="utf-8", buffering=1))
-            stack.enter_context(contextlib.redirect_stdout(file))
-            stack.enter_context(contextlib.redirect_stderr(file))
-        # KFP replaces `print` while a task runs, and when two run at once the later may not put the first one back.
-        stack.callback(setattr, builtins, "print", builtins.print)
-        local.init(
-            runner=step_runner(root),
-            pipeline_root=root,
-            workspace_root=f"{root}/workspace",
-        )
-        try:
-            pipeline(plan)(run=context.model_dump_json())
-        except Exception as error:
-            traceback.print_exc()
-            return error
-    return None
+        file = stack.enter_context(log.open("a", encoding="utf-8", buffering=1))
+        stack.enter_context(contextlib.redirect_stdout(file))
+        stack.enter_context(contextlib.redirect_stderr(file))
+        before = os.dup(2)
+        stack.callback(os.close, before)
+        stack.callback(os.dup2, before, 2)
+        os.dup2(file.fileno(), 2)
+        yield
 
 
 def _log_file(store: Store, run: Run) -> Path:
@@ -145,18 +118,6 @@ def _log_file(store: Store, run: Run) -> Path:
     )
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{run.id}.log"
-
-
-@contextlib.contextmanager
-def _driver_lock() -> Iterator[None]:
-    path = Path(tempfile.gettempdir()) / f"multiview-driver-{os.getpid()}-{time.time_ns()}.lock"
-    with FileLock(path):
-        os.environ[environment.DRIVER_LOCK] = str(path)
-        try:
-            yield
-        finally:
-            del os.environ[environment.DRIVER_LOCK]
-            path.unlink(missing_ok=True)
 
 
 def ship_or_say(store: Store, run: Run, uri: str) -> str | None:
@@ -171,35 +132,13 @@ def ship_or_say(store: Store, run: Run, uri: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _shard_threads(plan: Plan) -> Iterator[None]:
-    """Halves the threads of each shard, because KFP's local runner works on two shards at once.
-
-    This is a third faster on two cores; the embeddings are the same to the bit.
-    """
-    if any(len(node.shards) > 1 for node in plan.nodes.values()):
-        os.environ[environment.SHARD_THREADS] = str(max(1, (os.cpu_count() or 1) // 2))
-    try:
-        yield
-    finally:
-        os.environ.pop(environment.SHARD_THREADS, None)
-
-
-@contextlib.contextmanager
 def _code_of(run: Run) -> Iterator[None]:
-    """Passes the commit of this checkout to the steps, which record it as the code that ran them."""
-    with _set(environment.GIT_SHA, run.git_sha or os.environ.get(environment.GIT_SHA)):
-        yield
-
-
-@contextlib.contextmanager
-def _set(variable: str, value: str | None) -> Iterator[None]:
-    """Sets an environment variable within the block, where there is a value."""
-    before = os.environ.get(variable)
-    if value:
-        os.environ[variable] = value
+    """Names the commit of this checkout, which steps record as the code that ran them."""
+    named = environment.GIT_SHA in os.environ
+    if run.git_sha and not named:
+        os.environ[environment.GIT_SHA] = run.git_sha
     try:
         yield
     finally:
-        os.environ.pop(variable, None)
-        if before is not None:
-            os.environ[variable] = before
+        if not named:
+            os.environ.pop(environment.GIT_SHA, None)

@@ -78,7 +78,7 @@ class Progress:
         states = {state.path: state for state in read_states(self.store, self.run, but=ended)}
         for state in (states[path] for path in self.paths if path in states):
             if (state.ended or state.started) < self.started:
-                continue  # an earlier driver wrote it
+                continue  # an earlier start wrote it
             before = self.states.get(state.path)
             self.states[state.path] = state
             if before is None or before.status != state.status:

@@ -28,9 +28,6 @@ STREAMED = "MULTIVIEW_STREAMED"
 """The size, as in 50GiB, from which on a file that a step can read in parts stays in its bucket; unset: it does where
 the scratch folder has no room for the step's inputs."""
 
-TMPDIR = "TMPDIR"
-"""The system's temporary folder, for the programs that a step's command starts."""
-
 DATA = "MULTIVIEW_DATA"
 """The folder of the data sets that benchmarks and tests read."""
 
@@ -85,15 +82,6 @@ MLFLOW_URI = "MULTIVIEW_MLFLOW_URI"
 NODES = "MULTIVIEW_NODES"
 """The JSON of the TrainJob, without its task, in which a step trains; unset: it trains in its own pod. In the first and the
 last pod of a run, that of some such step."""
-
-DRIVER_LOCK = "MULTIVIEW_DRIVER_LOCK"
-"""The file that the driver of a local run keeps locked while it lives."""
-
-FORK_SERVER = "MULTIVIEW_FORKS"
-"""The socket of the fork server of a local run."""
-
-SHARD_THREADS = "MULTIVIEW_SHARD_THREADS"
-"""The number of threads of a step on one shard that runs beside steps on other shards."""
 
 TERMINATION_LOG = "MULTIVIEW_TERMINATION_LOG"
 """The file whose text Kubernetes puts into a pod's status; unset: `/dev/termination-log`."""

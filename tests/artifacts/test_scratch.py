@@ -12,21 +12,6 @@ from multiview.artifacts.store import LocalStore
 from tests.fixtures.published import publish
 
 FILLED = "from multiview.artifacts.scratch import scratch; (scratch() / 'copy').write_text('x')"
-WATCHING = f"""
-import time
-from multiview.steps.execution import watch_driver
-{FILLED}
-watch_driver()
-print("watching", flush=True)
-time.sleep(60)
-"""
-DRIVING = """
-import sys, time
-from filelock import FileLock
-with FileLock(sys.argv[1]):
-    print("driving", flush=True)
-    time.sleep(60)
-"""
 
 
 def start(code: str, *words: str, **variables: str) -> subprocess.Popen[str]:
@@ -68,16 +53,3 @@ def test_it_is_made_where_something_is_copied_alone(tmp_path, monkeypatch):
     assert list((tmp_path / "scratch").iterdir()) == [scratch()]
     remove_scratch()
     assert not list((tmp_path / "scratch").iterdir())
-
-
-def test_a_step_whose_driver_is_killed_clears_up_after_both(tmp_path):
-    lock, folder = tmp_path / "driver.lock", tmp_path / "scratch"
-    folder.mkdir()
-    driver = start(DRIVING, str(lock))
-    assert driver.stdout and driver.stdout.readline() == "driving\n"
-    step = start(WATCHING, MULTIVIEW_SCRATCH=str(folder), MULTIVIEW_DRIVER_LOCK=str(lock))
-    assert step.stdout and step.stdout.readline() == "watching\n" and list(folder.iterdir())
-    driver.kill()
-    assert step.wait(60) == 70
-    driver.wait()
-    assert not lock.exists() and not list(folder.iterdir())

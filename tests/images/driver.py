@@ -17,6 +17,7 @@ from kfp import local
 
 import pipelines.runs.local
 from pipelines.__main__ import main
+from tests.fixtures.kfp_local import through_kfp
 
 raise_plain = docker.errors.create_api_error_from_http_exception
 
@@ -49,5 +50,5 @@ if __name__ == "__main__":
     folder, options = sys.argv.pop(1), json.loads(sys.argv.pop(1))
     os.umask(0)  # the images' user writes beside what this process has written
     setattr(docker.api.client, "create_api_error_from_http_exception", raise_not_found)  # noqa: B010
-    pipelines.runs.local.step_runner = in_containers(folder, options)
+    pipelines.runs.local.execute = through_kfp(in_containers(folder, options))
     main()

@@ -67,14 +67,6 @@ def test_a_block_without_failure_writes_nothing(store: LocalStore) -> None:
     assert read_state(store, "run", PATH) is None
 
 
-def test_another_process_goes_on_with_a_state(store: LocalStore) -> None:
-    first = StepReporter(store, "run", PATH, "count")
-    first.begin_attempt("counts/key/attempts/a")
-    StepReporter.of_state(store, "run", written(store)).fail(InputError("no"))
-    assert written(store).started == first.state.started
-    assert (written(store).attempt, written(store).error) == ("counts/key/attempts/a", "no")
-
-
 def test_the_code_of_the_step_is_that_of_the_environment(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,8 +12,6 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError, Undeclared
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import NoEvents
-from multiview.steps.runs import StepState
-from multiview.steps.table import STEPS
 from multiview.steps.work import Work
 from tests.fixtures.counting_step import COUNT, passages, run, settings
 from tests.fixtures.published import publish
@@ -49,25 +47,6 @@ def test_outputs_are_found_one_by_one(store: LocalStore) -> None:
     assert work.find(store) == made
     store.remove(made["counts"].folder)
     assert work.find(store) == {"words": made["words"]}
-
-
-def test_the_state_of_a_step_describes_its_work(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(STEPS, COUNT.name, COUNT)
-    work = Work.resolve(COUNT, settings(7), {"passages": passages(store, "one")}, store)
-    state = StepState(
-        path="count",
-        step="count",
-        status="running",
-        key=work.key,
-        config={"bm25": {"depth": 7}},
-        inputs=work.references,
-    )
-    same = Work.from_state(state, work.sources)
-    assert (same.key, same.config, same.settings) == (work.key, work.config, work.settings)
-    assert (
-        same.references == work.references
-        and same.records["passages"][0][1] == work.records["passages"][0][1]
-    )
 
 
 def test_a_function_is_given_its_inputs_on_local_disk_as_declared(store: LocalStore, tmp_path: Path) -> None:

@@ -30,12 +30,12 @@ from multiview.lineage import garbage
 from multiview.plans.plan import Plan
 from multiview.plans.training import training
 from multiview.serving.hits import answer_fields, as_json
-from multiview.steps.runs import Run
+from multiview.steps.runs import Run, read_states, write_run
 from tests.fixtures import injection
 from tests.fixtures.answering_server import Client, wait_for
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.crowned import promote
-from tests.fixtures.inprocess import run_here
+from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import ROOT, Project
 from tests.fixtures.refreshed_corpora import corpus
 from tests.fixtures.system_indexes import SystemIndexes, indexes
@@ -76,7 +76,9 @@ def _run(plan: Plan, store: LocalStore, begins: threading.Barrier) -> dict[str, 
     begins.wait(SECONDS)
     name = "-".join(plan.architectures.values())
     run = Run(id=name, pipeline=plan.name, config={}, steps=[str(path) for path in plan.paths()])
-    states = run_here(plan, run, store, "")
+    write_run(store, run)
+    run_plan(plan, store, run.id)
+    states = list(read_states(store, run.id))
     assert all(state.finished for state in states)
     return {
         reference.address.removeprefix(f"{store.url}/"): reference.digest

@@ -58,7 +58,7 @@ Index = Annotated[
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, only print what would be done.")]
 Wait = Annotated[bool, typer.Option("--wait", help="On Kubeflow: follow the run to its end.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and KFP's own output.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and what steps print.")]
 """Taken by every command, and read by `multiview.cli.app`, which prints what commands raise."""
 
 

@@ -21,7 +21,7 @@ from multiview.artifacts.store import Store, open_store
 from multiview.config.overrides import leaves, parse_settings
 from multiview.errors import InputError, without_secrets
 from multiview.model.systems import resolve
-from multiview.steps.execution import run_step, watch_driver
+from multiview.steps.execution import run_step
 from multiview.steps.path import StepPath, shard_file
 from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import Run, RunReference, read_settings, run_id, write_run
@@ -97,7 +97,6 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     if context.changed:
         config = read_settings(store, context.run, str(whole))
     reporter = StepReporter(store, context.run, path, name, context.pages)
-    watch_driver()
     with _shipping(reporter, alone), reporter.failures():
         run_step(declared, reporter, config, _references(declared, artifacts, shard))
         for output in outputs:
@@ -242,12 +241,12 @@ def _page(store: Store, record: Record, file: str) -> bytes:
 
 @contextlib.contextmanager
 def _shipping(reporter: StepReporter, alone: bool) -> Iterator[None]:
-    """Ships this step to MLflow while it runs, in a pod without a driver, if an MLflow server is set.
+    """Ships this step to MLflow while it runs, if an MLflow server is set.
 
     A step that is `alone` in its run also ships the end of the run.
     """
     uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
-    if not uri or environment.DRIVER_LOCK in os.environ:
+    if not uri:
         yield
         return
     from multiview import tracking

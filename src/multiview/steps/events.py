@@ -1,6 +1,6 @@
 """The events of a step while it works: metrics, facts, warnings and progress, in a file beside its output.
 
-`tracking` turns event files into MLflow runs; the driver reads progress from them. A step waits for neither of them.
+`tracking` turns event files into MLflow runs; the screen of a run reads progress from them. A step waits for neither of them.
 """
 
 from __future__ import annotations

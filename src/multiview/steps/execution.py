@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import threading
 from collections.abc import Mapping
-from pathlib import Path
 
-from multiview import environment
 from multiview.artifacts.record import ArtifactGone, Record, Reference, is_in_place, load_reference
-from multiview.artifacts.scratch import remove_scratch, scratch
+from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
-from multiview.steps.backends.choice import backend_for
+from multiview.steps.backends.here import Here
+from multiview.steps.backends.trainjob import TrainJob, template_here
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import Status
@@ -88,8 +85,12 @@ def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> di
 
 
 def _make_outputs(work: Work, reporter: StepReporter) -> dict[str, Record]:
-    """Does the work; returns the records of its outputs by kind, or none if what it forwards was collected meanwhile."""
-    made = backend_for(work.step).make(work, reporter)
+    """Does the work, here or in the TrainJob that the environment describes for a multi-node step.
+
+    Returns the records of its outputs by kind, or none if what it forwards was collected meanwhile.
+    """
+    template = template_here() if work.step.multi_node else None
+    made = (TrainJob(template) if template else Here()).make(work, reporter)
     if work.step.checkpoints:
         StoredCheckpoints(reporter.store, work.key, scratch()).clear()
     return claim_outputs(work, made, reporter, "done")
@@ -122,21 +123,3 @@ def _forwards(store: Store, step: Step, record: Record) -> dict[str, Reference]:
     """Returns a step's file of forwarded references, by output. Raises InputError if it is gone."""
     references = json.loads(_read(store, record, FORWARDED_FILE))
     return {output: Reference.model_validate(references[output]) for output in step.forwards}
-
-
-def watch_driver() -> None:
-    """Ends this process when its driver is gone, which is when the driver's lock becomes free."""
-    path = os.environ.get(environment.DRIVER_LOCK)
-    if not path:
-        return
-
-    def wait() -> None:
-        from filelock import FileLock
-
-        with FileLock(path).acquire(poll_interval=1.0):
-            # The driver would have removed it, but was killed.
-            Path(path).unlink(missing_ok=True)
-            remove_scratch()
-            os._exit(70)
-
-    threading.Thread(target=wait, daemon=True, name="driver-watch").start()

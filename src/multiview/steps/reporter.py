@@ -26,24 +26,13 @@ class StepReporter:
         state = StepState(path=path, step=step, status="running", started=time.time())
         self.state = state.model_copy(update=code_version())
 
-    @classmethod
-    def of_state(cls, store: Store, run: str, state: StepState) -> StepReporter:
-        """Returns the reporter of a step that another process has begun."""
-        reporter = cls(store, run, state.path, state.step)
-        reporter.state = state
-        return reporter
-
     def describe(self, work: Work) -> None:
         """Sets the step's key, settings and inputs, which the next write includes."""
         self._change(key=work.key, config=json.loads(work.config), inputs=work.references)
 
-    def attempted(self, folder: str) -> None:
-        """Sets the attempt's folder, relative to the store, which the next write includes."""
-        self._change(attempt=folder)
-
     def begin_attempt(self, folder: str) -> None:
         """Writes that an attempt has begun in `folder`, relative to the store."""
-        self.attempted(folder)
+        self._change(attempt=folder)
         self.write()
 
     def finish(self, status: Status, attempt: str, outputs: Mapping[str, Reference]) -> None:

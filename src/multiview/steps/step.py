@@ -41,8 +41,6 @@ class Step:
     """Whether it works on one shard of its passages."""
     checkpoints: bool = False
     """Whether an interrupted step continues from checkpoints."""
-    torch: bool = False
-    """Whether it imports torch, which takes seconds."""
     gpu: bool = False
     """Whether it uses a GPU: on Kubeflow it runs in the GPU image and a pod with GPUs."""
     streamed: str | None = None

@@ -12,14 +12,13 @@ from multiview.artifacts.staged import Recorded, Staged
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore, Store
 from multiview.artifacts.verified import same_writing, stamp
-from multiview.config import Config, JsonObject, canonical_json
+from multiview.config import Config, JsonObject
 from multiview.errors import InputError
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import Input, StepContext
 from multiview.steps.events import Events
-from multiview.steps.runs import NO_PAGES, Pages, StepState
+from multiview.steps.runs import NO_PAGES, Pages
 from multiview.steps.step import Step, load_function
-from multiview.steps.table import step as step_named
 
 Inputs = Mapping[str, Reference | list[Reference]]
 
@@ -51,13 +50,6 @@ class Work:
         sources = step.fingerprint(settings, store)
         key = step.key(settings, digests, sources)
         return cls(step, config, settings, references, records, sources, key)
-
-    @classmethod
-    def from_state(cls, state: StepState, sources: JsonObject) -> Work:
-        """Returns the work that a step's state describes. Raises InputError if an input is gone."""
-        step, config = step_named(state.step), canonical_json(state.config)
-        references = dict(state.inputs)
-        return cls(step, config, step.parse(config), references, _load(references), sources, state.key)
 
     def find(self, store: Store) -> dict[str, Record]:
         """Returns the records of the step's outputs by kind, as far as they are in the store."""

@@ -5,12 +5,18 @@ import json
 import pytest
 import yaml
 
+from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
 from multiview.plans import PIPELINES
+from multiview.plans.description import describe
 from multiview.plans.plan import Plan
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
+from multiview.steps.runs import read_states, write_run
 from pipelines.kubeflow.compile import compile_request
+from tests.fixtures.inprocess import run_plan
+from tests.fixtures.kfp_local import through_kfp
+from tests.fixtures.project import Project
 from tests.pipelines.kubeflow.golden import FOLDER, graph
 
 DATA = ["questions.source=demo://train.json", "questions.dev_source=demo://dev.json"]
@@ -92,3 +98,19 @@ def test_a_part_of_a_pipeline_has_no_parameters_to_change(tmp_path):
     ir = ir_of(Request(plan, {}, rerun_of="training-1"), tmp_path, "gs://bucket/store")
     assert set(inputs_of(ir)) == {"store", "described"} and "defaultValue" not in inputs_of(ir)["described"]
     assert set(given_to(ir, "open-run")) == {"store", "described", "job"}
+
+
+def test_compiled_components_make_what_a_run_here_makes(tmp_path):
+    """Each in a process of its own, by KFP's local runner; `encode` once for each of two shards."""
+    project = Project.make(tmp_path)
+    request = Request.from_settings("training", str(project.folder / "tiny.yaml"), ["train.rounds=0"])
+    plan, store = request.plan, LocalStore(tmp_path / "store")
+    run = describe(request, store)
+    write_run(store, run)
+    through_kfp()(plan, run, store)
+    states = {state.path: state for state in read_states(store, run.id)}
+    assert sorted(states) == sorted(run.steps) and "camvr/round-0/encode/shard-01" in states
+    assert {state.status for state in states.values()} == {"done"}
+    for path, records in run_plan(plan, LocalStore(tmp_path / "here")).items():
+        for kind, record in records.items():
+            assert states[path].outputs[kind].digest == record.digest

@@ -1,15 +1,10 @@
-"""The training pipeline, executed by KFP itself on a small corpus with a tiny BERT: run, found
-again, rerun, shipped to MLflow."""
+"""The training pipeline on a small corpus with a tiny BERT: run, found again, rerun, shipped to MLflow."""
 
-import io
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -24,28 +19,15 @@ from multiview.config import canonical_json
 from multiview.lineage.trace import flaws, trace
 from multiview.steps.runs import Run, RunReference, read_state
 from multiview.steps.table import step
-from multiview.terminal import Console
 from pipelines.runs import local
-from pipelines.runs.local import _interruptible
 from pipelines.runs.rerun import cut
 from tests.fixtures.documented import words
-from tests.fixtures.inprocess import command
 from tests.fixtures.project import PATHS, ROOT, Project
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Project:
     return Project.make(tmp_path_factory.mktemp("project"))
-
-
-@pytest.fixture
-def in_process(project, monkeypatch, capsys) -> Callable[..., str]:
-    """What a command prints that does no work, in this process: that spares it its imports."""
-
-    def call(*words: str, status: int = 0) -> str:
-        return command(monkeypatch, capsys, *project.command(*words)[3:], status=status)
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +38,7 @@ def trained(project) -> str:
     return run
 
 
-def test_the_whole_dag_runs_through_kfp(project, trained):
+def test_the_whole_dag_runs(project, trained):
     states = project.states(trained)
     assert sorted(states) == sorted(PATHS)
     assert {state.status for state in states.values()} == {"done"}
@@ -93,18 +75,31 @@ def test_a_step_that_is_found_imports_nothing_heavy(project, trained, tmp_path):
     assert again and (again.status, again.outputs) == ("found", state.outputs)
 
 
-def test_the_same_command_again_starts_no_process_and_imports_nothing_heavy(project, trained):
+def test_the_same_command_again_imports_nothing_heavy(project, trained):
     before = {path for path in Path(project.store).rglob("*") if "runs" not in path.parts}
-    seen = project.log(trained).stat().st_size
-    output = project("run", "training", PYTHONPROFILEIMPORTTIME="1")
-    assert "0 steps done, 13 found" in output
-    assert project.log(trained).stat().st_size == seen, "the steps' processes write to it"
+    driver = project.start("run", "training", PYTHONPROFILEIMPORTTIME="1")
+    output, _ = driver.communicate(timeout=120)
+    assert driver.returncode == 0 and "0 steps done, 13 found" in output
     imports = set(re.findall(r"import time:[ \d|]+\| +(\w+)$", output, re.MULTILINE))
     assert "pydantic" in imports
     assert not imports & {"torch", "transformers", "mlflow", "faiss", "nltk", "kfp"}
     after = {path for path in Path(project.store).rglob("*") if "runs" not in path.parts}
     assert after == before
     assert {state.status for state in project.states(trained).values()} == {"found"}
+
+
+@pytest.mark.parametrize("path", ["split", "camvr/round-1/encode/shard-01", "camvr/round-2/index"])
+def test_only_the_step_whose_output_is_gone_is_done_again(project, trained, path):
+    before = project.states(trained)
+    (lost, *_) = before[path].outputs.values()
+    (Path(lost.address) / "artifact.json").unlink()
+    output = project("run", "training")
+    assert "1 step done, 12 found" in output
+    after = project.states(trained)
+    assert {each: state.outputs for each, state in after.items()} == {
+        each: state.outputs for each, state in before.items()
+    }
+    assert [each for each, state in after.items() if state.status == "done"] == [path]
 
 
 def test_mlflow_holds_the_run_its_steps_and_what_flowed_between_them(project, trained):
@@ -177,17 +172,15 @@ def test_every_step_can_be_rerun_from_mlflow(project, trained):
         part.verify()
 
 
-def test_a_dry_rerun_says_what_it_would_do_and_does_nothing(project, trained, in_process):
-    output = in_process("rerun", "camvr/round-2/encode", "--from", trained, "--dry-run", "--downstream")
+def test_a_dry_rerun_says_what_it_would_do_and_does_nothing(project, trained):
+    output = project("rerun", "camvr/round-2/encode", "--from", trained, "--dry-run", "--downstream")
     steps = [line.split()[1] for line in output.splitlines() if line.split()[:1] == ["runs"]]
     assert steps == PATHS[9:]
     assert project.runs() == [trained]
 
 
 @pytest.mark.documented("python -m pipelines rerun camvr/round-2/encode ")
-def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(
-    documented, project, trained, in_process
-):
+def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented, project, trained):
     from mlflow import MlflowClient
 
     parent = tracking.find_run(project.tracking, trained).mlflow_id
@@ -210,7 +203,7 @@ def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(
     data[-1] ^= 1
     file.write_bytes(data)
     try:
-        output = in_process("rerun", "camvr/round-2/encode", "--from", trained, status=2)
+        output = project("rerun", "camvr/round-2/encode", "--from", trained, status=2)
         assert "model.safetensors was altered" in output
     finally:
         data[-1] ^= 1
@@ -221,20 +214,20 @@ def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(
     assert read["index"] == states["camvr/round-2/index"].outputs["index"]
     assert read["model"] == earlier["camvr/round-2/train"].outputs["model"]
 
-    assert "did you mean camvr/round-2/encode" in in_process(
+    assert "did you mean camvr/round-2/encode" in project(
         "rerun", "camvr/round-2/encod", "--from", trained, status=2
     )
-    assert "has no run nonsense" in in_process("rerun", "split", "--from", "nonsense", status=2)
+    assert "has no run nonsense" in project("rerun", "split", "--from", "nonsense", status=2)
 
 
-def test_training_starts_from_an_earlier_models_address(project, trained, in_process):
+def test_training_starts_from_an_earlier_models_address(project, trained):
     address = project.states(trained)["camvr/round-1/train"].outputs["model"].address
     output = project("run", "training", "--set", f"train.model={address}", "--set", "train.rounds=0")
     assert "initial-model" not in output
     # Its index is found: the same model over the same shards.
     assert re.search(r"camvr/round-0/index +found", output)
     index = project.states(trained)["camvr/round-1/index"].outputs["index"].address
-    output = in_process("run", "training", "--set", f"train.model={index}", status=2)
+    output = project("run", "training", "--set", f"train.model={index}", status=2)
     assert "is the address of index, not of a model" in output
 
 
@@ -257,26 +250,32 @@ def test_a_user_without_a_name_has_logs_beside_a_store_in_a_bucket(monkeypatch, 
     assert log == tmp_path / f"multiview-uid-{os.getuid()}" / "r.log"
 
 
-def test_ctrl_c_says_at_once_that_the_same_command_goes_on():
-    """Ending the steps takes seconds. Only the main thread gets signals."""
-    file, before = io.StringIO(), signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), _interruptible(Console(file=file)):
-        signal.raise_signal(signal.SIGINT)
-    assert file.getvalue() == "stopping; the same command goes on from here\n"
+def test_ctrl_c_says_that_the_same_command_goes_on(project, monkeypatch):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
 
-    def enter() -> None:
-        with _interruptible(Console(file=file)):
-            assert signal.getsignal(signal.SIGINT) == before
+    monkeypatch.setattr(local, "execute", interrupted)
+    output = project("run", "training", "--set", "train.rounds=0", status=130)
+    assert "stopped; the same command goes on from here\n" in output
 
-    with ThreadPoolExecutor(1) as threads:
-        threads.submit(enter).result()
-    assert signal.getsignal(signal.SIGINT) == before
+
+def test_what_steps_and_libraries_print_is_in_the_log(project, monkeypatch):
+    def loud(*_: object) -> None:
+        print("said")
+        subprocess.run(["sh", "-c", "echo complained >&2"], check=True)
+        raise ValueError("too loud")
+
+    monkeypatch.setattr(local, "execute", loud)
+    output = project("run", "training", "--set", "train.rounds=0", "--set", "train.seed=5", status=1)
+    found = re.search(r"error: training: ValueError: too loud .*; its log is (\S+)", output)
+    assert found and "said" not in output and "complained" not in output
+    lines = Path(found[1]).read_text().splitlines()
+    assert lines[:2] == ["said", "complained"] and lines[-1] == "ValueError: too loud"
 
 
 def test_steps_leave_nothing_in_the_temporary_folder(project, trained, tmp_path):
-    """KFP's command of a step writes its program into one, and leaves it there."""
-    output = project("run", "training", "--set", "evaluation.depth=7", TMPDIR=str(tmp_path))
-    assert "1 step done" in output
+    driver = project.start("run", "training", "--set", "evaluation.depth=7", TMPDIR=str(tmp_path))
+    assert "1 step done" in driver.communicate(timeout=120)[0]
     left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     # A lock's file stays: who removed it could remove another's.
     assert not {name for name in left if not fnmatch(name, "multiview-ship-*.lock")}

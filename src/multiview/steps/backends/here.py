@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 
-from multiview import environment
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record
 from multiview.artifacts.scratch import scratch
@@ -34,8 +31,6 @@ class Here:
         log = EventLog(store, first.data)
         reporter.begin_attempt(first.data)
         checkpoints = StoredCheckpoints(store, work.key, scratch(), log)
-        if step.sharded:
-            _share_cores()
         try:
             folders = {kind: attempt.path for kind, attempt in attempts.items()}
             context = work.context(store, folders, log, checkpoints, reporter.pages)
@@ -60,11 +55,3 @@ class Here:
             raise
         finally:
             log.close()
-
-
-def _share_cores() -> None:
-    """Limits a step on one shard to its part of the cores while steps on other shards run beside it."""
-    if threads := os.environ.get(environment.SHARD_THREADS):
-        os.environ[environment.OMP_NUM_THREADS] = threads  # torch reads it when imported
-        if torch := sys.modules.get("torch"):
-            torch.set_num_threads(int(threads))

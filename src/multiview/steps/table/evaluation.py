@@ -28,7 +28,6 @@ STEPS = (
         streamed="multiview.index.view_index:streamed_files",
         outputs=(names.EVALUATION,),
         figures="multiview.evaluation.figures:of_evaluation",
-        torch=True,
         gpu=True,
     ),
     _BM25,

@@ -20,7 +20,6 @@ STEPS = (
         inputs=(),
         outputs=(names.GENERATOR,),
         source_fingerprint="multiview.generation.sources:generator_fingerprint",
-        torch=True,
     ),
     Step(
         name="train-generator",
@@ -30,7 +29,6 @@ STEPS = (
         inputs=("base", "passages", "questions"),
         outputs=(names.GENERATOR,),
         checkpoints=True,
-        torch=True,
         gpu=True,
     ),
     Step(
@@ -42,7 +40,6 @@ STEPS = (
         outputs=(names.QUERIES,),
         sharded=True,
         checkpoints=True,
-        torch=True,
         gpu=True,
     ),
     Step(
@@ -81,7 +78,6 @@ STEPS = (
         outputs=(names.DRAFTS,),
         sharded=True,
         checkpoints=True,
-        torch=True,
         gpu=True,
     ),
     Step(

@@ -49,7 +49,6 @@ STEPS = (
         list_inputs=("embeddings",),
         supersedes="old",
         outputs=(names.INDEX,),
-        torch=True,
     ),
     Step(
         name="gate",
@@ -103,7 +102,6 @@ STEPS = (
         outputs=(names.EXPORT,),
         supersedes=names.REPLACED,
         reads_store=True,
-        torch=True,
     ),
     Step(
         name="follow-champion",
@@ -114,7 +112,6 @@ STEPS = (
         outputs=(names.FOLLOWED,),
         still_holds="multiview.export.step:still_follows",
         reads_store=True,
-        torch=True,
     ),
     Step(
         name="refresh-report",

@@ -14,7 +14,6 @@ STEPS = (
         inputs=("model", "passages"),
         outputs=(names.EMBEDDINGS,),
         sharded=True,
-        torch=True,
         gpu=True,
     ),
     Step(
@@ -25,7 +24,6 @@ STEPS = (
         inputs=("model", "passages", "queries"),
         outputs=(names.EMBEDDINGS,),
         sharded=True,
-        torch=True,
         gpu=True,
     ),
     Step(
@@ -38,6 +36,5 @@ STEPS = (
         recorded_inputs=("model", "passages"),
         list_inputs=("embeddings",),
         outputs=(names.INDEX,),
-        torch=True,
     ),
 )

@@ -15,7 +15,6 @@ STEPS = (
         inputs=(),
         outputs=(names.MODEL,),
         source_fingerprint="multiview.model.bases:model_fingerprint",
-        torch=True,
     ),
     Step(
         name="bm25-negatives",
@@ -42,7 +41,6 @@ STEPS = (
         streamed="multiview.index.view_index:streamed_files",
         outputs=(names.NEGATIVES,),
         source_fingerprint="multiview.negatives.mined:cross_encoder_fingerprint",
-        torch=True,
         gpu=True,
     ),
     Step(
@@ -53,7 +51,6 @@ STEPS = (
         inputs=("passages", "questions", "hard_negatives"),
         outputs=(names.NEGATIVES,),
         source_fingerprint="multiview.negatives.teacher:teacher_fingerprint",
-        torch=True,
         gpu=True,
     ),
     Step(
@@ -64,7 +61,6 @@ STEPS = (
         inputs=("start", "passages", "queries"),
         outputs=(names.MODEL,),
         checkpoints=True,
-        torch=True,
         gpu=True,
     ),
     Step(
@@ -75,7 +71,6 @@ STEPS = (
         inputs=("start", "passages", "questions", "negatives"),
         outputs=(names.MODEL,),
         checkpoints=True,
-        torch=True,
         gpu=True,
     ),
 )
