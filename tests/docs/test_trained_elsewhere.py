@@ -29,6 +29,7 @@ def runs(project: Project, monkeypatch, capsys) -> list[str]:
     study = {"pipeline": "comparison", "seeds": [3, 5], "settings": ONE_ROUND, "runs": {"all": {}}}
     (project.folder / "seeds.yaml").write_text(yaml.safe_dump(study))
     preset = ["--preset", str(project.folder / "tiny.yaml"), "--store", project.store]
+    preset += ["--tracking-uri", project.tracking]
     output = command(monkeypatch, capsys, "study", str(project.folder / "seeds.yaml"), *preset)
     return re.findall(r"^(comparison-\w+):", output, re.MULTILINE)
 
@@ -49,7 +50,7 @@ def test_models_are_evaluated_as_they_are_one_by_one_and_over_seeds(project, run
     data, _ = squad_corpus(project.folder / "other")
     sources = ("corpus.source", "questions.source", "questions.dev_source")
     other = [word for name in sources for word in ("--set", f"{name}={data}")]
-    given = ["--store", project.store, *other]
+    given = ["--store", project.store, "--tracking-uri", project.tracking, *other]
     preset = str(written(project, runs[0]))
     output = command(monkeypatch, capsys, "run", "comparison", "--preset", preset, *given)
     (alone,) = re.findall(r"^(comparison-\w+):", output, re.MULTILINE)
