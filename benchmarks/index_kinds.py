@@ -192,7 +192,7 @@ def measure_kinds(
         )
         # The recall of other kinds is measured against the exact index, so it comes first, listed or not.
         for number, kind in enumerate(dict.fromkeys(["exact", *kinds])):
-            settings = Index(kind=kind, measured=0)
+            settings = Index(kind=kind)
             folder = Path(temporary) / str(number)
             measured = measure_kind(given, settings, exact, folder, builds, searches, clock)
             if exact is None:

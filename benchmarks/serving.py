@@ -100,7 +100,7 @@ def make_store(folder: Path, passages: int) -> LocalStore:
             shards = [Embeddings(staged.path)]
             attempt = Attempt(store, "index", f"random-{seed}")
             content = IndexContent(model.digest, passage_table(shards), shards)
-            write_index(attempt.path, content, Index(measured=0), build, NoEvents())
+            write_index(attempt.path, content, Index(), build, NoEvents())
         index = _published(attempt, "index", model=[model], passages=[corpus])
         number = seed + 1
         champion = Champion(

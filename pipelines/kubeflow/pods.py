@@ -14,11 +14,13 @@ from multiview.plans.pod_settings import pod_of
 from multiview.steps.table import STEPS
 from pipelines.kubeflow.pod_template import KfpObject, configure_task, pod_template, queue_labels, train_job
 
-MLFLOW_KEYS = {name: name for name in (environment.MLFLOW_USERNAME, environment.MLFLOW_PASSWORD)}
-HUB_KEYS = {environment.HUB_TOKEN: environment.HUB_TOKEN}
-NOTIFY_KEYS = {environment.NOTIFY_URL: environment.NOTIFY_URL}
-QDRANT_KEYS = {environment.QDRANT_API_KEY: environment.QDRANT_API_KEY}
-BUCKET_KEYS = {name: name for name in (environment.BUCKET_KEY_ID, environment.BUCKET_SECRET)}
+SECRET_KEYS = {
+    "mlflow": (environment.MLFLOW_USERNAME, environment.MLFLOW_PASSWORD),
+    "hub": (environment.HUB_TOKEN,),
+    "qdrant": (environment.QDRANT_API_KEY,),
+    "bucket": (environment.BUCKET_KEY_ID, environment.BUCKET_SECRET),
+    "notify": (environment.NOTIFY_URL,),
+}
 WAIT_HOURS = 12.0
 """Hours that the pods of a training on several nodes may wait for nodes, or for a queue, before their timeout runs."""
 OWN_STEPS = (OPEN_RUN, CLOSE_RUN, IMPORT_ARTIFACT)
@@ -96,15 +98,9 @@ class Pods:
     def _secrets(self) -> dict[str, dict[str, str]]:
         """The environment variable of each key, per secret that the settings name."""
         secrets: dict[str, dict[str, str]] = {}
-        for secret, keys in (
-            (self.settings.mlflow_secret, MLFLOW_KEYS),
-            (self.settings.hub_secret, HUB_KEYS),
-            (self.settings.qdrant_secret, QDRANT_KEYS),
-            (self.settings.bucket_secret, BUCKET_KEYS),
-            (self.settings.notify_secret, NOTIFY_KEYS),
-        ):
-            if secret:
-                secrets.setdefault(secret, {}).update(keys)
+        for purpose, keys in SECRET_KEYS.items():
+            if secret := self.settings.secrets.get(purpose):
+                secrets.setdefault(secret, {}).update({key: key for key in keys})
         return secrets
 
     def _environment(self) -> dict[str, str]:

@@ -47,7 +47,7 @@ CASES = {
     "a model that is none": (["--set", "train.model=/nowhere/model/1"], "/nowhere/model/1", ""),
     "fusion of nobody": (["--set", "comparison.fusion=[dpr]"], "comparison.fusion", "there are mvr, camvr"),
     "a baseline of nobody": (["--set", "comparison.baseline=dpr"], "comparison.baseline", "dpr is no row"),
-    "rows of nobody": (["--set", "comparison.rows=[mvr]"], "comparison.rows", "mvr, camvr, bm25"),
+    "rows of somebody": (["--set", "comparison.rows=[mvr]"], "comparison.rows", "multiview fills it in"),
 }
 
 

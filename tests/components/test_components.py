@@ -45,7 +45,7 @@ def test_a_component_has_the_inputs_and_outputs_that_its_step_declares(name):
     assert spec.inputs is not None and spec.outputs is not None
     shard = ["shard"] if step.sharded else []
     assert sorted(spec.inputs) == sorted(["run", "path", "config", *shard, *step.inputs])
-    figures = [names.METRICS] if step.figures else []
+    figures = [names.METRICS] if step.figures_path else []
     assert sorted(spec.outputs) == sorted([*step.outputs, *step.forwards, *figures, "Output"])
     assert {name for name in step.inputs if spec.inputs[name].type == "List[String]"} == set(step.list_inputs)
 
@@ -69,7 +69,7 @@ def test_an_output_has_the_type_of_its_kind(name):
     assert outputs is not None
     for output in (*step.outputs, *step.forwards):
         assert outputs[output].type == artifact_type(output), output
-    if step.figures:
+    if step.figures_path:
         assert outputs[names.METRICS].type == "system.Metrics@0.0.1"
 
 

@@ -30,7 +30,7 @@ def test_a_preset_extends_another(tmp_path):
     below.write_text("train: {epochs: 3, batch_size: 8}\nmodel: {views: 4}\n")
     above.write_text(f"extends: {below}\ntrain: {{epochs: 5}}\n")
     assert gather(str(above), []) == {"train": {"epochs": 5, "batch_size": 8}, "model": {"views": 4}}
-    assert gather("results-quick", [])["model"]["scale"] == gather("camvr-plus", [])["model"]["scale"]
+    assert gather("results-quick", [])["model"]["scale"] == gather("snippet-means", [])["model"]["scale"]
 
 
 def test_presets_in_a_circle_are_one_line(tmp_path):

@@ -8,12 +8,12 @@ from multiview.plans import PIPELINES
 from pipelines.runs.study import read_study, study_names
 
 
-def test_the_study_of_camvr_plus_has_the_systems_of_squad_small():
+def test_the_study_of_snippet_means_has_the_systems_of_squad_small():
     systems = validate(gather("squad-small", [])).comparison.systems
-    runs = read_study("camvr-plus").runs
+    runs = read_study("snippet-means").runs
     assert {row: runs[row] for row in systems} == systems
     assert [*runs] == [*systems, "answer-alone", "max-alone", "scale-20", "annealed", "one-round"]
-    assert next(iter(systems)) == "camvr-plus", "against which the others are tested"
+    assert next(iter(systems)) == "snippet-means", "against which the others are tested"
 
 
 NUMBERS = {
@@ -56,7 +56,7 @@ def test_the_study_of_temperatures_has_the_paper_s():
     assert [train.local_weight for train in trained].index(0) == 5, "MVR Table 3 (3): neither of the two"
 
 
-@pytest.mark.parametrize("name", sorted({*study_names()} - {"camvr-plus", "comparison-seeds"}))
+@pytest.mark.parametrize("name", sorted({*study_names()} - {"snippet-means", "comparison-seeds"}))
 def test_only_the_study_of_mined_negatives_mines_them(name):
     """MVR 4.2: ablations are "built only with the raw DPR model"; CAMVR mines in its section 4.3 alone."""
     overrides = read_study(name).overrides(gather("paper-camvr", []))
@@ -97,7 +97,7 @@ PRINTED = {
 
 OURS = (
     *("tied", "made-questions", "made-questions-generator"),
-    *("camvr-plus", "camvr-plus-views", "collapse", "comparison-seeds", "precision"),
+    *("snippet-means", "snippet-means-views", "collapse", "comparison-seeds", "precision"),
 )
 
 
@@ -120,7 +120,7 @@ def test_the_studies_have_the_papers_figures():
 @pytest.mark.parametrize("name", study_names())
 def test_every_study_compiles_and_its_rows_differ(name):
     found = read_study(name)
-    base = gather("camvr-plus", []) if name == "camvr-plus" else {}
+    base = gather("snippet-means", []) if name == "snippet-means" else {}
     plans = {row: PIPELINES[found.pipeline](overrides) for row, overrides in found.overrides(base).items()}
     # A row that sets its seed itself is one run for all seeds of the study.
     fixed = [name for name, changes in found.runs.items() if "seed" in changes.get("model", {})]

@@ -13,7 +13,7 @@ import pytest
 from tests.fixtures.tiny import tiny_t5
 
 ROOT = Path(__file__).parents[2]
-ROWS = ["system", "base", "mvr", "base-pooled", "camvr-plus", "bm25", "camvr-plus-bm25"]
+ROWS = ["system", "base", "mvr", "base-pooled", "snippet-means", "bm25", "snippet-means-bm25"]
 
 
 def clone(target: Path) -> Path:
@@ -45,7 +45,7 @@ def check_ending(output: str) -> None:
 def test_the_demo_runs_in_a_fresh_clone_and_its_index_answers(documented, tmp_path):
     """With this environment instead of a new one, whose library would be this checkout's: the clone's
     comes first in the path. With a quarter of the passages in one shard, half as long sequences, no analyses, and one
-    round of `mvr`; both rounds are camvr-plus's."""
+    round of `mvr`; both rounds are snippet-means's."""
     folder = clone(tmp_path / "clone")
     words = (
         *shlex.split(documented)[1:],

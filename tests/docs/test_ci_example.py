@@ -85,7 +85,7 @@ def test_the_commands_are_there():
 
 
 def test_each_system_of_the_run_has_its_row(tmp_path):
-    """Of its own: `camvr-plus` is in the name of another row too."""
+    """Of its own: `snippet-means` is in the name of another row too."""
     (preset,) = re.findall(r"submit comparison --preset (\w+)", TEXT)
     nodes = PIPELINES["comparison"](gather(preset, [])).nodes
     systems = {str(path).partition("/")[0] for path in nodes if str(path).endswith("/evaluate")}

@@ -15,8 +15,11 @@ from multiview.encoding.batches import WAITING, Buckets, Packs, fullest_pair
 from multiview.model.layouts import TokenSequence
 
 
-def test_batches_have_one_shape_a_length_and_memory_is_theirs_alone() -> None:
-    buckets: Buckets[int] = Buckets(Encode(batch_tokens=256, bucket=16), limit=40)
+def test_batches_have_one_shape_a_length_and_memory_is_theirs_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("multiview.encoding.batches.BUCKET", 16)
+    buckets: Buckets[int] = Buckets(Encode(batch_tokens=256), limit=40)
     assert [buckets.length(tokens) for tokens in (1, 16, 17, 32, 33, 40)] == [16, 16, 32, 32, 40, 40]
     assert [buckets.rows(length) for length in (16, 32, 40)] == [16, 8, 8]
     taken = 0

@@ -14,8 +14,10 @@ import torch
 from multiview.artifacts.staged import Staged
 from multiview.config import Config, Encode
 from multiview.data.passages import Passage, content_hash
+from multiview.encoding import batches
 from multiview.encoding.encode import encode, encode_questions
 from multiview.errors import InputError
+from multiview.model import devices
 from multiview.model.batch import Packed, make_batch
 from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
@@ -25,10 +27,15 @@ from tests.fixtures.events import RecordedEvents
 PASSAGES = [training_material.passage(i, sentences=1 + i % 8) for i in range(60)]
 
 
+@pytest.fixture(autouse=True)
+def many_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "BUCKET", 16)
+
+
 def embed(
     model: Staged, passages: list[Passage], folder: Path, events: RecordedEvents | None = None, **options: Any
 ) -> Path:
-    chosen = Encode(**{"batch_tokens": 512, "bucket": 16, "device": "cpu", **options})
+    chosen = Encode(**{"batch_tokens": 512, "device": "cpu", **options})
     shard = training_material.write_shard(folder / "shard", passages, number=3)
     (folder / "out").mkdir()
     inputs = {"model": model, "passages": shard}
@@ -117,10 +124,13 @@ def test_bases_that_cannot_pack_have_one_shape_per_length_and_the_same_vectors(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_files_are_the_same_whatever_works_ahead(model: Staged, tmp_path: Path, workers: int) -> None:
+def test_files_are_the_same_whatever_works_ahead(
+    model: Staged, tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     many = [*PASSAGES, *(training_material.passage(i, sentences=3) for i in range(60, 150))]
-    here = embed(model, many, tmp_path / "here", workers=0)
-    ahead = embed(model, many, tmp_path / "ahead", workers=workers)
+    here = embed(model, many, tmp_path / "here")
+    monkeypatch.setattr(devices, "CPU_WORKERS", workers)
+    ahead = embed(model, many, tmp_path / "ahead")
     for file in here.iterdir():
         assert file.read_bytes() == (ahead / file.name).read_bytes()
 
@@ -183,7 +193,7 @@ def test_the_files_are_as_described(model: Staged, tmp_path: Path, monkeypatch: 
 def test_questions_come_back_in_order_and_depend_on_themselves_alone(base: Path, tmp_path: Path) -> None:
     staged = training_material.saved_model(tmp_path / "model", base, normalise=True)
     questions = [("king " * (i % 11 + 1)) + f"{i}?" for i in range(30)]
-    chosen = Encode(batch_tokens=256, bucket=8, device="cpu")
+    chosen = Encode(batch_tokens=256, device="cpu")
     vectors = encode_questions(staged.path, questions, chosen, RecordedEvents())
     assert vectors.dtype == np.float32 and vectors.shape == (30, 64)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 20, rtol=1e-5)

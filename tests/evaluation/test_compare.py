@@ -73,7 +73,7 @@ def compared(
         evaluations.append(Staged(folder, system))
     output = tmp_path / "comparison"
     output.mkdir()
-    section = Comparison(rows=tuple(values), resamples=1000, **settings)
+    section = Comparison(rows=tuple(values), **settings)
     step = Config.partial({"comparison": section})
     compare(StepContext(step, {"evaluations": evaluations}, {"comparison": output}, RecordedEvents()))
     return output
@@ -104,7 +104,8 @@ def test_a_comparison_marks_what_differs(tmp_path: Path) -> None:
     cells = [line.split("|")[2].strip() for line in lines[2:5]]
     assert [cell.endswith("†") for cell in cells] == [False, True, False]
     assert (
-        lines[6].startswith("† differs from mvr, p < 0.05: paired randomisation test") and "1,000" in lines[6]
+        lines[6].startswith("† differs from mvr, p < 0.05: paired randomisation test")
+        and "10,000" in lines[6]
     )
     significance = json.loads((output / "significance.json").read_text())
     assert significance["baseline"] == "mvr"
@@ -115,8 +116,8 @@ def test_a_comparison_marks_what_differs(tmp_path: Path) -> None:
         assert figure["value"] == pytest.approx(mean) and figure["low"] < mean < figure["high"]
         assert figure["questions"] == 40
     assert figures["mvr"]["p"] is None
-    # Twice one sign pattern of the 1001 that count, and twice that for two systems.
-    assert figures["camvr"]["p"] == 2 / 1001 and figures["camvr"]["corrected_p"] == 4 / 1001
+    # Twice one sign pattern of the 10,001 that count, and twice that for two systems.
+    assert figures["camvr"]["p"] == 2 / 10_001 and figures["camvr"]["corrected_p"] == 4 / 10_001
     assert figures["alike"]["corrected_p"] > 0.05
 
 

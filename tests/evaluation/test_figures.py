@@ -51,4 +51,4 @@ def test_the_steps_that_measure_have_figures():
         "compare",
         "gate",
     }
-    assert {name for name, step in STEPS.items() if step.figures} == measuring
+    assert {name for name, step in STEPS.items() if step.figures_path} == measuring

@@ -83,7 +83,7 @@ def test_rounds_and_their_settings_are_told_first_round_first(tmp_path):
         "model",
         "4" * 32,
         "train",
-        {"train": {"epochs": 1.5, "log_steps": 3}},
+        {"train": {"epochs": 1.5, "checkpoint_steps": 3}},
         {"start": first, "questions": questions, "negatives": mined},
         {"questions": 1200},
     )

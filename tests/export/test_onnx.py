@@ -19,7 +19,7 @@ from tests.fixtures.exported_models import QUESTIONS, saved_model
 from tests.fixtures.project import ROOT
 
 MODELS = {
-    "camvr-plus": {
+    "snippet-means": {
         "architecture": "camvr",
         "pooling": "snippet",
         "normalise": True,

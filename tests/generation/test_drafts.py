@@ -17,7 +17,7 @@ from multiview.config import Config, Corpus, Generation, MakeQuestions
 from multiview.data.passages import Passage
 from multiview.data.questions import FILE, GENERATED, Question, read_questions
 from multiview.generation import drafts
-from multiview.generation.drafts import crop_questions, crops, draw_snippets, generate_questions
+from multiview.generation.drafts import crop, crop_questions, draw_snippets, generate_questions
 from multiview.generation.generate import QueryGenerator
 from multiview.model.layouts.snippets import split_snippets
 from multiview.steps.context import StepContext
@@ -28,7 +28,7 @@ from tests.fixtures.tiny import tiny_t5
 
 PASSAGES = [training_material.passage(number) for number in range(24)]
 BY_ID = {passage.id: passage for passage in PASSAGES}
-GENERATION = Generation(max_length=8, batch_size=4, bucket=16, input_length=48, top_k=12)
+GENERATION = Generation(max_length=8, batch_size=4)
 BLANK = Passage("blank", "Title", "  \n", (3,))
 
 
@@ -63,7 +63,7 @@ def cropped(folder: Path, passages: Sequence[Passage], **made: Any) -> list[Ques
 def test_drafts_depend_neither_on_the_order_nor_on_the_shards(
     tmp_path_factory: pytest.TempPathFactory, order: list[int], cuts: set[int], seed: int, share: float
 ) -> None:
-    made = {"seed": seed, "share": share, "per_snippet": 2}
+    made = {"seed": seed, "share": share}
     whole = cropped(tmp_path_factory.mktemp("whole"), PASSAGES, **made)
     edges = [0, *sorted(cuts), len(order)]
     parts = [
@@ -82,7 +82,7 @@ def test_drafts_depend_neither_on_the_order_nor_on_the_shards(
 def test_an_answer_is_a_whole_snippet_at_its_offset_and_the_question_a_run_of_its_words(
     tmp_path: Path,
 ) -> None:
-    questions = cropped(tmp_path, [*PASSAGES, BLANK], snippets=4, shortest=3, longest=5)
+    questions = cropped(tmp_path, [*PASSAGES, BLANK], snippets=4, longest=5)
     for question in questions:
         assert question.answer_starts is not None
         (answer,), (start,), (positive,) = question.answers, question.answer_starts, question.positive_ids
@@ -95,7 +95,7 @@ def test_an_answer_is_a_whole_snippet_at_its_offset_and_the_question_a_run_of_it
             assert sum(first <= start and start + len(answer) <= stop for first, stop in spans) == 1
         texts = [passage.text[slice(*span)].strip() for span in spans]
         assert answer in texts, "the snippets of n = 4"
-        assert 3 <= len(question.question.split()) <= 5
+        assert 4 <= len(question.question.split()) <= 5
         assert f" {question.question} " in f" {' '.join(answer.split())} "
     assert len({question.qid for question in questions}) == len(questions) > len(PASSAGES)
 
@@ -104,10 +104,10 @@ def test_every_length_and_every_place_of_a_crop_occurs() -> None:
     words = [f"w{number}" for number in range(6)]
     passage = Passage("p", "", " ".join(words), (len(" ".join(words)),))
     (snippet,) = draw_snippets(passage, MakeQuestions())
-    found = crops(snippet, MakeQuestions(shortest=2, longest=4, per_snippet=400))
-    runs = {" ".join(words[i : i + n]) for n in (2, 3, 4) for i in range(len(words) - n + 1)}
-    assert set(found) == runs
-    assert crops(snippet, MakeQuestions(shortest=10, longest=20)) == [passage.text], "as many as there are"
+    found = {crop(snippet, MakeQuestions(longest=6, seed=seed)) for seed in range(400)}
+    runs = {" ".join(words[i : i + n]) for n in (4, 5, 6) for i in range(len(words) - n + 1)}
+    assert found == runs
+    assert len(crop(snippet, MakeQuestions(longest=2)).split()) == 2, "even fewer where they are asked for"
 
 
 def test_snippets_with_few_words_and_titles_are_not_drawn() -> None:
@@ -148,10 +148,10 @@ def t5(tmp_path_factory: pytest.TempPathFactory) -> Staged:
 
 def test_a_generator_reads_the_snippet_in_place_of_the_passage(t5: Staged, tmp_path: Path) -> None:
     passages = training_material.write_shard(tmp_path / "passages", PASSAGES[:8])
-    made: dict[str, Any] = {"generator": t5, "generation": GENERATION, "per_snippet": 2}
+    made: dict[str, Any] = {"generator": t5, "generation": GENERATION}
     generate_questions(context(passages, tmp_path / "drafts", **made))
     found = read_questions(tmp_path / "drafts")
-    generator = QueryGenerator(t5.path, GENERATION.model_copy(update={"queries": 2}))
+    generator = QueryGenerator(t5.path, GENERATION.model_copy(update={"queries": 1}))
     expected = []
     for passage in PASSAGES[:8]:
         for snippet in draw_snippets(passage, MakeQuestions()):
@@ -190,7 +190,7 @@ def test_a_killed_generation_continues_and_ends_with_the_same_bytes(
 def test_progress_counts_the_passages_of_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drafts, "PART", 7)
     given_context = context(
-        training_material.write_shard(tmp_path / "passages", PASSAGES), tmp_path / "drafts", shortest=1
+        training_material.write_shard(tmp_path / "passages", PASSAGES), tmp_path / "drafts"
     )
     crop_questions(given_context)
     events = given_context.events

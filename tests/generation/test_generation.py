@@ -27,7 +27,6 @@ def made(folder: Path, store: LocalStore, shards: int) -> Records:
                 "queries": 3,
                 "max_length": 6,
                 "batch_size": 4,
-                "input_length": 64,
                 "train": {"max_steps": 2, "batch_size": 4},
             },
         }

@@ -141,7 +141,7 @@ def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(tmp_path:
         {
             "questions": {"origin": origin, "source": [], "dev_source": [], "limit": 24, "dev_limit": 8},
             "make_questions": {"found_within": 20 if origin == "crop" else None},
-            "generation": {"model": str(tiny_t5(tmp_path / "t5")), "max_length": 12, "input_length": 64},
+            "generation": {"model": str(tiny_t5(tmp_path / "t5")), "max_length": 12},
             "model": {"architecture": "camvr"},
             "train": {"rounds": 1, "max_steps": 3},
         },

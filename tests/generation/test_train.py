@@ -13,6 +13,7 @@ from multiview.errors import InputError
 from multiview.generation.generators import load
 from multiview.generation.train import Pairs, gold_pairs, train_generator
 from multiview.steps.context import StepContext
+from multiview.training import arguments
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
@@ -42,9 +43,9 @@ def run(
     kept: Any = None,
     **options: Any,
 ) -> dict[str, torch.Tensor]:
-    chosen = {"batch_size": 4, "epochs": 2, "learning_rate": 3e-3, "checkpoint_steps": 2, "log_steps": 3}
+    chosen = {"batch_size": 4, "epochs": 2, "learning_rate": 3e-3, "checkpoint_steps": 2}
     training = GeneratorTraining.model_validate({**chosen, **options})
-    settings = Config.partial({"generation": Generation(train=training, input_length=48, max_length=12)})
+    settings = Config.partial({"generation": Generation(train=training, max_length=12)})
     train_generator(StepContext(settings, {"base": base, **data}, {"generator": output}, events, kept))
     return load(output)[0].state_dict()
 
@@ -65,8 +66,11 @@ def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
     assert any(not torch.equal(whole[name], start[name]) for name in whole)
 
 
-def test_it_learns_to_ask_and_says_so(t5: Staged, data: dict[str, Staged], tmp_path: Path) -> None:
+def test_it_learns_to_ask_and_says_so(
+    t5: Staged, data: dict[str, Staged], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     events = RecordedEvents()
+    monkeypatch.setattr(arguments, "LOG_STEPS", 3)
     run(t5, data, tmp_path / "out", events, epochs=6)
     losses = [value for name, value, _ in events.metrics if name == "loss"]
     assert losses[-1] < 0.7 * losses[0]
@@ -85,7 +89,7 @@ def test_half_precision_trains_float32_weights(t5: Staged, data: dict[str, Stage
 
 def test_a_pair_is_the_passage_read_and_the_question_asked(t5: Staged) -> None:
     _, tokenizer = load(t5.path)
-    pairs = Pairs([(PASSAGES[1], "Who lost the war?")], tokenizer, Generation(max_length=5))
+    pairs = Pairs([(PASSAGES[1], "Who lost the war?")], tokenizer, Generation(max_length=5), 48)
     row = pairs[0]
     read = tokenizer.decode(row["input_ids"])
     assert read.startswith("old europe") and read.endswith("text number 1. [SEP]")

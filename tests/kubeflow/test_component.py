@@ -175,8 +175,8 @@ def test_a_step_in_someone_elses_pipeline_is_a_run_of_its_own(store, done, seen_
     model, passages = (publish(store, kind, "k", kind) for kind in (names.MODEL, names.PASSAGES))
     theirs = LocalStore(tmp_path / "theirs")
     for settings in (
-        "encode.compute=autocast; encode.bucket=16",
-        "encode.compute=autocast\nencode.bucket=16\n",
+        "encode.compute=autocast; encode.batch_tokens=512",
+        "encode.compute=autocast\nencode.batch_tokens=512\n",
         "",
     ):
         execute(
@@ -193,7 +193,7 @@ def test_a_step_in_someone_elses_pipeline_is_a_run_of_its_own(store, done, seen_
     assert len(theirs.folders(names.RUNS)) == 2 and same.startswith("encode-") and other.startswith("encode-")
     assert read_run(theirs, same).steps == ["encode/shard-00"]
     assert read_state(theirs, same, "encode/shard-00") is not None
-    assert [json.loads(config)["encode"]["bucket"] for config in seen_configs] == [16, 16, 32]
+    assert [json.loads(config)["encode"]["batch_tokens"] for config in seen_configs] == [512, 512, 4096]
     assert done[0][1]["model"] == Reference.to(store, model), "an address alone is enough"
 
 

@@ -100,7 +100,7 @@ def test_the_exit_handler_clears_trainings_that_a_cancelled_start_left(
 def test_a_notice_has_a_text_with_links_that_chats_take(tmp_path, monkeypatch, receiver):
     uri = new_database(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    notify = {"kubeflow": "https://kubeflow.example.org/pipeline/", "mlflow": "https://mlflow.example.org"}
+    notify = {"kubeflow": "https://kubeflow.example.org/pipeline/"}
     where, store = str(tmp_path / "store"), LocalStore(tmp_path / "store")
     run = described(steps=["split", "mine"], config={"notify": notify})
     open_run(where, run, "aaaa")
@@ -115,10 +115,8 @@ def test_a_notice_has_a_text_with_links_that_chats_take(tmp_path, monkeypatch, r
         write_state(store, "training-1", state)
     close_run(where, run, "aaaa", "FAILED", "", Notify(url=receiver.url))
     lines = receiver.notices[0]["text"].splitlines()
-    found = tracking.find_run(uri, "training-1").mlflow_id
     assert lines[0] == "training-1 failed on Kubeflow" and lines[4:] == [
         "and 1 more",
-        f"MLflow: https://mlflow.example.org/#/runs/{found}",
         "Kubeflow: https://kubeflow.example.org/pipeline/#/runs/details/aaaa",
     ]
     assert lines[1].startswith("encode/shard-00: &lt;b&gt; &amp; co x") and lines[1].endswith("…")
@@ -129,19 +127,6 @@ def test_steps_know_the_page_of_their_run_on_kubeflow(tmp_path):
     for config, page in ((pages, "https://kubeflow.example.org/pipeline/#/runs/details/aaaa"), ({}, None)):
         opened = open_run(str(tmp_path / "store"), described(config=config), "aaaa")
         assert RunReference.model_validate_json(opened).pages.kubeflow == page
-
-
-@pytest.mark.parametrize("address", [None, "https://mlflow.example.org/"])
-def test_steps_know_the_page_of_their_run_in_mlflow(tmp_path, monkeypatch, address):
-    """Where people reach MLflow; the database that this test ships to has no pages."""
-    uri = new_database(tmp_path)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    config = {"notify": {"mlflow": address}} if address else {}
-    context = RunReference.model_validate_json(
-        open_run(str(tmp_path / "store"), described(config=config), "aaaa")
-    )
-    found = tracking.find_run(uri, "training-1").mlflow_id
-    assert context.pages.mlflow == (f"https://mlflow.example.org/#/runs/{found}" if address else None)
 
 
 def test_a_notice_without_mlflow_s_pages_has_no_link_to_them(tmp_path, monkeypatch, receiver):
@@ -155,9 +140,8 @@ def test_a_notice_without_mlflow_s_pages_has_no_link_to_them(tmp_path, monkeypat
 
 def test_a_notice_has_no_link_into_the_cluster(tmp_path):
     """Pods may reach MLflow by an address that no browser does."""
-    run = Run(id="training-1", pipeline="training", config={})
     for uri, linked in (("http://mlflow.mlflow.svc:5000", False), ("https://mlflow.example.org", True)):
-        assert (_mlflow_page(run, uri, "0123") is not None) == linked
+        assert (_mlflow_page(uri, "0123") is not None) == linked
 
 
 def test_a_pod_that_was_killed_without_a_word_still_fails_its_run(tmp_path, monkeypatch, receiver):

@@ -24,7 +24,7 @@ from tests.fixtures.hub_server import Hub, hub_serving
 PRESETS = sorted(
     file.name.removesuffix(".yaml") for file in (files("multiview.config") / "presets").iterdir()
 )
-DATA = STEPS["split"].source_fingerprint
+DATA = STEPS["split"].fingerprint_path
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def read_bases(preset: str | None, pipeline: str) -> list[dict[str, str]]:
     nodes = {
         path: node
         for path, node in whole.nodes.items()
-        if node.step.source_fingerprint and node.step.source_fingerprint != DATA
+        if node.step.fingerprint_path and node.step.fingerprint_path != DATA
     }
     return list(Plan(whole.name, nodes=nodes).fingerprints(None).values())  # pyright: ignore[reportReturnType]
 

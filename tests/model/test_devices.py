@@ -49,9 +49,8 @@ def test_workers_share_the_cores_of_a_machine_with_gpus(
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
-    assert workers(None, torch.device("cuda")) == expected
-    assert workers(None, torch.device("cpu")) == 0
-    assert workers(3, torch.device("cpu")) == 3
+    assert workers(torch.device("cuda")) == expected
+    assert workers(torch.device("cpu")) == 0
 
 
 @pytest.mark.parametrize("name", ["meta", "gpu", "xla", "vulkan", "privateuseone", "hpu:0"])

@@ -1,7 +1,7 @@
 """MVR Eq. 5-8 and 5.1, and CAMVR Eq. 13, beside plain formulas in float64."""
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from multiview.model.loss import PositiveMode, contrastive_loss, distillation_lo
 from multiview.model.temperature import temperature
 
 
-def plain_loss(case: dict[str, Any], tau: float, mode: str, choice: str, weight: float) -> float:
+def plain_loss(case: dict[str, Any], tau: float, mode: str, weight: float) -> float:
     """The formula read off the page, one question and one passage at a time."""
     total, pairs = 0.0, []
     for b, d in enumerate(case["positive"]):
@@ -27,7 +27,7 @@ def plain_loss(case: dict[str, Any], tau: float, mode: str, choice: str, weight:
         real = [case["scores"][b][d][v] for v in range(case["V"]) if case["real"][d][v]]
         targets = [max(f[d])]
         if mode in ("answer", "both"):
-            of_answer = (max(marked) if choice == "best" else marked[0]) if marked else max(real)
+            of_answer = marked[0] if marked else max(real)
             targets = [of_answer, *targets] if mode == "both" else [of_answer]
         negatives = [max(f[p]) for p in range(case["P"]) if p != d and not case["excluded"][b][p]]
         if mode == "each":
@@ -80,15 +80,14 @@ def run(case: dict[str, Any], tau: float, dtype: torch.dtype = torch.float32, **
     st.integers(0, 10**6),
     st.sampled_from([0.3, 0.7, 1.0]),
     st.sampled_from(["max", "answer", "both", "each"]),
-    st.sampled_from(["first", "best"]),
     st.sampled_from([0.0, 0.01, 0.5]),
 )
 @settings(max_examples=200, deadline=None)
-def test_the_loss_is_the_papers_formula(seed: int, tau: float, mode: str, choice: str, weight: float) -> None:
+def test_the_loss_is_the_papers_formula(seed: int, tau: float, mode: str, weight: float) -> None:
     case = random_case(seed)
-    loss, parts = run(case, tau, positive_mode=mode, answer_view=choice, local_weight=weight)
-    assert loss.item() == pytest.approx(plain_loss(case, tau, mode, choice, weight), rel=1e-4, abs=1e-4)
-    local = plain_loss(case, tau, mode, choice, 1.0) - plain_loss(case, tau, mode, choice, 0.0)
+    loss, parts = run(case, tau, positive_mode=mode, local_weight=weight)
+    assert loss.item() == pytest.approx(plain_loss(case, tau, mode, weight), rel=1e-4, abs=1e-4)
+    local = plain_loss(case, tau, mode, 1.0) - plain_loss(case, tau, mode, 0.0)
     assert parts.local.item() == pytest.approx(local, rel=1e-4, abs=1e-4)
     known = case["answers"].any(axis=1).mean() if mode != "max" else 1.0
     assert parts.fallback.item() == pytest.approx(1 - known, abs=1e-6)
@@ -98,12 +97,11 @@ def test_the_loss_is_the_papers_formula(seed: int, tau: float, mode: str, choice
     st.integers(0, 10**6),
     st.sampled_from([0.3, 1.0]),
     st.sampled_from(["max", "answer", "both", "each"]),
-    st.sampled_from(["first", "best"]),
     st.sampled_from([0.0, 0.5]),
 )
 @settings(max_examples=40, deadline=None)
 def test_its_gradient_is_that_of_the_formula(
-    seed: int, tau: float, mode: PositiveMode, choice: Literal["first", "best"], weight: float
+    seed: int, tau: float, mode: PositiveMode, weight: float
 ) -> None:
     """Central differences of the plain formula in float64, by each score; scores of missing views have none."""
     case = random_case(seed)
@@ -118,7 +116,6 @@ def test_its_gradient_is_that_of_the_formula(
         real_views=torch.tensor(case["real"]),
         answer_views=torch.tensor(case["answers"]),
         positive_mode=mode,
-        answer_view=choice,
         local_weight=weight,
     )
     loss.backward()
@@ -128,7 +125,7 @@ def test_its_gradient_is_that_of_the_formula(
         stood = case["scores"][place]
         for sign in (1, -1):
             case["scores"][place] = stood + sign * step
-            expected[place] += sign * plain_loss(case, tau, mode, choice, weight) / (2 * step)
+            expected[place] += sign * plain_loss(case, tau, mode, weight) / (2 * step)
         case["scores"][place] = stood
     np.testing.assert_allclose(scores.grad.numpy(), expected, atol=1e-4)
 
@@ -222,11 +219,10 @@ def test_a_negatives_padding_view_counts_and_a_fallback_leaves_it_out() -> None:
     assert loss.item() == pytest.approx(math.log(1 + math.exp(3 - 2)))
 
 
-@pytest.mark.parametrize(("choice", "expected"), [("first", 1.0), ("best", 5.0)])
-def test_several_answer_views(choice: str, expected: float) -> None:
+def test_of_several_answer_views_the_first_counts() -> None:
     case = case_of([[[7, 1, 5], [2, 2, 2]]], answers=[[False, True, True]])
-    loss, _ = run(case, 1.0, positive_mode="answer", answer_view=choice)
-    assert loss.item() == pytest.approx(math.log(1 + math.exp(2 - expected)))
+    loss, _ = run(case, 1.0, positive_mode="answer")
+    assert loss.item() == pytest.approx(math.log(1 + math.exp(2 - 1)))
 
 
 def test_the_answers_view_alone_gets_the_positives_gradient() -> None:
@@ -269,7 +265,7 @@ def test_an_excluded_passage_is_no_negative() -> None:
 def test_large_scores_at_a_low_temperature_stay_finite() -> None:
     case = case_of([[[134, 133.99], [50, 133.98]]])
     loss, parts = run(case, 0.3, local_weight=0.01)
-    assert loss.item() == pytest.approx(plain_loss(case, 0.3, "max", "first", 0.01), abs=2e-4)
+    assert loss.item() == pytest.approx(plain_loss(case, 0.3, "max", 0.01), abs=2e-4)
     assert parts.local.item() < math.log(2)
 
 
@@ -292,7 +288,7 @@ def test_half_precision_leaves_scoring_alone() -> None:
 def test_scores_that_come_in_half_precision_are_taken_to_float32_first() -> None:
     case = case_of([[[100.5], [100.0], [99.5]]])
     loss, _ = run(case, 0.3, dtype=torch.bfloat16)
-    assert loss.item() == pytest.approx(plain_loss(case, 0.3, "max", "first", 0.0), rel=1e-3)
+    assert loss.item() == pytest.approx(plain_loss(case, 0.3, "max", 0.0), rel=1e-3)
 
 
 def test_the_annealed_temperature_steps_with_the_epoch() -> None:

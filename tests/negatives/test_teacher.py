@@ -132,7 +132,6 @@ def test_a_model_comes_nearer_to_its_teacher_without_the_teacher_being_there(
             epochs=30,
             negatives=2,
             distill_weight=weight,
-            log_steps=1,
             dropout=0.0,
             learning_rate=1e-3,
             warmup_steps=0,

@@ -64,9 +64,7 @@ def test_indexes_have_the_bytes_of_the_formula(tmp_path: Path, kind: str) -> Non
     passages, views, dim = 2_000, 5, 64
     vectors = np.random.default_rng(0).normal(size=(passages, views, dim)).astype(np.float32)
     ids = [f"passage-{number}" for number in range(passages)]
-    write_index(
-        tmp_path / "index", write_embeddings(tmp_path / "shard", ids, list(vectors)), kind=kind, measured=0
-    )
+    write_index(tmp_path / "index", write_embeddings(tmp_path / "shard", ids, list(vectors)), kind=kind)
     files = {file.name: file.stat().st_size for file in (tmp_path / "index").iterdir()}
     scenario = Scenario(passages, views, 9, 9, 9, ModelShape(1, dim, dim))
     plain, faiss = index_bytes(kind, scenario)

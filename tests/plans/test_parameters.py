@@ -109,7 +109,7 @@ def test_a_setting_of_one_system_and_of_one_stage_is_taken():
         for path, node in request.plan.nodes.items()
         if node.step.name == "train"
     }
-    assert rates == {"mvr": 0.5, "camvr-plus": 3e-5}
+    assert rates == {"mvr": 0.5, "snippet-means": 3e-5}
     request = asked(compiled(), "train.round_two={epochs: 2}")
     epochs = [
         json.loads(n.config)["train"]["epochs"] for n in request.plan.nodes.values() if n.step.name == "train"

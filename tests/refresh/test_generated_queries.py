@@ -17,7 +17,7 @@ from tests.fixtures.tiny import tiny_t5
 @pytest.fixture
 def corpus(tmp_path: Path) -> ChangingCorpus:
     corpus = ChangingCorpus.make(tmp_path)
-    generation = {"queries": 3, "max_length": 6, "batch_size": 4, "input_length": 64, "fine_tune": False}
+    generation = {"queries": 3, "max_length": 6, "batch_size": 4, "fine_tune": False}
     corpus.settings = merge(
         corpus.settings,
         {

@@ -7,9 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.record import Reference, load_record
-from multiview.config import Index, Refresh
+from multiview.config import Index
 from multiview.errors import InputError
 from multiview.index.approximate.kinds import make_index, train_index
+from multiview.refresh import index as drift
 from multiview.refresh.index import Drift, why_retrain
 from tests.fixtures.changing_vectors import ChangingVectors, numbered, reference, stored, views_of
 
@@ -40,11 +41,11 @@ def vectors(tmp_path) -> ChangingVectors:
         ("other settings of index", {}, {"index": {"kind": "exact"}}),
         ("other settings of index", {"index": {"seed": 1}}, {}),
         ("an index of kind HNSW8,SQ8 cannot be edited", *[{"index": {"kind": "HNSW8,SQ8"}}] * 2),
-        ("5.0% of the views were added since the index was trained (refresh.retrain_added=0.01)", *[{}] * 2),
+        ("5.0% of the views were added since the index was trained, more than 1%", *[{}] * 2),
         ("no passage of the old index is kept", {}, {}),
     ],
 )
-def test_it_builds_anew_from_stored_views_and_says_why(vectors, why, before, now):
+def test_it_builds_anew_from_stored_views_and_says_why(vectors, why, before, now, monkeypatch):
     """The faiss index is then the one that the step `index` makes."""
     model = vectors.model()
     old = (
@@ -55,9 +56,10 @@ def test_it_builds_anew_from_stored_views_and_says_why(vectors, why, before, now
     corpus = CORPUS | numbered(200, 201, 202, 203, 204, 205, 206, 207, 208, 209)
     if why.startswith("no passage"):
         corpus = numbered(*range(200), version="rewritten")
-    if "retrain_added" in why:
+    if "were added" in why:
         share = len(stored(numbered(*range(200, 210)))) / len(stored(corpus))
-        why, now = why.replace("5.0%", f"{share:.1%}"), {"refresh": {"retrain_added": 0.01}}
+        why = why.replace("5.0%", f"{share:.1%}")
+        monkeypatch.setattr(drift, "RETRAIN_ADDED", 0.01)
     model = vectors.model("another") if why == "another model" else model
     passages = vectors.passages(corpus)
     new = vectors.refresh(old, model, passages, **now)
@@ -70,15 +72,16 @@ def test_it_builds_anew_from_stored_views_and_says_why(vectors, why, before, now
     assert not (vectors.files(new) / "added.parquet").exists()
 
 
-def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(vectors):
+def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(vectors, monkeypatch):
     """By the plain formula, in float64, over all views, which are fewer than are drawn."""
     model = vectors.model()
     old = vectors.index(model, vectors.passages(CORPUS))
     assert (header(vectors, old)["drift_added"], header(vectors, old)["drift_error"]) == (0, None)
     assert vectors.metrics["drift_added"] == 0 and "drift_error" not in vectors.metrics
+    monkeypatch.setattr(drift, "RETRAIN_ERROR", 1e9)
     far = {f"q{number}": f"far {number} *3" for number in range(20)}
     corpus = dict(list(CORPUS.items())[50:]) | far
-    new = vectors.refresh(old, model, vectors.passages(corpus), refresh={"retrain_error": 1e9})
+    new = vectors.refresh(old, model, vectors.passages(corpus))
     assert facts(new)["rebuilt"] == ""
 
     views = {
@@ -87,7 +90,7 @@ def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(vectors):
     }
     chosen = Index(kind="IVF4,SQ8")
     index = make_index(chosen, chosen.kind, 8)
-    train_index(index, views["all"], chosen, len(views["all"]))
+    train_index(index, views["all"], chosen)
     errors = {}
     for name in ("kept", "far"):
         decoded = index.sa_decode(index.sa_encode(views[name])).astype(np.float64)
@@ -102,24 +105,26 @@ def test_drift_is_the_error_of_what_came_since_over_that_of_the_rest(vectors):
 
     # What came since stays what came since, until the index is trained again.
     corpus |= {"q0": "far 0, but written anew"}
-    again = vectors.refresh(new, model, vectors.passages(corpus), refresh={"retrain_error": 1e9})
+    again = vectors.refresh(new, model, vectors.passages(corpus))
     added = pq.read_table(vectors.files(again) / "added.parquet")["added"].to_pylist()
     assert [id_ for id_, since in zip(corpus, added, strict=True) if since] == list(far)
+    monkeypatch.setattr(drift, "RETRAIN_ERROR", 2.0)
     anew = vectors.refresh(again, model, vectors.passages(dict(reversed(corpus.items()))))
-    assert "times the squared error of the others (refresh.retrain_error=2)" in facts(anew)["rebuilt"]
+    assert "times the squared error of the others, more than 2" in facts(anew)["rebuilt"]
     assert (header(vectors, anew)["drift_added"], header(vectors, anew)["drift_error"]) == (0, None)
 
 
-def test_the_error_of_few_views_does_not_train_an_index_again():
+def test_the_error_of_few_views_does_not_train_an_index_again(monkeypatch):
     """A limit is passed by more than twice the standard error."""
-    limits = Refresh(retrain_error=1.2)
-    assert why_retrain(Drift(0.01, 1.5, 0.2), limits) == ""
-    assert why_retrain(Drift(0.01, 1.5, float("inf")), limits) == ""
-    assert "1.50 times the squared error of the others" in why_retrain(Drift(0.01, 1.5, 0.1), limits)
+    monkeypatch.setattr(drift, "RETRAIN_ERROR", 1.2)
+    assert why_retrain(Drift(0.01, 1.5, 0.2)) == ""
+    assert why_retrain(Drift(0.01, 1.5, float("inf"))) == ""
+    assert "1.50 times the squared error of the others" in why_retrain(Drift(0.01, 1.5, 0.1))
 
 
-def test_an_index_that_needs_no_training_does_not_drift(tmp_path):
-    vectors = ChangingVectors(tmp_path / "store", index={"kind": "SQfp16"}, refresh={"retrain_added": 0.0})
+def test_an_index_that_needs_no_training_does_not_drift(tmp_path, monkeypatch):
+    monkeypatch.setattr(drift, "RETRAIN_ADDED", 0.0)
+    vectors = ChangingVectors(tmp_path / "store", index={"kind": "SQfp16"})
     model = vectors.model()
     old = vectors.index(model, vectors.passages(CORPUS))
     new = vectors.refresh(old, model, vectors.passages(CORPUS | numbered(300, 301)))

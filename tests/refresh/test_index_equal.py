@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from multiview.artifacts.record import load_record
 from multiview.index.faiss_library import faiss
 from multiview.index.view_index import ViewIndex
+from multiview.refresh import index as drift
 from tests.fixtures.changing_vectors import (
     DIM,
     ChangingVectors,
@@ -22,9 +23,14 @@ from tests.fixtures.changing_vectors import (
 )
 
 FEW = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-NEVER = {"retrain_added": 1.0, "retrain_error": 1e9}
 TRAINED = ["IVF4,SQ8", "RR8,IVF4,RaBitQ", "PCA4,IVF2,SQ8", "SQ8"]
 QUERIES = np.random.default_rng(5).normal(size=(7, DIM)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def never_trained_again(monkeypatch):
+    monkeypatch.setattr(drift, "RETRAIN_ADDED", 1.0)
+    monkeypatch.setattr(drift, "RETRAIN_ERROR", 1e9)
 
 
 def same_searches(index, rebuilt, k: int) -> None:
@@ -63,7 +69,7 @@ def test_an_exact_index_is_the_same_artifact(tmp_path_factory, seed, queries):
 @given(st.integers(0, 2**32))
 def test_a_trained_index_is_what_its_quantizers_make_of_the_corpus(tmp_path_factory, kind, seed):
     """The faiss index and everything beside it, byte for byte; the header has how far it drifted."""
-    vectors = ChangingVectors(tmp_path_factory.mktemp("store"), index={"kind": kind}, refresh=NEVER)
+    vectors = ChangingVectors(tmp_path_factory.mktemp("store"), index={"kind": kind})
     rng, corpus = np.random.default_rng(seed), numbered(*range(200))
     model = vectors.model()
     index = vectors.index(model, vectors.passages(corpus))
@@ -95,7 +101,7 @@ def test_blocks_and_groups_of_rows_make_no_difference(tmp_path, monkeypatch):
     monkeypatch.setattr(merged_views.MergedViews, "rows_per_block", 7)
     monkeypatch.setattr(merged_corpus, "ROW_GROUP", 3)
     for kind in ("exact", "IVF2,SQ8"):
-        vectors = ChangingVectors(tmp_path / kind, index={"kind": kind}, refresh=NEVER)
+        vectors = ChangingVectors(tmp_path / kind, index={"kind": kind})
         model, rng = vectors.model(), np.random.default_rng(0)
         corpus = numbered(*range(100))
         index = vectors.index(model, vectors.passages(corpus), queries=True)

@@ -35,7 +35,6 @@ class ServedChampion:
                     "question_length": 24,
                 },
                 "encode": {"batch_tokens": 512},
-                "index": {"measured": 5},
             }
         )
 

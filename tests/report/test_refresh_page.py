@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from multiview import metric_names, names
+from multiview.refresh import index as drift
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.page_tree import read
 
@@ -33,8 +36,11 @@ def rows(page: Any, section: str) -> list[Any]:
     return page.one("section", id=section).one("tbody").all("tr")
 
 
-def test_a_trained_index_says_how_far_it_has_drifted(corpus: ChangingCorpus) -> None:
-    settings = {"index": {"kind": "IVF2,SQ8"}, "refresh": {"retrain_error": 1e9}}
+def test_a_trained_index_says_how_far_it_has_drifted(
+    corpus: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift, "RETRAIN_ERROR", 1e9)
+    settings = {"index": {"kind": "IVF2,SQ8"}}
     corpus.refresh(**settings)
     corpus.add("new-1")
     records = corpus.refresh(**settings)

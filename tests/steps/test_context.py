@@ -14,7 +14,7 @@ from multiview.steps.step import Step, key_settings
 STEP = Step(
     name="example",
     version=1,
-    run="nowhere:nothing",
+    function_path="nowhere:nothing",
     settings=("questions.answer_matching", "bm25"),
     inputs=("passages",),
     outputs=("negatives",),

@@ -79,7 +79,7 @@ def test_checkpoints_go_once_the_outputs_are_there(store: LocalStore) -> None:
 
 
 def test_forwarded_artifacts_are_outputs_of_the_step(store: LocalStore) -> None:
-    forwarding = replace(COUNT, run="tests.fixtures.counting_step:forward", forwards=("corpus",))
+    forwarding = replace(COUNT, function_path="tests.fixtures.counting_step:forward", forwards=("corpus",))
     made, reporter = run(forwarding, store, "one two")
     (passages,) = made["counts"].inputs["passages"]
     assert reporter.state.outputs["corpus"] == passages
@@ -94,7 +94,7 @@ def test_forwarded_artifacts_are_outputs_of_the_step(store: LocalStore) -> None:
 
 
 def test_a_step_whose_forwarded_artifact_was_collected_is_done_again(store: LocalStore) -> None:
-    forwarding = replace(COUNT, run="tests.fixtures.counting_step:forward", forwards=("corpus",))
+    forwarding = replace(COUNT, function_path="tests.fixtures.counting_step:forward", forwards=("corpus",))
     first, _ = run(forwarding, store, "one two")
     (read,) = first["counts"].inputs["passages"]
     work = Work.resolve(forwarding, settings(), {"passages": read}, store)
@@ -143,7 +143,7 @@ def test_outputs_of_inputs_that_are_altered_meanwhile_are_never_published(
     store: LocalStore, restored: bool, said: str, monkeypatch
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "RESTORED", [True] * restored)
-    step = replace(COUNT, run="tests.steps.test_execution:alter")
+    step = replace(COUNT, function_path="tests.steps.test_execution:alter")
     reporter = StepReporter(store, "run", "count", step.name)
     with pytest.raises(InputError, match=said):
         run_step(step, reporter, settings(), {"passages": passages(store, "some words")})
@@ -172,7 +172,7 @@ def test_outputs_that_garbage_collection_takes_as_they_are_found_are_made_again(
 
 
 FORWARDS_OWN = replace(
-    COUNT, run="tests.fixtures.counting_step:forward_own", forwards=("corpus",), reads_store=True
+    COUNT, function_path="tests.fixtures.counting_step:forward_own", forwards=("corpus",), reads_store=True
 )
 
 

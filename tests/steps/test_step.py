@@ -10,6 +10,7 @@ from multiview.artifacts.record import Reference, load_reference
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, JsonObject
 from multiview.config.overrides import validate
+from multiview.errors import InputError
 from multiview.steps.step import Step
 from multiview.steps.table import STEPS
 from tests.fixtures.counting_step import COUNT, count, run, settings
@@ -57,7 +58,7 @@ def test_the_key_follows_name_version_settings_inputs_and_sources() -> None:
         key(sources={"s": 2}),
     ]
     assert len({key(), *others}) == 6
-    assert key() == key(replace(COUNT, run="another.module:function", gpu=True))
+    assert key() == key(replace(COUNT, function_path="another.module:function", gpu=True))
 
 
 def test_digests_of_inputs_are_of_artifacts_or_of_the_one_file_that_is_read(tmp_path: Path) -> None:
@@ -105,15 +106,15 @@ def test_a_record_has_the_key_of_its_step(tmp_path: Path) -> None:
 def test_a_function_is_imported_only_when_it_is_asked_for() -> None:
     assert COUNT.function() is count
     with pytest.raises(ModuleNotFoundError, match="nowhere"):
-        replace(COUNT, run="nowhere:nothing").function()
+        replace(COUNT, function_path="nowhere:nothing").function()
 
 
 def test_sources_outside_the_inputs_are_fingerprinted_from_settings_or_the_store(tmp_path: Path) -> None:
     store, parsed = LocalStore(tmp_path), COUNT.parse(settings(7))
     assert COUNT.fingerprint(parsed, store) == {}
-    of_settings = replace(COUNT, source_fingerprint="tests.fixtures.counting_step:fingerprint")
+    of_settings = replace(COUNT, fingerprint_path="tests.fixtures.counting_step:fingerprint")
     assert of_settings.fingerprint(parsed, None) == {"source": 7}
-    of_store = replace(COUNT, store_fingerprint="tests.fixtures.counting_step:stored")
+    of_store = replace(COUNT, reads_store=True, fingerprint_path="tests.fixtures.counting_step:stored")
     store.create("seen/key/artifact.json", b"{}")
     assert of_store.fingerprint(parsed, store) == {"seen": ["key"]}
     assert of_store.fingerprint(parsed, None) == {}
@@ -126,3 +127,8 @@ def test_a_step_on_one_shard_reads_one_file_of_passages_and_queries() -> None:
         "passages",
         "queries",
     )
+
+
+def test_a_setting_of_another_version_is_one_line() -> None:
+    with pytest.raises(InputError, match=r"^step count: there is no setting train\.workers in this version"):
+        COUNT.parse('{"train": {"workers": 2}}')

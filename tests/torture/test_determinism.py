@@ -27,7 +27,7 @@ from multiview.plans.plan import Plan
 from multiview.plans.training import training
 from multiview.steps.events import read_metrics
 from multiview.steps.path import StepPath
-from tests.fixtures.determined import Made, in_environment
+from tests.fixtures.determined import AHEAD, Made, in_environment
 from tests.fixtures.project import Project
 from tests.fixtures.tally import COMPARED, SURVIVED, TRIED, Tally
 
@@ -54,11 +54,10 @@ on_x86 = pytest.mark.skipif("avx2" not in processor_flags(), reason="instruction
 
 @dataclass(frozen=True)
 class Variant:
-    """An environment, or settings of how a step works; the steps whose floats may have other last bits in it."""
+    """An environment; the steps whose floats may have other last bits in it."""
 
     name: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    settings: Overrides = field(default_factory=dict)
     may_differ: frozenset[str] = frozenset()
 
 
@@ -66,14 +65,14 @@ def _kernels(name: str, steps: set[str], **environment: str) -> Variant:
     return Variant(name, environment, may_differ=frozenset(steps))
 
 
-WORKERS: Overrides = {"encode": {"workers": 2}, "train": {"workers": 2}}
+WORKERS = {AHEAD: "2"}
 QUICK = (
-    Variant("2 threads, 2 workers", {"OMP_NUM_THREADS": "2"}, WORKERS, frozenset({"train"})),
+    Variant("2 threads, 2 workers", {"OMP_NUM_THREADS": "2", **WORKERS}, may_differ=frozenset({"train"})),
     _kernels("the oldest kernels", FLOATS | {"initial-model"}, **OLDEST),
 )
 LONG = (
     Variant("4 threads", {"OMP_NUM_THREADS": "4"}, may_differ=frozenset({"train"})),
-    Variant("2 workers", settings=WORKERS),
+    Variant("2 workers", WORKERS),
     _kernels("OpenBLAS, Prescott", {"evaluate"}, OPENBLAS_CORETYPE="Prescott"),
     _kernels("OpenBLAS, Haswell", {"evaluate"}, OPENBLAS_CORETYPE="Haswell"),
     _kernels("oneDNN, AVX2", FLOATS, ONEDNN_MAX_CPU_ISA="AVX2"),
@@ -107,7 +106,7 @@ def test_equal_inputs_make_equal_outputs(
 ) -> None:
     folder = reference.store.root.parent
     store = LocalStore(tmp_path / "store")
-    made = in_environment(plan(folder, variant.settings), store, {**ALONE, **variant.environment}, reference)
+    made = in_environment(plan(folder, {}), store, {**ALONE, **variant.environment}, reference)
     assert made.batches == reference.batches
     expected = reference.records()
     for path, kinds in made.records().items():

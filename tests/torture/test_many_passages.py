@@ -48,7 +48,7 @@ AT_ONCE = 50_000
 FIRST, SECOND = "first.parquet", "second.parquet"
 """The corpus, and the corpus at the refresh."""
 SYSTEM = "dual-cross"
-GENERATED = {"max_length": 8, "input_length": 32, "batch_size": 128}
+GENERATED = {"max_length": 8, "batch_size": 128}
 """Few long steps of the generator take less time than many short ones."""
 VOCABULARY = _WORDS.split()
 
@@ -114,7 +114,6 @@ def settings(folder: Path, source: str) -> Overrides:
         "train": {"rounds": 1, "max_steps": 2, "batch_size": 8, "checkpoint_steps": 2},
         "evaluation": {"depth": 20, "analyses": []},
         "gate": {"drops": {}},
-        "comparison": {"resamples": 200},
         "export": {"formats": ["views", "delta"]},
     }
 
@@ -149,7 +148,7 @@ def compared(folder: Path, source: str) -> Overrides:
     """`with_queries` as a comparison with BM25, with BM25 over generated queries, and with both fused."""
     given = with_queries(folder, source)
     one = {name: given.pop(name) for name in ("model", "train", "mining")}
-    return {**given, "comparison": {"systems": {SYSTEM: one}, "fusion": [SYSTEM], "resamples": 200}}
+    return {**given, "comparison": {"systems": {SYSTEM: one}, "fusion": [SYSTEM]}}
 
 
 def refreshed(folder: Path, generator: str) -> Overrides:
@@ -165,7 +164,7 @@ def with_made_questions(folder: Path, origin: str) -> Overrides:
     questions = {"origin": origin, "limit": QUESTIONS, "dev_source": plain["questions"]["source"]}
     generation = {"model": str(folder / "generator"), **GENERATED}
     # What a generator of random weights writes finds no passage again, however many drafts are tried.
-    made = {"snippets": 2, "shortest": 2, "found_within": 10 if origin == "crop" else None}
+    made = {"snippets": 2, "found_within": 10 if origin == "crop" else None}
     return {**plain, "questions": questions, "generation": generation, "make_questions": made}
 
 

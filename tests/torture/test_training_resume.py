@@ -32,7 +32,6 @@ SETTINGS: dict[str, Any] = {
     "learning_rate": 3e-3,
     "warmup_steps": 3,
     "checkpoint_steps": EVERY,
-    "log_steps": 1,
     "positive": "answer",
     "dropout": 0.2,
     "temperature": {"schedule": "annealed"},
@@ -43,7 +42,7 @@ SETTINGS: dict[str, Any] = {
 """Epochs of 5 or 6 steps: most checkpoints are in the middle of one."""
 KINDS: dict[str, dict[str, Any]] = {
     "labels": {},
-    "teacher": {"distill_weight": 0.7, "distill_temperature": 2.0, "negatives": 2, "chunk": 3},
+    "teacher": {"distill_weight": 0.7, "negatives": 2, "chunk": 3},
 }
 """What a training learns from."""
 

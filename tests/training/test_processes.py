@@ -32,10 +32,7 @@ SHORT: dict[str, Any] = {
     "learning_rate": 1e-3,
     "warmup_steps": 1,
     "max_steps": 3,
-    "log_steps": 1,
     "max_grad_norm": 0.5,
-    # Adam divides by a gradient's size: without this, one that is zero but for rounding would decide a step's sign.
-    "adam_epsilon": 1e-3,
     "negatives": 2,
     "dropout": 0.0,
 }

@@ -14,6 +14,7 @@ from multiview.artifacts.staged import Staged
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.questions import Question
 from multiview.errors import InputError
+from multiview.model import devices
 from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
 from multiview.training.batches import Collator
@@ -60,7 +61,6 @@ def run(
         "learning_rate": 1e-3,
         "warmup_steps": 2,
         "checkpoint_steps": 4,
-        "log_steps": 3,
         "positive": "answer",
         **options,
     }
@@ -124,18 +124,19 @@ def test_a_pickle_in_place_of_any_file_of_a_checkpoint_is_not_run(
 
 
 def test_weights_are_the_same_whatever_works_ahead(
-    data: dict[str, Staged], base: Path, tmp_path: Path
+    data: dict[str, Staged], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = training_material.saved_model(tmp_path / "start", base)
-    here = weights(run(data, model, tmp_path / "here", RecordedEvents(), workers=0))
-    ahead = weights(run(data, model, tmp_path / "ahead", RecordedEvents(), workers=2))
+    here = weights(run(data, model, tmp_path / "here", RecordedEvents()))
+    monkeypatch.setattr(devices, "CPU_WORKERS", 2)
+    ahead = weights(run(data, model, tmp_path / "ahead", RecordedEvents()))
     assert all(torch.equal(here[name], ahead[name]) for name in here)
     kept = KeptCheckpoints(tmp_path, stop_after=8)
     kept.folder = tmp_path / "checkpoints"
     with pytest.raises(KeyboardInterrupt):
-        run(data, model, tmp_path / "killed", RecordedEvents(), kept, workers=2)
+        run(data, model, tmp_path / "killed", RecordedEvents(), kept)
     kept.stop_after = None
-    resumed = weights(run(data, model, tmp_path / "resumed", RecordedEvents(), kept, workers=2))
+    resumed = weights(run(data, model, tmp_path / "resumed", RecordedEvents(), kept))
     assert all(torch.equal(here[name], resumed[name]) for name in here)
 
 

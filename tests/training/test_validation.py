@@ -26,7 +26,6 @@ SETTINGS: dict[str, Any] = {
     "learning_rate": 3e-3,
     "warmup_steps": 1,
     "checkpoint_steps": 4,
-    "log_steps": 2,
     "positive": "answer",
     "dropout": 0.2,
     "validate_steps": 3,

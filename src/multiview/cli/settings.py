@@ -15,8 +15,9 @@ from pydantic.fields import FieldInfo
 from rich.text import Text
 
 from multiview.config import Config, Section
+from multiview.config.kubeflow import GpuPod, Pod
 from multiview.config.overrides import SYSTEMS, flatten, gather, preset_names, read_preset
-from multiview.config.section import plain
+from multiview.config.section import DERIVED, UNKEYED, marked, plain
 from multiview.errors import InputError, nearest
 from multiview.model.layouts import LAYOUTS
 from multiview.model.systems import resolve
@@ -152,7 +153,8 @@ def print_settings(console: Console, name: str | None, config: Config | None = N
 
 
 def _within(setting: str, name: str) -> bool:
-    """Whether a setting is the named one, or belongs to the named section."""
+    """Whether a setting is the named one, or belongs to the named section; a pod's settings are listed under `kubeflow.cpu`."""
+    name = name.replace("kubeflow.gpu.", "kubeflow.cpu.")
     return setting == name or setting.startswith(f"{name}.")
 
 
@@ -171,7 +173,10 @@ def flattened(overrides: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 
 def written(value: object) -> str:
-    """Returns a value as YAML on one line."""
+    """Returns a value as YAML on one line; of a GPU's pod, which repeats the settings of others, what differs from theirs."""
+    if isinstance(value, GpuPod):
+        others = Pod()
+        value = {name: own for name, own in value if own != getattr(others, name)}
     value = json.loads(json.dumps(value, default=plain))
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
     return text.removesuffix("\n").removesuffix("\n...")
@@ -180,17 +185,18 @@ def written(value: object) -> str:
 def _settings(defaults: Section, values: Section, prefix: str) -> Iterator[Setting]:
     for name, field in type(defaults).model_fields.items():
         default, value = getattr(defaults, name), getattr(values, name)
-        if isinstance(default, Section):
+        if marked(field, DERIVED):
+            continue
+        if isinstance(default, Section) and not isinstance(default, GpuPod):
             yield from _settings(default, value, f"{prefix}.{name}")
             continue
-        extra = field.json_schema_extra
         yield Setting(
             f"{prefix}.{name}",
             _type(field.annotation, field),
             written(default),
             written(value),
             _paragraph(field.description),
-            keyed=not (isinstance(extra, dict) and extra.get("how")),
+            keyed=not marked(field, UNKEYED),
         )
 
 

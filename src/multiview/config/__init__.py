@@ -2,7 +2,7 @@
 
 A setting's default is the papers' (SQuAD and NQ experiments of MVR and CAMVR) unless its
 docstring says *ours*. Presets and ``--set`` are overrides of these classes. A step receives
-its sections as one canonical JSON string. Settings marked with ``HOW`` are not part of artifact
+its sections as one canonical JSON string. Settings marked with ``UNKEYED`` are not part of artifact
 keys: they change how a step runs and never its output, or they name sources, which the key
 holds by content.
 """
@@ -18,11 +18,11 @@ from multiview.config.kubeflow import Kubeflow, Pod, Toleration
 from multiview.config.notify import Notify
 from multiview.config.refresh import Refresh
 from multiview.config.retrieval import Encode, Index
-from multiview.config.section import HOW, JsonObject, Section, canonical_json
+from multiview.config.section import UNKEYED, JsonObject, Section, canonical_json
 from multiview.config.training import Mining, Model, Pooling, Temperature, Train
 
 __all__ = [
-    "HOW",
+    "UNKEYED",
     "Analysis",
     "Bm25",
     "Comparison",

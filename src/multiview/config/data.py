@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from multiview.config.section import HOW, Section, Seed
+from multiview.config.section import UNKEYED, Section, Seed
 
 
 def _check_names(sources: tuple[str, ...]) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ DataFormat = Literal[
 class Corpus(Section):
     """Sources of the passages, and how they are cut and sharded."""
 
-    source: Annotated[Sources, HOW] = ()
+    source: Annotated[Sources, UNKEYED] = ()
     """Files, folders, patterns or URLs of passages (docs/data.md). Empty: the questions' own passages."""
     format: DataFormat = "auto"
     """Format of `source`; `auto` detects it from the file's name and first lines."""
@@ -58,11 +58,11 @@ class Corpus(Section):
 class Questions(Section):
     """Sources of the questions, and which questions are used."""
 
-    origin: Annotated[Literal["labelled", "crop", "generator"], HOW] = "labelled"
+    origin: Annotated[Literal["labelled", "crop", "generator"], UNKEYED] = "labelled"
     """Origin of the training questions: `source`, or each is made from a snippet of the corpus (docs/questions.md): a run of its words, which needs no model, or what `generation.model` asks of it. Shapes the DAG. *Ours.*"""
-    source: Annotated[Sources, HOW] = ()
+    source: Annotated[Sources, UNKEYED] = ()
     """Files, folders, patterns or URLs of training questions (docs/data.md)."""
-    dev_source: Annotated[Sources, HOW] = ()
+    dev_source: Annotated[Sources, UNKEYED] = ()
     """Files, folders, patterns or URLs of the questions for evaluation. Empty: `dev_share` of `source` is held out."""
     dev_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
     """Share of gold passages whose questions are held out when there is no `dev_source`. *Ours.*"""

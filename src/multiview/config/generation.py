@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
-from multiview.config.section import HOW, Section, Seed
+from multiview.config.section import UNKEYED, Section, Seed
 
 
 class GeneratorTraining(Section):
@@ -22,14 +22,10 @@ class GeneratorTraining(Section):
     """Peak learning rate, with linear decay to zero (the authors' code: transformers' default)."""
     warmup_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Linear warm-up as a share of all steps."""
-    max_grad_norm: Annotated[float, Field(gt=0)] = 1.0
-    """Gradients are clipped to this norm."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Precision of the computation. Not float16: T5's activations overflow it."""
-    checkpoint_steps: Annotated[int, Field(ge=1), HOW] = 500
+    checkpoint_steps: Annotated[int, Field(ge=1), UNKEYED] = 500
     """Steps between checkpoints: the most that a killed run has to repeat. *Ours.*"""
-    log_steps: Annotated[int, Field(ge=1), HOW] = 10
-    """Steps between logged losses. *Ours.*"""
     seed: Seed = 0
     """Seed of data order and dropout."""
 
@@ -37,29 +33,21 @@ class GeneratorTraining(Section):
 class Generation(Section):
     """Queries generated from passages, for the Dual Cross Encoder (its 3.4). Settings that the paper leaves open follow the authors' code."""
 
-    model: Annotated[str, HOW] = "macavaney/doc2query-t5-base-msmarco"
+    model: Annotated[str, UNKEYED] = "macavaney/doc2query-t5-base-msmarco"
     """A sequence-to-sequence model: hub name (`NAME` or `NAME@REVISION`), folder, bucket folder, `package:NAME`, or the address of a `generator` in a store. The default is docTTTTTquery's T5-base, which the authors use, with its weights as safetensors."""
-    fine_tune: Annotated[bool, HOW] = False
+    fine_tune: Annotated[bool, UNKEYED] = False
     """Fine-tune the generator on the training questions first. Shapes the DAG."""
     queries: Annotated[int, Field(ge=1)] = 10
     """Queries drawn per passage."""
-    top_k: Annotated[int, Field(ge=1)] = 25
-    """Each token is drawn from this many most probable tokens (the authors' code)."""
-    top_p: Annotated[float, Field(gt=0, le=1)] = 0.95
-    """Nucleus sampling: of the `top_k` tokens, only the fewest whose total probability is at least this are drawn from (the authors' code); 1: all `top_k`."""
     max_length: Annotated[int, Field(ge=1)] = 64
     """Longest query in tokens (the authors' code)."""
     input: Literal["text", "title_text"] = "title_text"
     """The model's input: the passage's text, or its title and its text (the authors' code)."""
-    input_length: Annotated[int, Field(ge=8)] = 512
-    """Longest input in tokens; longer inputs are truncated at the end (the authors' code)."""
     batch_size: Annotated[int, Field(ge=1)] = 32
     """Passages per batch; every batch has exactly this many. The last bits of the logits depend on it, so it is part of the key."""
-    bucket: Annotated[int, Field(ge=8)] = 64
-    """Inputs are padded to multiples of this many tokens. *Ours.*"""
     seed: Seed = 0
     """Seed of the draws, per passage and query: order and sharding do not matter."""
-    device: Annotated[str, HOW] = "auto"
+    device: Annotated[str, UNKEYED] = "auto"
     """cpu, cuda, or auto."""
     train: GeneratorTraining = GeneratorTraining()
 
@@ -73,20 +61,9 @@ class MakeQuestions(Section):
     """Snippets per passage that Algorithm 1 makes (its n): as many as CAMVR has views, or more."""
     per_passage: Annotated[int, Field(ge=1)] = 2
     """Snippets per passage that questions are made from, drawn by `seed`."""
-    per_snippet: Annotated[int, Field(ge=1)] = 1
-    """Questions per drawn snippet."""
-    shortest: Annotated[int, Field(ge=1)] = 4
-    """Fewest words of a crop; snippets with fewer words are not cropped."""
     longest: Annotated[int, Field(ge=1)] = 16
-    """Most words of a crop."""
+    """Most words of a crop, which has at least 4 where its snippet has; snippets with fewer words are not cropped."""
     found_within: Annotated[int, Field(ge=1)] | None = 10
     """Keep training questions with which BM25 finds their passage among this many (the round trip); none: keep all. Dev questions are not filtered, because every figure of BM25 would follow from the filter."""
     seed: Seed = 0
     """Seed of the draws, per passage and snippet: order and sharding do not matter."""
-
-    @field_validator("longest")
-    @classmethod
-    def _longest_is_not_below_shortest(cls, longest: int, info: ValidationInfo) -> int:
-        if longest < (shortest := info.data.get("shortest", longest)):
-            raise ValueError(f"should be at least make_questions.shortest={shortest}")
-        return longest

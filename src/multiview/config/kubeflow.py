@@ -146,7 +146,7 @@ class Kubeflow(Section):
     cpu: Pod = Pod()
     """Pods of steps that need no GPU."""
     gpu: GpuPod = GpuPod()
-    """Pods of steps that use a GPU: training, encoding, generation, mining and evaluation."""
+    """Pods of steps that use a GPU: training, encoding, generation, mining and evaluation. The same settings as `kubeflow.cpu` has, with these defaults."""
     steps: dict[str, JsonObject] = {}
     """Changed settings per step name, as in {split: {memory: 64Gi}, train: {gpus: 4}}."""
     queue: LabelValue | None = None
@@ -157,16 +157,8 @@ class Kubeflow(Section):
     """Kubernetes service account of the pods; none: the pipeline's default account."""
     mlflow_uri: Address | None = None
     """MLflow's address as pods reach it; none: the address from Kubeflow's MLflow plugin, and without the plugin nothing reaches MLflow until `multiview sync`."""
-    mlflow_secret: str | None = None
-    """Secret with the keys MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD."""
-    hub_secret: str | None = None
-    """Secret with the key HF_TOKEN, for models of the Hugging Face hub that require it."""
-    qdrant_secret: str | None = None
-    """Secret with the key MULTIVIEW_QDRANT_API_KEY, for the Qdrant server of export.qdrant_url."""
-    bucket_secret: str | None = None
-    """Secret with the keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for a store on s3:// that does not accept a workload identity."""
-    notify_secret: str | None = None
-    """Secret with the key MULTIVIEW_NOTIFY_URL, an address for `notify.url` that no setting shows, such as a chat's."""
+    secrets: dict[Literal["mlflow", "hub", "bucket", "qdrant", "notify"], ObjectName] = {}
+    """Kubernetes Secrets by purpose, as in {hub: huggingface}, with these keys: `mlflow` MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD; `hub` HF_TOKEN; `bucket` AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for a store on s3:// without a workload identity; `qdrant` MULTIVIEW_QDRANT_API_KEY; `notify` MULTIVIEW_NOTIFY_URL, an address for `notify.url` that no setting shows."""
     environment: dict[str, str] = {}
     """Further environment variables of every pod, such as a bucket's endpoint."""
 

@@ -7,18 +7,16 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from multiview import environment
-from multiview.config.section import HOW, Address, Section
+from multiview.config.section import DERIVED, UNKEYED, Address, Section
 
 
 class Notify(Section):
     """Notifications of failed runs on Kubeflow and of the verdicts of refreshes. *Ours.*"""
 
-    url: Annotated[Address | None, HOW] = None
-    """Address that receives JSON by POST: the failed steps and their error lines when a run on Kubeflow fails, and the verdict of every refresh. Its `text` says it in a few lines, so the address of a chat's incoming webhook will do. Settings are kept with every run and shown in MLflow: an address that is a secret belongs in MULTIVIEW_NOTIFY_URL, which is read where this is none (`kubeflow.notify_secret`)."""
-    kubeflow: Annotated[Address | None, HOW] = None
-    """Address of Kubeflow's pages, as in https://kubeflow.example.org/pipeline, for the link in `text`; none: those that `submit` or `schedule apply` spoke to, and no link where these are not known either."""
-    mlflow: Annotated[Address | None, HOW] = None
-    """Address of MLflow's pages, for the link in `text`, where people have another one than pods; none: the pods' own, and no link where that is an address in the cluster."""
+    url: Annotated[Address | None, UNKEYED] = None
+    """Address that receives JSON by POST: the failed steps and their error lines when a run on Kubeflow fails, and the verdict of every refresh. Its `text` says it in a few lines, so the address of a chat's incoming webhook will do. Settings are kept with every run and shown in MLflow: an address that is a secret belongs in MULTIVIEW_NOTIFY_URL, which is read where this is none (`kubeflow.secrets`)."""
+    kubeflow: Annotated[Address | None, UNKEYED, DERIVED] = None
+    """Address of Kubeflow's pages for the link in `text`: those that `submit` or `schedule apply` spoke to."""
 
 
 def notified(notify: Notify) -> str | None:

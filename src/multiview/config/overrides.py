@@ -8,10 +8,17 @@ from functools import reduce
 
 from multiview.config import Config, JsonObject
 from multiview.config.documents import checked, document_names, find_document, read_value
+from multiview.config.section import DERIVED, marked
 from multiview.errors import InputError
 
 Overrides = JsonObject
 
+DERIVED_SETTINGS = [
+    f"{name}.{setting}"
+    for name, section in Config()
+    for setting, field in type(section).model_fields.items()
+    if marked(field, DERIVED)
+]
 _BETWEEN = re.compile(r"\n|;(?=\s*[\w-]+(?:\.[\w-]+)+\s*=)")
 """What separates two settings in a text: the end of a line, or a semicolon before a setting's name."""
 
@@ -22,6 +29,9 @@ def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
     overrides = read_preset(preset) if preset else {}
     for setting in settings:
         overrides = merge(overrides, parse_setting(setting))
+    for name in DERIVED_SETTINGS:
+        if value_at(overrides, name) is not None:
+            raise InputError(f"there is no setting {name}: multiview fills it in")
     return overrides
 
 

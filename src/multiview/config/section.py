@@ -16,15 +16,11 @@ from multiview.errors import Undeclared
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object. Its values have no static type: they are whatever `json.loads` returns."""
 
-HOW: FieldInfo = Field(json_schema_extra={"how": True})
+UNKEYED: FieldInfo = Field(json_schema_extra={"unkeyed": True})
 """Marks a setting that is no part of the key: it never changes the output, or the key holds it by content."""
 
-
-MOST_WORKERS = 4
-"""Most processes per GPU that tokenise ahead by default."""
-
-Workers = Annotated[Annotated[int, Field(ge=0)] | None, HOW]
-"""Number of processes that tokenise ahead of the model; none: up to four per GPU, as far as there are cores, and 0 on a CPU."""
+DERIVED: FieldInfo = Field(json_schema_extra={"derived": True})
+"""Marks a field that plans fill in from other settings, so that nobody sets it and `multiview config` does not list it."""
 
 
 Seed = Annotated[int, Field(ge=0, lt=1 << 31)]
@@ -94,8 +90,7 @@ class Section(BaseModel):
         """
         settings: dict[str, object] = {}
         for name, field in type(self).model_fields.items():
-            extra = field.json_schema_extra
-            if name not in self.__dict__ or (isinstance(extra, dict) and extra.get("how")):
+            if name not in self.__dict__ or marked(field, UNKEYED):
                 continue
             value = getattr(self, name)
             if isinstance(value, Section):
@@ -104,6 +99,12 @@ class Section(BaseModel):
             elif value != field.get_default(call_default_factory=True):
                 settings[name] = value
         return json.loads(canonical_json(settings))
+
+
+def marked(field: FieldInfo, mark: FieldInfo) -> bool:
+    """Returns whether a field carries `UNKEYED` or `DERIVED`."""
+    own, wanted = field.json_schema_extra, mark.json_schema_extra
+    return isinstance(own, dict) and isinstance(wanted, dict) and own.items() >= wanted.items()
 
 
 def canonical_json(value: object) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from multiview.config.section import HOW, JsonObject, Section, Seed, Workers
+from multiview.config.section import UNKEYED, JsonObject, Section, Seed
 
 Pooling = Literal["viewer", "snippet", "both"]
 
@@ -14,7 +14,7 @@ Pooling = Literal["viewer", "snippet", "both"]
 class Model(Section):
     """The encoder and the layout of its input. Saved with the model."""
 
-    base: Annotated[str, HOW] = "bert-base-uncased"
+    base: Annotated[str, UNKEYED] = "bert-base-uncased"
     """A BERT-like checkpoint: hub name (`NAME` or `NAME@REVISION`), folder, bucket folder, or `package:NAME` for an installed package that carries one."""
     architecture: str = "camvr"
     """Layout of passages and questions: dpr, me-bert, mvr, camvr, dual-cross, sentence or equal-splits."""
@@ -58,37 +58,31 @@ class Temperature(Section):
 class Train(Section):
     """Training and its rounds."""
 
-    rounds: Annotated[int, Field(ge=0), HOW] = 2
+    rounds: Annotated[int, Field(ge=0), UNKEYED] = 2
     """Number of rounds. 0: the untrained model; 1: training on BM25 or given negatives; 2: a second training with mined negatives (CAMVR Appendix C); 3 or more: each mines with the model of the round before (*ours*). Shapes the DAG."""
-    model: Annotated[str | None, HOW] = None
+    model: Annotated[str | None, UNKEYED] = None
     """Address of a model to start from instead of `model.base`. Shapes the DAG."""
-    start_from: Annotated[Literal["pretrained", "round_one"], HOW] = "pretrained"
+    start_from: Annotated[Literal["pretrained", "round_one"], UNKEYED] = "pretrained"
     """Model that round two starts from (DPR, tevatron: the pretrained checkpoint); with `round_one`, a later round starts from the round before. Shapes the DAG."""
-    round_two: Annotated[JsonObject, HOW] = {}
+    round_two: Annotated[JsonObject, UNKEYED] = {}
     """Settings of this section that differ in round two and later rounds, as in {epochs: 20}."""
-    warm_up: Annotated[JsonObject, HOW] = {}
+    warm_up: Annotated[JsonObject, UNKEYED] = {}
     """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.5). Shapes the DAG."""
     warmup_passage: Literal["plain", "with_query"] = "plain"
     """Input of a passage in the warm-up stage: alone, as in the authors' code, or with its query, which invites a shortcut (docs/queries.md)."""
     positive: Literal["max", "answer", "both", "each"] = "max"
     """The positive score s+: the max over views (MVR Eq. 6), the view of the answer's snippet (CAMVR Eq. 13), the mean of these two losses (*ours*), or each view that holds an answer, against every view of the negatives (MVR 5.1)."""
-    answer_view: Literal["first", "best"] = "first"
-    """Choice among several snippets that hold an answer without an offset: the first, or the best-scoring. *Ours.*"""
     positive_passage: Literal["first", "drawn"] = "first"
     """The passage that a question trains on: its first positive (DPR), or a positive drawn by seed, epoch and question from all, including those found by mining. *Ours.*"""
     local_weight: Annotated[float, Field(ge=0)] = 0.0
     """λ, the weight of the local uniformity loss (MVR Eq. 5, 7)."""
     distill_weight: Annotated[float, Field(ge=0)] = 0.0
     """Weight of distillation from `mining.cross_encoder`, which scores each question's own positive and hard negatives once (docs/training.md). Above 0 shapes the DAG. *Ours.*"""
-    distill_temperature: Annotated[float, Field(gt=0)] = 1.0
-    """Temperature of the cross-encoder's logits in distillation; the model's scores have that of the loss. *Ours.*"""
     temperature: Temperature = Temperature()
     batch_size: Annotated[int, Field(ge=1)] = 128
     """Questions per step, over all processes."""
-    processes: Annotated[Annotated[int, Field(ge=1)] | None, HOW] = None
+    processes: Annotated[Annotated[int, Field(ge=1)] | None, UNKEYED] = None
     """Processes that train together on each node, with in-batch negatives from all of them; none: one per GPU, or one without a GPU. With dropout the last digits depend on the number of processes, because each process draws its own. *Ours.*"""
-    workers: Workers = None
-    """Processes per training process that tokenise ahead of the model; none: as for `encode.workers`. *Ours.*"""
     negatives: Annotated[int, Field(ge=0)] = 1
     """Hard negatives per question and step. Their sources (BM25, mined, given) take turns, whatever the number of passages in each."""
     negative_group: Annotated[int, Field(ge=1)] | None = None
@@ -105,8 +99,6 @@ class Train(Section):
     """Warm-up as a share of all steps, when `warmup_steps` is none."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     """AdamW's weight decay."""
-    adam_epsilon: Annotated[float, Field(gt=0)] = 1e-8
-    """Adam's epsilon (DPR)."""
     max_grad_norm: Annotated[float, Field(gt=0)] = 2.0
     """Gradients are clipped to this norm (DPR)."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
@@ -117,7 +109,7 @@ class Train(Section):
     """Precision of the encoder; scores and loss are always float32."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass (CAMVR 4.2)."""
-    chunk: Annotated[Annotated[int, Field(ge=1)] | None, HOW] = None
+    chunk: Annotated[Annotated[int, Field(ge=1)] | None, UNKEYED] = None
     """Sequences whose activations are in memory at a time; none: those of the whole batch. The loss is that of the whole batch, and every sequence is encoded once more (GradCache). With dropout every chunk draws its own masks, so the model differs as with another seed. *Ours.*"""
     validate_steps: Annotated[int, Field(ge=1)] | None = None
     """Steps between validations; none: no validation. Questions that training leaves out are ranked against a pool of passages, and the round hands on the checkpoint with the best MRR@10 (docs/training.md). *Ours.*"""
@@ -127,10 +119,8 @@ class Train(Section):
     """Passages in the pool of a validation: the gold passages, hard negatives, and a sample of the corpus. *Ours.*"""
     patience: Annotated[int, Field(ge=1)] | None = None
     """Stop after this many validations in a row without a better one; none: never. *Ours.*"""
-    checkpoint_steps: Annotated[int, Field(ge=1), HOW] = 500
+    checkpoint_steps: Annotated[int, Field(ge=1), UNKEYED] = 500
     """Steps between checkpoints: the most that a killed run has to repeat. *Ours.*"""
-    log_steps: Annotated[int, Field(ge=1), HOW] = 10
-    """Steps between logged losses. *Ours.*"""
     seed: Seed = 0
     """Seed of data order, negatives and dropout."""
 
@@ -154,7 +144,7 @@ class Mining(Section):
     """Keep hits with a score of at most s+ - margin, where s+ is the score of the question's best positive in the same index; none: any score."""
     relative_margin: Annotated[float, Field(ge=0)] | None = None
     """Keep hits with a score of at most s+ - relative_margin * |s+|: 0.05 is NV-Retriever's 95 %, and also correct for negative scores."""
-    cross_encoder: Annotated[str | None, HOW] = None
+    cross_encoder: Annotated[str | None, UNKEYED] = None
     """One-logit sequence classifier, named as in `model.base`; hits that it classifies as positives are left out too. It reads every hit that passes the other filters. It is also the teacher of `train.distill_weight`."""
     cross_encoder_above: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Leave out hits whose logit after a sigmoid is above this value: only hits that the classifier confidently rejects are negatives (RocketQA's 0.1). 1: it filters none, and is not asked."""

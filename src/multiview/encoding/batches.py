@@ -22,6 +22,10 @@ WAITING = 16
 """Packed batches that the waiting sequences could fill. Only speed and memory depend on it."""
 
 
+BUCKET = 32
+"""Sequences are padded to multiples of this many tokens."""
+
+
 class Buckets(Generic[Tag]):
     """Sequences that wait for their batch, by padded length; the tag of a sequence identifies its vectors."""
 
@@ -32,8 +36,7 @@ class Buckets(Generic[Tag]):
 
     def length(self, tokens: int) -> int:
         """Padded length of a sequence: the next multiple of the bucket, and no more than the model's limit."""
-        bucket = self._settings.bucket
-        return min(-(-tokens // bucket) * bucket, self._limit)
+        return min(-(-tokens // BUCKET) * BUCKET, self._limit)
 
     def rows(self, length: int) -> int:
         """Number of rows of every batch of this padded length: the multiple of 8 that the token budget allows, at least 8."""

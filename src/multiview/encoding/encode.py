@@ -223,7 +223,7 @@ def encode_passages(
     `report_done` is called with the number of passages read so far. Raises InputError for a vector that float16 cannot
     hold.
     """
-    ahead = workers(encoder.settings.workers, encoder.device)
+    ahead = workers(encoder.device)
     sequences = (
         placed
         for passage, asked, laid_out in laid_out_ahead(encoder.layout, read_with, ahead)

@@ -33,7 +33,7 @@ from multiview.evaluation.files import (
     WON_FILE,
 )
 from multiview.evaluation.generated_marks import asked_legend, count_generated, trained_legend
-from multiview.evaluation.significance import CONFIDENCE, Figure, paired_figures, seeds_figures
+from multiview.evaluation.significance import CONFIDENCE, RESAMPLES, Figure, paired_figures, seeds_figures
 from multiview.evaluation.tables import (
     Metrics,
     Significance,
@@ -160,13 +160,13 @@ def _significance(
 ) -> Significance:
     baseline = baseline_of(comparison.baseline, list(values))
     report = lambda done, total: events.progress(done, total, "tests")  # noqa: E731
-    figures = paired_figures(values, baseline, comparison.resamples, comparison.seed, report)
+    figures = paired_figures(values, baseline, RESAMPLES, comparison.seed, report)
     return {
         "baseline": baseline,
         "test": "paired randomisation over questions, two-sided; corrected_p by Holm over the systems",
         "interval": "percentile bootstrap over questions",
         "confidence": CONFIDENCE,
-        "resamples": comparison.resamples,
+        "resamples": RESAMPLES,
         "seed": comparison.seed,
         "systems": _json_ready(figures),
     }

@@ -16,6 +16,9 @@ from multiview.evaluation.trec import read_trec_run
 from multiview.index.ranking import TopPassages
 from multiview.steps.context import StepContext
 
+FUSION_CONSTANT = 60
+"""k of reciprocal rank fusion: Σ 1 / (k + rank)."""
+
 Ranking = Sequence[tuple[str, float]]
 """(passage id, score), best first."""
 
@@ -45,7 +48,7 @@ def evaluate_fusion(context: StepContext) -> None:
     depth = context.settings.evaluation.depth
     fused = {
         question.qid: reciprocal_rank_fusion(
-            [run.get(question.qid, ()) for run in runs], context.settings.comparison.fusion_constant, depth
+            [run.get(question.qid, ()) for run in runs], FUSION_CONSTANT, depth
         )
         for question in questions
     }

@@ -13,6 +13,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+RESAMPLES = 10_000
+"""Resamples of the questions for tests and intervals."""
+
 CONFIDENCE = 0.95
 """Confidence level of the bootstrap's intervals."""
 

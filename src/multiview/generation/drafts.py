@@ -17,6 +17,9 @@ from multiview.data.questions import FILE, GENERATED, SCHEMA, Question, seeded_h
 from multiview.model.layouts.snippets import split_snippets
 from multiview.steps.context import StepContext
 
+SHORTEST = 4
+"""Fewest words of a crop; snippets with fewer words are not cropped."""
+
 PART = ROW_GROUP
 """Snippets that are drafted from together and written as one row group."""
 
@@ -75,20 +78,17 @@ def draw_snippets(
     return sorted(drawn[: settings.per_passage], key=lambda snippet: snippet.start)
 
 
-def crops(snippet: DrawnSnippet, settings: MakeQuestions, language: str = "english") -> list[str]:
-    """Returns `per_snippet` runs of the snippet's words, each with `shortest` to `longest` words where it has so many."""
+def crop(snippet: DrawnSnippet, settings: MakeQuestions, language: str = "english") -> str:
+    """Returns a run of `SHORTEST` to `longest` words of the snippet; of all of its words if it has fewer."""
     text = snippet.text
     words = word_spans(text, language)
     longest = min(settings.longest, len(words))
-    shortest = min(settings.shortest, longest)
-    texts = []
-    for number in range(settings.per_snippet):
-        crop = f"crop {number} of {snippet.name}"
-        length = shortest + int(_fraction(settings.seed, f"length of {crop}") * (longest - shortest + 1))
-        start = int(_fraction(settings.seed, f"start of {crop}") * (len(words) - length + 1))
-        run = words[start : start + length]
-        texts.append(" ".join(text[run[0][0] : run[-1][1]].split()))
-    return texts
+    shortest = min(SHORTEST, longest)
+    drawn = f"crop 0 of {snippet.name}"
+    length = shortest + int(_fraction(settings.seed, f"length of {drawn}") * (longest - shortest + 1))
+    start = int(_fraction(settings.seed, f"start of {drawn}") * (len(words) - length + 1))
+    run = words[start : start + length]
+    return " ".join(text[run[0][0] : run[-1][1]].split())
 
 
 def crop_questions(context: StepContext) -> None:
@@ -97,9 +97,9 @@ def crop_questions(context: StepContext) -> None:
 
     def ask(snippets: Sequence[DrawnSnippet]) -> Iterator[tuple[int, list[str]]]:
         for index, snippet in enumerate(snippets):
-            yield index, crops(snippet, settings, language)
+            yield index, [crop(snippet, settings, language)]
 
-    write_drafts(context, ask, settings.shortest, language)
+    write_drafts(context, ask, SHORTEST, language)
 
 
 def generate_questions(context: StepContext) -> None:
@@ -110,8 +110,7 @@ def generate_questions(context: StepContext) -> None:
     """
     from multiview.generation.generate import QueryGenerator
 
-    per_snippet = context.settings.make_questions.per_snippet
-    settings = context.settings.generation.model_copy(update={"queries": per_snippet})
+    settings = context.settings.generation.model_copy(update={"queries": 1})
     generator = QueryGenerator(context.input("generator").path, settings)
 
     def ask(snippets: Sequence[DrawnSnippet]) -> Iterator[tuple[int, list[str]]]:

@@ -15,12 +15,18 @@ from multiview.config import Generation
 from multiview.data.passages import COLUMNS, ROW_GROUP, Passage, count_passages, passages_of, read_tables
 from multiview.data.queries import FILE, iterate_queries, join, write_queries
 from multiview.errors import counted
-from multiview.generation.generators import check_lengths, input_text, load
+from multiview.generation.generators import input_length, input_text, load
 from multiview.generation.sampling import SeededSampler, uniforms
 from multiview.model.devices import device, within_gpu_memory
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
+
+TOP_K, TOP_P = 25, 0.95
+"""Each token is drawn from this many most probable tokens, of which only the fewest with this total probability (the
+authors' code)."""
+BUCKET = 64
+"""Inputs are padded to multiples of this many tokens."""
 
 PART = ROW_GROUP
 """Passages that are batched together and written as one row group."""
@@ -40,7 +46,7 @@ class QueryGenerator:
         self.settings = settings
         self.device = device(settings.device, "generation.device")
         model, self.tokenizer = load(folder)
-        check_lengths(model, settings)
+        self._longest = input_length(model, settings)
         self.model = model.to(self.device)
 
     def queries(self, passages: Sequence[Passage]) -> Iterator[tuple[int, list[str]]]:
@@ -58,11 +64,10 @@ class QueryGenerator:
 
     def _tokens(self, passage: Passage) -> list[int]:
         text = input_text(passage, self.settings)
-        return self.tokenizer(text, truncation=True, max_length=self.settings.input_length)["input_ids"]
+        return self.tokenizer(text, truncation=True, max_length=self._longest)["input_ids"]
 
     def _padded(self, tokens: int) -> int:
-        bucket = self.settings.bucket
-        return min(-(-tokens // bucket) * bucket, self.settings.input_length)
+        return min(-(-tokens // BUCKET) * BUCKET, self._longest)
 
     @torch.inference_mode()
     def _batch(self, members: Sequence[tuple[str, list[int]]], length: int) -> list[list[str]]:
@@ -77,9 +82,7 @@ class QueryGenerator:
         random_numbers = np.concatenate(
             [uniforms(settings.seed, id_, settings.queries, settings.max_length) for id_, _ in filled]
         )
-        sampler = SeededSampler(
-            torch.from_numpy(random_numbers).to(self.device), settings.top_k, settings.top_p
-        )
+        sampler = SeededSampler(torch.from_numpy(random_numbers).to(self.device), TOP_K, TOP_P)
         mask = mask.to(self.device)
         with within_gpu_memory(f"set generation.batch_size below {settings.batch_size}"):
             # A passage is encoded once for all of its queries.

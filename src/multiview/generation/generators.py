@@ -22,6 +22,8 @@ from multiview.model.layouts import PreTrainedTokenizer
 from multiview.model.pretrained import LoadedModel, first_line, quiet
 from multiview.steps.context import StepContext
 
+INPUT_LENGTH = 512
+"""Longest input in tokens; longer inputs are truncated at the end (the authors' code)."""
 _TOKENS = (
     "decoder_start_token_id",
     "bos_token_id",
@@ -79,11 +81,16 @@ def input_text(passage: Passage, settings: Generation) -> str:
     return passage.text
 
 
-def check_lengths(model: PreTrainedModel, settings: Generation) -> None:
-    """Raises InputError for lengths beyond the model's positions; T5's positions are relative and have no limit."""
+def input_length(model: PreTrainedModel, settings: Generation) -> int:
+    """Returns the longest input in tokens: `INPUT_LENGTH`, or the model's positions if those are fewer.
+
+    Raises InputError if the queries are longer than the positions; T5's positions are relative and have no limit.
+    """
     positions = getattr(model.config, "max_position_embeddings", None)
-    for name in ("input_length", "max_length"):
-        if positions is not None and getattr(settings, name) > positions:
-            raise InputError(
-                f"generation.{name}: {getattr(settings, name)}, but the model has {positions} positions"
-            )
+    if positions is None:
+        return INPUT_LENGTH
+    if settings.max_length > positions:
+        raise InputError(
+            f"generation.max_length: {settings.max_length}, but the model has {positions} positions"
+        )
+    return min(INPUT_LENGTH, positions)

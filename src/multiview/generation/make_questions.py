@@ -31,7 +31,7 @@ def make_questions(context: StepContext) -> None:
     if len({q.positive_ids for q in drafts}) < 2:
         raise InputError(
             f"make_questions: {counted(len(drafts), 'question')} about fewer than two passages, so none can be held out: "
-            "set a larger make_questions.share, or make_questions.shortest to fewer words"
+            "set a larger make_questions.share"
         )
     train, dev = held_out(drafts, asked.dev_share, asked.seed)
     if asked.one_per_passage:

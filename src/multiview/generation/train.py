@@ -21,7 +21,7 @@ from multiview.config import Generation, GeneratorTraining
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import read_questions
 from multiview.errors import InputError
-from multiview.generation.generators import check_lengths, input_text, load, save
+from multiview.generation.generators import input_length, input_text, load, save
 from multiview.model.half_products import half_products
 from multiview.model.layouts import PreTrainedTokenizer
 from multiview.steps.context import StepContext
@@ -38,13 +38,13 @@ def train_generator(context: StepContext) -> None:
     """
     pairs = gold_pairs(context.input("passages").path, context.input("questions").path, context.events)
     model, tokenizer = load(context.input("base").path)
-    check_lengths(model, context.settings.generation)
+    longest = input_length(model, context.settings.generation)
     latest = context.checkpoints.latest() if context.checkpoints is not None else None
     with tempfile.TemporaryDirectory(prefix="training-", dir=scratch()) as folder:
         trainer = Seq2SeqTrainer(
             model=model,
             args=generator_arguments(context.settings.generation.train, Path(folder)),
-            train_dataset=Pairs(pairs, tokenizer, context.settings.generation),
+            train_dataset=Pairs(pairs, tokenizer, context.settings.generation, longest),
             data_collator=DataCollatorForSeq2Seq(tokenizer, model),
             callbacks=[ReportingCallback(context.events, context.checkpoints), LossCallback(context.events)],
         )
@@ -74,9 +74,13 @@ class Pairs(Dataset):
     """Data set of passages and questions, tokenised on access."""
 
     def __init__(
-        self, pairs: Sequence[tuple[Passage, str]], tokenizer: PreTrainedTokenizer, settings: Generation
+        self,
+        pairs: Sequence[tuple[Passage, str]],
+        tokenizer: PreTrainedTokenizer,
+        settings: Generation,
+        longest: int,
     ) -> None:
-        self._pairs, self._tokenizer, self._settings = pairs, tokenizer, settings
+        self._pairs, self._tokenizer, self._settings, self._longest = pairs, tokenizer, settings, longest
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -85,7 +89,7 @@ class Pairs(Dataset):
         passage, question = self._pairs[index]
         settings = self._settings
         text = input_text(passage, settings)
-        source = self._tokenizer(text, truncation=True, max_length=settings.input_length)
+        source = self._tokenizer(text, truncation=True, max_length=self._longest)
         target = self._tokenizer(text_target=question, truncation=True, max_length=settings.max_length)
         return {
             "input_ids": source["input_ids"],
@@ -95,7 +99,7 @@ class Pairs(Dataset):
 
 
 class LossCallback(TrainerCallback):
-    """Reports the loss, the learning rate and the gradient's norm every `log_steps`, but not the summary at the end."""
+    """Reports the loss, the learning rate and the gradient's norm every `LOG_STEPS`, but not the summary at the end."""
 
     def __init__(self, events: Events) -> None:
         self._events = events

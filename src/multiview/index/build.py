@@ -43,6 +43,9 @@ from multiview.steps.events import Events
 
 HASHED_AT_ONCE = 1 << 16
 
+MEASURED = 200
+"""Random views that are searched for like questions, to measure recall and speed."""
+
 BLOCK_BYTES = 64 << 20
 """Size of the views that share a digest, and are read together from a bucket. A change of it is a new version of the
 steps that build indexes."""
@@ -127,7 +130,7 @@ def write_index(
         _write_queries(content.queries, passages.num_rows, folder / QUERIES_FILE)
     index = ViewIndex.from_parts(folder, faiss_index, passages, header)
     events.fact("build_seconds", round(time.perf_counter() - begun, 3))
-    measured = measure(index, settings.measured, settings.seed, events)
+    measured = measure(index, MEASURED, settings.seed, events)
     if not index.exact:
         header["measured"] = measured
     (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")

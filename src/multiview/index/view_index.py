@@ -91,7 +91,7 @@ class ViewIndex:
                 raise InputError(f"{folder / INDEX_FILE} needs faiss: pip install {extras}")
             from multiview.index.approximate.kinds import read_index
 
-            faiss_index = read_index(folder / INDEX_FILE, header)
+            faiss_index = read_index(folder / INDEX_FILE)
         # `pq.read_table` would import pyarrow.dataset and pandas, for half a second.
         with pq.ParquetFile(folder / PASSAGES_FILE) as file:
             passages = file.read(["id", "offset", "views"])

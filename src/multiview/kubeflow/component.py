@@ -81,7 +81,7 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     """
     declared = step(name)
     outputs = (*declared.outputs, *declared.forwards)
-    expected = (*declared.inputs, *outputs, *([names.METRICS] if declared.figures else []))
+    expected = (*declared.inputs, *outputs, *([names.METRICS] if declared.figures_path else []))
     if set(artifacts) != set(expected):
         raise TypeError(f"step {name} has artifacts {expected}, not {tuple(artifacts)}")
     whole = StepPath.parse(path or name)
@@ -100,10 +100,10 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     with _shipping(reporter, alone), reporter.failures():
         run_step(declared, reporter, config, _references(declared, artifacts, shard))
         for output in outputs:
-            page = declared.page if output == outputs[0] else None
+            page = names.REPORT_PAGE_FILE if output == names.REPORT else None
             _write_output(artifacts[output], reporter.state.outputs[output], path, page)
-        if declared.figures:
-            figures = load_function(declared.figures)
+        if declared.figures_path:
+            figures = load_function(declared.figures_path)
             _write_figures(artifacts[names.METRICS], figures, reporter.state.outputs[outputs[0]])
     return reporter.state.outputs[declared.outputs[0]].address
 

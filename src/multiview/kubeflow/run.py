@@ -84,7 +84,7 @@ def open_run(
         from multiview import tracking
 
         tracking.ship(opened, run.id, uri, only=())
-        mlflow = _mlflow_page(run, uri, tracking.find_run(uri, run.id, opened.url).mlflow_id)
+        mlflow = _mlflow_page(uri, tracking.find_run(uri, run.id, opened.url).mlflow_id)
     pages = Pages(kubeflow=_kubeflow_page(run, job), mlflow=mlflow)
     context = RunReference(store=opened.url, run=run.id, pages=pages, changed=changed)
     return context.model_dump_json(exclude_defaults=True)
@@ -195,7 +195,7 @@ def failure_message(
     unfinished = [state.path for state in states if state.status == "running"]
     uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
     return {
-        "text": _text(run, job, errors, unfinished, mlflow and _mlflow_page(run, uri, mlflow)),
+        "text": _text(run, job, errors, unfinished, mlflow and _mlflow_page(uri, mlflow)),
         "run": run.id,
         "pipeline": run.pipeline,
         "kubeflow_run": job,
@@ -225,9 +225,9 @@ def _text(
     )
 
 
-def _mlflow_page(run: Run, uri: str | None, mlflow: str) -> str | None:
+def _mlflow_page(uri: str | None, mlflow: str) -> str | None:
     """Returns a run's MLflow page; None if its address is unknown, as for a database or inside a cluster."""
-    address = _notify(run).mlflow or reached_by_people(uri)
+    address = reached_by_people(uri)
     return f"{address.rstrip('/')}/#/runs/{mlflow}" if address else None
 
 

@@ -9,8 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multiview.config.section import MOST_WORKERS
 from multiview.errors import InputError
+
+MOST_WORKERS = 4
+"""Most processes per GPU that tokenise ahead of the model."""
+CPU_WORKERS = 0
+"""The same where there is no GPU: the model needs all cores, and tokenising is a hundredth of its work."""
 
 LARGEST_KEPT = 31 << 20
 """Size of the largest block, in bytes, whose memory `keep_freed_memory` keeps; glibc's limit is 32 MiB."""
@@ -37,15 +41,10 @@ def device(name: str, setting: str) -> torch.device:
     return found
 
 
-def workers(setting: int | None, device: torch.device) -> int:
-    """Returns the number of processes that tokenise ahead: the `setting`, else what this machine's cores allow per GPU.
-
-    On a CPU that is 0, because the model needs all cores, and tokenising is a hundredth of its work.
-    """
-    if setting is not None:
-        return setting
+def workers(device: torch.device) -> int:
+    """Returns the number of processes that tokenise ahead: as this machine's cores allow per GPU."""
     if device.type == "cpu":
-        return 0
+        return CPU_WORKERS
     cores = len(os.sched_getaffinity(0)) // max(1, torch.cuda.device_count())
     return max(0, min(MOST_WORKERS, cores - 1))
 

@@ -46,7 +46,6 @@ def contrastive_loss(
     real_views: Tensor,
     answer_views: Tensor | None = None,
     positive_mode: PositiveMode = "max",
-    answer_view: Literal["first", "best"] = "first",
     local_weight: float = 0.0,
 ) -> tuple[Tensor, LossParts]:
     """Returns the mean loss over B questions against P passages of up to V views each, and its components.
@@ -59,7 +58,7 @@ def contrastive_loss(
     - `answer_views` bool [B, V]: the views of the positive with the answer in their snippet.
 
     The score of a negative is the max over all of its views, padding included. With `positive_mode` "answer" and
-    "both", the answer's view is the first or the best of the answer views. With "each" every answer view is a separate
+    "both", the answer's view is the first of the answer views. With "each" every answer view is a separate
     positive. In these modes, a question without an answer view has the max over the real views as its only s+.
 
     All values are computed in float32, and no ratio of exponentials is ever formed.
@@ -79,7 +78,7 @@ def contrastive_loss(
                 raise ValueError(f"positive_mode {positive_mode!r} needs answer_views")
             answers = answer_views & view_mask[positive]
             known = answers.any(dim=-1)
-            target = _answer_scores(view_scores, answers, known, real_views[positive], answer_view)
+            target = _answer_scores(view_scores, answers, known, real_views[positive])
         no_negative = excluded.scatter(1, positive[:, None], True)
         targets = [target]
         if positive_mode == "both":
@@ -132,16 +131,11 @@ def distillation_loss(
         return (log_p.exp() * listed * (log_p - log_s)).sum() / len(scores)
 
 
-def _answer_scores(
-    view_scores: Tensor, answers: Tensor, known: Tensor, real: Tensor, answer_view: Literal["first", "best"]
-) -> Tensor:
+def _answer_scores(view_scores: Tensor, answers: Tensor, known: Tensor, real: Tensor) -> Tensor:
     """Returns s+ [B]: the answer view's score among the positive's `view_scores` [B, V].
 
     Where no answer view is known, s+ is the max over the `real` views.
     """
-    if answer_view == "best":
-        candidates = torch.where(known[:, None], answers, real)
-        return view_scores.masked_fill(~candidates, -torch.inf).amax(dim=-1)
     # Gathered, not multiplied by a one-hot vector, because masked scores are -inf.
     first = view_scores.gather(1, answers.int().argmax(dim=-1, keepdim=True))[:, 0]
     return torch.where(known, first, view_scores.masked_fill(~real, -torch.inf).amax(dim=-1))

@@ -42,9 +42,7 @@ def comparison(overrides: Overrides) -> Plan:
                 path, step, config, (), **corpus, queries=data.queries
             ).output()
     add_fusions(plan, config, evaluations, data)
-    rows = config.comparison.rows or tuple(evaluations)
-    if sorted(rows) != sorted(evaluations):
-        raise InputError(f"comparison.rows: name each of {', '.join(evaluations)} once")
+    rows = tuple(evaluations)
     baseline_of(config.comparison.baseline, rows)
     config = config.model_copy(update={"comparison": config.comparison.model_copy(update={"rows": rows})})
     add_comparison(plan, config, [evaluations[row] for row in rows])

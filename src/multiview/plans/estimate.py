@@ -24,6 +24,8 @@ from multiview.plans.plan import Node
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 
+GENERATOR_INPUT = 512
+"""Longest input of a query generator in tokens."""
 CORE_FLOPS = {"encode": 9.1e10, "train": 7e10, "generate": 5.9e10, "search": 1e11}
 HALF_FLOPS = CORE_FLOPS | {"encode": 1.5e11, "train": 1.2e11}
 """Operations per second in float32 and in bfloat16."""
@@ -177,7 +179,7 @@ class Scenario:
     def drafts(self) -> float:
         """Questions that are made from the passages, at most."""
         made = self.config.make_questions
-        return self.passages * made.share * min(made.per_passage, made.snippets) * made.per_snippet
+        return self.passages * made.share * min(made.per_passage, made.snippets)
 
     @property
     def reads_queries(self) -> bool:
@@ -215,7 +217,7 @@ def bm25(s: Scenario, questions: float, depth: int, more_words: float = 0.0) -> 
 def generate(s: Scenario, texts: float, queries: int) -> Cost:
     """Twice the parameters per token: the encoder's per token of a text, the decoder's per token of its queries."""
     settings, written = s.config.generation, texts * queries * 2 * QUESTION_TOKENS
-    length = min(s.words * TOKENS_PER_WORD + EXTRA_TOKENS, settings.input_length)
+    length = min(s.words * TOKENS_PER_WORD + EXTRA_TOKENS, GENERATOR_INPUT)
     flops = T5.flops(texts * length, length) / 2 + written * (T5.multiplied + 2 * T5.vocabulary * T5.width)
     held = 4.4 * T5.parameters + settings.batch_size * queries * 4.0 * T5.layers * T5.width * (length + 28)
     return s.on_device(flops / s.rate("generate", gpus=s.shards), held, written * STORED_WORD, s.shards)
@@ -223,7 +225,7 @@ def generate(s: Scenario, texts: float, queries: int) -> Cost:
 
 def train_generator(s: Scenario) -> Cost:
     settings = s.config.generation.train
-    length = min(s.words * TOKENS_PER_WORD, s.config.generation.input_length) + QUESTION_TOKENS
+    length = min(s.words * TOKENS_PER_WORD, GENERATOR_INPUT) + QUESTION_TOKENS
     pairs = min(settings.epochs * s.questions, (settings.max_steps or math.inf) * settings.batch_size)
     seconds = 3 * T5.flops(pairs * length, length) / s.rate("train", settings.precision != "float32")
     held = 17.6 * T5.parameters + min(settings.batch_size, pairs) * activation_bytes(T5, length)

@@ -128,11 +128,7 @@ class Plan:
         Raises InputError for a source that does not exist.
         """
         fingerprints: dict[tuple[str, str], object] = {}  # once for all steps of one name and config
-        readers = [
-            node
-            for node in self.nodes.values()
-            if node.step.source_fingerprint or node.step.store_fingerprint
-        ]
+        readers = [node for node in self.nodes.values() if node.step.fingerprint_path]
         for node in readers:
             if (node.step.name, node.config) not in fingerprints:
                 settings = node.step.parse(node.config)

@@ -18,6 +18,7 @@ from multiview.errors import InputError
 from multiview.evaluation.evaluate import ranks_of, values_of
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE
 from multiview.evaluation.latency import SEARCH_SECONDS
+from multiview.evaluation.significance import RESAMPLES
 from multiview.evaluation.tables import escaped
 from multiview.refresh.champion import read_champion_found
 from multiview.refresh.gate_rules import Check, Difference, Measurements, Verdict, decide
@@ -48,7 +49,7 @@ def gate(context: StepContext) -> None:
         measurements(load_record(context.recorded_input("index").address)[1], challenger_evaluation),
         qids,
         read_lost_questions(context.input(names.LOST_QUESTIONS).path),
-        context.settings.comparison.resamples,
+        RESAMPLES,
         context.settings.comparison.seed,
     )
     folder = context.output(names.VERDICT)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.artifacts.record import load_record
-from multiview.config import Index, JsonObject, Refresh
+from multiview.config import Index, JsonObject
 from multiview.data.passages import shard_files
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError, counted
@@ -30,6 +30,10 @@ from multiview.refresh.merged_corpus import ADDED_FILE, MergedCorpus, MergedView
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
+RETRAIN_ADDED = 0.3
+"""Share of views added since an index's training above which it is trained again."""
+RETRAIN_ERROR = 2.0
+"""How many times the squared error of earlier views that of added ones may be, beyond chance."""
 SAMPLED = 4096
 """The most views to measure the error of, among the added views and again among the other views."""
 
@@ -41,7 +45,7 @@ def refresh_index(context: StepContext) -> None:
     per shard of the changes. Writes the files that `build_index` writes from the same stored views in the new
     corpus's order. An exact index is the same, byte for byte. A trained index keeps its quantizers, and becomes the
     index that they give when all views are added in order (`approximate.editing`). It is trained anew, on the stored
-    views, where its kind cannot be edited, its settings differ, or it has drifted past a limit of `settings.refresh`.
+    views, where its kind cannot be edited, its settings differ, or it has drifted past a limit of `why_retrain`.
     The fact `rebuilt` says why, and is empty for an index that was not rebuilt. Beside a trained index that is kept,
     `added.parquet` marks the passages that were added since its training.
 
@@ -86,7 +90,7 @@ def _rebuild_or_edit(
     if old.header["sample"]:
         added = np.repeat(corpus.added, corpus.view_counts)
         found = drift(index, corpus.views, added, chosen.seed)
-        if reason := why_retrain(found, context.settings.refresh):
+        if reason := why_retrain(found):
             return reason, None
     return "", _editing(index, corpus, old.header, found)
 
@@ -203,18 +207,14 @@ def squared_errors(index: FaissIndex, views: np.ndarray) -> np.ndarray | None:
     return np.square(stored.astype(np.float64) - views).sum(axis=1)
 
 
-def why_retrain(found: Drift, settings: Refresh) -> str:
+def why_retrain(found: Drift) -> str:
     """Returns the limit that a drift exceeds, in words; empty where it exceeds none."""
-    if found.added > settings.retrain_added:
-        return (
-            f"{found.added:.1%} of the views were added since the index was trained "
-            f"(refresh.retrain_added={settings.retrain_added:g})"
-        )
-    if found.error is not None and found.error - 2 * found.deviation > settings.retrain_error:
-        return (
-            f"views added since the index was trained have {found.error:.2f} times the squared error of the others "
-            f"(refresh.retrain_error={settings.retrain_error:g})"
-        )
+    if found.added > RETRAIN_ADDED:
+        share = f"{found.added:.1%} of the views were added since the index was trained"
+        return f"{share}, more than {RETRAIN_ADDED:.0%}"
+    if found.error is not None and found.error - 2 * found.deviation > RETRAIN_ERROR:
+        error = f"{found.error:.2f} times the squared error of the others, more than {RETRAIN_ERROR:g}"
+        return f"views added since the index was trained have {error}"
     return ""
 
 

@@ -87,7 +87,7 @@ class OldIndex:
 
     def read(self) -> FaissIndex:
         """Returns the faiss index, in memory."""
-        return read_index(self.folder / INDEX_FILE, {})
+        return read_index(self.folder / INDEX_FILE)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def promote(context: StepContext) -> None:
     notify = context.settings.notify
     if address := notified(notify):
         status, pages = f"refresh {TITLES[verdict.decision]}", context.pages
-        mlflow, kubeflow = pages.mlflow or notify.mlflow, pages.kubeflow or notify.kubeflow
+        mlflow, kubeflow = pages.mlflow, pages.kubeflow or notify.kubeflow
         text = webhook.chat_text(
             f"{status}: {verdict.says}",
             f"champion: {now.number if now else 'none'}, of {context.store.url}",

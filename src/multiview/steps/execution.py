@@ -19,6 +19,9 @@ from multiview.steps.runs import Status
 from multiview.steps.step import FORWARDED_FILE, Step, load_function
 from multiview.steps.work import Inputs, Work
 
+ATTEMPTS = 2
+"""How often a step is done if `multiview gc` collects what it forwards meanwhile."""
+
 
 def _read(store: Store, record: Record, file: str) -> bytes:
     """Returns the bytes of an output's file. Raises InputError if it is gone, or was altered."""
@@ -35,15 +38,14 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
     store = reporter.store
     work = Work.resolve(step, config, inputs, store)
     reporter.describe(work)
-    found = find_outputs(work, store)
-    outputs = claim_outputs(work, found, reporter) if found else {}
-    # Done once more, it makes what it forwards if `multiview gc` has collected that meanwhile.
-    outputs = outputs or _make_outputs(work, reporter) or _make_outputs(work, reporter)
-    if not outputs:
-        raise InputError(
-            f"step {step.name}: multiview gc collected what it forwards: run it again when gc is done"
-        )
-    return outputs
+    if (found := find_outputs(work, store)) and (outputs := claim_outputs(work, found, reporter)):
+        return outputs
+    for _ in range(ATTEMPTS):
+        if outputs := _make_outputs(work, reporter):
+            return outputs
+    raise InputError(
+        f"step {step.name}: multiview gc collected what it forwards: run it again when gc is done"
+    )
 
 
 def find_outputs(work: Work, store: Store) -> dict[str, Record]:

@@ -9,14 +9,23 @@ from importlib import import_module
 from json import loads
 from typing import Any
 
+from multiview import names
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import Store
 from multiview.config import Config, JsonObject, Section, canonical_json
 from multiview.config.kubeflow import MULTI_NODE_STEPS
+from multiview.errors import InputError
 from multiview.steps.context import StepContext
 
 FORWARDED_FILE = "handed_on.json"
 """File of a step's first output with the references of the artifacts that it forwards, by output."""
+
+FIGURES = {
+    names.EVALUATION: "multiview.evaluation.figures:of_evaluation",
+    names.COMPARISON: "multiview.evaluation.figures:of_comparison",
+    names.VERDICT: "multiview.refresh.gate:figures",
+}
+"""Functions that return the figures of an artifact, by kind."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +34,7 @@ class Step:
 
     name: str
     version: int
-    run: str
+    function_path: str
     """The function that does the work, as `module:function`: it takes a `StepContext`, and is imported only when
     there is work."""
     settings: tuple[str, ...]
@@ -33,8 +42,9 @@ class Step:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     """Kinds of its artifacts."""
-    source_fingerprint: str | None = None
-    """A function (settings) -> JSON that fingerprints the sources outside the store."""
+    fingerprint_path: str | None = None
+    """A function (settings) -> JSON that fingerprints the sources outside the store; of a step that `reads_store`, a
+    function (store) -> JSON that fingerprints everything that it reads there besides its inputs."""
     list_inputs: tuple[str, ...] = ()
     """Inputs that are lists of artifacts."""
     sharded: bool = False
@@ -43,9 +53,6 @@ class Step:
     """Whether an interrupted step continues from checkpoints."""
     gpu: bool = False
     """Whether it uses a GPU: on Kubeflow it runs in the GPU image and a pod with GPUs."""
-    streamed: str | None = None
-    """A function (records of its inputs by name) -> files of them, as `index/views.f16`, that it can read in parts where
-    they are, without a local copy."""
     unkeyed_inputs: tuple[str, ...] = ()
     """Inputs that are no part of its key: they save work and change no byte of its outputs."""
     recorded_inputs: tuple[str, ...] = ()
@@ -53,8 +60,6 @@ class Step:
     traced_inputs: tuple[str, ...] = ()
     """Inputs of which it also reads the records behind them: its key holds their keys, which decide those, and not their
     digests alone."""
-    store_fingerprint: str | None = None
-    """A function (store) -> JSON for its key that fingerprints everything in the store that it reads besides its inputs."""
     reads_store: bool = False
     """Whether its function reads the store, or writes into the store besides its outputs."""
     still_holds: str | None = None
@@ -63,10 +68,11 @@ class Step:
     """Further outputs: artifacts that exist already, which the first output names in `FORWARDED_FILE`."""
     supersedes: str | None = None
     """The input of which its output is a newer form; lineages end there, otherwise they would grow every day."""
-    page: str | None = None
-    """A file of its first output, which Kubeflow's pages show instead of the record."""
-    figures: str | None = None
-    """A function (store, record of its first output) -> the figures by name that Kubeflow's pages show."""
+
+    @property
+    def figures_path(self) -> str | None:
+        """A function (store, record of its first output) -> the figures by name that Kubeflow's pages show."""
+        return FIGURES.get(self.outputs[0])
 
     @property
     def multi_node(self) -> bool:
@@ -92,10 +98,22 @@ class Step:
         return canonical_json(settings)
 
     def parse(self, config: str) -> Config:
-        """Returns the settings of `configure`'s JSON, as a Config in which reading any other setting raises Undeclared."""
-        return Config.partial(
-            {name: _section(name).partial(values) for name, values in loads(config).items()}
-        )
+        """Returns the settings of `configure`'s JSON, as a Config in which reading any other setting raises Undeclared.
+
+        Raises InputError for a setting that this version does not have.
+        """
+        sections = {name: _section(name).partial(values) for name, values in self._known(config).items()}
+        return Config.partial(sections)
+
+    def _known(self, config: str) -> dict[str, JsonObject]:
+        given = loads(config)
+        for section, values in given.items():
+            if unknown := values.keys() - _section(section).model_fields.keys():
+                raise InputError(
+                    f"step {self.name}: there is no setting {section}.{min(unknown)} in this version of multiview: it "
+                    "was started by another one"
+                )
+        return given
 
     def key(self, settings: Config, digests: Mapping[str, object], sources: JsonObject) -> str:
         """Returns the key of the step's outputs: a digest of everything that decides their bytes."""
@@ -127,14 +145,13 @@ class Step:
         return digests
 
     def function(self) -> Callable[[StepContext], None]:
-        return load_function(self.run)
+        return load_function(self.function_path)
 
     def fingerprint(self, settings: Config, store: Store | None) -> JsonObject:
         """Returns the fingerprint of what decides the outputs besides settings and inputs: sources by content, and what
         it reads from the store, if a store is given."""
-        if self.store_fingerprint:
-            return load_function(self.store_fingerprint)(store) if store else {}
-        return load_function(self.source_fingerprint)(settings) if self.source_fingerprint else {}
+        read = store if self.reads_store else settings
+        return load_function(self.fingerprint_path)(read) if self.fingerprint_path and read else {}
 
 
 def key_settings(settings: Config) -> JsonObject:

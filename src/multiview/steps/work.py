@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from multiview import names
 from multiview.artifacts.record import Record, Reference, load_reference, read_record
 from multiview.artifacts.scratch import streamed_from
 from multiview.artifacts.staged import Recorded, Staged
@@ -19,6 +20,9 @@ from multiview.steps.context import Input, StepContext
 from multiview.steps.events import Events
 from multiview.steps.runs import NO_PAGES, Pages
 from multiview.steps.step import Step, load_function
+
+STREAMED = "multiview.index.view_index:streamed_files"
+"""A function (records of inputs by name) -> files of them that can be read in parts, without a local copy."""
 
 Inputs = Mapping[str, Reference | list[Reference]]
 
@@ -108,11 +112,10 @@ class Work:
         return parts if name in self.step.list_inputs else parts[0]
 
     def _streamed(self) -> list[str]:
-        """The files of inputs, as `index/views.f16`, that are read in parts from their bucket."""
-        if not self.step.streamed:
+        """The large files of an index, as `index/views.f16`, that are read in parts from their bucket."""
+        if names.INDEX not in self.records or names.INDEX in self.step.recorded_inputs:
             return []
-        records = {name: _without_stores(pairs) for name, pairs in self.records.items()}
-        able = load_function(self.step.streamed)(records)
+        able = load_function(STREAMED)({name: _without_stores(pairs) for name, pairs in self.records.items()})
         copied = [
             (f"{name}/{file.path}", file.bytes)
             for name in self.records.keys() - set(self.step.recorded_inputs)

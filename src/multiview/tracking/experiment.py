@@ -40,7 +40,7 @@ CHARTED = (
 """Metrics with a bar chart each, in this order; one that no system has is hidden."""
 
 ROUNDS = 3
-"""Rounds of a training of which the curves are charted: `camvr-plus` and the papers have two."""
+"""Rounds of a training of which the curves are charted: `snippet-means` and the papers have two."""
 
 VIEWS = 12
 """Views of which the shares are charted, as many as in the papers' largest models."""

@@ -8,6 +8,9 @@ from transformers import TrainingArguments
 
 from multiview.config import GeneratorTraining, Train
 
+LOG_STEPS = 10
+"""Steps between logged losses."""
+
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
 
 
@@ -20,7 +23,6 @@ def shared_arguments(
         output_dir=str(folder),
         learning_rate=settings.learning_rate,
         lr_scheduler_type="linear",
-        max_grad_norm=settings.max_grad_norm,
         optim="adamw_torch_fused",
         bf16=settings.precision == "bfloat16",
         use_cpu=not has_gpu,
@@ -28,7 +30,7 @@ def shared_arguments(
         remove_unused_columns=False,
         dataloader_pin_memory=has_gpu,
         logging_strategy="steps",
-        logging_steps=settings.log_steps,
+        logging_steps=LOG_STEPS,
         logging_nan_inf_filter=False,
         save_strategy="steps",
         save_steps=settings.checkpoint_steps,

@@ -27,9 +27,14 @@ from multiview.training.batches import Collator, TrainingBatch
 from multiview.training.gathering import whole_batch
 from multiview.training.stream import Example, Stream
 
+ADAM_EPSILON = 1e-8
+"""Adam's epsilon (DPR)."""
+DISTILL_TEMPERATURE = 1.0
+"""Temperature of the cross-encoder's logits in distillation; the model's scores have that of the loss (ours)."""
+
 
 class BiEncoderTrainer(Trainer):
-    """Trains a `BiEncoder`; reports the parts of the loss every `train.log_steps` steps, as means over these steps."""
+    """Trains a `BiEncoder`; reports the parts of the loss every `LOG_STEPS` steps, as means over these steps."""
 
     def __init__(
         self,
@@ -86,7 +91,6 @@ class BiEncoderTrainer(Trainer):
             real_views=batch["real_views"],
             answer_views=batch["answer_views"],
             positive_mode=self.settings.positive,
-            answer_view=self.settings.answer_view,
             local_weight=self.settings.local_weight,
         )
         if "teacher" in batch:
@@ -95,7 +99,7 @@ class BiEncoderTrainer(Trainer):
                 batch["view_mask"],
                 batch["teacher"],
                 self._temperature,
-                self.settings.distill_temperature,
+                DISTILL_TEMPERATURE,
             )
             loss = loss + self.settings.distill_weight * divergence
             self._parts["distill_loss"].append(divergence.detach())
@@ -222,7 +226,7 @@ def training_arguments(settings: Train, stream: Stream, folder: Path, events: Ev
     """The Trainer's arguments for our settings. Raises InputError for a precision that this machine lacks."""
     if settings.precision == "float16" and not torch.cuda.is_available():
         raise InputError("train.precision: float16 needs a GPU; use bfloat16 or float32")
-    ahead = workers(settings.workers, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    ahead = workers(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     loading = {"dataloader_num_workers": ahead, "dataloader_persistent_workers": ahead > 0}
     arguments = shared_arguments(
         TrainingArguments,
@@ -232,7 +236,8 @@ def training_arguments(settings: Train, stream: Stream, folder: Path, events: Ev
         max_steps=stream.steps,
         warmup_steps=warmup_steps(settings, stream.steps, events),
         weight_decay=settings.weight_decay,
-        adam_epsilon=settings.adam_epsilon,
+        max_grad_norm=settings.max_grad_norm,
+        adam_epsilon=ADAM_EPSILON,
         fp16=settings.precision == "float16",
         train_sampling_strategy="sequential",
         **loading,

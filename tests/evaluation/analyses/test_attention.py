@@ -7,6 +7,7 @@ import pytest
 import torch
 from transformers import AutoModel
 
+from multiview.evaluation.analyses import attention as module
 from multiview.evaluation.analyses.attention import (
     attention,
     divergence,
@@ -54,19 +55,16 @@ def test_a_view_attends_as_its_runs_do_on_average():
     np.testing.assert_allclose(alpha[0], rows[0])
 
 
-def test_heads_are_averaged_first_or_after():
+def test_heads_are_averaged_first():
     """Two heads that attend to opposite tokens: their mean does not tell the views apart."""
     heads = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]])
-    np.testing.assert_allclose(sequence_divergence(heads, np.eye(2), "before"), 0, atol=1e-15)
-    after = sequence_divergence(heads, np.eye(2), "after")
-    np.testing.assert_allclose(after, [[0, 0.8 * math.log(9)], [0.8 * math.log(9), 0]])
+    np.testing.assert_allclose(sequence_divergence(heads, np.eye(2)), 0, atol=1e-15)
 
 
-@pytest.mark.parametrize("heads", ["before", "after"])
-def test_divergence_of_a_model_s_last_layer(padded, heads):
+def test_divergence_of_a_model_s_last_layer(padded):
     """Each passage alone, without padding tokens, by transformers itself; padding views count."""
     model = AutoModel.from_pretrained(padded.folder / "model" / "passage", attn_implementation="eager").eval()
-    subject = padded.subject(divergence_heads=heads)
+    subject = padded.subject()
     matrices = []
     for passage in padded.passages:
         (sequence,) = subject.layout.passage(passage)
@@ -76,8 +74,7 @@ def test_divergence_of_a_model_s_last_layer(padded, heads):
         last = layers[-1][0].double().numpy()
         runs = [[last[:, start:stop].mean(axis=1) for start, stop in view.runs] for view in sequence.views]
         maps = np.stack([np.mean(view, axis=0) for view in runs], axis=1)
-        maps = [maps.mean(axis=0)] if heads == "before" else list(maps)
-        matrices.append(np.mean([plainly(rows.tolist()) for rows in maps], axis=0))
+        matrices.append(plainly(maps.mean(axis=0).tolist()))
     findings = attention(subject)
     rows = findings.tables["attention"].rows.to_pylist()
     found = np.array([[row[f"view_{j}"] for j in range(1, 5)] for row in rows])
@@ -89,10 +86,10 @@ def test_divergence_of_a_model_s_last_layer(padded, heads):
     assert others.min() > 1e-3, "these views attend to different tokens"
 
 
-def test_only_so_many_passages_are_drawn(camvr):
-    first, second = (attention(camvr.subject(divergence_passages=3, analysis_seed=seed)) for seed in (0, 1))
-    again = attention(camvr.subject(divergence_passages=3, analysis_seed=0))
-    assert first.metrics == again.metrics != second.metrics
+def test_only_so_many_passages_are_drawn(camvr, monkeypatch):
+    whole = attention(camvr.subject()).metrics
+    monkeypatch.setattr(module, "PASSAGES", 3)
+    assert attention(camvr.subject()).metrics == attention(camvr.subject()).metrics != whole
 
 
 def test_the_model_encodes_as_before(camvr):

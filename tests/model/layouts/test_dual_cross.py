@@ -155,7 +155,7 @@ def test_the_warm_up_trains(base: Path, tmp_path: Path, architecture: str) -> No
         "passages": training_material.write_shard(tmp_path / "shard", PASSAGES),
         "queries": queries(tmp_path / "queries"),
     }
-    chosen = Train(batch_size=8, max_steps=3, warmup_steps=None, learning_rate=1e-3, log_steps=1, negatives=7)
+    chosen = Train(batch_size=8, max_steps=3, warmup_steps=None, learning_rate=1e-3, negatives=7)
     events = RecordedEvents()
     warm_up(StepContext(Config.partial({"train": chosen}), inputs, {"model": tmp_path / "model"}, events))
     without = sum(not asked for asked in QUERIES.values())

@@ -33,7 +33,7 @@ EVERYTHING = {
     },
     "steps": {"train": {"nodes": 2}},
     "queue": "gpus",
-    "mlflow_secret": "mlflow",
+    "secrets": {"mlflow": "mlflow"},
 }
 """Settings that set every field of a pod that there is one for, but for the one that only newer versions know."""
 

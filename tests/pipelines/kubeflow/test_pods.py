@@ -73,9 +73,7 @@ def test_pods_are_set_in_one_place(tmp_path):
         },
         steps={"split": {"memory": "64Gi"}, "mine": {"gpus": 0, "shared_memory": None}},
         mlflow_uri="http://mlflow:5000",
-        mlflow_secret="mlflow-user",
-        hub_secret="hub",
-        qdrant_secret="qdrant",
+        secrets={"mlflow": "mlflow-user", "hub": "hub", "qdrant": "qdrant"},
         environment={"FSSPEC_S3_ENDPOINT_URL": "http://bucket"},
     )
     executors = {name: e["container"] for name, e in ir["deploymentSpec"]["executors"].items()}

@@ -15,9 +15,7 @@ def test_a_training_on_several_nodes_knows_them_and_waits_in_a_small_pod(tmp_pat
         tmp_path,
         steps={"train": {"nodes": 2, "gpus": 8, "timeout_hours": 100, "retries": 7, "backoff_seconds": 5}},
         mlflow_uri="http://mlflow:5000",
-        mlflow_secret="keys",
-        hub_secret="hub",
-        bucket_secret="keys",
+        secrets={"mlflow": "keys", "hub": "hub", "bucket": "keys"},
         service_account="multiview-steps",
     )
     container = ir["deploymentSpec"]["executors"]["exec-train"]["container"]

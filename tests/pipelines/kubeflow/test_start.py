@@ -65,7 +65,6 @@ def test_the_same_command_continues_its_run(kubeflow, command):
         ("", "HOST"),
         ("--ui-host https://pages.example.org/pipeline", "https://pages.example.org/pipeline"),
         ("--ui-host http://ml-pipeline-ui.kubeflow.svc:80", None),
-        ("--ui-host https://pages.example.org --set notify.kubeflow=https://ours.org", "https://ours.org"),
     ],
 )
 def test_notices_link_to_the_pages_that_submit_knows(kubeflow, command, options, pages):
@@ -74,9 +73,9 @@ def test_notices_link_to_the_pages_that_submit_knows(kubeflow, command, options,
     expected = pages and pages.replace("HOST", kubeflow.url)
     assert described.config.get("notify", {}).get("kubeflow") == expected
     (version,) = kubeflow.versions.values()
-    command(f"{SUBMIT} --host {kubeflow.url} --set notify.kubeflow=https://another.example.org")
+    command(f"{SUBMIT} --host {kubeflow.url} --ui-host https://another.example.org")
     assert [run.display_name for run in kubeflow.runs.values()] == [described.id], "the same run"
-    assert "notify.kubeflow" in options or kubeflow.url not in str(version.pipeline_spec), "nor the pipeline"
+    assert kubeflow.url not in str(version.pipeline_spec), "nor the pipeline"
 
 
 def test_a_run_into_another_store_is_another_run(kubeflow, command):

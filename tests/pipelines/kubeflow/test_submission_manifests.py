@@ -83,7 +83,7 @@ def test_another_setting_is_another_version(written, tmp_path, monkeypatch):
     """Kubeflow refuses to change a version."""
     for name, image in IMAGES.items():
         monkeypatch.setenv(name, image)
-    overrides = {"kubeflow": {"bucket_secret": "multiview-bucket"}}
+    overrides = {"kubeflow": {"secrets": {"bucket": "multiview-bucket"}}}
     _, version = documents(write_manifests(Request.make("training", overrides), tmp_path / "t.yaml"))
     assert version["metadata"]["name"] != written[1]["metadata"]["name"]
     assert "AWS_SECRET_ACCESS_KEY" in str(version["spec"]["platformSpec"])

@@ -68,7 +68,7 @@ def test_a_step_that_is_found_imports_nothing_heavy(project, trained, tmp_path):
     """As it is where other steps of its run have work to do."""
     state, declared = project.states(trained)["split"], step("split")
     context = RunReference(store=project.store, run=trained).model_dump_json()
-    outputs = [*declared.outputs, *([names.METRICS] if declared.figures else [])]
+    outputs = [*declared.outputs, *([names.METRICS] if declared.figures_path else [])]
     words = [sys.executable, "-c", FOUND, context, canonical_json(state.config), str(tmp_path), *outputs]
     assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"
     again = read_state(LocalStore(Path(project.store)), trained, "split")

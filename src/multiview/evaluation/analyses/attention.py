@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 import numpy as np
 import torch
@@ -14,6 +13,8 @@ from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subje
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.batch import make_batch, to_device
 
+PASSAGES = 1000
+"""Random passages whose attention is compared (CAMVR 4.4)."""
 SEQUENCES = 8
 """Number of sequences at once, whose attention in every layer is held in memory."""
 FLOOR = 1e-12
@@ -38,19 +39,15 @@ def divergence(alpha: np.ndarray) -> np.ndarray:
     return (alpha[None] * (logs[None] - logs[:, None])).sum(axis=2)
 
 
-def sequence_divergence(
-    heads: np.ndarray, weights: np.ndarray, average: Literal["before", "after"]
-) -> np.ndarray:
+def sequence_divergence(heads: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """D [views, views] of one sequence from its attention [heads, L, L] and weights [views, L].
 
-    `before`: the attention of the heads is averaged, then compared; `after`: the divergences of the heads are averaged.
+    The heads are averaged before views are compared; CAMVR does not say (ours).
     """
-    if average == "before":
-        heads = heads.astype(np.float64).mean(axis=0, keepdims=True)
-    return np.mean([divergence(view_attention(head, weights)) for head in heads], axis=0)
+    return divergence(view_attention(heads.astype(np.float64).mean(axis=0), weights))
 
 
-CAPTION = "Mean divergence between each two views of a sequence, over `divergence_passages` random passages."
+CAPTION = "Mean divergence between each two views of a sequence, over random passages."
 
 
 def attention(subject: Subject) -> Findings:
@@ -59,7 +56,7 @@ def attention(subject: Subject) -> Findings:
     The views of empty snippets are included, as in the paper. Table `attention`: row i, column j is D(i, j). Metrics
     `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
     """
-    passage_rows = subject.random_rows(len(subject.index), subject.settings.divergence_passages)
+    passage_rows = subject.random_rows(len(subject.index), PASSAGES)
     means = PairMeans(views := subject.layout.max_views)
     for values in _divergences(subject, passage_rows):
         present = np.arange(views)[None] < len(values)
@@ -93,7 +90,5 @@ def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndar
             raise NotApplicable(str(error)) from None
         for sequence, head, weights in zip(members, heads, batch["weights"].numpy(), strict=True):
             tokens, views = len(sequence.input_ids), len(sequence.views)
-            yield sequence_divergence(
-                head[:, :tokens, :tokens], weights[:views, :tokens], subject.settings.divergence_heads
-            )
+            yield sequence_divergence(head[:, :tokens, :tokens], weights[:views, :tokens])
         subject.events.progress(start + len(members), len(sequences), "sequences' attention")

@@ -18,6 +18,9 @@ POOL = 3
 """The ranking is repeated on `POOL` times `depth` passages: deep enough for the passages that padding views move."""
 
 
+QUESTIONS = 200
+"""Random questions whose passages are encoded again."""
+
 CAPTION = "Rankings of the passages retrieved by all of their views, and by all but padding views."
 
 
@@ -25,7 +28,7 @@ def padding(subject: Subject) -> Findings:
     """Returns the table that `CAPTION` describes, and its metrics.
 
     Encoding the whole corpus again for the padding views that an index leaves out would cost too much. Instead,
-    `padding_questions` random questions are searched three times as deep as elsewhere, the passages found are ranked
+    `QUESTIONS` random questions are searched three times as deep as elsewhere, the passages found are ranked
     twice, and only their padding views are encoded. A passage that padding views would lift from a lower rank into the
     top `depth` is missed. Table `padding`: k, overlap, with_padding and without_padding (accuracy). Metric
     `padding_wins_top_1`: share of questions for which a padding view wins in the first passage of the ranking with
@@ -33,7 +36,7 @@ def padding(subject: Subject) -> Findings:
     """
     if not subject.view_summary.padding_made:
         raise NotApplicable("no passage has padding views")
-    chosen = subject.random_rows(len(subject.questions), subject.settings.padding_questions)
+    chosen = subject.random_rows(len(subject.questions), QUESTIONS)
     pool = subject.index.search(subject.queries[chosen], POOL * subject.settings.depth).passages
     holds = subject.answers_in(pool, chosen)
     by_all, by_real = best_scores(subject, pool, subject.queries[chosen])

@@ -38,6 +38,10 @@ class NotApplicable(Exception):
     """Raised by an analysis that does not suit the model or the data; the message says why."""
 
 
+SEED = 0
+"""Seed of the random rows that analyses look at."""
+
+
 @dataclass(frozen=True)
 class Findings:
     """The results of an analysis: metrics by name, and tables by the name of their file."""
@@ -198,10 +202,10 @@ class Subject:
         return self.positives.first
 
     def random_rows(self, total: int, count: int) -> np.ndarray:
-        """Returns `count` random rows of 0…total-1 by `analysis_seed`, in rising order; all rows where `total` is not larger."""
+        """Returns `count` random rows of 0…total-1 by `SEED`, in rising order; all rows where `total` is not larger."""
         if total <= count:
             return np.arange(total)
-        return np.sort(np.random.default_rng(self.settings.analysis_seed).choice(total, count, replace=False))
+        return np.sort(np.random.default_rng(SEED).choice(total, count, replace=False))
 
     @cached_property
     def corpus(self) -> PassageLookup:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.data.questions import seeded_hash
-from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.subject import SEED, Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.layouts import TokenSequence
 
@@ -42,6 +42,9 @@ def perplexity(winners: Iterable[int]) -> float:
     return float(np.exp(-(shares * np.log(shares)).sum()))
 
 
+PAIRS = 1500
+"""Random (question, gold passage) pairs, whole passages (MVR 5.2)."""
+
 CAPTION = "LV of (question, gold passage) pairs, and PPL over the passages with two questions or more."
 
 
@@ -56,7 +59,7 @@ def variation(subject: Subject) -> Findings:
     """
     if subject.view_summary.most < 2:
         raise NotApplicable("the index holds one view per passage")
-    pairs = sampled_pairs(subject.gold, subject.settings.variation_pairs, subject.settings.analysis_seed)
+    pairs = sampled_pairs(subject.gold, PAIRS, SEED)
     if not len(pairs):
         raise NotApplicable("no question has a gold passage in the index")
     vectors = dict(zip(pairs.tolist(), subject.questions_encoded(pairs), strict=True))

@@ -28,6 +28,8 @@ from multiview.steps.events import Events
 
 ADDED_AT_ONCE = 4096
 """Views per addition: as many as a block of embeddings has."""
+EF_SEARCH = 128
+"""Candidates of an hnsw search, in views; at least the number of views that it fetches."""
 
 
 def build(
@@ -46,11 +48,11 @@ def build(
     index, gpu = make_index(settings, factory, dim), _gpu(settings.device)
     sampled = 0
     if not index.is_trained:
-        sample = sample_views(shards, settings.sample or default_sample(index), settings.seed)
+        sample = sample_views(shards, default_sample(index), settings.seed)
         sampled = len(sample)
         with _clustering_on(gpu, index):
-            train_index(index, sample, settings, views)
-    with threads(1 if settings.one_thread and not list_count(index) and not can_merge(index) else None):
+            train_index(index, sample, settings)
+    with threads(None if list_count(index) or can_merge(index) else 1):
         try:
             _fill(index, shards, keep, gpu, events)
         except RuntimeError as error:
@@ -70,10 +72,10 @@ def description(index: FaissObject, settings: Index, factory: str, sampled: int)
         "sample": sampled,
         "seed": settings.seed,
         "lists": list_count(index),
-        "probes": settings.probes or default_probes(index),
-        "ef_search": settings.ef_search,
+        "probes": default_probes(index),
+        "ef_search": EF_SEARCH,
         "rerank": settings.rerank,
-        "on_disk": settings.on_disk,
+        "on_disk": False,
         **drift,
     }
 

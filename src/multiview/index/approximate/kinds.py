@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multiview.config import Index, JsonObject
+from multiview.config import Index
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FACTORY
 from multiview.index.faiss_index import FaissIndex, FaissObject
@@ -26,7 +26,7 @@ ANY_WIDTH = 5760
 
 def factory_string(settings: Index, view_count: int, dim: int) -> str:
     """The faiss factory string of `settings` for `view_count` views of width `dim`."""
-    lists = settings.lists or default_lists(view_count)
+    lists = default_lists(view_count)
     return FACTORY.get(settings.kind, settings.kind).replace("{lists}", str(lists)).replace("{dim}", str(dim))
 
 
@@ -73,8 +73,8 @@ def check_factory(settings: Index) -> None:
             raise
 
 
-def train_index(index: FaissIndex, sample: np.ndarray, settings: Index, view_count: int) -> None:
-    """Trains `index` on `sample` [n, dim] float32 from an index of `view_count` views.
+def train_index(index: FaissIndex, sample: np.ndarray, settings: Index) -> None:
+    """Trains `index` on `sample` [n, dim] float32.
 
     Raises InputError where the sample is too small.
     """
@@ -86,26 +86,15 @@ def train_index(index: FaissIndex, sample: np.ndarray, settings: Index, view_cou
         too_few = re.search(r"should be at least as large as number of clusters \((\d+)\)", str(error))
         if not too_few:
             raise InputError(f"index.kind={settings.kind}: {faiss_message(error)}") from None
-        lists = list_count(index) or 0
-        smaller = f", fewer lists (index.lists, now {lists})" if lists > 1 else ""
-        way_out = (
-            f"set index.sample={too_few[1]} or more"
-            if view_count >= int(too_few[1])
-            else f"take another kind{smaller}, or index.kind=exact, which needs no training"
-        )
         raise InputError(
             f"index.kind={settings.kind}: {counted(len(sample), 'view')} to train it with, and it needs {too_few[1]}: "
-            f"{way_out}"
+            "take another kind, or index.kind=exact, which needs no training"
         ) from None
 
 
-def read_index(file: Path, header: JsonObject) -> FaissIndex:
-    """The faiss index that was written to `file`; memory-mapped where `header` says that it stays on disk."""
-    flags = 0
-    if header.get("on_disk"):
-        # The first flag maps inverted lists, the second maps the codes of other kinds.
-        flags = faiss.IO_FLAG_MMAP if header["lists"] else faiss.IO_FLAG_MMAP_IFC
-    index: FaissObject = faiss.read_index(str(file), flags)
+def read_index(file: Path) -> FaissIndex:
+    """The faiss index that was written to `file`."""
+    index: FaissObject = faiss.read_index(str(file))
     return index
 
 

@@ -10,11 +10,11 @@ from multiview.steps.step import Step
 _SPLIT = Step(
     name="split",
     version=6,
-    run="multiview.data.split:split",
+    function_path="multiview.data.split:split",
     settings=("corpus", "questions"),
     inputs=(),
     outputs=(names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
-    source_fingerprint="multiview.data.split:sources_fingerprint",
+    fingerprint_path="multiview.data.split:sources_fingerprint",
 )
 
 STEPS = (

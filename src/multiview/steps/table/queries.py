@@ -6,25 +6,23 @@ from multiview import names
 from multiview.steps.step import Step
 from multiview.steps.table.settings import PAIRS, SAMPLING
 
-_SNIPPETS = tuple(
-    f"make_questions.{name}" for name in ("share", "snippets", "per_passage", "per_snippet", "seed")
-)
+_SNIPPETS = tuple(f"make_questions.{name}" for name in ("share", "snippets", "per_passage", "seed"))
 """Settings of the snippets that questions are made from."""
 
 STEPS = (
     Step(
         name="initial-generator",
         version=1,
-        run="multiview.generation.generators:initial_generator",
+        function_path="multiview.generation.generators:initial_generator",
         settings=("generation.model",),
         inputs=(),
         outputs=(names.GENERATOR,),
-        source_fingerprint="multiview.generation.sources:generator_fingerprint",
+        fingerprint_path="multiview.generation.sources:generator_fingerprint",
     ),
     Step(
         name="train-generator",
         version=1,
-        run="multiview.generation.train:train_generator",
+        function_path="multiview.generation.train:train_generator",
         settings=("generation.train", *PAIRS),
         inputs=("base", "passages", "questions"),
         outputs=(names.GENERATOR,),
@@ -34,7 +32,7 @@ STEPS = (
     Step(
         name="generate-queries",
         version=1,
-        run="multiview.generation.generate:generate_queries",
+        function_path="multiview.generation.generate:generate_queries",
         settings=(*SAMPLING, *PAIRS),
         inputs=("generator", "passages"),
         outputs=(names.QUERIES,),
@@ -45,7 +43,7 @@ STEPS = (
     Step(
         name="gather-queries",
         version=1,
-        run="multiview.generation.gather:gather_queries",
+        function_path="multiview.generation.gather:gather_queries",
         settings=(),
         inputs=("parts",),
         list_inputs=("parts",),
@@ -54,7 +52,7 @@ STEPS = (
     Step(
         name="evaluate-queries",
         version=2,
-        run="multiview.generation.evaluate:evaluate_queries",
+        function_path="multiview.generation.evaluate:evaluate_queries",
         settings=("generation.queries",),
         inputs=("queries", "questions"),
         list_inputs=("queries",),
@@ -63,8 +61,8 @@ STEPS = (
     Step(
         name="crop-questions",
         version=1,
-        run="multiview.generation.drafts:crop_questions",
-        settings=(*_SNIPPETS, "make_questions.shortest", "make_questions.longest", "corpus.language"),
+        function_path="multiview.generation.drafts:crop_questions",
+        settings=(*_SNIPPETS, "make_questions.longest", "corpus.language"),
         inputs=("passages",),
         outputs=(names.DRAFTS,),
         sharded=True,
@@ -72,7 +70,7 @@ STEPS = (
     Step(
         name="generate-questions",
         version=1,
-        run="multiview.generation.drafts:generate_questions",
+        function_path="multiview.generation.drafts:generate_questions",
         settings=(*_SNIPPETS, *(name for name in SAMPLING if name != "generation.queries"), *PAIRS),
         inputs=("generator", "passages"),
         outputs=(names.DRAFTS,),
@@ -83,7 +81,7 @@ STEPS = (
     Step(
         name="make-questions",
         version=2,
-        run="multiview.generation.make_questions:make_questions",
+        function_path="multiview.generation.make_questions:make_questions",
         settings=(
             "make_questions.found_within",
             *(

@@ -11,7 +11,7 @@ from multiview.steps.table.settings import PAIRS, SAMPLING
 _CHANGES = Step(
     name="changes",
     version=5,
-    run="multiview.refresh.changes:find_changes",
+    function_path="multiview.refresh.changes:find_changes",
     settings=("corpus.shards", "encode", "refresh.full"),
     inputs=("index", "model", "passages"),
     recorded_inputs=("index", "model"),
@@ -23,12 +23,12 @@ STEPS = (
     Step(
         name="champion",
         version=2,
-        run="multiview.refresh.champion:champion",
+        function_path="multiview.refresh.champion:champion",
         settings=("refresh.model", "model.architecture"),
         inputs=(),
         outputs=(names.CHAMPION,),
         forwards=(names.INDEX, names.PASSAGES, names.MODEL, names.CHAMPION_MODEL),
-        store_fingerprint="multiview.artifacts.champions:store_fingerprint",
+        fingerprint_path="multiview.artifacts.champions:store_fingerprint",
         reads_store=True,
     ),
     _CHANGES,
@@ -42,8 +42,8 @@ STEPS = (
     Step(
         name="refresh-index",
         version=7,
-        run="multiview.refresh.index:refresh_index",
-        settings=("index", "encode", "refresh.retrain_added", "refresh.retrain_error"),
+        function_path="multiview.refresh.index:refresh_index",
+        settings=("index", "encode"),
         inputs=("old", "changes", "model", "passages", "embeddings"),
         recorded_inputs=("model", "passages"),
         list_inputs=("embeddings",),
@@ -53,8 +53,8 @@ STEPS = (
     Step(
         name="gate",
         version=3,
-        run="multiview.refresh.gate:gate",
-        settings=("gate", "comparison.resamples", "comparison.seed"),
+        function_path="multiview.refresh.gate:gate",
+        settings=("gate", "comparison.seed"),
         # It decides by the digests of the index and of its passages, whose own columns the index's does not cover.
         inputs=(
             "champion",
@@ -66,13 +66,12 @@ STEPS = (
         ),
         recorded_inputs=("index", "passages"),
         outputs=(names.VERDICT,),
-        figures="multiview.refresh.gate:figures",
         reads_store=True,
     ),
     Step(
         name="promote",
         version=1,
-        run="multiview.refresh.promote:promote",
+        function_path="multiview.refresh.promote:promote",
         settings=("notify",),
         inputs=("champion", "verdict", "index", "model", "passages"),
         recorded_inputs=("index", "model", "passages"),
@@ -83,7 +82,7 @@ STEPS = (
     Step(
         name="champion-now",
         version=1,
-        run="multiview.refresh.champion:champion_now",
+        function_path="multiview.refresh.champion:champion_now",
         settings=("export.formats",),
         inputs=("promotion",),
         outputs=(names.CHAMPION_NOW,),
@@ -93,7 +92,7 @@ STEPS = (
     Step(
         name="export",
         version=2,
-        run="multiview.export.step:export",
+        function_path="multiview.export.step:export",
         settings=("export.formats",),
         # An index is read with the model and the passages that its record names. Its digest does not cover the
         # corpus's own columns, that of the passages does.
@@ -106,7 +105,7 @@ STEPS = (
     Step(
         name="follow-champion",
         version=1,
-        run="multiview.export.step:follow",
+        function_path="multiview.export.step:follow",
         settings=("export.qdrant_url", "export.alias", "export.keep"),
         inputs=("promotion",),
         outputs=(names.FOLLOWED,),
@@ -116,11 +115,10 @@ STEPS = (
     Step(
         name="refresh-report",
         version=3,
-        run="multiview.report.refresh_page:refresh_report",
+        function_path="multiview.report.refresh_page:refresh_report",
         settings=(),
         inputs=("promotion", "verdict", "changes", "index"),
         recorded_inputs=("changes", "index"),
         outputs=(names.REPORT,),
-        page=names.REPORT_PAGE_FILE,
     ),
 )

@@ -9,7 +9,7 @@ STEPS = (
     Step(
         name="encode",
         version=5,
-        run="multiview.encoding.encode:encode",
+        function_path="multiview.encoding.encode:encode",
         settings=("encode",),
         inputs=("model", "passages"),
         outputs=(names.EMBEDDINGS,),
@@ -19,7 +19,7 @@ STEPS = (
     Step(
         name="encode-with-queries",
         version=6,
-        run="multiview.encoding.encode:encode",
+        function_path="multiview.encoding.encode:encode",
         settings=("encode",),
         inputs=("model", "passages", "queries"),
         outputs=(names.EMBEDDINGS,),
@@ -29,7 +29,7 @@ STEPS = (
     Step(
         name="index",
         version=8,
-        run="multiview.index.build:build_index",
+        function_path="multiview.index.build:build_index",
         settings=("index", "encode"),
         # The record names the model and passages itself, because embeddings are not kept for ever.
         inputs=("model", "passages", "embeddings"),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-PAIRS = ("generation.input", "generation.input_length", "generation.max_length")
+PAIRS = ("generation.input", "generation.max_length")
 """Settings of the query generator's input, and of the length of its queries."""
 
-SAMPLING = tuple(
-    f"generation.{name}" for name in ("queries", "top_k", "top_p", "batch_size", "bucket", "seed", "device")
-)
+SAMPLING = tuple(f"generation.{name}" for name in ("queries", "batch_size", "seed", "device"))
 """Settings of the generator's drawing."""
 
 MATCHING = ("questions.answer_matching", "corpus.language")
