@@ -65,7 +65,7 @@ SCORED_BYTES = 4 << 30
 """Size of the views after which candidates among them are scored, before the system needs their memory for others."""
 
 CANDIDATES = 1 << 18
-"""Number of candidates beyond k per question from which on they are scored early and cut to k."""
+"""Number of candidates, of all rankings, beyond 2 k per question, from which on they are scored early and cut to k."""
 
 SIFTED = 1 << 14
 """Number of new candidates, at least, after which they are sifted."""
@@ -146,9 +146,11 @@ class ExactSearch:
         self, queries: np.ndarray, k: int, ranges: Sequence[ViewRange], passages: np.ndarray
     ) -> list[_Candidates]:
         """Returns the candidates of each range after a pass over the views of `passages`."""
-        bound = _rounding(queries, self._longest)
+        bound, most = _rounding(queries, self._longest), CANDIDATES // len(ranges) + 2 * len(queries) * k
         found = [
-            _Candidates(self._views, self._offsets, self._counts, self._tie_order, queries, k, bound, each)
+            _Candidates(
+                self._views, self._offsets, self._counts, self._tie_order, queries, k, bound, each, most
+            )
             for each in ranges
         ]
         streamed = isinstance(self._views, StreamedViews)
@@ -272,6 +274,18 @@ class _Block:
         return passages, products
 
 
+CANDIDATE = np.dtype(
+    [
+        ("question", np.int32),
+        ("passage", np.int64),
+        ("product", np.float32),
+        ("score", np.float64),  # NaN until it is computed, and with it the view that has it
+        ("view", np.int32),
+    ],
+    align=True,
+)
+
+
 class _Candidates:
     """The passages that can be among the k best of each question, by a range of their views."""
 
@@ -285,17 +299,29 @@ class _Candidates:
         k: int,
         bound: np.ndarray,
         view_range: ViewRange,
+        most: int,
     ) -> None:
-        """`bound` [q] float64 is how far products may be from scores; the rest is as in `ExactSearch`."""
+        """`bound` [q] float64 is how far products may be from scores, and `most` the number of candidates that are held,
+        at most; the rest is as in `ExactSearch`."""
         self._views, self._offsets, self._counts, self._tie_order = views, offsets, counts, tie_order
         self._queries, self._k, self._bound, self._range = queries.astype(np.float64), k, bound, view_range
         self._bar = np.full(len(queries), -np.inf, np.float32)
         """The product below which no passage is among a question's k best [q]."""
-        self._parts = [_NONE]
-        """Columns of the candidates, each passage of a question once: question, passage, product, and score and winning
-        view, which are NaN and -1 until they are computed."""
+        self._most = most
+        self._rows = np.empty(most, CANDIDATE)
+        """Memory that is taken once: small arrays between the large ones of each block would make the heap grow."""
         self._number = self._sifted = 0
         """Number of candidates, now and after the last sifting."""
+
+    @property
+    def _held(self) -> np.ndarray:
+        """The candidates, each passage of a question once."""
+        return self._rows[: self._number]
+
+    def _keep(self, positions: np.ndarray) -> None:
+        kept = self._held[positions]
+        self._number = self._sifted = len(kept)
+        self._held[:] = kept
 
     def add(self, block: _Block) -> None:
         """Adds the passages of a block that reach the bar."""
@@ -311,84 +337,82 @@ class _Candidates:
         if not len(found):
             return
         products, found = best.flatten()[found].cpu().numpy(), found.cpu().numpy()
-        rows, questions = np.divmod(found, best.shape[1])
-        unscored = np.full(len(found), np.nan), np.full(len(found), -1, np.int32)
-        self._parts.append((questions.astype(np.int32), passages[rows], products, *unscored))
-        self._number += len(found)
+        new = slice(self._number, self._number + len(found))
+        if new.stop > len(self._rows):
+            self._rows = np.concatenate([self._held, np.empty(len(found) + self._most, CANDIDATE)])
+        rows = self._rows[new]
+        rows["question"], rows["passage"] = found % best.shape[1], passages[found // best.shape[1]]
+        rows["product"], rows["score"] = products, np.nan
+        self._number = new.stop
         if self._number > self._sifted + max(SIFTED, len(self._bar) * self._k):
             self._sift()
-            if self._number > CANDIDATES + 2 * len(self._bar) * self._k:
+            if self._number > self._most:
                 self._cut()
 
     def score(self) -> None:
         """Scores the candidates that can still be among the best, those that were not scored before."""
         self._sift()
-        questions, passages, _, scores, winners = self._parts[0]
-        new = np.flatnonzero(np.isnan(scores))
-        new = new[stable_order(passages[new])]
+        new = np.flatnonzero(np.isnan(self._held["score"]))
+        new = new[stable_order(self._held["passage"][new])]
         first, stop = self._range
         for start in range(0, len(new), SCORED_AT_ONCE):
             some = new[start : start + SCORED_AT_ONCE]
-            firsts = self._offsets[passages[some]] + first
-            counts = np.clip(self._counts[passages[some]], 0, stop) - first
-            scores[some], winners[some] = score_passages(
-                self._views, firsts, counts, self._queries, questions[some].astype(np.int64)
+            passages, questions = self._held["passage"][some], self._held["question"][some].astype(np.int64)
+            counts = np.clip(self._counts[passages], 0, stop) - first
+            scores, views = score_passages(
+                self._views, self._offsets[passages] + first, counts, self._queries, questions
             )
+            self._held["score"][some], self._held["view"][some] = scores, first + views
 
     def fill(self, top: TopPassages, asked: slice) -> None:
         """Fills the k best passages into the rows `asked` of `top`."""
         self.score()
         best, ranks = self._best()
-        questions, passages, _, scores, winners = self._parts[0]
-        at = asked.start + questions[best], ranks
-        top.passages[at], top.scores[at] = passages[best], scores[best]
-        top.winning_views[at] = winners[best] + self._range[0]
+        found = self._held[best]
+        at = asked.start + found["question"], ranks
+        top.passages[at], top.scores[at], top.winning_views[at] = (
+            found["passage"],
+            found["score"],
+            found["view"],
+        )
 
     def _best(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns the positions of each question's k best candidates, which are scored, and their ranks from 0 on."""
-        questions, passages, _, scores, _ = self._parts[0]
+        questions, scores = self._held["question"], self._held["score"]
         order = np.lexsort((-scores, questions))
         ranked, asked = scores[order], questions[order]
         if (
             (ranked[1:] == ranked[:-1]) & (asked[1:] == asked[:-1])
         ).any():  # which is rare, and ids are sorted late
-            order = np.lexsort((self._tie_order[passages], -scores, questions))
+            order = np.lexsort((self._tie_order[self._held["passage"]], -scores, questions))
         counts = np.bincount(questions, minlength=len(self._bar))
         ranks = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
         return order[ranks < self._k], ranks[ranks < self._k]
 
     def _sift(self) -> None:
         """Raises the bar by the k-th best product of each question, and drops the candidates below it."""
-        columns = [np.concatenate(column) for column in zip(*self._parts, strict=True)]
-        questions, _, products, *_ = columns
+        questions, products = self._held["question"], self._held["product"]
         # One number to sort by: the question, then the bits of the product.
-        keys = np.sort((questions.astype(np.int64) << 32) + _in_order(products.view(np.int32)))
+        bits = _in_order(np.ascontiguousarray(products).view(np.int32))
+        keys = np.sort((questions.astype(np.int64) << 32) + bits)
         counts = np.bincount(questions, minlength=len(self._bar))
         full = np.flatnonzero(counts >= self._k)
         lowest = _in_order(keys[np.cumsum(counts)[full] - self._k].astype(np.int32)).view(np.float32)
         self._raise_bar(full, lowest - 2 * self._bound[full])
-        kept = np.flatnonzero(products >= self._bar[questions])
-        self._parts = [tuple(column[kept] for column in columns)]
-        self._number = self._sifted = len(kept)
+        self._keep(np.flatnonzero(products >= self._bar[questions]))
 
     def _cut(self) -> None:
         """Keeps the k best candidates alone, where float32 cannot tell many more apart."""
         self.score()
         best, ranks = self._best()
-        self._parts = [tuple(column[best] for column in self._parts[0])]
-        self._number = self._sifted = len(best)
-        questions, _, _, scores, _ = self._parts[0]
-        last = ranks == self._k - 1
-        full = questions[last]
-        self._raise_bar(full, scores[last] - self._bound[full])
+        self._keep(best)
+        last = self._held[ranks == self._k - 1]
+        self._raise_bar(last["question"], last["score"] - self._bound[last["question"]])
 
     def _raise_bar(self, questions: np.ndarray | slice, bar: np.ndarray) -> None:
         with np.errstate(over="ignore"):
             rounded = np.nextafter(bar.astype(np.float32), np.float32(-np.inf))
         self._bar[questions] = np.maximum(self._bar[questions], rounded)
-
-
-_NONE = tuple(np.empty(0, dtype) for dtype in (np.int32, np.int64, np.float32, np.float64, np.int32))
 
 
 def _in_order(bits: np.ndarray) -> np.ndarray:
