@@ -13,8 +13,8 @@ from typer.main import get_command
 import multiview
 from multiview.cli.app import app as multiview_app
 from multiview.names import CHAMPION
-from multiview.serving.app import Serving
 from multiview.serving.follow import Generation, Generations
+from multiview.serving.search_service import Serving
 from pipelines.__main__ import app as pipelines_app
 from tests.bad_input import commands, files, pipeline_commands, requests, settings
 from tests.bad_input.cases import Command, listed, run, write

@@ -1,9 +1,9 @@
 import pytest
 
 import multiview
-from multiview.serving.app import Serving
 from multiview.serving.follow import Generation, Generations
 from multiview.serving.retriever import Retriever
+from multiview.serving.search_service import Serving
 from tests.fixtures.answering_server import answering
 from tests.fixtures.system_indexes import indexes
 

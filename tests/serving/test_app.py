@@ -17,11 +17,11 @@ from fastapi.testclient import TestClient
 
 import multiview
 from multiview.artifacts.champions import rollback
-from multiview.serving.app import Serving
 from multiview.serving.follow import Follower, Generation, Generations
 from multiview.serving.hits import answer_fields, as_json
 from multiview.serving.limits import Limits
 from multiview.serving.retriever import Retriever
+from multiview.serving.search_service import Serving
 from tests.fixtures.answering_server import answering, wait_for
 from tests.fixtures.crowned import index_record, promote
 

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import multiview
-from multiview.serving.app import Serving
 from multiview.serving.follow import Generation, Generations
 from multiview.serving.limits import Limits
 from multiview.serving.question_log import QuestionLog
 from multiview.serving.retriever import Retriever
+from multiview.serving.search_service import Serving
 from tests.fixtures.answering_server import answering, wait_for
 
 PLANTED = "Whose zebra drinks lamp oil at Xyzzy?"

@@ -13,10 +13,11 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
 from multiview.cli.lookup import Lookup
-from multiview.serving.app import Serving, build_app
+from multiview.serving.app import build_app
 from multiview.serving.follow import Follower
 from multiview.serving.limits import Limits
 from multiview.serving.named_indexes import NamedIndexes
+from multiview.serving.search_service import Serving
 from tests.fixtures.crowned import index_record, promote
 
 PROBES = ["GET /healthz", "GET /readyz", "GET /metrics"]

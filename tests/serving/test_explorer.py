@@ -10,9 +10,9 @@ import pytest
 
 import multiview
 from multiview.cli.lookup import Lookup
-from multiview.serving.app import Serving
 from multiview.serving.follow import Follower, Generation, Generations
 from multiview.serving.named_indexes import NamedIndexes
+from multiview.serving.search_service import Serving
 from tests.fixtures.answering_server import answering
 from tests.fixtures.crowned import index_record, promote
 

@@ -8,9 +8,9 @@ import pytest
 
 from multiview.artifacts.champions import rollback
 from multiview.cli.lookup import Lookup
-from multiview.serving.app import Serving
 from multiview.serving.follow import Follower
 from multiview.serving.named_indexes import NamedIndexes
+from multiview.serving.search_service import Serving
 from tests.fixtures.answering_server import answering, wait_for
 from tests.fixtures.browser import Browser, program, started
 from tests.fixtures.colours import COLOURS, contrast

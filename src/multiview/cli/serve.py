@@ -58,12 +58,13 @@ def serve(
     import uvicorn
 
     from multiview.cli.lookup import Lookup
-    from multiview.serving.app import Serving, build_app
+    from multiview.serving.app import build_app
     from multiview.serving.follow import Follower, Generation, Generations
     from multiview.serving.keys import read_keys
     from multiview.serving.named_indexes import NamedIndexes
     from multiview.serving.question_log import QuestionLog
     from multiview.serving.retriever import load
+    from multiview.serving.search_service import Serving
 
     keys, log = read_keys(api_keys), QuestionLog(question_log) if question_log else None
     lookup, follower = Lookup(store, tracking_uri), None

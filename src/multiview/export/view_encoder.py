@@ -71,7 +71,7 @@ class ViewEncoder(InputModule):
             vectors = self.encoder.encode_questions(batch)[:, None]
         else:
             vectors = self.encoder.encode_passages(batch)
-        each = vectors[features["kept"]].split(features["views"].tolist())
+        each = list(vectors[features["kept"]].split(features["views"].tolist()))
         there = [torch.ones(len(views), dtype=torch.bool, device=views.device) for views in each]
         features["token_embeddings"] = pad_sequence(each, batch_first=True)
         features["attention_mask"] = pad_sequence(there, batch_first=True)
@@ -83,10 +83,25 @@ class ViewEncoder(InputModule):
         self.save_config(output_path)
 
     @classmethod
-    def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> ViewEncoder:
-        """Loads the module from a folder, or from the hub, where `options` say how to fetch it."""
-        fetching = ("token", "cache_folder", "revision", "local_files_only")
-        where = {name: options[name] for name in fetching if name in options} | {"subfolder": subfolder}
+    def load(
+        cls,
+        model_name_or_path: str,
+        subfolder: str = "",
+        token: bool | str | None = None,
+        cache_folder: str | None = None,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        init_defaults: dict[str, Any] | None = None,
+        **_: object,
+    ) -> ViewEncoder:
+        """Loads the module from a folder, or from the hub, where the other arguments say how to fetch it."""
+        where: dict[str, Any] = {
+            "subfolder": subfolder,
+            "token": token,
+            "cache_folder": cache_folder,
+            "revision": revision,
+            "local_files_only": local_files_only,
+        }
         folder = cls.load_dir_path(model_name_or_path, **where)
         if folder is None:
             raise InputError(f"{model_name_or_path} has no folder {subfolder or '.'}: export the model again")

@@ -98,22 +98,8 @@ class IndexViews:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of `batches`, one row per view.
-
-        - `passage_id`: the passage's id, as in the corpus.
-        - `view`: position among all views of the passage, from 1, those that the index leaves out included (the 3 of
-          `[VIE3]`). With `passage_id` it identifies the row, as it does in the answers of a search.
-        - `vector`: the view as the index stores it: float16 values, widened. It has length 1 only where the model was made
-          with `model.normalise`; else its length counts in the score, which is the plain inner product.
-        - `span_start`, `span_end`: the part of the passage's text that the view represents, [start, end) in code points;
-          null for the title's view, for the view of an empty snippet, and for architectures whose views represent no part.
-        - `snippet`: the text of the span; the title for the title's view; empty for the view of an empty snippet; null
-          where views represent no part (MVR).
-        - `query`: the generated query that the passage was read with for this view; null where the architecture reads none.
-        - `title`: the passage's title.
-        - `content_hash`: hash of title and text, 32 hex digits, equal in all views of a passage.
-        - `columns`: a struct of the corpus's own columns, with their types; absent where there are none.
-        """
+        """The columns of `batches`, one row per view (docs/export.md). Vectors are the stored float16, widened; a span is
+        null for the title's view, for that of an empty snippet, and where views represent no part of the text."""
         fields = [
             pa.field("passage_id", pa.string(), nullable=False),
             pa.field("view", pa.int32(), nullable=False),

@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
@@ -17,14 +16,12 @@ from multiview.names import CHAMPION, VERSION
 from multiview.serving import openai, schemas
 from multiview.serving.batching import Batcher, Search, TooManyWaiting
 from multiview.serving.explorer import add_explorer
-from multiview.serving.follow import Follower, Generations
+from multiview.serving.follow import Follower
 from multiview.serving.hits import answer_fields, as_json, passage_fields
 from multiview.serving.keys import KeyCheck
-from multiview.serving.limits import POLL_SECONDS, Limits
 from multiview.serving.metrics import Metrics, Observed, StateCollector, refusal
-from multiview.serving.named_indexes import NamedIndexes, NoSuchIndex
-from multiview.serving.question_log import QuestionLog
-from multiview.serving.search_service import SearchService
+from multiview.serving.named_indexes import NoSuchIndex
+from multiview.serving.search_service import SearchService, Serving
 from multiview.serving.where import ConditionError, column_names
 
 REFUSALS = {
@@ -69,23 +66,6 @@ class _AnyText(PathConvertor):
 register_url_convertor("text", _AnyText())
 
 
-@dataclass(frozen=True)
-class Serving:
-    """What a server serves, and how."""
-
-    generations: Generations
-    follower: Follower | None = None
-    """Which replaces the generation that answers; none for an index that was named."""
-    named_indexes: NamedIndexes | None = None
-    """Indexes that requests may name; none: no request may."""
-    limits: Limits = field(default_factory=Limits)
-    keys: Sequence[str] = ()
-    """API keys; empty: everybody may ask."""
-    question_log: QuestionLog | None = None
-    poll_seconds: float = POLL_SECONDS
-    """Time between two looks at the store's champion."""
-
-
 def build_app(serving: Serving) -> FastAPI:
     """Returns the ASGI application.
 
@@ -124,7 +104,7 @@ def build_app(serving: Serving) -> FastAPI:
         },
     }
 
-    service = SearchService(serving.generations, serving.named_indexes, limits, batcher, serving.question_log)
+    service = SearchService(serving, batcher)
     _add_search(app, service, asked)
     _add_indexes(app, service, asked)
     _add_vector_stores(app, service, asked)
@@ -171,7 +151,7 @@ def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[as
 
 def _add_search(app: FastAPI, service: SearchService, asked: dict[str, Any]) -> None:
     """Adds the search and the passages; `asked` are the arguments of routes that need a key."""
-    SearchRequest = schemas.search_body(service.limits)
+    SearchRequest = schemas.search_body(service.serving.limits)
 
     @app.post("/search", response_model=schemas.Answers, **asked)
     async def search(body: SearchRequest) -> Response:  # pyright: ignore[reportInvalidTypeForm]
@@ -204,8 +184,8 @@ def _add_indexes(app: FastAPI, service: SearchService, asked: dict[str, Any]) ->
     @app.get("/indexes", response_model=schemas.IndexChoices, **asked)
     async def indexes() -> Response:
         """What answers, and the indexes that requests may name: the newest 100, champions first."""
-        async with asyncio.timeout(service.limits.timeout), service.chosen(None) as generation:
-            choices = await service.named_indexes.choices() if service.named_indexes else []
+        async with asyncio.timeout(service.serving.limits.timeout), service.chosen(None) as generation:
+            choices = await service.serving.named_indexes.choices() if service.serving.named_indexes else []
             return _json(
                 {
                     "index": generation.retriever.address,
@@ -213,7 +193,7 @@ def _add_indexes(app: FastAPI, service: SearchService, asked: dict[str, Any]) ->
                     "passages": len(generation.retriever),
                     "architecture": generation.retriever.architecture,
                     "columns": list(column_names(generation.retriever.schema)),
-                    "most_passages": service.limits.max_k,
+                    "most_passages": service.serving.limits.max_k,
                     "indexes": [choice.fields() for choice in choices],
                 }
             )
@@ -221,7 +201,7 @@ def _add_indexes(app: FastAPI, service: SearchService, asked: dict[str, Any]) ->
 
 def _add_vector_stores(app: FastAPI, service: SearchService, asked: dict[str, Any]) -> None:
     """Adds the search in the shape of OpenAI's vector stores."""
-    VectorStoreSearchRequest = schemas.openai_body(service.limits)
+    VectorStoreSearchRequest = schemas.openai_body(service.serving.limits)
 
     @app.post("/v1/vector_stores/{vector_store_id}/search", response_model=schemas.ResultsPage, **asked)
     async def search_vector_store(
@@ -232,7 +212,7 @@ def _add_vector_stores(app: FastAPI, service: SearchService, asked: dict[str, An
         questions = [body.query] if isinstance(body.query, str) else body.query
         where = openai.condition(body.filters) if body.filters else None
         least = body.ranking_options.score_threshold if body.ranking_options else None
-        with service.generations.using() as generation:
+        with service.serving.generations.using() as generation:
             known = {
                 generation.retriever.address.rpartition("/")[2],
                 *([CHAMPION] if generation.champion else []),

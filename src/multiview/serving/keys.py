@@ -20,13 +20,19 @@ HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same 
 
 
 def read_keys(file: Path | None) -> list[str]:
-    """Returns the keys of a file, one per line, else of the environment, separated by white space; empty: none is asked for.
+    """Returns the keys of a file, one per line, else of the environment, separated by white space; empty: everybody may ask.
 
     Lines that begin with `#` are comments. Raises InputError for a file that is missing or has no key, for a variable
     that is set and blank, and for a key that no header can hold.
     """
     if file is None:
-        return _from_environment()
+        text = os.environ.get(environment.API_KEYS)
+        keys = (text or "").split()
+        if text is not None and not keys:
+            raise InputError(
+                f"{environment.API_KEYS}: there is no key in it; name one, or leave it unset and everybody may ask"
+            )
+        return _checked(keys, environment.API_KEYS)
     try:
         lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
     except OSError as error:
@@ -37,16 +43,6 @@ def read_keys(file: Path | None) -> list[str]:
     if not keys:
         raise InputError(f"--api-keys {file}: there is no key in it; write one per line")
     return _checked(keys, f"--api-keys {file}")
-
-
-def _from_environment() -> list[str]:
-    text = os.environ.get(environment.API_KEYS)
-    keys = (text or "").split()
-    if text is not None and not keys:
-        raise InputError(
-            f"{environment.API_KEYS}: there is no key in it; name one, or leave it unset and everybody may ask"
-        )
-    return _checked(keys, environment.API_KEYS)
 
 
 def _checked(keys: list[str], source: str) -> list[str]:

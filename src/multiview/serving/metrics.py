@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
@@ -42,7 +43,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        own = {"registry": self.registry}
+        own: dict[str, Any] = {"registry": self.registry}
         self.requests = Counter(
             "multiview_requests", "Requests by route and status.", ["route", "status"], **own
         )

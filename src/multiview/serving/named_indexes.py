@@ -117,16 +117,16 @@ class NamedIndexes:
         """
         key = name
         if not KEY.fullmatch(name) or read_record(self._store, names.INDEX, name) is None:
-            # What is wrong with a name is said to operators, by commands, which may see the server's paths too.
-            unknown = InputError(
-                f"there is no index {name}: name a key that GET /indexes lists, a run's id, {names.CHAMPION} or {names.CHALLENGER}"
-            )
             try:
                 url, kind, key = split_address(self._find(name))
-            except InputError as error:
-                raise unknown from error
+            except InputError:
+                url, kind, key = "", "", ""
             if (url, kind) != (self._store.url, names.INDEX) or not KEY.fullmatch(key):
-                raise unknown
+                # What is wrong with a name is said to operators, by commands, which may see the server's paths too.
+                raise InputError(
+                    f"there is no index {name}: name a key that GET /indexes lists, a run's id, "
+                    f"{names.CHAMPION} or {names.CHALLENGER}"
+                )
         return self._own(key)
 
     def _choices(self) -> Iterator[Choice]:

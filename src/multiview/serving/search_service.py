@@ -3,40 +3,53 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from multiview.names import CHAMPION
 from multiview.serving.batching import Batcher, Search
-from multiview.serving.follow import Generation, Generations
+from multiview.serving.follow import Follower, Generation, Generations
 from multiview.serving.hits import Hit
-from multiview.serving.limits import Limits
+from multiview.serving.limits import POLL_SECONDS, Limits
 from multiview.serving.named_indexes import NamedIndexes, NoSuchIndex
 from multiview.serving.question_log import QuestionLog
 
 
 @dataclass(frozen=True)
-class SearchService:
-    """The indexes that a server answers from, and the search that its requests share."""
+class Serving:
+    """What a server serves, and how."""
 
     generations: Generations
-    named_indexes: NamedIndexes | None
+    follower: Follower | None = None
+    """Which replaces the generation that answers; none for an index that was named."""
+    named_indexes: NamedIndexes | None = None
     """Indexes that requests may name; none: no request may."""
-    limits: Limits
+    limits: Limits = field(default_factory=Limits)
+    keys: Sequence[str] = ()
+    """API keys; empty: everybody may ask."""
+    question_log: QuestionLog | None = None
+    poll_seconds: float = POLL_SECONDS
+    """Time between two looks at the store's champion."""
+
+
+@dataclass(frozen=True)
+class SearchService:
+    """The indexes of a server, and the search that its requests share."""
+
+    serving: Serving
     batcher: Batcher
-    question_log: QuestionLog | None
 
     @contextlib.asynccontextmanager
     async def chosen(self, index: str | None) -> AsyncIterator[Generation]:
         """The generation that a request names, to the end of the request. Raises NoSuchIndex."""
-        newest = self.generations.newest
+        newest = self.serving.generations.newest
         async with contextlib.AsyncExitStack() as held:
             if index is None or (index == CHAMPION and newest.champion):
-                generation = held.enter_context(self.generations.using())
-            elif self.named_indexes is not None:
-                async with asyncio.timeout(self.limits.timeout):
-                    generation = await held.enter_async_context(self.named_indexes.using(index))
+                generation = held.enter_context(self.serving.generations.using())
+            elif self.serving.named_indexes is not None:
+                async with asyncio.timeout(self.serving.limits.timeout):
+                    generation = await held.enter_async_context(self.serving.named_indexes.using(index))
             elif index == (key := newest.retriever.address.rpartition("/")[2]):
-                generation = held.enter_context(self.generations.using())
+                generation = held.enter_context(self.serving.generations.using())
             else:
                 raise NoSuchIndex(f"there is no index {index}: this server answers from one index, {key}")
             yield generation
@@ -48,8 +61,8 @@ class SearchService:
 
         Raises TimeoutError after `limits.timeout`, TooManyWaiting where too many requests wait.
         """
-        async with asyncio.timeout(self.limits.timeout):
+        async with asyncio.timeout(self.serving.limits.timeout):
             hits = await self.batcher.search(generation.retriever, questions, search)
-        if self.question_log is not None:
-            self.question_log.write(generation, search.where, questions, hits)
+        if self.serving.question_log is not None:
+            self.serving.question_log.write(generation, search.where, questions, hits)
         return hits

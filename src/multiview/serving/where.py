@@ -88,16 +88,12 @@ class Where:
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         """Raises ConditionError, with one line that names the position, for a text that is no condition on `schema`."""
-        self._text, self._schema = text, schema
-        self._fields: dict[str, None] = {}
+        self._text, self._flat, self._schema = text, text.lstrip(), schema
+        self.columns: list[str] = []
+        """The columns that the condition reads, in the order of their first use."""
         self._tree = self._parsed()
         # What is wrong with a condition is found without rows.
         self.mask(pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema.names))
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that the condition reads, in the order of their first use."""
-        return list(self._fields)
 
     def mask(self, batch: pa.RecordBatch) -> Mask:
         """Returns which rows of a batch, which has `columns` at least, satisfy the condition [rows] bool."""
@@ -119,10 +115,6 @@ class Where:
             raise self._error_at(error.offset - 1, error.msg) from None
         except (ValueError, MemoryError, RecursionError):
             raise ConditionError("where: this text cannot be read as a condition") from None
-
-    @property
-    def _flat(self) -> str:
-        return self._text.lstrip()
 
     def _mask(self, node: ast.expr, batch: pa.RecordBatch, depth: int) -> Mask:
         if depth > MOST_NESTED:
@@ -217,7 +209,8 @@ class Where:
             name = same[0] if len(same) == 1 else name
         if name not in names:
             raise self._error(node, f"there is no column {name!r}{nearest(name, names)}")
-        self._fields[name] = None
+        if name not in self.columns:
+            self.columns.append(name)
         return name
 
     def _value(self, node: ast.expr) -> Value | None:
