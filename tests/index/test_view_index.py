@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -228,3 +229,10 @@ def test_an_index_whose_files_do_not_fit_together_is_refused(tmp_path, shards):
     (folder / "passages.parquet").write_bytes((one / "passages.parquet").read_bytes())
     with pytest.raises(InputError, match=r"passages\.parquet: counts 3 views, but index\.json says 6"):
         ViewIndex.load(folder)
+
+
+def test_an_exact_index_is_built_and_searched_without_faiss(tmp_path, shards, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    monkeypatch.delitem(sys.modules, "multiview.index.faiss_library", raising=False)
+    folder, _ = build(tmp_path, *shards)
+    assert ViewIndex.load(folder).search(np.array([[1.0, 1.0]]), 1).scores.tolist() == [[10.0]]

@@ -34,4 +34,4 @@ class Index(Section):
     rerank: Annotated[int, Field(ge=0)] = 100
     """Number of passages beyond k for which an approximate search scores all views exactly."""
     device: Annotated[str, UNKEYED] = "auto"
-    """cpu, cuda, or auto: where faiss-gpu sees a GPU, inverted lists are trained and filled there."""
+    """cpu, cuda, or auto: where faiss-gpu sees a GPU, inverted lists are trained there."""

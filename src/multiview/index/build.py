@@ -26,10 +26,8 @@ from multiview.data.shards import Rows
 from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEW_DTYPE, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
 from multiview.index.approximate import EXACT
-from multiview.index.approximate.building import build
 from multiview.index.approximate.measuring import measure
 from multiview.index.faiss_index import FaissObject
-from multiview.index.faiss_library import faiss
 from multiview.index.stored_views import ViewBlocks, ViewNorms, view_norms
 from multiview.index.view_index import (
     HEADER_FILE,
@@ -82,7 +80,7 @@ def build_index(context: StepContext) -> None:
     shards = open_embeddings(context.list_input("embeddings"), model, context.settings.encode)
     queries = query_tables(shards) if all(shard.has_queries for shard in shards) else None
     content = IndexContent(model, passage_table(shards), shards, queries)
-    write_index(context.output("index"), content, context.settings.index, build, context.events)
+    write_index(context.output("index"), content, context.settings.index, _build, context.events)
 
 
 def write_index(
@@ -117,6 +115,8 @@ def write_index(
                 stored.write(block)
                 events.progress(stored.rows, header["views"], "views")
         else:
+            from multiview.index.faiss_library import faiss
+
             faiss_index, about = build_approximate(content.views, settings, stored.write, events)
             header |= about
             faiss.write_index(faiss_index, str(folder / INDEX_FILE))
@@ -135,6 +135,15 @@ def write_index(
         header["measured"] = measured
     (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
     _report(header, (folder / (VIEWS_FILE if index.exact else INDEX_FILE)).stat().st_size, events)
+
+
+def _build(
+    shards: Sequence[ViewBlocks], settings: Index, keep: Callable[[np.ndarray], object], events: Events
+) -> tuple[FaissObject, JsonObject]:
+    """See `approximate.building.build`, which an exact index needs as little as it needs faiss."""
+    from multiview.index.approximate.building import build
+
+    return build(shards, settings, keep, events)
 
 
 def _report(header: JsonObject, index_bytes: int, events: Events) -> None:

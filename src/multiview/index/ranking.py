@@ -97,19 +97,3 @@ def best_first(scores: np.ndarray, ties: np.ndarray, *further: np.ndarray) -> np
     `ties` are the entries of `tie_order` of the passages scored. All arrays have the shape of `scores`.
     """
     return np.lexsort((*reversed(further), ties, -scores))
-
-
-def first_best(questions: np.ndarray, passages: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Returns the position of the first best score of each passage with each question; each pair's scores are adjacent."""
-    starts, runs = passage_runs(questions, passages)
-    if len(starts) == len(scores):
-        return starts
-    best = np.flatnonzero(scores == np.maximum.reduceat(scores, starts)[runs])
-    return best[np.diff(runs[best], prepend=-1) > 0]
-
-
-def passage_runs(questions: np.ndarray, passages: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns where the runs of equal pairs of question and passage begin, and the number of each pair's run [n]."""
-    begins = np.ones(len(questions), bool)
-    begins[1:] = (questions[1:] != questions[:-1]) | (passages[1:] != passages[:-1])
-    return np.flatnonzero(begins), np.cumsum(begins) - 1

@@ -22,7 +22,7 @@ from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
-from multiview.index.faiss_index import FaissIndex
+from multiview.index.faiss_index import FaissObject
 from multiview.index.ranking import TieOrder, TopPassages, width
 from multiview.index.stored_views import LONGEST, REBUILD, StoredViews, score_passages
 
@@ -48,7 +48,7 @@ class ViewIndex:
         offsets: np.ndarray,
         view_counts: np.ndarray,
         header: JsonObject,
-        faiss_index: FaissIndex | None = None,
+        faiss_index: FaissObject | None = None,
         queries: PassageRows | None = None,
         device: str = "cpu",
     ) -> None:
@@ -101,7 +101,7 @@ class ViewIndex:
     def from_parts(
         cls,
         folder: Path,
-        faiss_index: FaissIndex | None,
+        faiss_index: FaissObject | None,
         passages: pa.Table,
         header: JsonObject,
         device: str = "cpu",

@@ -22,7 +22,7 @@ from multiview.index.approximate import EXACT
 from multiview.index.approximate.building import build, description
 from multiview.index.approximate.editing import Editing, editable
 from multiview.index.build import ApproximateBuilder, open_embeddings, write_index
-from multiview.index.faiss_index import FaissIndex, FaissObject
+from multiview.index.faiss_index import FaissObject
 from multiview.index.stored_views import ViewBlocks, sampled_rows
 from multiview.lineage.ancestry import Ancestor
 from multiview.refresh.changes import CHANGES_FILE, KNOWN_BY
@@ -181,7 +181,7 @@ class Drift:
     """Standard error of `error` over the added views: large where they are few."""
 
 
-def drift(index: FaissIndex, views: MergedViews, added: np.ndarray, seed: int) -> Drift:
+def drift(index: FaissObject, views: MergedViews, added: np.ndarray, seed: int) -> Drift:
     """Returns the drift of a trained faiss `index` once it holds `views`.
 
     `added` [rows] bool marks the views added since its training. The index's content is not read: the error is
@@ -197,7 +197,7 @@ def drift(index: FaissIndex, views: MergedViews, added: np.ndarray, seed: int) -
     return Drift(share, float(new.mean() / old.mean()), float(deviation / old.mean()))
 
 
-def squared_errors(index: FaissIndex, views: np.ndarray) -> np.ndarray | None:
+def squared_errors(index: FaissObject, views: np.ndarray) -> np.ndarray | None:
     """Returns the squared distance of each of `views` [n, dim] float32 to its decoded code in `index` [n] float64; None
     for a kind of index that cannot decode."""
     try:

@@ -27,7 +27,7 @@ from multiview.encoding.embeddings import (
 from multiview.errors import InputError
 from multiview.index.approximate.kinds import read_index
 from multiview.index.build import IndexContent, query_tables, with_offsets
-from multiview.index.faiss_index import FaissIndex
+from multiview.index.faiss_index import FaissObject
 from multiview.index.stored_views import StoredViews, passages_of_views
 from multiview.index.view_index import (
     HEADER_FILE,
@@ -85,7 +85,7 @@ class OldIndex:
         """Returns the index's views as `encode` stored them, left on disk."""
         return StoredViews.open(self.folder / VIEWS_FILE, self.header)
 
-    def read(self) -> FaissIndex:
+    def read(self) -> FaissObject:
         """Returns the faiss index, in memory."""
         return read_index(self.folder / INDEX_FILE)
 

@@ -1,4 +1,4 @@
-"""Building an approximate index: trained on a sample, filled shard by shard."""
+"""Building an approximate index: trained on a sample, filled in the order of the views."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def build(
     """Builds the faiss index over the views of all shards; returns it with its `description`.
 
     The ids of the views are their rows. `keep` is called with each block [n, dim] float16 as it is added, in order.
-    Memory holds the sample during training, then the index and one shard of it. Raises InputError for a kind that
+    Memory holds the sample during training, then the index. Raises InputError for a kind that
     faiss does not know, too few views, a missing device, or a damaged block.
     """
     views, dim = sum(shard.rows for shard in shards), shards[0].dim
@@ -54,7 +54,7 @@ def build(
             train_index(index, sample, settings)
     with threads(None if list_count(index) or can_merge(index) else 1):
         try:
-            _fill(index, shards, keep, gpu, events)
+            _fill(index, shards, keep, events)
         except RuntimeError as error:
             raise InputError(
                 f"index.kind={settings.kind}: faiss cannot add {counted(views, 'view')} of width {dim}: "
@@ -101,29 +101,15 @@ def sample_views(shards: Sequence[ViewBlocks], count: int, seed: int) -> np.ndar
 
 
 def _fill(
-    index: FaissObject,
-    shards: Sequence[ViewBlocks],
-    keep: Callable[[np.ndarray], object],
-    gpu: bool,
-    events: Events,
+    index: FaissObject, shards: Sequence[ViewBlocks], keep: Callable[[np.ndarray], object], events: Events
 ) -> None:
-    """Adds all views in order, in blocks of one size that does not depend on the shards.
-
-    On a GPU, each shard becomes a separate index, which is then merged, where the kind can be merged.
-    """
-    by_shard = gpu and can_merge(index)
-    empty = faiss.clone_index(index) if by_shard else None
+    """Adds all views in order, in blocks of one size that does not depend on the shards."""
     total, done = sum(shard.rows for shard in shards), 0
-    for sources in [[shard] for shard in shards] if by_shard else [shards]:
-        part = _to_gpu(empty, events) if by_shard else index
-        for block in equal_blocks(sources, ADDED_AT_ONCE):
-            keep(block)
-            add(part, block.astype(np.float32))
-            done += len(block)
-            events.progress(done, total, "views")
-        if by_shard:
-            # Lists hold the ids of their views, which must continue from the index's; other kinds count by themselves.
-            index.merge_from(faiss.index_gpu_to_cpu(part), index.ntotal if list_count(index) else 0)
+    for block in equal_blocks(shards, ADDED_AT_ONCE):
+        keep(block)
+        add(index, block.astype(np.float32))
+        done += len(block)
+        events.progress(done, total, "views")
 
 
 def _gpu(device: str) -> bool:
@@ -136,15 +122,6 @@ def _gpu(device: str) -> bool:
     if device not in ("auto", "cpu", "cuda"):
         raise InputError(f"index.device={device}: it is cpu, cuda or auto")
     return has_gpu and device != "cpu"
-
-
-def _to_gpu(index: FaissObject, events: Events) -> FaissObject:
-    """A copy of `index` on a GPU; on the CPU, with a warning, where faiss has no GPU index of its kind."""
-    try:
-        return all_of_faiss.index_cpu_to_gpu(all_of_faiss.StandardGpuResources(), 0, index)
-    except RuntimeError:
-        events.warning("faiss has no index of this kind on a GPU: views are added on the CPU")
-        return faiss.clone_index(index)
 
 
 @contextlib.contextmanager

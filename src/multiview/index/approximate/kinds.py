@@ -11,7 +11,7 @@ import numpy as np
 from multiview.config import Index
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FACTORY
-from multiview.index.faiss_index import FaissIndex, FaissObject
+from multiview.index.faiss_index import FaissObject
 from multiview.index.faiss_library import faiss
 
 VIEWS_PER_LIST = 39
@@ -35,18 +35,18 @@ def default_lists(view_count: int) -> int:
     return max(1, min(round(4 * math.sqrt(view_count)), view_count // VIEWS_PER_LIST))
 
 
-def default_sample(index: FaissIndex) -> int:
+def default_sample(index: FaissObject) -> int:
     """Number of views that train `index`."""
     return max(SMALLEST_SAMPLE, SAMPLED_PER_LIST * (list_count(index) or 0))
 
 
-def default_probes(index: FaissIndex) -> int | None:
+def default_probes(index: FaissObject) -> int | None:
     """Number of inverted lists that a search probes; none where there are no lists."""
     lists = list_count(index)
     return lists and min(lists, max(FEWEST_PROBES, math.ceil(math.sqrt(lists))))
 
 
-def make_index(settings: Index, factory: str, dim: int) -> FaissIndex:
+def make_index(settings: Index, factory: str, dim: int) -> FaissObject:
     """An empty faiss index for inner products. Raises InputError, with faiss's words, where `factory` is no factory string."""
     try:
         index: FaissObject = faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
@@ -73,7 +73,7 @@ def check_factory(settings: Index) -> None:
             raise
 
 
-def train_index(index: FaissIndex, sample: np.ndarray, settings: Index) -> None:
+def train_index(index: FaissObject, sample: np.ndarray, settings: Index) -> None:
     """Trains `index` on `sample` [n, dim] float32.
 
     Raises InputError where the sample is too small.
@@ -92,7 +92,7 @@ def train_index(index: FaissIndex, sample: np.ndarray, settings: Index) -> None:
         ) from None
 
 
-def read_index(file: Path) -> FaissIndex:
+def read_index(file: Path) -> FaissObject:
     """The faiss index that was written to `file`."""
     index: FaissObject = faiss.read_index(str(file))
     return index

@@ -9,7 +9,7 @@ import numpy as np
 
 from multiview.index.approximate import SearchParameters
 from multiview.index.approximate.kinds import list_count
-from multiview.index.faiss_index import FaissIndex, FaissObject
+from multiview.index.faiss_index import FaissObject
 from multiview.index.faiss_library import all_of_faiss, faiss
 from multiview.index.ranking import Ties, TopPassages, best_first
 from multiview.index.stored_views import StoredViews, passages_of_views, score_passages
@@ -22,7 +22,7 @@ FETCHED_AT_ONCE = 1 << 22
 
 
 def approximate_top(
-    index: FaissIndex,
+    index: FaissObject,
     stored: StoredViews,
     offsets: np.ndarray,
     view_counts: np.ndarray,
@@ -62,7 +62,7 @@ def approximate_top(
 
 
 def propose(
-    index: FaissIndex,
+    index: FaissObject,
     offsets: np.ndarray,
     queries: np.ndarray,
     k: int,
