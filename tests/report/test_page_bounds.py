@@ -10,7 +10,7 @@ from multiview.data.passages import Passage
 from multiview.data.questions import SCHEMA, Question
 from multiview.evaluation.tables import Significance
 from multiview.evaluation.top_hits import SCHEMA as BEST
-from multiview.report.contents import Asked, Contents, ShownHit, ShownView
+from multiview.report.contents import Asked, Contents
 from multiview.report.contents import System as Row
 from multiview.report.page import render
 from multiview.report.question_selection import RANKINGS
@@ -152,7 +152,8 @@ def test_an_evaluation_of_an_earlier_version_has_its_figures_and_no_passages(tmp
 
 def test_a_text_that_is_no_text_is_still_written():
     """A lone surrogate, as JSON can hold, has no bytes in UTF-8."""
-    hit = ShownHit(1, "p", 1.0, True, True, 1, (ShownView(1, 1.0, 0, 1), ShownView(2, 0.5, 1, 2)))
+    hit = {"rank": 1, "passage_id": "p", "score": 1.0, "answer": True, "gold": True, "view": 0}
+    hit |= {"view_scores": [1.0, 0.5], "view_starts": [0, 1], "view_stops": [1, 2]}
     asked = Asked("q", "\ud800?", ("a",), ("p",), (1,), ((hit,),))
     significance: Significance = {"baseline": "a", "test": "", "systems": {}}
     page = render(

@@ -3,17 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiview.report.contents import ShownHit, ShownView
+from multiview.data.reading.tables import Row
 from multiview.report.passages import LONGEST, bars, pieces
 
 
-def hit(*spans: tuple[int, int] | None, won: int = 1, scores: tuple[float, ...] = ()) -> ShownHit:
+def hit(*spans: tuple[int, int] | None, won: int = 1, scores: tuple[float, ...] = ()) -> Row:
+    starts, stops = ([span and span[end] for span in spans] for end in (0, 1))
     scores = scores or tuple(float(n) for n in range(len(spans)))
-    views = tuple(
-        ShownView(number, score, *(span or (None, None)))
-        for number, (span, score) in enumerate(zip(spans, scores, strict=True), start=1)
-    )
-    return ShownHit(1, "p", 1.0, False, False, won, views)
+    return {"view": won - 1, "view_scores": list(scores), "view_starts": starts, "view_stops": stops}
 
 
 @given(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from multiview.config import JsonObject, PaperFigures
+from multiview.data.reading.tables import Row
 from multiview.evaluation.tables import Significance
 
 Outcome = Literal["won", "lost", "tied"]
@@ -58,31 +59,6 @@ class System:
 
 
 @dataclass(frozen=True)
-class ShownView:
-    """One view of a retrieved passage: its score, and the part of the text that it represents."""
-
-    number: int
-    """Number of the view in its passage, from 1."""
-    score: float
-    start: int | None
-    stop: int | None
-
-
-@dataclass(frozen=True)
-class ShownHit:
-    """A passage that a system found for a question."""
-
-    rank: int
-    passage: str
-    score: float
-    answer: bool
-    gold: bool
-    view: int | None
-    """The view that won, from 1."""
-    views: tuple[ShownView, ...]
-
-
-@dataclass(frozen=True)
 class Asked:
     """A question with the passages that every system found for it."""
 
@@ -93,8 +69,8 @@ class Asked:
     """Ids of the question's gold passages."""
     ranks: tuple[int | None, ...]
     """Rank of the first right passage, per system."""
-    hits: tuple[tuple[ShownHit, ...], ...]
-    """Passages found per system, best first; empty where none was found or recorded."""
+    hits: Sequence[Sequence[Row]]
+    """Passages found per system, best first, as rows of an evaluation's first hits (`top_hits.SCHEMA`)."""
 
     def outcomes(self, base: int) -> list[Outcome]:
         """Returns the outcome of each system against the one at position `base`."""

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from multiview.report.contents import ShownHit, ShownView
+from multiview.data.reading.tables import Row
 
 LONGEST = 700
 """Most characters to show of a text."""
@@ -45,51 +45,52 @@ def figure(score: float) -> str:
     return f"{score:.2f}" if abs(score) >= 1 or score == 0 else f"{score:.4f}"
 
 
-def pieces(text: str, hit: ShownHit) -> list[Piece]:
+def pieces(text: str, hit: Row) -> list[Piece]:
     """Returns the text cut at its views' borders and shortened around the view that won.
 
     Where views overlap, only the view that won is cut out. A view of the whole text is not marked.
     """
-    spans = [view for view in _spanned(hit.views, len(text)) if (view.start, view.stop) != (0, len(text))]
-    won = next((view for view in spans if view.number == hit.view), None)
-    if any(view.stop > following.start for view, following in itertools.pairwise(spans)):  # pyright: ignore[reportOperatorIssue]
+    spans = [span for span in _spans(hit, len(text)) if span[:2] != (0, len(text))]
+    won = next((span for span in spans if span[2] == hit["view"]), None)
+    if any(stop > following for (_, stop, _), (following, _, _) in itertools.pairwise(spans)):
         spans = [won] if won else []
-    won_start = won.start if won and won.start is not None else 0
-    low = max(0, min(won_start - BEFORE, len(text) - LONGEST)) if len(text) > LONGEST else 0
+    low = max(0, min((won[0] if won else 0) - BEFORE, len(text) - LONGEST)) if len(text) > LONGEST else 0
     high = min(len(text), low + LONGEST)
     found, end = [Piece("…")] if low else [], low
-    for view in spans:
-        start, stop = max(view.start or 0, low), min(view.stop or 0, high)
-        if start >= stop:
-            continue
-        found += [Piece(text[end:start])] if start > end else []
-        found.append(Piece(text[start:stop], view.number, view is won))
-        end = stop
+    for start, stop, view in spans:
+        start, stop = max(start, low), min(stop, high)
+        if start < stop:
+            found += [Piece(text[end:start])] if start > end else []
+            found.append(Piece(text[start:stop], view + 1, view == hit["view"]))
+            end = stop
     found += [Piece(text[end:high])] if end < high else []
     return [*found, Piece("…")] if high < len(text) else found
 
 
-def _spanned(views: Sequence[ShownView], length: int) -> list[ShownView]:
-    """The views that represent a part of the text, in the text's order."""
-    spanned = [
-        v for v in views if v.start is not None and v.stop is not None and 0 <= v.start < v.stop <= length
-    ]
-    return sorted(spanned, key=lambda view: (view.start, view.stop))
+def _spans(hit: Row, length: int) -> list[tuple[int, int, int]]:
+    """Start, stop and view of the views that represent a part of the text, in the text's order."""
+    spans = zip(hit["view_starts"] or (), hit["view_stops"] or (), strict=True)
+    return sorted(
+        (start, stop, view)
+        for view, (start, stop) in enumerate(spans)
+        if start is not None and stop is not None and 0 <= start < stop <= length
+    )
 
 
-def bars(hit: ShownHit, hits: Sequence[ShownHit]) -> list[Bar]:
+def bars(hit: Row, hits: Sequence[Row]) -> list[Bar]:
     """Returns one bar per view of `hit`, on a scale shared by all `hits`; none for a passage with one view."""
-    if len(hit.views) < 2:
+    scores: list[float] = hit["view_scores"] or []
+    if len(scores) < 2:
         return []
-    scores = [view.score for other in hits for view in other.views]
-    low, high = min(scores), max(scores)
-    shown = sorted(hit.views, key=lambda view: (view.number != hit.view, view.number))[:MOST_BARS]
+    every = [score for other in hits for score in other["view_scores"]]
+    low, high = min(every), max(every)
+    shown = sorted(range(len(scores)), key=lambda view: view != hit["view"])[:MOST_BARS]
     return [
         Bar(
-            view=view.number,
-            score=figure(view.score),
-            width=round(6 + 94 * (view.score - low) / (high - low)) if high > low else 100,
-            won=view.number == hit.view,
+            view=view + 1,
+            score=figure(scores[view]),
+            width=round(6 + 94 * (scores[view] - low) / (high - low)) if high > low else 100,
+            won=view == hit["view"],
         )
-        for view in sorted(shown, key=lambda view: view.number)
+        for view in sorted(shown)
     ]

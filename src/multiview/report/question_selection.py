@@ -17,7 +17,7 @@ from multiview.evaluation.evaluate import ranks_of
 from multiview.evaluation.files import QUESTIONS_FILE
 from multiview.evaluation.top_hits import TOP_HITS_FILE
 from multiview.lineage.ancestry import Ancestor
-from multiview.report.contents import Asked, ShownHit, ShownView, outcome
+from multiview.report.contents import Asked, outcome
 
 QUESTIONS = 240
 """Most questions to show."""
@@ -56,11 +56,11 @@ def chosen_questions(
             answers=texts_of[qid].answers,
             gold=texts_of[qid].positive_ids[:GOLD],
             ranks=tuple(ranks[row]),
-            hits=tuple(system_hits.get(qid, ()) for system_hits in hits),
+            hits=[system_hits.get(qid, []) for system_hits in hits],
         )
         for qid, row in chosen.items()
     ]
-    shown = {hit.passage for question in asked for found in question.hits for hit in found}
+    shown = {hit["passage_id"] for question in asked for found in question.hits for hit in found}
     shown |= {id_ for question in asked for id_ in question.gold}
     return asked, PassageLookup(passages.folder()).texts(shown) if shown else {}
 
@@ -89,31 +89,14 @@ def _kind(ranks: Sequence[int | None], base: int) -> str:
     return "won" if "won" in outcomes else "lost" if "lost" in outcomes else "right"
 
 
-def _hits(folder: Path, qids: Sequence[str]) -> dict[str, tuple[ShownHit, ...]]:
+def _hits(folder: Path, qids: Sequence[str]) -> dict[str, list[Row]]:
     """The best `HITS` passages per question, by question id."""
     if not (folder / TOP_HITS_FILE).is_file():
         raise InputError(f"{folder} has no {TOP_HITS_FILE}: evaluate again")
     filters = [("qid", "in", list(qids)), ("rank", "<=", HITS)]
-    found: dict[str, list[ShownHit]] = defaultdict(list)
+    found: dict[str, list[Row]] = defaultdict(list)
     for row in sorted(
         pq.read_table(folder / TOP_HITS_FILE, filters=filters).to_pylist(), key=lambda r: r["rank"]
     ):
-        found[row["qid"]].append(_hit(row))
-    return {qid: tuple(hits) for qid, hits in found.items()}
-
-
-def _hit(row: Row) -> ShownHit:
-    scores, starts, stops = (row[name] or [] for name in ("view_scores", "view_starts", "view_stops"))
-    starts, stops = starts or [None] * len(scores), stops or [None] * len(scores)
-    return ShownHit(
-        rank=row["rank"],
-        passage=row["passage_id"],
-        score=row["score"],
-        answer=bool(row["answer"]),
-        gold=bool(row["gold"]),
-        view=None if row["view"] is None else row["view"] + 1,
-        views=tuple(
-            ShownView(number, *span)
-            for number, span in enumerate(zip(scores, starts, stops, strict=True), start=1)
-        ),
-    )
+        found[row["qid"]].append(row)
+    return found
