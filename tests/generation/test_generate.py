@@ -21,9 +21,8 @@ from multiview.data.queries import iterate_queries, read_queries, with_queries
 from multiview.errors import InputError
 from multiview.generation import generate
 from multiview.generation import generate as module
-from multiview.generation.generate import TOP_K, TOP_P, QueryGenerator, generate_queries
+from multiview.generation.generate import TOP_K, TOP_P, QueryGenerator, candidates, generate_queries, uniforms
 from multiview.generation.generators import INPUT_LENGTH, input_length, load
-from multiview.generation.sampling import candidates, uniforms
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints

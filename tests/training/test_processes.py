@@ -10,9 +10,8 @@ import torch
 
 from multiview.artifacts.staged import Staged
 from multiview.config import Config, Corpus, Questions, Train
-from multiview.data.queries import write_queries
+from multiview.data.queries import gather_queries, write_queries
 from multiview.errors import InputError
-from multiview.generation.gather import gather_queries
 from multiview.model.encoder import BiEncoder
 from multiview.negatives.teacher import write_teacher
 from multiview.steps.context import StepContext

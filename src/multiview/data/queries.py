@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pyarrow.parquet as pq
 
 from multiview.data.passages import ROW_GROUP, Passage
 from multiview.errors import InputError
+from multiview.steps.context import StepContext
+from multiview.steps.path import shard_file, shard_name
 
 FILE = "queries.parquet"
 SCHEMA = pa.schema([("id", pa.string()), ("queries", pa.list_(pa.string()))])
@@ -91,3 +94,14 @@ def with_queries(passages: Iterable[Passage], folder: Path) -> Iterator[tuple[Pa
         raise InputError(
             f"{folder}: queries of {row[0]!r} after the last passage; they were generated from other passages"
         )
+
+
+def gather_queries(context: StepContext) -> None:
+    """Step: gathers the queries of all shards, `parts`, so that a step on one shard of the passages finds its queries.
+
+    Output `queries`: one file per shard of the passages, with the same name.
+    """
+    shards = context.list_input("parts")
+    for index, shard in enumerate(shards):
+        shutil.copyfile(shard.path / FILE, context.output("queries") / shard_file(shard_name(index)))
+        context.events.progress(index + 1, len(shards), "shards")

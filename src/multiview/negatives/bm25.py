@@ -28,8 +28,7 @@ from multiview.data.questions import Question, read_questions
 from multiview.errors import counted
 from multiview.index.ranking import TopPassages, best_first, tie_order, width
 from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
-from multiview.negatives.given import given_table
-from multiview.negatives.negatives_file import BM25, negatives_table, write_negatives
+from multiview.negatives.negatives_file import BM25, given_table, negatives_table, write_negatives
 from multiview.steps.context import StepContext
 from multiview.steps.cores import cores
 

@@ -17,7 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multiview.errors import InputError
+from multiview.data.questions import Question, read_questions
+from multiview.errors import InputError, counted
+from multiview.steps.context import StepContext
+from multiview.steps.events import Events
 
 NEGATIVES_FILE = "negatives.parquet"
 BM25 = "bm25"
@@ -193,3 +196,35 @@ def read_positives(folder: Path) -> dict[str, list[str]]:
         return {}
     rows = zip(table["qid"].to_pylist(), table[POSITIVES].to_pylist(), strict=True)
     return {qid: positives for qid, positives in rows if positives}
+
+
+# --- negatives that come with the questions, as DPR's and tevatron's files have them ---------------
+
+
+def given_negatives(context: StepContext) -> None:
+    """Step: writes the negatives that the input `questions` name, into `negatives`: one row per question, in their order."""
+    questions = read_questions(context.input("questions").path)
+    write_negatives(context.output("negatives"), given_table(questions, context.events))
+
+
+def given_table(questions: Sequence[Question], events: Events) -> pa.Table:
+    """Returns the given negatives in the order of the data, without positives, and reports how many there are.
+
+    Negatives that hold an answer are kept: whoever chose them has judged them. Their scores are null.
+    """
+    negatives = [
+        [id_ for id_ in question.negative_ids if id_ not in question.positive_ids] for question in questions
+    ]
+    without = sum(not ids for ids in negatives)
+    events.fact("questions_without_given_negatives", without)
+    if questions:
+        events.metric("given_negatives_per_question", sum(map(len, negatives)) / len(questions))
+    if without:
+        events.warning(f"no given negative for {without:,} of {counted(len(questions), 'question')}")
+    columns = {
+        "qid": [question.qid for question in questions],
+        "source": [GIVEN] * len(questions),
+        "negative_ids": negatives,
+        "scores": [[None] * len(ids) for ids in negatives],
+    }
+    return pa.table(columns, schema=SCHEMA)

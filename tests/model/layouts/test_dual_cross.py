@@ -10,11 +10,10 @@ import torch
 from multiview.artifacts.staged import Staged
 from multiview.config import Config, Encode, Train
 from multiview.data.passages import Passage
-from multiview.data.queries import write_queries
+from multiview.data.queries import gather_queries, write_queries
 from multiview.encoding.embeddings import Embeddings
 from multiview.encoding.encode import Encoder, encode
 from multiview.errors import InputError
-from multiview.generation.gather import gather_queries
 from multiview.index.view_index import ViewIndex
 from multiview.model.batch import Batch, make_batch
 from multiview.model.encoder import BiEncoder

@@ -43,7 +43,7 @@ STEPS = (
     Step(
         name="gather-queries",
         version=1,
-        function_path="multiview.generation.gather:gather_queries",
+        function_path="multiview.data.queries:gather_queries",
         settings=(),
         inputs=("parts",),
         list_inputs=("parts",),

@@ -115,7 +115,7 @@ STEPS = (
     Step(
         name="refresh-report",
         version=3,
-        function_path="multiview.report.refresh_page:refresh_report",
+        function_path="multiview.report.page:refresh_report",
         settings=(),
         inputs=("promotion", "verdict", "changes", "index"),
         recorded_inputs=("changes", "index"),

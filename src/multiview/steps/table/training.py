@@ -27,7 +27,7 @@ STEPS = (
     Step(
         name="given-negatives",
         version=1,
-        function_path="multiview.negatives.given:given_negatives",
+        function_path="multiview.negatives.negatives_file:given_negatives",
         settings=(),
         inputs=("questions",),
         outputs=(names.NEGATIVES,),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import TopKLogitsWarper, TopPLogitsWarper
 
-from multiview.generation.sampling import SeededSampler, candidates, invert, uniforms
+from multiview.generation.generate import SeededSampler, candidates, invert, uniforms
 
 
 @given(st.integers(1, 40), st.floats(0.05, 1.0), st.integers(0, 10_000))

@@ -13,8 +13,7 @@ from multiview.config.overrides import gather
 from multiview.data.questions import Question, write_questions
 from multiview.data.reading.formats import FORMATS
 from multiview.negatives.bm25 import bm25_negatives
-from multiview.negatives.given import given_negatives
-from multiview.negatives.negatives_file import read_negatives, read_table
+from multiview.negatives.negatives_file import given_negatives, read_negatives, read_table
 from multiview.plans.plan import Output
 from multiview.plans.training import training
 from multiview.steps.context import StepContext
