@@ -1,4 +1,4 @@
-"""Rankings of several retrievers fused into one, such as those of BM25 and a dense retriever."""
+"""Rankings of several retrievers fused into one, such as BM25's and a dense retriever's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks of figures that come from generated questions: those that were asked, and those that systems were trained on."""
+"""Marks of figures that rest on generated questions, asked or trained on."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ TOGETHER = 10_000
 def make_questions(context: StepContext) -> None:
     """Step: makes `train_questions` and `dev_questions` from the `drafts` of all shards of `passages`.
 
-    The questions about a share of the passages are held out as dev questions, as they were drafted. Of the others those
-    are kept with which BM25 finds their passage among the first `make_questions.found_within`. The settings of
+    The questions about a share of the passages are held out as dev questions, as they were drafted. The others are
+    kept if BM25 finds their passage with them among the first `make_questions.found_within`. The settings of
     `questions` (`dev_share`, `limit`, `dev_limit`, `one_per_passage`, `seed`) hold as for labelled questions. Every
     question's answer is the snippet that it was made from. Drafts are in memory. Raises InputError where
     nothing is left to train on.
@@ -60,7 +60,7 @@ def make_questions(context: StepContext) -> None:
 def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[list[Question], int]:
     """Returns at most `questions.limit` of the questions, with which BM25 finds their passage, and the number of searches.
 
-    They are those of all kept questions that `limited` would draw; no more are searched for than it takes.
+    These are the questions that `limited` would draw from all kept ones; the search stops when there are enough.
     """
     asked, k = context.settings.questions, context.settings.make_questions.found_within
     if k is None:

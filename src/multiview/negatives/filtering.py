@@ -69,7 +69,7 @@ class Positives:
 
     @classmethod
     def of(cls, ids: pa.Array, questions: Sequence[Question]) -> Positives:
-        """Returns those that are among the `ids` of a corpus, in the order in which each question names them."""
+        """Returns the positives among the `ids` of a corpus, in the order in which each question names them."""
         named = pa.array([id_ for question in questions for id_ in question.positive_ids], pa.string())
         found = pc.call_function("index_in", [named], pc.SetLookupOptions(ids))
         rows = pc.fill_null(found, -1).to_numpy().astype(np.int64)

@@ -152,7 +152,7 @@ class HardNegatives(Mapping[str, dict[str, list[str]]]):
 
 
 def _joined(ids: pa.Array, lists: Iterable[tuple[str, str, Sequence[int]]]) -> HardNegatives:
-    """The negatives in `lists`: question, source and rows of `ids`, those of the same source after one another."""
+    """The negatives in `lists` (question, source and rows of `ids`). Lists of the same source are joined."""
     places: defaultdict[str, dict[str, slice]] = defaultdict(dict)
     rows = array("i")
     for qid, source, more in lists:

@@ -56,7 +56,7 @@ def champion(context: StepContext) -> None:
 def champion_now(context: StepContext) -> None:
     """Step: forward index and passages of the champion that `promotion` names, and of the champion before it.
 
-    So the champion of a refused refresh is forwarded too, and the steps behind find what they made of it earlier.
+    The champion of a refused refresh is forwarded too, so that later steps find what they made from it before.
     Forwards an empty index and corpus in place of a champion that there is not, and in place of the one before where no
     delta is exported. Raises InputError where an artifact of a champion is gone.
     """

@@ -50,7 +50,7 @@ class System:
     attention: np.ndarray | None = None
     """Divergence between views i and j [views, views], nan where no sequence has both."""
     cosine: np.ndarray | None = None
-    """Cosine between views i and j [views, views], nan likewise."""
+    """Cosine between views i and j [views, views], nan where no passage has both."""
     view_counts: Mapping[int, int] = field(default_factory=dict)
     """Number of views to the number of passages with that many."""
     trainings: list[Training] = field(default_factory=list)

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 GREY = "#6a737d"
-"""The colour of what is no system's."""
+"""The baseline's colour, and that of lines that belong to no system."""
 LOOKS = (
     (GREY, "o", "●"),
     ("#0b69a8", "s", "■"),

@@ -37,7 +37,7 @@ from multiview.report.question_selection import chosen_questions
 from multiview.steps.events import Events, read_metrics
 
 COSTS = tuple(field.name for field in fields(Cost))
-"""Costs that a comparison reports as metrics, `NAME/SYSTEM`; no file has them, as they differ from run to run."""
+"""Costs that a comparison reports as metrics, `NAME/SYSTEM`. No file holds them, because they differ between runs."""
 
 Found = TypeVar("Found")
 
@@ -45,7 +45,7 @@ Found = TypeVar("Found")
 def gather(
     rows: Sequence[str], comparison: Staged, evaluations: Sequence[Staged], events: Events
 ) -> Contents:
-    """Returns the contents of the page. `evaluations` are those of `rows`, the comparison's systems in order.
+    """Returns the contents of the page. `rows` are the comparison's systems, and `evaluations` theirs, in order.
 
     Artifacts behind an evaluation that are gone from the store are left out, with a warning.
     """
@@ -142,7 +142,7 @@ def _architecture(model: Ancestor | None) -> str | None:
 
 
 def _view_counts(index: Ancestor | None) -> dict[int, int]:
-    """Number of views to the number of passages with so many, from the index's table of passages."""
+    """Number of views to the number of passages with that many, from the index's table of passages."""
     if index is None:
         return {}
     counts = pq.read_table(index.file(PASSAGES_FILE), columns=["views"])["views"].to_pylist()

@@ -1,4 +1,4 @@
-"""What the report's summary says: who is best, what differs significantly, what it cost, and views that collapsed."""
+"""The facts in the report's summary: the best systems, significant differences, costs, and collapsed views."""
 
 from __future__ import annotations
 

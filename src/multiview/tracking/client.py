@@ -41,7 +41,7 @@ DATABASE = {
     "locked": "is being written to by another process: wait, and try again",
     "disk is full": "is on a full disk: make room, then multiview sync",
 }
-"""What databases say, and what it means."""
+"""Parts of databases' error messages, and their meaning."""
 
 # A server that is down must not block a driver for minutes; `multiview sync` ships later.
 PATIENCE = {
@@ -90,7 +90,7 @@ def _client(uri: str) -> MlflowClient:
         os.environ[environment.MLFLOW_QUIET] = "true"
     from mlflow import MlflowClient
 
-    for chatty in ("alembic", "mlflow", "urllib3"):  # what they log as errors, they raise too
+    for chatty in ("alembic", "mlflow", "urllib3"):  # they also raise every error that they log
         logging.getLogger(chatty).setLevel(logging.CRITICAL)
     return MlflowClient(uri)
 
@@ -153,7 +153,7 @@ def _in_plain_words(uri: str, error: BaseException) -> InputError:
 
 
 def _about_database(uri: str, reason: str) -> str:
-    """Returns the line for what a database says of itself."""
+    """Returns one line about a database's error."""
     match = _SQLITE_FILE.fullmatch(uri)
     database = f"MLflow's database {match['file']}" if match else f"MLflow at {uri}"
     said = next((plain for part, plain in DATABASE.items() if part in reason), None)

@@ -40,10 +40,10 @@ CHARTED = (
 """Metrics with a bar chart each, in this order; one that no system has is hidden."""
 
 ROUNDS = 3
-"""Rounds of a training of which the curves are charted: `snippet-means` and the papers have two."""
+"""Rounds of training whose curves are charted: `snippet-means` and the papers have two."""
 
 VIEWS = 12
-"""Views of which the shares are charted, as many as in the papers' largest models."""
+"""Views whose shares are charted, as many as in the papers' largest models."""
 
 
 def experiment_tags(experiment: str) -> dict[str, str]:

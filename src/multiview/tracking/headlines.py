@@ -16,7 +16,7 @@ HEADLINES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
 """Prefixes of the evaluation metrics that are headlines; metrics of analyses would drown them."""
 
 BY_ROUND = ("loss", "in_batch_accuracy", "fallback_share", "temperature")
-"""Metrics of a training of which the last value of each round is a headline."""
+"""Metrics of a training whose last value in each round is a headline."""
 
 VALIDATION = metric_names.of_validation("")
 """How metrics of a training's held-out questions begin."""
@@ -27,16 +27,16 @@ CURVES = tuple(
         (metric_names.recall_at(1), metric_names.MRR, metric_names.AVERAGE_RANK, metric_names.VIEW_COSINE),
     )
 )
-"""Metrics of a training of which all values so far are headlines, by training step; the share of each view is its
-system's alone."""
+"""Metrics of a training whose values are all headlines, by training step. The share of each view is shown for its
+system alone."""
 
 
 def headlines_of(run: Run, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
     """Returns the metrics of a step for its pipeline's MLflow run, by round; none before the step has ended, but for `CURVES`.
 
     An evaluation and a training give their figures. A comparison gives its costs, or all of its metrics where it
-    compares evaluations of other runs. Names end with the system's name where the run has several systems, those of
-    `CURVES` with the round too where there are several. `metrics` are MLflow's, in order.
+    compares evaluations of other runs. Names end with the system's name where the run has several systems; names of
+    `CURVES` also end with the round where there are several. `metrics` are MLflow's, in order.
     """
     steps = [StepPath.parse(step) for step in run.steps]
     if state.step == "compare" and state.finished:
@@ -78,8 +78,8 @@ def curves_of(run: Run, state: StepState, metrics: Sequence[Metric], row: str = 
 
 
 def costs_of(system: str, state: StepState, metrics: Sequence[Metric]) -> list[Metric]:
-    """Returns what a comparison's metrics say about the cost of one system, such as `index_bytes`, by names without the
-    system's; none before the comparison has ended."""
+    """Returns the costs of one system among a comparison's metrics, such as `index_bytes`, named without the system;
+    none before the comparison has ended."""
     if not state.finished:
         return []
     group = metric_names.of_group(system, "")

@@ -63,7 +63,7 @@ def ship_step_live(
 
     `plugin_run` is the run that Kubeflow's MLflow plugin made for the step, if it made one: it is tagged with the
     step. A shipment that fails, or has not ended `STEP_END_SECONDS` after the step, is left to the last step of the run, or
-    to `multiview sync`: neither the step nor those after it wait for a slow server.
+    to `multiview sync`: no step waits for a slow server.
     """
 
     def ship_at_last() -> None:

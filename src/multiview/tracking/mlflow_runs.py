@@ -1,4 +1,4 @@
-"""MLflow's runs: finding those of a run, claiming one for several shippers, and filling it."""
+"""MLflow runs: finding the ones that belong to a run, claiming one for several shippers, and filling it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Claims:
         that race, the first one's.
 
         A run that a shipper created and was killed before claiming is found by its tags. Where an answer was lost,
-        MLflow's client has created a run twice: those that are not claimed are deleted. `started` is in seconds.
+        MLflow's client has created a run twice; the unclaimed one is deleted. `started` is in seconds.
         """
         path = f"{self.folder}/{name}"
         if (claimed := self.store.read(path)) is not None:
@@ -75,7 +75,7 @@ def identity(tags: Tags) -> str:
 
 
 def condition(tag: str, value: str) -> str:
-    """Returns MLflow's filter for runs of which a tag has a value."""
+    """Returns MLflow's filter for runs whose tag has this value."""
     quote = '"' if "'" in value else "'"
     return f"tags.`{tag}` = {quote}{value}{quote}"
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
 
 LAYOUT = "systems"
-"""The form of what is shipped. A run that was shipped in another form is shipped again."""
+"""The layout of the MLflow runs. A run that was shipped in another layout is shipped again."""
 
 
 def ship(
@@ -79,7 +79,7 @@ def ship(
 def link(uri: str, plugin_run: str, run_id: str, path: str) -> None:
     """Tags the run `plugin_run`, which Kubeflow's MLflow plugin made for a step, with the step.
 
-    The step also has an MLflow run of its own, which `ship` makes.
+    `ship` makes a separate MLflow run for the step.
 
     Raises InputError if MLflow cannot be reached or has no such run.
     """

@@ -136,8 +136,8 @@ class Systems:
 
 
 def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObject:
-    """Returns all settings of a system, by section: of a trained one those that it was asked for, of another, such as
-    `bm25`, those that its steps have read so far."""
+    """Returns all settings of a system, by section. A trained system has the settings that were asked for; another, such
+    as `bm25`, has the settings that its steps have read so far."""
     if (config := _resolved(run, system)) is None:
         return merge(*(state.config for state in states))
     reads_queries = architecture(config.model.architecture).reads_queries

@@ -1,4 +1,4 @@
-"""Tags of MLflow's runs and models: what a person filters by, and what the shipper finds its runs by."""
+"""Tags of MLflow's runs and models, by which people filter and the shipper finds its runs."""
 
 from __future__ import annotations
 
