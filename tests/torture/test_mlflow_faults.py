@@ -12,7 +12,7 @@ import pytest
 
 from multiview import tracking
 from multiview.errors import InputError
-from multiview.tracking import live
+from multiview.tracking import shipping
 from tests.fixtures.faulty_proxy import FAULTS, Fault, FaultyProxy, faulty_proxy
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import AT_ONCE, mlflow_server, new_database
@@ -94,7 +94,7 @@ def test_a_server_that_is_down_for_a_while_gets_all_of_it_once(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, tally: Tally
 ) -> None:
     """It goes down in the middle of a run that is shipped while it goes on, and comes back before the end."""
-    monkeypatch.setattr(live, "SHIP_SECONDS", 0.05)
+    monkeypatch.setattr(shipping, "SHIP_SECONDS", 0.05)
     reported, failed, proxy = (
         ReportedRun(tmp_path, server.proxy.url, f"down-{after}"),
         threading.Event(),
@@ -121,9 +121,9 @@ def test_a_step_does_not_wait_for_a_server_that_does_not_answer(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
 ) -> None:
     """A run's driver and a step's pod come to their end while not one answer was given."""
-    monkeypatch.setattr(live, "SHIP_SECONDS", 0.01)
+    monkeypatch.setattr(shipping, "SHIP_SECONDS", 0.01)
     for name in ("END_SECONDS", "STEP_END_SECONDS"):
-        monkeypatch.setattr(live, name, 0.1)
+        monkeypatch.setattr(shipping, name, 0.1)
     proxy, path = server.proxy, "camvr/round-2/train"
     for name in ("run", "step"):
         reported = ReportedRun(tmp_path / name, proxy.url, f"slow-{name}")
@@ -155,7 +155,7 @@ def test_a_step_does_not_wait_for_a_server_that_takes_its_time(
 ) -> None:
     """With 5 s for each answer a shipment takes minutes: the step ends after a few of them, and a later shipment does the
     rest."""
-    monkeypatch.setattr(live, "SHIP_SECONDS", 0.01)
+    monkeypatch.setattr(shipping, "SHIP_SECONDS", 0.01)
     proxy = server.proxy
     reported = ReportedRun(tmp_path, proxy.url, "slow")
     proxy.reset(lambda number, method, path: "slow")

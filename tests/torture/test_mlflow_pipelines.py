@@ -38,10 +38,10 @@ AWAY = range(12, 60)
 def run_and_ship(plan: Plan, name: str, url: str, uri: str) -> None:
     """In a process of its own: runs the plan as the command does, and ships all the time."""
     os.environ.update(AT_ONCE)
-    from multiview.tracking import live
+    from multiview.tracking import shipping
     from pipelines.runs.local import run_here
 
-    live.SHIP_SECONDS = live.SOON_SECONDS = 0.1
+    shipping.SHIP_SECONDS = shipping.SOON_SECONDS = 0.1
     steps = [str(path) for path in plan.paths()]
     run = Run(id=name, pipeline=plan.name, config={}, steps=steps, architectures=plan.architectures)
     run_here(plan, run, open_store(url), uri)

@@ -10,7 +10,6 @@ versions and aliases refer to indexes, and `mirror` to a store's champions.
 
 from multiview.tracking.client import tracking_uri
 from multiview.tracking.finding import TrackedRun, TrackedStep, find_run, logged_model
-from multiview.tracking.live import ship_live, ship_step_live
 from multiview.tracking.registry import (
     RegisteredModel,
     aliased_indexes,
@@ -20,7 +19,7 @@ from multiview.tracking.registry import (
     registered_index,
     repair,
 )
-from multiview.tracking.shipping import ship, sync
+from multiview.tracking.shipping import ship, ship_live, ship_step_live, sync
 
 __all__ = [
     "RegisteredModel",
