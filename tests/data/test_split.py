@@ -170,7 +170,7 @@ def test_questions_without_a_gold_passage_are_dropped_and_counted(tmp_path, file
     files.train = write(tmp_path / "t.jsonl", question_rows("t", 27, 27))  # two passages too many
     done = Done(tmp_path / "out", *settings(files))
     assert len(done.train) == 25 and done.events.facts["dropped_questions"] == 2
-    assert done.events.warnings and "2 questions were dropped" in done.events.warnings[0]
+    assert done.events.warnings and "2 questions dropped" in done.events.warnings[0]
     with pytest.raises(InputError, match=r"questions\.source: .* 2 of 27 .*first: question t25, passage p25"):
         Done(tmp_path / "no", *settings(files, max_missing_gold=0.05))
 

@@ -121,28 +121,29 @@ def find_again(
     Returns the question with the answers that the text holds, the same object where all are at their offsets and None
     where it holds none; one line per answer that is elsewhere; and one per answer that the text does not hold.
     """
-    answers: list[str] = []
-    starts: list[int] = []
+    kept: list[tuple[str, int]] = []
     moved: list[str] = []
     gone: list[str] = []
     for answer, start in zip(question.answers, question.answer_starts or (), strict=True):
         offset = nearest(text, answer, start, matching)
-        if offset is None or offset != start:
-            line = not_at_offset(
-                question, answer, start, text, f"passage {id_}", "the first positive passage's text"
-            )
-            if offset is None:
-                where = "only within other words" if answer in text else "nowhere"
-                gone.append(f"{line}, and the text holds it {where}")
-                continue
+        if offset is not None:
+            kept.append((answer, offset))
+        if offset == start:
+            continue
+        line = not_at_offset(
+            question, answer, start, text, f"passage {id_}", "the first positive passage's text"
+        )
+        if offset is not None:
             moved.append(line)
-        answers.append(answer)
-        starts.append(offset)
+        else:
+            where = "only within other words" if answer in text else "nowhere"
+            gone.append(f"{line}, and the text holds it {where}")
     if not moved and not gone:
         return question, [], []
-    if not answers:
+    if not kept:
         return None, [], gone
-    return replace(question, answers=tuple(answers), answer_starts=tuple(starts)), moved, gone
+    answers, starts = zip(*kept, strict=True)
+    return replace(question, answers=answers, answer_starts=starts), moved, gone
 
 
 def nearest(text: str, answer: str, start: int, matching: Mode) -> int | None:

@@ -129,21 +129,14 @@ def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[s
             if split:
                 by_use["train" if split == "train" else "dev"].append(source)
             else:
-                by_use["train"] += [source] if _has(source, "train") else []
-                by_use["dev"] += [source] if _has(source, "dev") else []
+                for use in sources.judged_uses(source):
+                    by_use[use].append(source)
             continue
         uses: dict[str, Use] = {file: _use(file, config) for file in files}
         for use in dict.fromkeys(uses.values()):
             use_files = [file for file in files if uses[file] == use]
             by_use[use] += [source] if len(use_files) == len(files) else use_files
     return by_use
-
-
-def _has(collection: str, use: Use) -> bool:
-    try:
-        return bool(sources.expand_source(collection, use))
-    except InputError:
-        return False
 
 
 def _use(file: str, config: Config) -> Use:

@@ -148,42 +148,33 @@ def _report(
     sentences: int,
 ) -> None:
     """Reports what was left out as warnings, and the counts of the step as facts and metrics."""
-    if shared := shared_line(selection.train, selection.dev):
-        events.warning(shared)
-    if selection.dropped:
-        one = "question was dropped: its gold passages are not in the corpus"
-        several = "questions were dropped: their gold passages are not in the corpus"
-        events.warning(counted(selection.dropped, one, several))
-    if selection.lost:
-        events.warning(
-            f"{counted(selection.lost, 'question')} left out: the gold passage holds the answer no more, the first: "
-            f"{next(iter(scan.lost.values()))}"
-        )
-    if scan.moved_answers:
-        events.warning(
-            f"{counted(len(scan.moved_answers), 'answer')} not at the offset, found again in the passage, the first: "
-            f"{scan.moved_answers[0]}"
-        )
-    if unheld := scan.unheld_line():
-        events.warning(unheld)
-    if selection.nameless:
-        events.warning(f"{counted(selection.nameless, 'training question')} without a gold passage: left out")
-    if scan.left_out:
-        events.warning(f"{counted(scan.left_out, 'passage')} without text: left out")
-    if selection.unknown:
-        events.warning(
-            f"{counted(selection.unknown, 'gold passage')} not in the corpus, of questions that have others: left out"
-        )
-    if selection.unknown_negatives:
-        events.warning(
-            f"{counted(selection.unknown_negatives, 'given negative')} not in the corpus: left out"
-        )
-    for kind, times in remarks.counts.items():
-        events.warning(f"{kind}: {times:,}, the first: {remarks.first[kind]}")
-    if unanswered := sum(not q.answers for q in selection.train):
-        events.warning(
-            f"{counted(unanswered, 'training question')} without answers: train.positive=answer takes the best view"
-        )
+    unanswered = sum(not q.answers for q in selection.train)
+    lost, moved = next(iter(scan.lost.values()), ""), next(iter(scan.moved_answers), "")
+    said = (
+        (selection.dropped, "question", "dropped: the gold passages are not in the corpus"),
+        (
+            selection.lost,
+            "question",
+            f"left out: the gold passage holds the answer no more, the first: {lost}",
+        ),
+        (
+            len(scan.moved_answers),
+            "answer",
+            f"not at the offset, found again in the passage, the first: {moved}",
+        ),
+        (selection.nameless, "training question", "without a gold passage: left out"),
+        (scan.left_out, "passage", "without text: left out"),
+        (selection.unknown, "gold passage", "not in the corpus, of questions that have others: left out"),
+        (selection.unknown_negatives, "given negative", "not in the corpus: left out"),
+        (unanswered, "training question", "without answers: train.positive=answer takes the best view"),
+    )
+    lines = [f"{counted(number, noun)} {what}" for number, noun, what in said if number]
+    lines += [
+        f"{kind}: {times:,}, the first: {remarks.first[kind]}" for kind, times in remarks.counts.items()
+    ]
+    for line in (shared_line(selection.train, selection.dev), *lines, scan.unheld_line()):
+        if line:
+            events.warning(line)
     facts = {
         "passages": len(selection.passages),
         "train_questions": len(selection.train),

@@ -122,15 +122,15 @@ def _explained(source: str, url: str) -> Iterator[None]:
     """Turns a failure to fetch into one line."""
     try:
         yield
-    except requests.HTTPError as error:
-        answer = error.response
-        raise InputError(f"{source}: {url} answers {answer.status_code} {answer.reason}; {WAY_OUT}") from None
     except requests.exceptions.ChunkedEncodingError:
-        raise InputError(
-            f"{source}: the connection broke while {url} was fetched; run it again: it continues where it ended"
-        ) from None
+        line = f"the connection broke while {url} was fetched; run it again: it continues where it ended"
+    except requests.HTTPError as error:
+        line = f"{url} answers {error.response.status_code} {error.response.reason}; {WAY_OUT}"
     except requests.RequestException as error:
-        raise InputError(f"{source}: {url} cannot be reached ({type(error).__name__}); {WAY_OUT}") from None
+        line = f"{url} cannot be reached ({type(error).__name__}); {WAY_OUT}"
+    else:
+        return
+    raise InputError(f"{source}: {line}")
 
 
 def _download(url: str, archive: Path) -> None:

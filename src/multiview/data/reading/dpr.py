@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from multiview.config import JsonObject
 from multiview.data.reading.files import base_name, plain_name
@@ -18,7 +18,10 @@ from multiview.data.reading.values import id_text
 from multiview.errors import InputError
 
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
-ID_NAMES = ("passage_id", "psg_id")  # in Natural Questions, and in the other datasets
+CONTEXT_IDS = ("passage_id", "psg_id")
+"""Names of a passage's id: in Natural Questions, and in DPR's other datasets."""
+POSITIVES, NEGATIVES = "positive_passages", "negative_passages"
+"""tevatron's lists of passages."""
 
 
 def dpr_stem(file: str) -> str:
@@ -36,11 +39,8 @@ def dpr_questions(file: str) -> Iterator[Row]:
 
     `negative_ids` are the hard negatives, on which DPR trains; its `negative_ctxs` are not. `positive_ids` may be empty.
     """
-    for number, entry in dpr_entries(file):
-        positives, _, negatives = (
-            [_id(context, file, number) for context in _contexts(entry, kind, file, number)]
-            for kind in CONTEXTS
-        )
+    for number, entry in _dpr_entries(file):
+        positives, _, negatives = (_ids(entry, kind, CONTEXT_IDS, file, number) for kind in CONTEXTS)
         yield {
             "qid": f"{dpr_stem(file)}-{number}",
             "question": entry["question"],
@@ -51,27 +51,13 @@ def dpr_questions(file: str) -> Iterator[Row]:
 
 
 def dpr_passages(file: str) -> Iterator[Row]:
-    """Yields every passage that the entries name, negatives included; repeated ones are yielded again."""
-    for number, entry in dpr_entries(file):
+    """Yields every passage that a training file names, negatives included; repeated ones are yielded again."""
+    for number, entry in _dpr_entries(file):
         for kind in CONTEXTS:
-            for context in _contexts(entry, kind, file, number):
-                id_ = _id(context, file, number)
-                yield {"id": id_, "title": context.get("title"), "text": context.get("text")}
+            yield from _passages(entry, kind, CONTEXT_IDS, file, number)
 
 
-def qa_questions(file: str) -> Iterator[Row]:
-    """Yields the questions of a test file, with answers and without passages; ids are row numbers."""
-    stem = qa_stem(file)
-    for number, (line, row) in enumerate(cells(file, "\t"), 1):
-        answers = parse_list(row[-1])
-        if len(row) != 2 or not isinstance(answers, list):
-            raise InputError(
-                f"{file} line {line}: not DPR's question, tab and list of answers, as in who?\t['a', 'b']"
-            )
-        yield {"qid": f"{stem}-{number}", "question": row[0], "answers": answers}
-
-
-def dpr_entries(file: str) -> Iterator[tuple[int, JsonObject]]:
+def _dpr_entries(file: str) -> Iterator[tuple[int, JsonObject]]:
     """Yields the objects of the list, numbered from 1, one at a time: the file of Natural Questions has 8 GB."""
     for number, entry in enumerate(json_items(file), 1):
         if not isinstance(entry, dict) or not {"question", "answers"} <= entry.keys():
@@ -82,27 +68,15 @@ def dpr_entries(file: str) -> Iterator[tuple[int, JsonObject]]:
         yield number, entry
 
 
-def _contexts(entry: JsonObject, kind: str, file: str, number: int) -> list[JsonObject]:
-    """Returns the passages of one kind that an entry names. Raises InputError for anything but a list or null."""
-    contexts = entry.get(kind)
-    if contexts is None:
-        return []
-    if not isinstance(contexts, list):
-        raise InputError(f"{base_name(file)} row {number}: {kind} is no list of passages")
-    return contexts
-
-
-def _id(context: JsonObject, file: str, number: int) -> str:
-    try:
-        id_ = next(context[name] for name in ID_NAMES if name in context)
-    except (StopIteration, TypeError):
-        raise InputError(
-            f"{base_name(file)} row {number}: a passage without {' or '.join(ID_NAMES)}"
-        ) from None
-    return id_text(id_, f"{base_name(file)} row {number}: a passage's id")
-
-
-POSITIVES, NEGATIVES = "positive_passages", "negative_passages"
+def qa_questions(file: str) -> Iterator[Row]:
+    """Yields the questions of a test file, with answers and without passages; ids are row numbers."""
+    for number, (line, row) in enumerate(cells(file, "\t"), 1):
+        answers = parse_list(row[-1])
+        if len(row) != 2 or not isinstance(answers, list):
+            raise InputError(
+                f"{file} line {line}: not DPR's question, tab and list of answers, as in who?\t['a', 'b']"
+            )
+        yield {"qid": f"{qa_stem(file)}-{number}", "question": row[0], "answers": answers}
 
 
 def is_tevatron(line: str) -> bool:
@@ -112,12 +86,12 @@ def is_tevatron(line: str) -> bool:
 
 def tevatron_questions(file: str) -> Iterator[Row]:
     """Yields the questions of a training file with the ids of their passages, negatives too."""
-    for number, entry in _entries(file):
+    for number, entry in _tevatron_entries(file):
         row: Row = {
             "qid": entry["query_id"],
             "question": entry["query"],
-            "positive_ids": [passage["id"] for passage in _passages(entry, POSITIVES, file, number)],
-            "negative_ids": [passage["id"] for passage in _passages(entry, NEGATIVES, file, number)],
+            "positive_ids": _ids(entry, POSITIVES, ("docid",), file, number),
+            "negative_ids": _ids(entry, NEGATIVES, ("docid",), file, number),
         }
         # MS MARCO's have an empty list, or no such field.
         yield row | ({"answers": entry["answers"]} if entry.get("answers") else {})
@@ -125,12 +99,12 @@ def tevatron_questions(file: str) -> Iterator[Row]:
 
 def tevatron_passages(file: str) -> Iterator[Row]:
     """Yields every passage that the questions of a training file name; repeated ones are yielded again."""
-    for number, entry in _entries(file):
+    for number, entry in _tevatron_entries(file):
         for kind in (POSITIVES, NEGATIVES):
-            yield from _passages(entry, kind, file, number)
+            yield from _passages(entry, kind, ("docid",), file, number)
 
 
-def _entries(file: str) -> Iterator[tuple[int, JsonObject]]:
+def _tevatron_entries(file: str) -> Iterator[tuple[int, JsonObject]]:
     for number, entry in enumerate(json_lines(file), 1):
         if not {"query_id", "query", POSITIVES} <= entry.keys():
             raise InputError(
@@ -140,12 +114,24 @@ def _entries(file: str) -> Iterator[tuple[int, JsonObject]]:
         yield number, entry
 
 
-def _passages(entry: JsonObject, kind: str, file: str, number: int) -> Iterator[Row]:
+def _ids(entry: JsonObject, kind: str, id_names: Sequence[str], file: str, number: int) -> list[str]:
+    return [passage["id"] for passage in _passages(entry, kind, id_names, file, number)]
+
+
+def _passages(entry: JsonObject, kind: str, id_names: Sequence[str], file: str, number: int) -> Iterator[Row]:
+    """Yields the passages of one kind that an entry, row `number` of the file, names. Raises InputError for anything else."""
     passages = entry.get(kind)
     if not isinstance(passages, list | None):
         raise InputError(f"{base_name(file)} row {number}: {kind} is no list of passages")
     for passage in passages or ():
-        if not isinstance(passage, dict) or passage.get("docid") is None:
-            raise InputError(f"{base_name(file)} row {number}: a passage without docid in {kind}")
-        id_ = id_text(passage["docid"], f"{base_name(file)} row {number}: docid")
+        named = (
+            [passage[name] for name in id_names if passage.get(name) is not None]
+            if isinstance(passage, dict)
+            else []
+        )
+        if not named:
+            raise InputError(
+                f"{base_name(file)} row {number}: a passage without {' or '.join(id_names)} in {kind}"
+            )
+        id_ = id_text(named[0], f"{base_name(file)} row {number}: id of a passage")
         yield {"id": id_, "title": passage.get("title"), "text": passage.get("text")}

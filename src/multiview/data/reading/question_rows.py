@@ -74,16 +74,14 @@ def _grades(value: object, positives: Sequence[str], location: str) -> dict[str,
     if value is None:
         return dict.fromkeys(positives, 1)
     values = [int(grade) if _is_digits(grade) else grade for grade in _as_list(value)]
-    numbers = [
-        value for value in values if isinstance(value, int) and not isinstance(value, bool) and value > 0
-    ]
+    numbers = [grade for grade in values if type(grade) is int and grade > 0]
     if len(numbers) != len(values):
         raise InputError(
             f"{location}: relevance are whole numbers above 0, not {values!r:.80}; leave out irrelevant passages"
         )
-    if too_large := [number for number in numbers if number > LARGEST_GRADE]:
+    if max(numbers, default=0) > LARGEST_GRADE:
         raise InputError(
-            f"{location}: relevance are grades up to {LARGEST_GRADE:,}, not {too_large[0]:,}; scale them down"
+            f"{location}: relevance are grades up to {LARGEST_GRADE:,}, not {max(numbers):,}; scale them down"
         )
     if len(values) != len(positives):
         raise InputError(
@@ -107,8 +105,7 @@ def _starts(value: object, answers: Sequence[str], location: str) -> tuple[int, 
         if not all(isinstance(v, int) for v in values):
             raise InputError(f"{location}: answer_starts are whole numbers, not {values!r}")
     starts = tuple(cast("list[int]", values))
-    if any(abs(start) > LARGEST for start in starts):
-        too_large = next(start for start in starts if abs(start) > LARGEST)
+    if (too_large := max(starts, key=abs, default=0)) and abs(too_large) > LARGEST:
         raise InputError(
             f"{location}: answer_starts are offsets in a text, up to {LARGEST:,}, not {too_large:,}"
         )

@@ -6,6 +6,7 @@ Passages are Arrow tables with the columns `id, title, text` and the user's furt
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -43,9 +44,7 @@ MORE_NEGATIVES = f"questions with more negatives in triples than the first {MOST
 
 
 def passage_tables(
-    file: str,
-    form: str = "auto",
-    columns: Mapping[str, str] | None = None,
+    file: str, form: str = "auto", columns: Mapping[str, str] | None = None
 ) -> Iterator[pa.Table]:
     """Yields the passages of one file in order, up to 1000 rows at a time.
 
@@ -129,8 +128,7 @@ def _with_negatives(question: Question, triples: Triples, report_remark: ReportP
     """Returns `question` with the negatives of the triples after its own."""
     if more := triples.more.get(question.qid):
         report_remark(MORE_NEGATIVES, f"question {question.qid} is in {counted(more, 'more triple')}")
-    negatives = triples.negatives.get(question.qid)
-    if not negatives:
+    if not (negatives := triples.negatives.get(question.qid)):
         return question
     return replace(question, negative_ids=tuple(dict.fromkeys((*question.negative_ids, *negatives))))
 
@@ -158,89 +156,53 @@ def _describe(name: str) -> str:
     return COMPANIONS.get(name) or FORMATS[name].about
 
 
-# --- passages ----------------------------------------------------------------------------------
-
-
-def _as_strings(column: pa.ChunkedArray, allow_numbers: bool) -> pa.ChunkedArray | None:
-    """Returns the column as strings, NaN as null; None for nested types and truth values, and for numbers unless they are
-    allowed, as in ids."""
-    if pa.types.is_boolean(column.type) or (pa.types.is_primitive(column.type) and not allow_numbers):
-        # pandas writes a column of missing values as NaN.
-        return pa.chunked_array([pa.nulls(len(column), pa.string())]) if _is_all_nan(column) else None
-    if pa.types.is_floating(column.type):
-        if pc.call_function("any", [pc.call_function("is_inf", [column])]).as_py():
-            return None  # 1e400 and all that is larger than a number of 64 bits would be the text "inf"
+def _texts(column: pa.ChunkedArray, name: str, location: str) -> pa.ChunkedArray:
+    """Returns the column of our `name` as texts, with NaN as null. Raises InputError unless it holds texts or, in ids and
+    titles, numbers."""
+    kind, fault = column.type, f"is {column.type}"
+    if pa.types.is_floating(kind):  # pandas writes NaN for what is missing
         missing = pc.call_function("is_nan", [column])
-        column = pc.call_function("if_else", [missing, pa.scalar(None, column.type), column])
-    try:
-        return number_texts(column) if pa.types.is_floating(column.type) else column.cast(pa.string())
-    except pa.ArrowException:
-        return None
-
-
-def _check_exact(column: pa.ChunkedArray, location: str) -> None:
-    """Raises InputError for an id that is a fraction of 2**53 or more: an integer's last digits are lost in it."""
-    if pa.types.is_floating(column.type):
-        largest = pc.call_function("abs", [column.cast(pa.float64())])
-        for value in column.filter(
-            pc.call_function("greater_equal", [largest, pa.scalar(float(EXACT))])
-        ).slice(0, 1):
-            if math.isfinite(value.as_py()):
-                raise inexact(value.as_py(), location)
-
-
-def _is_all_nan(column: pa.ChunkedArray) -> bool:
-    if not pa.types.is_floating(column.type):
-        return False
-    return pc.call_function("all", [pc.call_function("is_nan", [column])]).as_py() is not False
+        column = pc.call_function("if_else", [missing, pa.scalar(None, kind), column])
+        if column.null_count == len(column):
+            return pa.chunked_array([pa.nulls(len(column), pa.string())])
+    if pa.types.is_floating(kind) and name != "text":
+        largest = pc.call_function("max", [pc.call_function("abs", [column.cast(pa.float64())])]).as_py()
+        if name == "id" and EXACT <= largest < math.inf:
+            raise inexact(largest, location)
+        if largest < math.inf:
+            return number_texts(column)
+        fault = "holds infinite numbers"  # also 1e400 and all that is larger than a number of 64 bits
+    elif not pa.types.is_boolean(kind) and (name != "text" or not pa.types.is_primitive(kind)):
+        with contextlib.suppress(pa.ArrowException):
+            return column.cast(pa.string())
+    raise InputError(f"{location} {fault}, not text; see corpus.columns")
 
 
 def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.Table:
     """Returns the table with our three columns as strings, then the other columns."""
     present = table.column_names
     matched = match_columns(columns, PASSAGE_COLUMNS, present)
-    require(("id", "text"), matched, columns, present, base_name(file), "corpus.columns")
-    if "title" in columns:
-        require(("title",), matched, columns, present, base_name(file), "corpus.columns")
-    strings_by_name: dict[str, pa.Array | pa.ChunkedArray] = {}
+    required = [name for name in PASSAGE_COLUMNS if name != "title" or "title" in columns]
+    require(required, matched, columns, present, base_name(file), "corpus.columns")
+    ours: dict[str, pa.Array | pa.ChunkedArray] = {}
     for name in PASSAGE_COLUMNS:
         if name not in matched:
-            strings_by_name[name] = pa.array([""] * table.num_rows, pa.string())
+            ours[name] = pa.array([""] * table.num_rows, pa.string())
             continue
-        column = table.column(matched[name])
         if found := (table.schema.field(matched[name]).metadata or {}).get(OBJECT_AT):
             raise InputError(
                 f"{found.decode()}: column {matched[name]!r} holds an object, not text; see corpus.columns"
             )
-        if name == "id":
-            _check_exact(column, f"{base_name(file)}: column {matched[name]!r}")
-        strings = _as_strings(column, allow_numbers=name != "text")
-        if strings is None:
-            kind = (
-                "holds infinite numbers"
-                if name != "text" and pa.types.is_floating(column.type)
-                else f"is {column.type}"
-            )
-            raise InputError(
-                f"{base_name(file)}: column {matched[name]!r} {kind}, not text; see corpus.columns"
-            )
-        strings_by_name[name] = without_blank(strings.fill_null(""))
+        texts = _texts(table.column(matched[name]), name, f"{base_name(file)}: column {matched[name]!r}")
+        ours[name] = without_blank(texts.fill_null(""))
     if len(set(present)) < len(present):
         raise InputError(f"{base_name(file)}: two columns with the same name among {', '.join(present)}")
     taken = {*matched.values(), *PASSAGE_COLUMNS, *DERIVED_COLUMNS}
     rest = {name: table.column(name) for name in present if name not in taken}
-    return pa.table(strings_by_name | rest)
+    return pa.table(ours | rest)
 
 
-# --- questions ---------------------------------------------------------------------------------
-
-
-def _question_rows(
-    file: str,
-    name: str,
-    columns: Mapping[str, str],
-    found: set[str] | None,
-) -> Iterator[Row]:
+def _question_rows(file: str, name: str, columns: Mapping[str, str], found: set[str] | None) -> Iterator[Row]:
     """Yields a file's rows under our column names. A column of the first row is null in rows that lack it.
 
     `found` receives the names of the columns where the file names them.

@@ -97,23 +97,27 @@ def question_groups(sources: Iterable[str], use: Use) -> list[list[str]]:
     Each collection is a group, because its judgements are for its own queries. All files that are named one by one
     form another group.
     """
-    groups: list[list[str]] = []
-    single: list[str] = []
-    for source in sources:
-        files = expand_source(source, use)
-        if len(files) > 1 and any(split_of(file) for file in files):
-            groups.append(files)
-        else:
-            single += files
-    return [*groups, *([list(dict.fromkeys(single))] if single else [])]
+    each = [expand_source(source, use) for source in sources]
+    collections = [files for files in each if len(files) > 1 and any(map(split_of, files))]
+    single = dict.fromkeys(file for files in each if files not in collections for file in files)
+    return [*collections, *([list(single)] if single else [])]
 
 
 def is_collection(source: str) -> bool:
     """Whether a source is a collection: passages and judged queries in separate files."""
     try:
-        return plain_name(expand_source(source, "corpus")[0]) in CORPORA and bool(_some_split(source))
+        return plain_name(expand_source(source, "corpus")[0]) in CORPORA and bool(judged_uses(source))
     except InputError:
         return False
+
+
+def judged_uses(source: str) -> list[Use]:
+    """Returns the uses, of training and dev questions, for which a source has judgements."""
+    uses: list[Use] = []
+    for use in ("train", "dev"):
+        with contextlib.suppress(InputError):
+            uses += [use] if any(map(split_of, expand_source(source, use))) else []
+    return uses
 
 
 def named_split(source: str) -> str:
@@ -126,24 +130,13 @@ def _address(source: str) -> str:
     return beir.located(VARIABLE.sub(lambda match: _variable(match, source), source))
 
 
-def _some_split(source: str) -> str:
-    """Returns the split of a source's judgements for the first use that has some; empty without judgements."""
-    for use in ("train", "dev"):
-        try:
-            if split := "".join(split_of(file) for file in expand_source(source, use)):
-                return split
-        except InputError:
-            continue
-    return ""
-
-
 def passage_files(sources: Iterable[str], form: str) -> list[str]:
     """Returns the files that hold the passages of these sources of questions.
 
     SQuAD's and DPR's JSON hold passages too; BEIR and MS MARCO have them in a file beside the queries. Raises
     InputError for other files.
     """
-    files = list(dict.fromkeys(file for source in sources for file in expand_source(source, "corpus")))
+    files = expand_sources(sources, "corpus")
     for file in files:
         name = detect(file, form, "questions.format")
         if plain_name(file) not in CORPORA and not (name in FORMATS and FORMATS[name].repeats):

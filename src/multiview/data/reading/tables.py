@@ -27,6 +27,12 @@ BATCH = 1000
 
 TEXTS, LISTS, BOOLEANS, INFINITE = "texts or numbers", "lists", "true and false", "infinite numbers"
 """Kinds of values that no column can hold together."""
+KINDS = {
+    TEXTS: "a text or a number",
+    LISTS: "a list",
+    BOOLEANS: "true or false",
+    INFINITE: "an infinite number",
+}
 OBJECT_AT = b"multiview.object_at"
 """Key of a field's metadata."""
 
@@ -34,54 +40,49 @@ OBJECT_AT = b"multiview.object_at"
 csv.field_size_limit(1 << 30)
 
 
-class _GivenTwice(Exception):
-    """A key is given twice in an object of JSON."""
-
-
 def _once(pairs: list[tuple[str, Any]]) -> Row:
-    """Returns an object of JSON. Raises _GivenTwice for a key that comes twice, of which Python keeps the last value."""
+    """Returns an object of JSON. Raises ValueError for a key that comes twice, of which Python keeps the last value."""
     row = dict(pairs)
     if len(row) < len(pairs):
-        counts = Counter(key for key, _ in pairs)
-        raise _GivenTwice(next(key for key in counts if counts[key] > 1))
+        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"{key!r} is given twice; give it once")
     return row
 
 
-DECODER = json.JSONDecoder(object_pairs_hook=_once)
+def _whole(digits: str) -> int:
+    """Returns a whole number. Raises ValueError for one of more digits than Python reads."""
+    if len(digits) > (most := sys.get_int_max_str_digits()):
+        raise ValueError(f"holds a whole number of more than {most:,} digits; write it as text, in quotes")
+    return int(digits)
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_int=_whole)
 """One for all lines: `json.loads` with a hook makes a decoder for each, which takes as long as the line."""
 
 
 def json_lines(file: str) -> Iterator[Row]:
     """Yields the objects of a JSONL file; blank lines are skipped."""
     for number, line in lines(file):
-        if not line.strip():
-            continue
-        try:
-            row = DECODER.decode(line)
-        except _GivenTwice as error:
-            raise InputError(
-                f"{file} line {number}: {error.args[0]!r} is given twice; give it once"
-            ) from None
-        except RecursionError:
-            raise InputError(
-                f"{file} line {number}: objects or lists are nested too deeply; is it data?"
-            ) from None
-        except ValueError as error:
-            if not isinstance(error, json.JSONDecodeError):  # Python's own limit
-                raise InputError(
-                    f"{file} line {number}: holds a whole number of more than {sys.get_int_max_str_digits():,} digits; "
-                    "write it as text, in quotes"
-                ) from None
-            raise InputError(
-                f"{file} line {number}: not JSON ({error}); one object per line is expected"
-            ) from None
-        if not isinstance(row, dict):
-            raise InputError(f"{file} line {number}: not a JSON object; one object per line is expected")
-        if ("\\ud" in line or "\\uD" in line) and has_half(json.dumps(row, ensure_ascii=False)):
-            raise InputError(
-                f"{file} line {number}: holds half a character (a lone surrogate); write the file again as UTF-8"
-            )
-        yield row
+        if line.strip():
+            try:
+                yield _json_object(line)
+            except ValueError as error:
+                raise InputError(f"{file} line {number}: {error}") from None
+
+
+def _json_object(line: str) -> Row:
+    """Returns the object of a line. Raises ValueError that says what is wrong."""
+    try:
+        row = DECODER.decode(line)
+    except RecursionError:
+        raise ValueError("objects or lists are nested too deeply; is it data?") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error}); one object per line is expected") from None
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object; one object per line is expected")
+    if ("\\ud" in line or "\\uD" in line) and has_half(json.dumps(row, ensure_ascii=False)):
+        raise ValueError("holds half a character (a lone surrogate); write the file again as UTF-8")
+    return row
 
 
 def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
@@ -157,9 +158,8 @@ def _column(values: Sequence[object], name: str, file: str, first: int) -> pa.Ar
 
     `first` is the number of the first value's row in `file`, for messages.
     """
-    location = f"{base_name(file)} rows {first}-{first + len(values) - 1}"
     try:
-        flat = [_flat(value) for value in values]
+        flat = [json.dumps(value, ensure_ascii=False) if _is_nested(value) else value for value in values]
         if any(isinstance(value, str) for value in flat):
             flat = [_as_text(value) for value in flat]
         elif any(isinstance(value, bool) for value in flat):
@@ -168,65 +168,44 @@ def _column(values: Sequence[object], name: str, file: str, first: int) -> pa.Ar
                 raise TypeError("true or false beside numbers")  # which Arrow would make 1.0 or 0.0
         return pa.array(flat)
     except OverflowError:
-        raise InputError(
-            f"{location}: column {name!r} holds a whole number of more than 64 bits; write it as text"
-        ) from None
-    except (pa.ArrowException, TypeError, RecursionError):
-        if other := _other_kind(values):
-            row, found, expected = other
-            raise InputError(
-                f"{base_name(file)} row {first + row}: column {name!r} holds {found} ({values[row]!r:.80}), and other rows "
-                f"{expected}; give it one type"
-            ) from None
-        if any(isinstance(value, int) and abs(value) > EXACT for value in values):
-            raise InputError(
-                f"{location}: column {name!r} holds a whole number too large beside fractions, which are exact to 53 "
-                "bits; write them as text"
-            ) from None
-        raise InputError(
-            f"{location}: lists of column {name!r} hold values of different types; give them one type"
-        ) from None
+        reason = f"column {name!r} holds a whole number of more than 64 bits; write it as text"
     except UnicodeEncodeError:
-        raise InputError(
-            f"{location}: column {name!r} holds half a character (a lone surrogate); write the file again as UTF-8"
-        ) from None
+        reason = f"column {name!r} holds half a character (a lone surrogate); write the file again as UTF-8"
+    except (pa.ArrowException, TypeError, RecursionError):
+        _refuse_other_kind(values, name, file, first)
+        if any(isinstance(value, int) and abs(value) > EXACT for value in values):
+            reason = (
+                f"column {name!r} holds a whole number too large beside fractions, which are exact to 53 bits; "
+                "write them as text"
+            )
+        else:
+            reason = f"lists of column {name!r} hold values of different types; give them one type"
+    raise InputError(f"{base_name(file)} rows {first}-{first + len(values) - 1}: {reason}")
 
 
-def _other_kind(values: Sequence[object]) -> tuple[int, str, str] | None:
-    """Returns the position of the first value that is not of the kind of most, its kind, and that of most.
-
-    Numbers, texts and objects go together. None where no value stands out.
-    """
+def _refuse_other_kind(values: Sequence[object], name: str, file: str, first: int) -> None:
+    """Raises InputError for the first value that is not of the kind of most; numbers, texts and objects go together."""
     kinds = [_kind(value) for value in values]
     counts = Counter(kind for kind in kinds if kind)
     if len(counts) < 2:
-        return None
+        return
     expected = max(counts, key=lambda kind: (counts[kind], kind == TEXTS))
-    row = next(row for row, kind in enumerate(kinds) if kind not in (None, expected))
-    return (
-        row,
-        {LISTS: "a list", BOOLEANS: "true or false", INFINITE: "an infinite number"}.get(
-            kinds[row] or "", "a text or a number"
-        ),
-        expected,
+    row = next(row for row, kind in enumerate(kinds) if kind not in ("", expected))
+    raise InputError(
+        f"{base_name(file)} row {first + row}: column {name!r} holds {KINDS[kinds[row]]} ({values[row]!r:.80}), and other "
+        f"rows {expected}; give it one type"
     )
 
 
-def _kind(value: object) -> str | None:
-    """Returns the kind of a value, in the plural; None for what is missing."""
-    match value:
-        case None:
-            return None
-        case float() as number if math.isnan(number):
-            return None
-        case float() as number if math.isinf(number):
-            return INFINITE
-        case bool():
-            return BOOLEANS
-        case list() if not _is_nested(value):
-            return LISTS
-        case _:
-            return TEXTS
+def _kind(value: object) -> str:
+    """Returns the kind of a value, one of `KINDS`; empty for what is missing."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and math.isinf(value):
+        return INFINITE
+    if isinstance(value, bool):
+        return BOOLEANS
+    return LISTS if isinstance(value, list) and not _is_nested(value) else TEXTS
 
 
 def _as_text(value: object) -> object:
@@ -241,12 +220,8 @@ def _as_text(value: object) -> object:
     return number_text(value) if isinstance(value, int | float) else value
 
 
-def _flat(value: object) -> object:
-    """Returns nested objects as JSON strings: their fields differ per row, and Parquet has no struct without fields."""
-    return json.dumps(value, ensure_ascii=False) if _is_nested(value) else value
-
-
 def _is_nested(value: object) -> bool:
+    """Whether a value holds objects: their fields differ per row, and Parquet has no struct without fields."""
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(v, dict) for v in value))
 
 
