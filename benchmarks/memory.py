@@ -119,7 +119,7 @@ def stated(steps: Sequence[str], folder: Path) -> list[float]:
     questions = pq.read_metadata(folder / "questions.parquet").num_rows
     words = sum(len(text.split()) for text in sample) / len(sample)
     shape = ModelShape(1, WIDTH, 4 * WIDTH)
-    scenario = Scenario(passages, VIEWS, words, questions, questions, shape, cores=2)
+    scenario = Scenario(passages, words, questions, questions, shape, cores=2)
     return [cost_of(step, replace(scenario, config=settings(folder, step))).memory for step in steps]
 
 

@@ -47,7 +47,7 @@ def submit(
     if dry_run:
         from pipelines.runs.dry_run import dry_run_lines
 
-        for line in dry_run_lines(request, open_store(submission.store)):
+        for line in dry_run_lines(request.plan, open_store(submission.store)):
             console.print(line, markup=False)
         return
     launch(submission, connection, wait)

@@ -42,7 +42,7 @@ def run(
     if dry_run:
         from pipelines.runs.dry_run import dry_run_lines
 
-        for line in dry_run_lines(request, opened):
+        for line in dry_run_lines(request.plan, opened):
             console.print(line, markup=False)
         return
     if pipeline == "refresh":
@@ -101,8 +101,8 @@ def study(
 ) -> None:
     """Run one pipeline several times with the settings that a study varies, and print one table of the rows."""
     from multiview.plans.comparison import comparison_of_evaluations
-    from pipelines.runs import dry_run as dry_runs
     from pipelines.runs import study_comparison
+    from pipelines.runs.dry_run import study_line
 
     document = read_study(name).chosen(rows or [], seeds or [])
     preset = preset or document.systems_of
@@ -118,9 +118,8 @@ def study(
     comparison = study_comparison.comparison_settings(document, compared, shared)
     console.print(f"{document.name}: {document.about}", markup=False)
     if dry_run:
-        plans = {row: request.plan for row, request in requests.items()}
-        for line in dry_runs.study_lines(plans, opened):
-            console.print(line, markup=False)
+        for row, request in requests.items():
+            console.print(study_line(row, request.plan, opened), markup=False)
         return
     evaluations: dict[str, Reference] = {}
     for row, request in requests.items():

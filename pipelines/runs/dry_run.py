@@ -1,73 +1,41 @@
-"""What `--dry-run` prints: the steps that are in the store, shared by several rows of a study, or new."""
+"""What `--dry-run` prints: the steps that are in the store, and those that would run."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterator
 
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
-from multiview.config import canonical_json
 from multiview.errors import InputError
 from multiview.plans.plan import Node, Output, Outputs, Plan
-from multiview.plans.request import Request
 from multiview.steps.execution import find_outputs, references_of
 from multiview.steps.path import StepPath
-from multiview.steps.step import key_settings
 from multiview.steps.work import Work
 
-Status = Literal["found", "shared", "new"]
-Prospects = dict[StepPath, Status]
-"""The forecast of a row: each step, or shard of one, is in the store, shared with an earlier row, or new."""
+
+def dry_run_lines(plan: Plan, store: Store) -> Iterator[str]:
+    """Yields a line per step of a plan. Raises InputError for sources that do not exist."""
+    found = found_steps(plan, store)
+    for path in plan.paths():
+        yield f"  {'found' if path in found else 'new':<5}  {path}"
 
 
-def dry_run_lines(request: Request, store: Store) -> Iterator[str]:
-    """Yields a line per step of a request. Raises InputError for sources that do not exist."""
-    for path, status in forecast({"": request.plan}, store)[""].items():
-        yield f"  {status:<6} {path}"
+def study_line(row: str, plan: Plan, store: Store) -> str:
+    """Returns how many steps of a study's row are found and new, and the new ones by name."""
+    found = found_steps(plan, store)
+    new = [str(path) for path in plan.paths() if path not in found]
+    return f"  {row}: {len(found)} found, {len(new)} new{': ' if new else ''}{', '.join(new)}"
 
 
-def study_lines(plans: Mapping[str, Plan], store: Store) -> Iterator[str]:
-    """Yields a line per row: how many of its steps are found, shared and new, and the new ones by name."""
-    for row, prospects in forecast(plans, store).items():
-        statuses = list(prospects.values())
-        counts = ", ".join(f"{statuses.count(status)} {status}" for status in ("found", "shared", "new"))
-        new = ", ".join(str(path) for path, status in prospects.items() if status == "new")
-        yield f"  {row}: {counts}{f': {new}' if new else ''}"
-
-
-def forecast(plans: Mapping[str, Plan], store: Store) -> dict[str, Prospects]:
-    """Returns the prospects of each row's steps, in order."""
-    made: set[str] = set()
-    return {row: _prospects(plan, store, made) for row, plan in plans.items()}
-
-
-def _prospects(plan: Plan, store: Store, made: set[str]) -> Prospects:
-    """Adds the identities of the plan's steps to those that earlier rows have `made`."""
+def found_steps(plan: Plan, store: Store) -> Outputs:
+    """Returns the outputs of the steps that the store has. Raises InputError for sources that do not exist."""
+    plan.fingerprints(store)
     outputs: Outputs = {}
-    identities: dict[StepPath, str] = {}
-    prospects: Prospects = {}
-    fingerprints = plan.fingerprints(store)
     for node in plan.nodes.values():
-        identity = identities[node.path] = _identity(node, identities, fingerprints.get(node.path))
         for path in node.paths():
             if found := _find(plan, node, path, outputs, store):
                 outputs[path] = found
-            prospects[path] = "found" if found else "shared" if identity in made else "new"
-        made.add(identity)
-    return prospects
-
-
-def _identity(node: Node, identities: Mapping[StepPath, str], fingerprint: object) -> str:
-    """The identity of a step before its inputs exist, which is equal for two rows that share the step."""
-    inputs = [
-        [name, source.digest if isinstance(source, Reference) else [identities[source.path], source.kind]]
-        for name, source in node.sources()
-    ]
-    settings = key_settings(node.step.parse(node.config))
-    identity = canonical_json([node.step.name, settings, inputs, list(node.shards), fingerprint])
-    return hashlib.sha256(identity.encode()).hexdigest()
+    return outputs
 
 
 def _find(

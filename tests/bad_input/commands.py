@@ -167,21 +167,6 @@ CASES = {
     "a plan of a negative number": line(
         "multiview plan --passages -5", "--passages", "greater than or equal to 1"
     ),
-    "a plan of half a passage": line("multiview plan --passages 1.5", "--passages 1.5", "whole number"),
-    "a plan of half a question": line(
-        "multiview plan --passages 9 --training-questions 1234567.5",
-        "--training-questions 1234567.5",
-        "whole",
-    ),
-    "a plan of half a dev question": line(
-        "multiview plan --passages 9 --dev-questions 1.5", "--dev-questions 1.5"
-    ),
-    "a plan of more views than there are": line(
-        "multiview plan --passages 9 --views 9 --set model.views=8", "--views 9", "model.views"
-    ),
-    "a plan of one view only": line(
-        "multiview plan --passages 9 --views 2 --preset paper-dpr", "--views 2", "dpr"
-    ),
     "a plan of words": line("multiview plan --passages many", "--passages", "valid number"),
     "a plan of nan": line("multiview plan --passages nan", "--passages", "less than or equal to"),
     "a plan of infinity": line("multiview plan --passages inf", "--passages", "less than or equal to"),

@@ -202,7 +202,7 @@ def test_compile_writes_every_pipeline(documented, files, monkeypatch):
 @pytest.mark.documented("python -m pipelines study ")
 def test_studies_say_what_they_will_do(documented, files, monkeypatch, capsys):
     call(pipelines.app, documented, monkeypatch)
-    assert re.search(r": 0 found, 0 shared, [678] new: split, ", capsys.readouterr().out)
+    assert re.search(r": 0 found, [678] new: split, ", capsys.readouterr().out)
 
 
 @pytest.mark.documented("multiview inspect ")

@@ -31,7 +31,7 @@ from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import write_embeddings, write_index
 from tests.fixtures.tiny import tiny_bert
 
-SCENARIO = Scenario(21e6, 8, 100, 50_000, 3_000, SHAPES["bert-base"], gpus=8)
+SCENARIO = Scenario(21e6, 100, 50_000, 3_000, SHAPES["bert-base"], gpus=8)
 
 
 def test_parameters_and_operations_are_those_of_the_model() -> None:
@@ -66,7 +66,8 @@ def test_indexes_have_the_bytes_of_the_formula(tmp_path: Path, kind: str) -> Non
     ids = [f"passage-{number}" for number in range(passages)]
     write_index(tmp_path / "index", write_embeddings(tmp_path / "shard", ids, list(vectors)), kind=kind)
     files = {file.name: file.stat().st_size for file in (tmp_path / "index").iterdir()}
-    scenario = Scenario(passages, views, 9, 9, 9, ModelShape(1, dim, dim))
+    config = base_config({"model": {"views": views}})
+    scenario = Scenario(passages, 9, 9, 9, ModelShape(1, dim, dim), config=config)
     plain, faiss = index_bytes(kind, scenario)
     assert files.get(INDEX_FILE, 0) == pytest.approx(faiss, rel=0.03)
     assert sum(files.values()) == pytest.approx(plain + faiss, rel=0.03)

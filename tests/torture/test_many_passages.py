@@ -179,7 +179,7 @@ def rows(folder: Path, passages: int, fewer: int) -> Iterator[Row]:
     classifier(folder / "teacher")
     new_database(folder)
     shape = shape_of(str(folder / "base"))
-    scenario = Scenario(passages, 2, 9, QUESTIONS / 2, QUESTIONS / 2, shape, 1 / CHANGED, cores=2)
+    scenario = Scenario(passages, 9, QUESTIONS / 2, QUESTIONS / 2, shape, 1 / CHANGED, cores=2)
     write(folder, passages)
     store = LocalStore(folder / "store")
     yield from _measured(Request.make("training", settings(folder, FIRST)), scenario, store, folder)

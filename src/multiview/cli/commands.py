@@ -214,10 +214,6 @@ def config(
 
 def plan(
     passages: Annotated[float, typer.Option(min=1, max=1e12, help="Passages of the corpus, as in 21e6.")],
-    views: Annotated[
-        float | None,
-        typer.Option(min=1, max=1e6, help="Indexed views per passage; default: those of the settings."),
-    ] = None,
     words: Annotated[float, typer.Option(min=1, max=1e6, help="Words per passage; default: DPR's.")] = 100,
     training_questions: Annotated[
         float, typer.Option(min=1, max=1e12, help="Training questions; default: DPR's of Natural Questions.")
@@ -249,15 +245,14 @@ def plan(
     from multiview.artifacts.store import open_store
     from multiview.cli.plan import plan_lines
     from multiview.config.overrides import gather
-    from multiview.plans.estimate import Scenario, base_config, shape_of, systems_of, views_of
+    from multiview.plans.estimate import Scenario, base_config, shape_of
 
     overrides = gather(preset, settings or [])
     scenario = Scenario(
-        passages,
-        views or max(map(views_of, systems_of(pipeline, overrides))),
+        round(passages),
         words,
-        training_questions,
-        dev_questions,
+        round(training_questions),
+        round(dev_questions),
         shape_of(model or base_config(overrides).model.base),
         changed,
         gpus,

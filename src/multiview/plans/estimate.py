@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,6 @@ from typing import NamedTuple
 from multiview.config import Config
 from multiview.config.overrides import Overrides, merge, validate
 from multiview.errors import InputError, nearest
-from multiview.index.approximate.kinds import default_lists
 from multiview.model.bases import CONFIG_FILE, staged_base
 from multiview.model.layouts import architecture
 from multiview.model.systems import resolve, resolve_systems
@@ -36,7 +35,7 @@ GPUS = {
     "l4": ("NVIDIA L4", 30.3e12, 121e12, 24e9),
 }
 """The name, operations per second in float32 and bfloat16, and bytes of memory by data sheets."""
-SPLIT_WORDS, READ_WORDS, BM25_WORDS, BM25_SCORES, ANSWER_WORDS = 2e6, 5.3e6, 1.2e6, 4e8, 4e7
+SPLIT_WORDS, BM25_WORDS, BM25_SCORES, ANSWER_WORDS = 4e6, 1.2e6, 4e8, 4e7
 COPIED_BYTES, READ_BYTES, HNSW_VIEWS = 3.1e8, 1e9, 1.5e4
 """Work per second: words and scores; bytes copied with their digests, bytes read from a local SSD, views into a graph."""
 START_SECONDS, PROCESS_BYTES = 5.0, 5.5e8
@@ -47,6 +46,7 @@ ROW, QUESTION, HIT = 270.0, 1200.0, 12.0
 QUESTIONS_AT_ONCE, HITS_AT_ONCE = 4096, 8e6
 """Questions that share a pass over views which are read from the disk, and their hits."""
 PER_PASSAGE = {
+    "split": (0.0, 2 * ROW, 0.0),
     "changes": (3e-7, ROW, 0.03),
     "gather-queries": (0.0, 0.0, 320.0),
     "evaluate-queries": (2e-5, 0.0, 0.0),
@@ -54,7 +54,7 @@ PER_PASSAGE = {
     "follow-champion": (1.3e-4, 300.0, 0.0),
 }
 """Seconds, bytes of memory and bytes of disk per passage of steps whose work is small beside the others'."""
-OF_CHANGES = ("encode", "encode-with-queries", "generate-queries", "gather-queries")
+OF_CHANGES = ("encode", "generate-queries", "gather-queries")
 """Steps of a refresh that read only the changed passages."""
 ANALYSED_PASSAGES = {"attention": 1_000, "variation": 1_500, "padding": 60_000}
 SHARD_SECONDS, MOST_SHARDS = 7200.0, 100
@@ -87,13 +87,12 @@ class ModelShape(NamedTuple):
 
 
 SIZES = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
-BERT_BASE, BERT_LARGE = ModelShape(12, 768, 3072), ModelShape(24, 1024, 4096)
+BERT_BASE = ModelShape(12, 768, 3072)
 SHAPES = {
     "minilm-l6": ModelShape(6, 384, 1536),
     "bert-base": BERT_BASE,
-    "bert-large": BERT_LARGE,
+    "bert-large": ModelShape(24, 1024, 4096),
     "bert-base-uncased": BERT_BASE,
-    "bert-large-uncased": BERT_LARGE,
     "Luyu/co-condenser-wiki": BERT_BASE,
 }
 """Shapes that are known without the model's config.json."""
@@ -111,9 +110,7 @@ def shape_of(model: str) -> ModelShape:
     except InputError as error:
         raise InputError(f"{error}{nearest(model, SHAPES)}") from error
     if missing := [name for name in SIZES if name not in config]:
-        raise InputError(
-            f"model: the config.json of {model} has no {missing[0]}: give one of {', '.join(SHAPES)}"
-        )
+        raise InputError(f"model: {model} has no {missing[0]}: give one of {', '.join(SHAPES)}")
     return ModelShape(*(config[name] for name in SIZES))
 
 
@@ -136,8 +133,6 @@ class Scenario:
     """Everything that the cost of a step depends on: the data, the model, the machines and the step's settings."""
 
     passages: float
-    views: float
-    """Indexed views per passage."""
     words: float
     """Words per passage."""
     questions: float
@@ -156,8 +151,14 @@ class Scenario:
     shards: int = 1
 
     @property
+    def view_count(self) -> float:
+        """Indexed views: of a passage one for dpr, one per query where queries are read, else `model.views`."""
+        views = self.config.generation.queries if self.reads_queries else self.config.model.views
+        return self.passages * (1 if self.config.model.architecture == "dpr" else views)
+
+    @property
     def view_bytes(self) -> float:
-        return 2.0 * self.passages * self.views * self.shape.width
+        return 2.0 * self.view_count * self.shape.width
 
     @property
     def model_bytes(self) -> float:
@@ -172,8 +173,7 @@ class Scenario:
     @property
     def negatives(self) -> int:
         """The most hard negatives of a question: BM25's, and in later rounds mined ones too."""
-        depth, mined = self.config.bm25.depth, self.config.mining.number
-        return depth + mined if self.config.mining.with_bm25 else max(depth, mined)
+        return self.config.bm25.depth + self.config.mining.number
 
     @property
     def drafts(self) -> float:
@@ -199,23 +199,20 @@ class Scenario:
 
 
 def split(s: Scenario) -> Cost:
-    """Up to eight processes find the sentences; one reads and writes all words."""
     words = s.passages * s.words
-    held = 2 * s.passages * ROW + (s.questions + s.dev_questions) * QUESTION
-    return Cost(max(words / SPLIT_WORDS / min(8, s.cores), words / READ_WORDS), held, words * STORED_WORD)
+    return Cost(words / SPLIT_WORDS, s.questions * QUESTION, words * STORED_WORD)
 
 
 def bm25(s: Scenario, questions: float, depth: int, more_words: float = 0.0) -> Cost:
     """The inverted index is in memory, and every passage is scored for every question."""
     words = s.passages * (s.words + more_words)
     seconds = words / BM25_WORDS + questions * (s.passages / BM25_SCORES + depth * s.words / ANSWER_WORDS)
-    return Cost(
-        seconds, words * INDEXED_WORD + s.passages * ROW + questions * QUESTION, questions * depth * HIT
-    )
+    held = words * INDEXED_WORD + s.passages * ROW + questions * QUESTION
+    return Cost(seconds, held, questions * depth * HIT)
 
 
 def generate(s: Scenario, texts: float, queries: int) -> Cost:
-    """Twice the parameters per token: the encoder's per token of a text, the decoder's per token of its queries."""
+    """Half of the layers read a text, half of them write its queries, each as long as the longest of its batch."""
     settings, written = s.config.generation, texts * queries * 2 * QUESTION_TOKENS
     length = min(s.words * TOKENS_PER_WORD + EXTRA_TOKENS, GENERATOR_INPUT)
     flops = T5.flops(texts * length, length) / 2 + written * (T5.multiplied + 2 * T5.vocabulary * T5.width)
@@ -275,11 +272,10 @@ def warm_up(s: Scenario) -> Cost:
 
 def encode(s: Scenario) -> Cost:
     """A forward pass over each passage, or over each of its queries with it."""
-    sequences, at_once = s.passages * (s.config.generation.queries if s.reads_queries else 1), s.shards
-    half = s.config.encode.compute != "float32"
-    seconds = s.shape.flops(sequences * s.tokens, s.tokens) / s.rate("encode", half, at_once)
+    sequences, half = s.view_count if s.reads_queries else s.passages, s.config.encode.compute != "float32"
+    seconds = s.shape.flops(sequences * s.tokens, s.tokens) / s.rate("encode", half, s.shards)
     batch = 4.0 * s.config.encode.batch_tokens * (s.shape.inner + 6 * s.shape.width)
-    return s.on_device(seconds, 4.0 * s.shape.parameters + batch, s.view_bytes + 52 * s.passages, at_once)
+    return s.on_device(seconds, 4.0 * s.shape.parameters + batch, s.view_bytes + 52 * s.passages, s.shards)
 
 
 def teach(s: Scenario) -> Cost:
@@ -290,10 +286,15 @@ def teach(s: Scenario) -> Cost:
     return replace(cost, memory=cost.memory + s.questions * QUESTION + 200 * pairs)
 
 
+def lists_of(views: float) -> float:
+    """Inverted lists of an approximate index: faiss asks for 39 views to train each."""
+    return min(4 * math.sqrt(views), views / 39)
+
+
 def index_bytes(kind: str, s: Scenario) -> tuple[float, float]:
     """Bytes of an index' views and tables, and of `index.faiss` (docs/index.md); a factory string counts as float32."""
-    views, dim = s.passages * s.views, s.shape.width
-    lists = default_lists(round(views)) * (4.0 * dim + 8)
+    views, dim = s.view_count, s.shape.width
+    lists = lists_of(views) * (4.0 * dim + 8)
     faiss = {
         "exact": 0.0,
         "compact": views * (dim + 8) + lists,
@@ -305,11 +306,11 @@ def index_bytes(kind: str, s: Scenario) -> tuple[float, float]:
 
 def index(s: Scenario, added: float = 1.0) -> Cost:
     """A copy of the views, of which the share `added` is added to a graph, or to lists after ten rounds of k-means."""
-    kind, views, seconds = s.config.index.kind, s.passages * s.views, s.view_bytes / COPIED_BYTES
+    kind, views, seconds = s.config.index.kind, s.view_count, s.view_bytes / COPIED_BYTES
     if kind == "hnsw":
         seconds += added * views / HNSW_VIEWS
     elif kind != "exact":
-        lists = default_lists(round(views))
+        lists = lists_of(views)
         products = 2.0 * lists * s.shape.width * (views + 10 * min(views, 65_536 + 64 * lists))
         seconds += added * products / (CORE_FLOPS["search"] * s.cores)
     plain, faiss = index_bytes(kind, s)
@@ -319,7 +320,7 @@ def index(s: Scenario, added: float = 1.0) -> Cost:
 def search(s: Scenario, questions: float, depth: int, rankings: float = 1) -> Cost:
     """Each question is multiplied with every view, in an approximate index with those of some lists; views that do not
     fit in memory are read once per group of questions."""
-    views, hits, passes, model = s.passages * s.views, questions * depth * rankings, 1.0, s.model_bytes
+    views, hits, passes, model = s.view_count, questions * depth * rankings, 1.0, s.model_bytes
     if s.config.index.kind != "exact" and rankings == 1:
         views = min(views, 4 * math.sqrt(views) + views**0.75)
     elif s.view_bytes > s.memory:
@@ -334,21 +335,21 @@ def search(s: Scenario, questions: float, depth: int, rankings: float = 1) -> Co
 
 def evaluate(s: Scenario) -> Cost:
     """A search, with a ranking by each view alone and by the first views; passages are encoded for analyses."""
-    asked = set(s.config.evaluation.analyses) if s.views > 1 else set()
-    rankings = 1 + s.views * ("each_view" in asked) + min(s.views - 1, 16) * ("first_views" in asked)
+    views = s.view_count / s.passages
+    asked = set(s.config.evaluation.analyses) if views > 1 else set()
+    rankings = 1 + views * ("each_view" in asked) + min(views - 1, 16) * ("first_views" in asked)
     cost = search(s, s.dev_questions, s.config.evaluation.depth, rankings)
     encoded = min(s.passages, sum(ANALYSED_PASSAGES.get(name, 0) for name in asked)) * s.tokens
     return replace(cost, seconds=cost.seconds + s.shape.flops(encoded, s.tokens) / s.rate("encode"))
 
 
-def with_queries(s: Scenario) -> Cost:
+def bm25_with_queries(s: Scenario) -> Cost:
     words = s.config.generation.queries * QUESTION_TOKENS / TOKENS_PER_WORD
     return bm25(s, s.dev_questions, s.config.evaluation.depth, words)
 
 
 FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "split": split,
-    "split-again": split,
     "initial-generator": lambda s: Cost(0.0, 4.4 * T5.parameters, 4.4 * T5.parameters),
     "train-generator": train_generator,
     "generate-queries": lambda s: generate(s, s.passages, s.config.generation.queries),
@@ -356,7 +357,7 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "make-questions": lambda s: bm25(s, s.drafts if s.config.make_questions.found_within else 0, 0),
     "bm25-negatives": lambda s: bm25(s, s.questions, s.config.bm25.depth),
     "evaluate-bm25": lambda s: bm25(s, s.dev_questions, s.config.evaluation.depth),
-    "evaluate-bm25-with-queries": with_queries,
+    "evaluate-bm25-with-queries": bm25_with_queries,
     "initial-model": lambda s: Cost(0.0, s.model_bytes, s.model_bytes),
     "warm-up": warm_up,
     "train": train,
@@ -372,10 +373,15 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
 
 def cost_of(step: str, scenario: Scenario) -> Cost:
     """The cost of a step of the table of steps, with the start of its process."""
-    plain = step if step in FORMULAS else step.removesuffix("-with-queries")
+    plain = step if step in FORMULAS else step.removesuffix("-with-queries").removesuffix("-again")
+    cost = FORMULAS[plain](scenario) if plain in FORMULAS else Cost()
     seconds, memory, disk = (scenario.passages * each for each in PER_PASSAGE.get(plain, (0.0, 0.0, 0.0)))
-    cost = FORMULAS[plain](scenario) if plain in FORMULAS else Cost(seconds, memory, disk)
-    return replace(cost, seconds=cost.seconds + START_SECONDS, memory=cost.memory + PROCESS_BYTES)
+    return replace(
+        cost,
+        seconds=cost.seconds + seconds + START_SECONDS,
+        memory=cost.memory + memory + PROCESS_BYTES,
+        disk=cost.disk + disk,
+    )
 
 
 def estimate(request: Request, scenario: Scenario) -> dict[StepPath, Cost]:
@@ -383,7 +389,8 @@ def estimate(request: Request, scenario: Scenario) -> dict[StepPath, Cost]:
     few = replace(scenario, passages=scenario.passages * scenario.changed)
     costs = {}
     for path, node in request.plan.nodes.items():
-        there = few if request.plan.name == "refresh" and node.step.name in OF_CHANGES else scenario
+        of_changes = node.step.name.removesuffix("-with-queries") in OF_CHANGES
+        there = few if request.plan.name == "refresh" and of_changes else scenario
         there = replace(there, config=config_of(node, request), shards=len(node.shards) or 1)
         costs[path] = cost_of(node.step.name, there)
     return costs
@@ -400,18 +407,6 @@ def config_of(node: Node, request: Request) -> Config:
 def base_config(overrides: Overrides) -> Config:
     """The config of what all systems of a request share, over the defaults of its architecture."""
     return resolve({name: value for name, value in overrides.items() if name != "comparison"})
-
-
-def systems_of(pipeline: str, overrides: Overrides) -> Collection[Config]:
-    """The configs of the systems that a pipeline trains: of a comparison several, of others one."""
-    return resolve_systems(overrides).values() if pipeline == "comparison" else [base_config(overrides)]
-
-
-def views_of(config: Config) -> float:
-    """Views per passage: one for dpr, one per query where queries are read, else `model.views`."""
-    reads_queries = architecture(config.model.architecture).reads_queries
-    views = config.generation.queries if reads_queries else config.model.views
-    return 1.0 if config.model.architecture == "dpr" else float(views)
 
 
 def shards_for(overrides: Overrides, scenario: Scenario) -> int:

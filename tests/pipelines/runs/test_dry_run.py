@@ -32,7 +32,7 @@ def test_a_dry_run_starts_nothing(settings, tmp_path, monkeypatch, capsys) -> No
 
 def test_steps_that_the_store_has_are_found(settings, tmp_path) -> None:
     request, store = Request.make("training", gather(None, settings)), LocalStore(tmp_path / "store")
-    assert not any("found" in line for line in dry_run_lines(request, store))
+    assert not any("found" in line for line in dry_run_lines(request.plan, store))
     node = request.plan.node("split")
     run_step(node.step, StepReporter(store, "run", "split", "split"), node.config, {})
-    assert [line for line in dry_run_lines(request, store) if "found" in line] == ["  found  split"]
+    assert [line for line in dry_run_lines(request.plan, store) if "found" in line] == ["  found  split"]
