@@ -102,7 +102,7 @@ def encoding(base: str, repeats: int, clock: Callable[[], float]) -> Iterator[Ro
         BiEncoder.create(
             Model(base=base, architecture="dpr", pooling="snippet", normalise=True, tied=True)
         ).save(folder)
-        encoder = Encoder(folder, Encode(device="cpu"), questions_only=True, plain=True)
+        encoder = Encoder(folder, Encode(device="cpu"), questions_only=True)
         peer = None
         if find_spec("sentence_transformers"):
             from sentence_transformers import SentenceTransformer

@@ -107,8 +107,7 @@ def in_model(plan: Plan, store: LocalStore, clock: Callable[[], float]) -> float
     from multiview.model.encoder import BiEncoder
 
     model = InModel(clock)
-    encodes = ("encode_questions", "encode_passages", "encode_packed_questions", "encode_packed_passages")
-    model.watch(BiEncoder, "forward", "passage_attention", *encodes)
+    model.watch(BiEncoder, "forward", "passage_attention", "encode_questions", "encode_passages")
     model.watch(torch.Tensor, "backward")
     model.watch(torch.optim.AdamW, "step")
     run(plan, store)

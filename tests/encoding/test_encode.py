@@ -14,22 +14,16 @@ import torch
 from multiview.artifacts.staged import Staged
 from multiview.config import Config, Encode
 from multiview.data.passages import Passage, content_hash
-from multiview.encoding import batches
 from multiview.encoding.encode import encode, encode_questions
 from multiview.errors import InputError
 from multiview.model import devices
-from multiview.model.batch import Packed, make_batch
+from multiview.model.batch import Batch, make_batch
 from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.events import RecordedEvents
 
 PASSAGES = [training_material.passage(i, sentences=1 + i % 8) for i in range(60)]
-
-
-@pytest.fixture(autouse=True)
-def many_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "BUCKET", 16)
 
 
 def embed(
@@ -77,50 +71,30 @@ def test_an_embedding_is_the_same_to_the_bit_whatever_shard_or_neighbours_it_had
     assert np.array_equal(alone["p005"], whole["p005"])
 
 
-def test_every_packed_batch_has_the_same_number_of_tokens(
-    model: Staged, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    batches: list[Packed] = []
-    run = BiEncoder.encode_packed_passages
-
-    def watched(self: BiEncoder, packed: Packed) -> list[torch.Tensor]:
-        batches.append(packed)
-        return run(self, packed)
-
-    monkeypatch.setattr(BiEncoder, "encode_packed_passages", watched)
-    embed(model, PASSAGES, tmp_path / "whole")
-    assert len(batches) > 3 and {batch.input_ids.shape for batch in batches} == {(1, 512)}
-    assert sum(len(batch.lengths) for batch in batches) == len(PASSAGES)
-
-
-@pytest.mark.parametrize("compute", ["float32", "autocast", "bfloat16"])
-def test_bases_that_cannot_pack_have_one_shape_per_length_and_the_same_vectors(
-    model: Staged, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compute: str
-) -> None:
-    packed = read(embed(model, PASSAGES, tmp_path / "packed", compute=compute))
-    monkeypatch.setattr("multiview.model.packed.PACKING", set())
-    monkeypatch.setattr("multiview.model.encoder.is_plain", lambda folder: False)
+def test_every_length_has_one_shape(model: Staged, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shapes: set[tuple[int, ...]] = set()
     run = BiEncoder.encode_passages
 
-    def watched(self: BiEncoder, batch: Any) -> torch.Tensor:
-        shapes.update([batch["input_ids"].shape, batch["weights"].shape])
+    def watched(self: BiEncoder, batch: Batch) -> torch.Tensor:
+        shapes.add(tuple(batch["input_ids"].shape))
         return run(self, batch)
 
     monkeypatch.setattr(BiEncoder, "encode_passages", watched)
-    whole = read(embed(model, PASSAGES, tmp_path / "whole", compute=compute))
-    # 512 tokens a batch, multiples of 16 tokens up to the limit of 96, multiples of 8 rows; 4 views.
-    rows = {16: 32, 32: 16, 48: 8, 64: 8, 80: 8, 96: 8}
-    lengths = {shape[1] for shape in shapes if len(shape) == 2}
-    assert len(lengths) > 2
-    assert shapes == {
-        shape for length in lengths for shape in ((rows[length], length), (rows[length], 4, length))
-    }
-    part = read(embed(model, PASSAGES[7:29], tmp_path / "part", compute=compute))
-    assert all(np.array_equal(part[name], whole[name]) for name in part)
-    for name, vectors in whole.items():
-        near = 1e-3 if compute == "float32" else 0.05
-        np.testing.assert_allclose(packed[name], vectors, rtol=2 * near, atol=near)
+    embed(model, PASSAGES, tmp_path / "whole")
+    assert len(shapes) > 4
+    assert shapes == {(512 // length, length) for _, length in shapes}
+
+
+@pytest.mark.parametrize("compute", ["float32", "autocast", "bfloat16"])
+def test_a_vector_does_not_depend_on_threads(model: Staged, tmp_path: Path, compute: str) -> None:
+    found = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        found.append(
+            (embed(model, PASSAGES, tmp_path / str(threads), compute=compute) / "views.f16").read_bytes()
+        )
+    torch.set_num_threads(1)
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -224,7 +198,7 @@ def test_a_gpu_that_is_full_has_a_hint(
     def full(*_: object, **__: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
-    for name in ("encode_packed_passages", "encode_packed_questions"):
+    for name in ("encode_passages", "encode_questions"):
         monkeypatch.setattr(BiEncoder, name, full)
     hint = r"^the GPU's memory is full: set encode.batch_tokens below 4096$"
     with pytest.raises(InputError, match=hint):

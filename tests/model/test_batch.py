@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiview.model.batch import PACK_MULTIPLE, Packed, by_length, encode_groups, make_groups, make_packs
+from multiview.model.batch import by_length, encode_groups, make_groups
 from multiview.model.layouts import TokenSequence, View
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=40)
@@ -39,27 +39,4 @@ def test_vectors_come_in_the_order_of_the_sequences(cost: float, count: int) -> 
     lengths = encode_groups(lambda batch: batch["attention_mask"].sum(1), groups)
     assert lengths.tolist() == [3, 9, 1, 9, 4]
     longest = groups["batches"][0]
-    assert not isinstance(longest, Packed)
     assert torch.equal(longest["input_ids"][0], torch.tensor([7] * 9))
-
-
-@given(LENGTHS, st.integers(1, 200), st.none() | st.integers(1, 5))
-def test_packs_hold_the_sequences_in_their_order(lengths: list[int], tokens: int, most: int | None) -> None:
-    sequences = [TokenSequence([7] * length, (View(((0, length),)),)) for length in lengths]
-    packs = make_packs(sequences, 0, 2, tokens, most)
-    assert packs["order"].tolist() == list(range(len(lengths)))
-    batches = [batch for batch in packs["batches"] if isinstance(batch, Packed)]
-    assert [length for batch in batches for length in batch.lengths] == lengths
-    for batch, following in zip(batches, [*batches[1:], None], strict=True):
-        used = sum(batch.lengths)
-        assert used <= tokens or len(batch.lengths) == 1
-        assert len(batch.lengths) <= (most or len(lengths))
-        assert (
-            batch.input_ids.shape
-            == batch.position_ids.shape
-            == (1, -(-used // PACK_MULTIPLE) * PACK_MULTIPLE)
-        )
-        assert batch.input_ids[0].tolist() == [7] * used + [0] * (batch.input_ids.numel() - used)
-        assert [weights.shape for weights in batch.weights] == [(2, length) for length in batch.lengths]
-        # No row ends before it must.
-        assert following is None or len(batch.lengths) == most or used + following.lengths[0] > tokens

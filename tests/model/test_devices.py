@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import platform
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -63,28 +60,3 @@ def test_a_device_that_cannot_compute_here_is_refused(name: str) -> None:
 def test_the_processor_is_a_device() -> None:
     assert device("cpu", "encode.device").type == device("cpu:0", "encode.device").type == "cpu"
     assert device("auto", "encode.device").type in ("cpu", "cuda")
-
-
-BLOCKS = """
-import ctypes, sys, torch
-from multiview.model.devices import keep_freed_memory
-
-class Mallinfo(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
-
-mallinfo = ctypes.CDLL(None).mallinfo
-mallinfo.restype = Mallinfo
-if sys.argv[1:]:
-    keep_freed_memory()
-before = mallinfo().hblks
-tensor = torch.ones(1 << 22)
-print(mallinfo().hblks - before)
-"""
-"""Prints how many blocks glibc fetches from the system for a tensor of 16 MiB: it gives such a block back when freed."""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries keep memory as they like")
-@pytest.mark.parametrize(("words", "blocks"), [([], 1), (["keep"], 0)])
-def test_a_large_tensor_lies_in_memory_that_its_process_keeps(words: list[str], blocks: int) -> None:
-    printed = subprocess.run([sys.executable, "-c", BLOCKS, *words], capture_output=True, check=True).stdout
-    assert int(printed) == blocks

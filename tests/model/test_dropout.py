@@ -9,12 +9,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModel
 
 from multiview.errors import InputError
-from multiview.model.dropout import (
-    attentions,
-    draw_kept,
-    set_dropout,
-    share_kept,
-)
+from multiview.model.dropout import attentions, set_dropout
 from multiview.model.encoder import BiEncoder
 from tests.fixtures.encoded import encode, settings
 
@@ -90,23 +85,3 @@ def test_a_base_that_does_not_tell_its_attention_dropout_refuses_another(base: P
     set_dropout(model, 0.2, 0.2)
     with pytest.raises(InputError, match=r"train\.attention_dropout"):
         set_dropout(model, 0.2, 0.0)
-
-
-@pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.9])
-def test_as_many_are_kept_as_asked_each_by_itself(share: float) -> None:
-    torch.manual_seed(0)
-    count = 400_003
-    kept = draw_kept(torch.empty(count), share)
-    assert kept.shape == (count,) and kept.dtype == torch.bool
-    assert share_kept(share) == pytest.approx(1 - share, abs=2**-17)
-    deviation = (share * (1 - share)) ** 0.5
-    centred = kept.double() - (1 - share)
-    assert abs(centred.mean()) < 5 * deviation / count**0.5
-    for place in range(4):  # Four draws come from one number.
-        assert abs(centred[place::4].mean()) < 5 * deviation / (count / 4) ** 0.5
-    for distance in (1, 2, 3, 4, 8):
-        together = (centred[:-distance] * centred[distance:]).mean()
-        assert abs(together) < 5 * deviation**2 / (count - distance) ** 0.5
-    assert not torch.equal(draw_kept(torch.empty(count), share), kept)
-    torch.manual_seed(0)
-    assert torch.equal(draw_kept(torch.empty(count), share), kept)

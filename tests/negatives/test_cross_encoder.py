@@ -128,7 +128,7 @@ def test_memory_is_bounded_by_open_batches(judge, corpus):
             yield "king", corpus.passages[0], (0, taken)
 
     next(model.logits(many()))
-    assert taken == 8
+    assert taken == 16
 
 
 def test_another_classifier_in_the_same_place_is_another_key(tmp_path):

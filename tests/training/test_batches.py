@@ -1,4 +1,4 @@
-"""The batch of a step: in groups of similar length or in packs its loss and gradients are those of one padded batch, and
+"""The batch of a step: in groups of similar length its loss and gradients are those of one padded batch, and
 which of its passages are no negatives of a question."""
 
 import math
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from multiview.config import Train
 from multiview.data.questions import Question
-from multiview.model.batch import Packed
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import LAYOUTS
@@ -45,15 +44,14 @@ def collated(
     model: BiEncoder,
     settings: Train,
     group_cost: float = math.inf,
-    packs: bool = False,
     examples: list[Example] = EXAMPLES,
 ) -> TrainingBatch:
-    return collator(model, settings, group_cost, packs)(examples)
+    return collator(model, settings, group_cost)(examples)
 
 
-def collator(model: BiEncoder, settings: Train, group_cost: float = 64, packs: bool = False) -> Collator:
+def collator(model: BiEncoder, settings: Train, group_cost: float = 64) -> Collator:
     by_id = {passage.id: passage for passage in PASSAGES}
-    return Collator(model.layout, 0, by_id, settings, group_cost=group_cost, packs=packs)
+    return Collator(model.layout, 0, by_id, settings, group_cost=group_cost)
 
 
 def loss_and_gradients(
@@ -85,34 +83,6 @@ def test_groups_have_the_loss_and_the_gradients_of_the_whole_batch(
     assert_equal(loss_and_gradients(model, settings, grouped), loss_and_gradients(model, settings, whole))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("architecture", MODELS)
-def test_packs_have_the_loss_and_the_gradients_of_the_whole_batch(
-    base: Path, tmp_path: Path, architecture: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("multiview.training.batches.PACK_TOKENS", 256)
-    exact, settings = trained(base, tmp_path / "exact", architecture, torch.float64)
-    # Beside float64, and so with float32's own rounding, which depends on the processor.
-    relative = 3 * RELATIVE if dtype == torch.float32 else RELATIVE
-    whole = collated(exact, settings)
-    expected = loss_and_gradients(exact, settings, whole)
-    model, _ = trained(base, tmp_path, architecture, dtype)
-    assert model.prepare_packing()
-    packed = collated(model, settings, packs=True)
-    assert len(packed["passages"]["batches"]) > 1
-    assert_equal(loss_and_gradients(model, settings, packed), expected, relative)
-    # Padded batches are read as before.
-    assert_equal(loss_and_gradients(model, settings, whole), expected, relative)
-    chunked = collated(model, settings.model_copy(update={"chunk": 3}), packs=True)
-    assert max(map(len, lengths(chunked))) == 3
-    model.encode_again = True
-    assert_equal(loss_and_gradients(model, settings, chunked), expected, relative)
-
-
-def lengths(batch: TrainingBatch) -> list[list[int]]:
-    return [each.lengths for each in batch["passages"]["batches"] if isinstance(each, Packed)]
-
-
 def trained(
     base: Path, folder: Path, name: str, dtype: torch.dtype = torch.float32
 ) -> tuple[BiEncoder, Train]:
@@ -127,34 +97,29 @@ def trained(
 def assert_equal(
     found: tuple[torch.Tensor, dict[str, torch.Tensor]],
     expected: tuple[torch.Tensor, dict[str, torch.Tensor]],
-    relative: float = RELATIVE,
 ) -> None:
     """Asserts that the losses are equal, and the gradients, to the rounding of the largest of them."""
     (again, others), (loss, gradients) = found, expected
-    torch.testing.assert_close(again.to(loss.dtype), loss, rtol=relative, atol=0)
+    torch.testing.assert_close(again.to(loss.dtype), loss, rtol=RELATIVE, atol=0)
     assert gradients.keys() == others.keys() and gradients
     largest = max(gradient.abs().max().item() for gradient in gradients.values())
     for name, gradient in gradients.items():
         other = others[name].to(gradient.dtype)
-        torch.testing.assert_close(other, gradient, rtol=relative, atol=relative * largest, msg=name)
+        torch.testing.assert_close(other, gradient, rtol=RELATIVE, atol=RELATIVE * largest, msg=name)
 
 
-@pytest.mark.parametrize("packs", [False, True])
 @pytest.mark.parametrize("architecture", ["camvr", "dual-cross", "sentence"])
 def test_chunks_have_the_loss_and_the_gradients_of_the_whole_batch(
-    base: Path, tmp_path: Path, architecture: str, packs: bool
+    base: Path, tmp_path: Path, architecture: str
 ) -> None:
     model, settings = trained(base, tmp_path, architecture)
     whole = collated(model, settings, math.inf)
     expected = loss_and_gradients(model, settings, whole)
-    assert not packs or model.prepare_packing()
-    chunked = collated(model, settings.model_copy(update={"chunk": 3}), 64, packs)
+    chunked = collated(model, settings.model_copy(update={"chunk": 3}), 64)
     groups = chunked["passages"]["batches"]
-    sizes = [len(group.lengths if isinstance(group, Packed) else group["input_ids"]) for group in groups]
-    assert max(sizes) == 3 and all(isinstance(group, Packed) == packs for group in groups)
+    assert max(len(group["input_ids"]) for group in groups) == 3
     model.encode_again = True
-    relative = 3 * RELATIVE if packs else RELATIVE
-    assert_equal(loss_and_gradients(model, settings, chunked), expected, relative)
+    assert_equal(loss_and_gradients(model, settings, chunked), expected)
 
 
 def test_chunks_have_the_distillation_of_the_whole_batch(base: Path, tmp_path: Path) -> None:
@@ -165,10 +130,8 @@ def test_chunks_have_the_distillation_of_the_whole_batch(base: Path, tmp_path: P
     expected = loss_and_gradients(model, settings, whole)
     assert abs(expected[0] - plain) > 0.1, "the divergence is part of the loss"
     model.encode_again = True
-    assert model.prepare_packing()
-    for packs in (False, True):
-        chunked = collated(model, settings, 64, packs, TAUGHT)
-        assert_equal(loss_and_gradients(model, settings, chunked), expected)
+    chunked = collated(model, settings, 64, TAUGHT)
+    assert_equal(loss_and_gradients(model, settings, chunked), expected)
 
 
 def test_a_teacher_scores_each_questions_own_list(base: Path, tmp_path: Path) -> None:
@@ -187,12 +150,10 @@ def test_a_teacher_scores_each_questions_own_list(base: Path, tmp_path: Path) ->
     assert "teacher" not in lay_out(EXAMPLES)
 
 
-@pytest.mark.parametrize("packs", [False, True])
-def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_path: Path, packs: bool) -> None:
+def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_path: Path) -> None:
     model, settings = trained(base, tmp_path, "camvr", torch.float64)
     set_dropout(model.train(), 0.3)
-    assert model.prepare_packing()
-    batch = collated(model, settings.model_copy(update={"chunk": 3}), 64, packs)
+    batch = collated(model, settings.model_copy(update={"chunk": 3}), 64)
     results, kept = [], []
     for again in (False, True):
         model.encode_again = again
@@ -210,9 +171,7 @@ def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_pat
 
 
 def padded(batch: TrainingBatch) -> int:
-    return sum(
-        group["input_ids"].numel() for group in batch["passages"]["batches"] if not isinstance(group, Packed)
-    )
+    return sum(group["input_ids"].numel() for group in batch["passages"]["batches"])
 
 
 def test_a_passage_that_is_a_positive_of_the_same_question_is_no_negative_of_it() -> None:

@@ -73,17 +73,13 @@ def weights(model: BiEncoder) -> dict[str, torch.Tensor]:
     return model.state_dict()
 
 
-@pytest.mark.parametrize(("tied", "packs"), [(False, True), (True, True), (True, False)])
+@pytest.mark.parametrize("tied", [False, True])
 def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
     data: dict[str, Staged],
     base: Path,
     tmp_path: Path,
     tied: bool,
-    packs: bool,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if not packs:
-        monkeypatch.setattr("multiview.model.packed.PACKING", set())
     model = training_material.saved_model(tmp_path / "start", base, tied=tied)
     whole = run(data, model, tmp_path / "whole", RecordedEvents())
     kept = KeptCheckpoints(tmp_path, stop_after=8)
@@ -175,8 +171,9 @@ def test_a_training_that_diverges_is_not_published(
 
 
 def test_training_lowers_the_loss_and_says_what_it_was_made_of(
-    data: dict[str, Staged], base: Path, tmp_path: Path
+    data: dict[str, Staged], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("multiview.training.arguments.LOG_STEPS", 1)
     events = RecordedEvents()
     options: dict[str, Any] = {
         "temperature": {"schedule": "annealed"},

@@ -1,14 +1,17 @@
-"""Plans of batches in which a sequence's vectors depend on the sequence alone.
+"""Batches of fixed shapes, in which a sequence's vectors depend on the sequence alone.
 
-The shape of a batch changes the last bits of its vectors; the other sequences in it do not. So every batch that a
-sequence may lie in has one shape, and the last ones are filled up. Memory is bounded by the open batches, or by the
-sequences that wait.
+The shape of a batch changes the last bits of its vectors, and so does whether any of its tokens is padding, as there is
+no attention mask without padding. The other sequences in a batch change nothing. So the number of a sequence's tokens
+decides the shape of its batch, and the last batch of each shape is filled up. Memory is bounded by the open batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import torch
 
 from multiview.config import Encode
 from multiview.model.layouts import TokenSequence
@@ -16,109 +19,54 @@ from multiview.model.layouts import TokenSequence
 Tag = TypeVar("Tag")
 Member = tuple[TokenSequence, Tag]
 
-PACKED_TOKENS = 512
-"""The least number of tokens per packed batch: enough for a CPU's kernels to run at full speed."""
-WAITING = 16
-"""Packed batches that the waiting sequences could fill. Only speed and memory depend on it."""
+MULTIPLE = 16
+"""Sequences are padded to multiples of this many tokens, which suit a GPU's tensor cores."""
+CPU_TOKENS = 512
+"""Most tokens of a batch on a CPU: larger ones are hardly faster there, and more is filled up where there are few passages."""
 
 
-BUCKET = 32
-"""Sequences are padded to multiples of this many tokens."""
+@dataclass(frozen=True)
+class Shape:
+    """The shape of a batch."""
+
+    rows: int
+    length: int
+    padded: bool
+    """Whether every row ends with padding; otherwise none does."""
 
 
 class Buckets(Generic[Tag]):
-    """Sequences that wait for their batch, by padded length; the tag of a sequence identifies its vectors."""
+    """Sequences that wait for their batch, by its shape; the tag of a sequence identifies its vectors."""
 
-    def __init__(self, settings: Encode, limit: int) -> None:
-        self._settings = settings
-        self._limit = limit
-        self._open: dict[int, list[Member[Tag]]] = {}
+    def __init__(self, settings: Encode, device: torch.device, limit: int, multiple: int = 1) -> None:
+        """`limit` is the number of tokens of the longest sequence. The number of rows is a multiple of `multiple`."""
+        most = CPU_TOKENS if device.type == "cpu" else settings.batch_tokens
+        self._tokens = min(settings.batch_tokens, most)
+        self._limit, self._multiple = limit, multiple
+        self._open: dict[Shape, list[Member[Tag]]] = {}
 
-    def length(self, tokens: int) -> int:
-        """Padded length of a sequence: the next multiple of the bucket, and no more than the model's limit."""
-        return min(-(-tokens // BUCKET) * BUCKET, self._limit)
+    def shape(self, tokens: int) -> Shape:
+        """Returns the shape of the batches in which sequences of so many tokens lie."""
+        length = padded_length(tokens, self._limit)
+        rows = max(1, self._tokens // length // self._multiple) * self._multiple
+        return Shape(rows, length, tokens < length)
 
-    def rows(self, length: int) -> int:
-        """Number of rows of every batch of this padded length: the multiple of 8 that the token budget allows, at least 8."""
-        return max(8, self._settings.batch_tokens // length // 8 * 8)
-
-    def batches(self, sequences: Iterable[Member[Tag]]) -> Iterator[tuple[int, list[Member[Tag]]]]:
-        """Yields length and members of each batch as soon as it is full; incomplete batches come last."""
+    def batches(self, sequences: Iterable[Member[Tag]]) -> Iterator[tuple[Shape, list[Member[Tag]]]]:
+        """Yields shape and members of each batch as soon as it is full; incomplete batches come last."""
         for sequence, tag in sequences:
-            length = self.length(len(sequence.input_ids))
-            waiting = self._open.setdefault(length, [])
+            shape = self.shape(len(sequence.input_ids))
+            waiting = self._open.setdefault(shape, [])
             waiting.append((sequence, tag))
-            if len(waiting) == self.rows(length):
-                yield length, self._open.pop(length)
+            if len(waiting) == shape.rows:
+                yield shape, self._open.pop(shape)
         while self._open:
-            length = min(self._open)
-            yield length, self._open.pop(length)
+            yield self._open.popitem()
 
 
-class Packs(Generic[Tag]):
-    """Sequences that wait until they fill a packed batch of `tokens` tokens."""
+def padded_length(tokens: int, limit: int) -> int:
+    """Returns the length that a sequence is padded to: more than its own, unless that is the `limit`.
 
-    def __init__(self, limit: int, waiting: int = WAITING) -> None:
-        """`limit` is the model's longest sequence in tokens; a batch holds four of them, so that little of it is filler.
-
-        Sequences wait until they could fill `waiting` batches: the more there are, the fuller a batch becomes.
-        """
-        self.tokens = max(PACKED_TOKENS, -(-4 * limit // 64) * 64)
-        self._enough = waiting * self.tokens
-
-    def batches(self, sequences: Iterable[Member[Tag]]) -> Iterator[list[Member[Tag]]]:
-        """Yields the members of each batch: the longest that wait, and at its end those that fill it up best.
-
-        In some runs sequences of similar length beside each other were a few percent faster.
-        """
-        waiting: list[Member[Tag]] = []
-        tokens = 0
-        for member in sequences:
-            waiting.append(member)
-            tokens += _tokens(member)
-            while tokens >= self._enough:
-                members = self._next(waiting)
-                tokens -= sum(map(_tokens, members))
-                yield members
-        while waiting:
-            yield self._next(waiting)
-
-    def _next(self, waiting: list[Member[Tag]]) -> list[Member[Tag]]:
-        """Removes and returns the members of a batch; a sequence that is longer than one is its only member."""
-        waiting.sort(key=_tokens, reverse=True)
-        room, longest = self.tokens, _tokens(waiting[0])
-        first = 0
-        while first < len(waiting) and (not first or room > 2 * longest):
-            room -= _tokens(waiting[first])
-            first += 1
-        members = waiting[:first]
-        del waiting[:first]
-        while fitting := fullest_pair([_tokens(member) for member in waiting], room):
-            room -= sum(_tokens(waiting[number]) for number in fitting)
-            members += [waiting.pop(number) for number in sorted(fitting, reverse=True)]
-        return members
-
-
-def fullest_pair(lengths: Sequence[int], room: int) -> tuple[int, ...]:
-    """The positions of the two lengths, or of the one, with the largest sum within `room`; empty where none fits.
-
-    >>> fullest_pair([5, 3, 8, 4], 10)
-    (3, 0)
+    >>> [padded_length(tokens, 40) for tokens in (1, 15, 16, 31, 32, 39, 40)]
+    [16, 16, 32, 32, 40, 40, 40]
     """
-    alone = len(lengths)
-    tokens = [*lengths, 0]  # a length alone is a pair with this one
-    order = sorted(range(len(tokens)), key=tokens.__getitem__)
-    low, high, best, most = 0, alone, (), 0
-    while low < high:
-        total = tokens[order[low]] + tokens[order[high]]
-        if total > room:
-            high -= 1
-            continue
-        if total > most:
-            most, best = total, (order[low], order[high])
-        low += 1
-    return tuple(number for number in best if number != alone)
-
-
-def _tokens(member: Member[Tag]) -> int:
-    return len(member[0].input_ids)
+    return min((tokens // MULTIPLE + 1) * MULTIPLE, limit)

@@ -3,57 +3,45 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch.utils.data import DataLoader, Dataset
 
 from multiview.config import Encode
 from multiview.data.passages import Passage, content_hash, count_passages, read_passages
 from multiview.data.queries import with_queries
-from multiview.encoding.ahead import ReadWith, laid_out_ahead
-from multiview.encoding.batches import Buckets, Member, Packs, Tag
+from multiview.encoding.batches import Buckets, Member, Tag, padded_length
 from multiview.encoding.embeddings import EmbeddingsWriter
 from multiview.errors import InputError
-from multiview.model.batch import Batch, Packed, make_batch, make_packed, to_device
-from multiview.model.devices import device, keep_freed_memory, read_behind, within_gpu_memory, workers
+from multiview.model.batch import Batch, make_batch, to_device
+from multiview.model.devices import HALF, device, read_behind, within_gpu_memory, workers
 from multiview.model.encoder import BiEncoder, width
-from multiview.model.half_products import half_products
-from multiview.model.layouts import TokenSequence, kept_views
+from multiview.model.layouts import Layout, TokenSequence, kept_views
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
-Given = TypeVar("Given")
-Result = TypeVar("Result")
+BLOCK = 64
+"""Passages that a process lays out at a time."""
 
-TOKENS_ALONE = 8
-"""The length of a question that is encoded alone is a multiple of this."""
+ReadWith = tuple[Passage, Sequence[str]]
+"""A passage and the queries that it is read with."""
 
 
 class Encoder:
     """A loaded model on its device, encoding in the arithmetic of `encode.compute`."""
 
-    def __init__(
-        self, model: Path, settings: Encode, questions_only: bool = False, plain: bool | None = None
-    ) -> None:
-        """Loads the model in the folder `model`; with `questions_only`, without the encoder that only passages need.
-
-        `plain` is that of `BiEncoder.load`, by default true on a CPU, where packed batches are faster so.
-        """
+    def __init__(self, model: Path, settings: Encode, questions_only: bool = False) -> None:
+        """Loads the model in the folder `model`; with `questions_only`, without the encoder that only passages need."""
         self.settings = settings
         self.device = device(settings.device, "encode.device")
         if settings.compute == "float16" and self.device.type == "cpu":
             raise InputError("encode.compute: float16 needs a GPU; use bfloat16 or float32")
-        plain = self.device.type == "cpu" if plain is None else plain
-        self.model = BiEncoder.load(model, weights_type(settings), questions_only, plain).to(self.device)
+        self.model = BiEncoder.load(model, weights_type(settings), questions_only).to(self.device)
         self.layout = self.model.layout
-        self._pad_id: int = self.model.tokenizer.pad_token_id
-        self.packs = self.device.type == "cpu" and self.model.prepare_packing()
-        """Whether sequences are laid end to end instead of padded; on a GPU attention would run sequence by sequence."""
-        if self.packs and not questions_only:
-            keep_freed_memory()
         if settings.question_length is not None:
             self.layout.lengthen_questions(settings.question_length, self.model.positions)
 
@@ -64,28 +52,16 @@ class Encoder:
 
     def passages(self, sequences: Iterable[Member[Tag]]) -> Iterator[tuple[TokenSequence, Tag, np.ndarray]]:
         """Yields each sequence with its tag and its views' vectors [views, D] float32, batch by batch: in another order."""
-        model, limit = self.model, self.layout.settings.passage_length
-        if self.packs:
-            results = self._packed(model.encode_packed_passages, limit, sequences)
-        else:
-            results = self._padded(model.encode_passages, limit, self.layout.max_views, sequences)
-        with smaller_batches(self.settings):
-            for members, vectors in results:
-                for (sequence, tag), each in zip(members, vectors, strict=False):
-                    yield sequence, tag, each[: len(sequence.views)]
+        limit, views = self.layout.settings.passage_length, self.layout.max_views
+        for (sequence, tag), vectors in self._encoded(self.model.encode_passages, limit, views, sequences):
+            yield sequence, tag, vectors[: len(sequence.views)]
 
     def questions(self, questions: Iterable[str]) -> Iterator[tuple[int, np.ndarray]]:
         """Yields position and vector [D] float32 of each question, times the model's scale, in another order."""
-        model, limit = self.model, self.layout.settings.question_length
+        limit = self.layout.settings.question_length
         sequences = ((self.layout.question(question), i) for i, question in enumerate(questions))
-        if self.packs:
-            results = self._packed(model.encode_packed_questions, limit, sequences)
-        else:
-            results = self._padded(model.encode_questions, limit, 1, sequences)
-        with smaller_batches(self.settings):
-            for members, vectors in results:
-                for (_, i), vector in zip(members, vectors, strict=False):
-                    yield i, vector.reshape(-1)
+        for (_, i), vector in self._encoded(self.model.encode_questions, limit, 1, sequences):
+            yield i, vector
 
     def question_vectors(
         self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
@@ -101,50 +77,48 @@ class Encoder:
         return vectors
 
     def question_vector(self, question: str) -> np.ndarray:
-        """Returns the vector of one question [D] float32, times the model's scale, encoded alone.
+        """Returns the vector of one question [D] float32, times the model's scale, encoded in a batch of one row.
 
-        It runs in a batch of one row, padded to a multiple of `TOKENS_ALONE`. So it depends on nothing but the
-        question, and differs from the vector of `question_vectors` in its last bits, because that batch has another
-        shape.
+        It depends on nothing but the question. Its last bits differ from those of `question_vectors`, whose batches
+        have more rows.
         """
         sequence = self.layout.question(question)
-        tokens = -(-len(sequence.input_ids) // TOKENS_ALONE) * TOKENS_ALONE
-        length = min(tokens, self.layout.settings.question_length)
-        batch = make_batch([sequence], self._pad_id, 1, length)
-        vectors = self._run(self.model.encode_questions, to_device(batch, self.device))
-        return vectors[0].float().cpu().numpy()
+        length = padded_length(len(sequence.input_ids), self.layout.settings.question_length)
+        vectors = self._run(self.model.encode_questions, [sequence], 1, length, rows=1)
+        return vectors[0].cpu().numpy()
 
-    def _packed(
-        self, encode: Callable[[Packed], list[torch.Tensor]], limit: int, sequences: Iterable[Member[Tag]]
-    ) -> Iterator[tuple[list[Member[Tag]], Sequence[np.ndarray]]]:
-        """Yields the members of each packed batch with their vectors."""
-        packs: Packs[Tag] = Packs(limit)
-        for members in packs.batches(sequences):
-            packed = make_packed([sequence for sequence, _ in members], self._pad_id, packs.tokens)
-            yield members, [vectors.numpy() for vectors in self._run(encode, packed)]
-
-    def _padded(
+    def _encoded(
         self,
         encode: Callable[[Batch], torch.Tensor],
         limit: int,
         max_views: int,
         sequences: Iterable[Member[Tag]],
-    ) -> Iterator[tuple[list[Member[Tag]], np.ndarray]]:
-        """Yields the members of each padded batch with the vectors of its rows, of which there may be more."""
-        buckets: Buckets[Tag] = Buckets(self.settings, limit)
+    ) -> Iterator[tuple[Member[Tag], np.ndarray]]:
+        """Yields each of the `sequences` and its tag with what `encode` returns for it."""
+        buckets: Buckets[Tag] = Buckets(self.settings, self.device, limit)
 
         def runs() -> Iterator[tuple[list[Member[Tag]], torch.Tensor]]:
-            for length, members in buckets.batches(sequences):
+            for shape, members in buckets.batches(sequences):
                 rows = [sequence for sequence, _ in members]
-                batch = make_batch(rows, self._pad_id, max_views, length, buckets.rows(length))
-                yield members, self._run(encode, to_device(batch, self.device)).float()
+                yield members, self._run(encode, rows, max_views, shape.length, shape.rows)
 
-        return read_behind(runs())
+        with smaller_batches(self.settings):
+            for members, vectors in read_behind(runs()):
+                yield from zip(members, vectors, strict=False)
 
     @torch.inference_mode()
-    def _run(self, encode: Callable[[Given], Result], batch: Given) -> Result:
+    def _run(
+        self,
+        encode: Callable[[Batch], torch.Tensor],
+        sequences: Sequence[TokenSequence],
+        max_views: int,
+        length: int,
+        rows: int,
+    ) -> torch.Tensor:
+        """Returns what `encode` returns for a batch of `sequences`, which is filled up to `rows` rows, in float32."""
+        batch = make_batch(sequences, self.model.tokenizer.pad_token_id, max_views, length, rows)
         with arithmetic(self.settings, self.device):
-            return encode(batch)
+            return encode(to_device(batch, self.device)).float()
 
 
 class Placement(NamedTuple):
@@ -223,15 +197,46 @@ def encode_passages(
     `report_done` is called with the number of passages read so far. Raises InputError for a vector that float16 cannot
     hold.
     """
-    ahead = workers(encoder.device)
     sequences = (
         placed
-        for passage, asked, laid_out in laid_out_ahead(encoder.layout, read_with, ahead)
+        for passage, asked, laid_out in laid_out_ahead(encoder.layout, read_with, workers(encoder.device))
         for placed in placer.place(passage, laid_out, asked)
     )
     for _, placement, vectors in encoder.passages(sequences):
         placer.writer.write_views(placement.passage, placement.row, vectors[placement.kept])
         report_done(placer.writer.passages)
+
+
+def laid_out_ahead(
+    layout: Layout, passages: Iterable[ReadWith], processes: int
+) -> Iterator[tuple[Passage, Sequence[str], list[TokenSequence]]]:
+    """Yields the passages in their order, each with its queries and its sequences.
+
+    So many `processes` lay out blocks of passages, each up to two blocks ahead; without any this process does, as
+    passages are asked for.
+    """
+    rest = iter(passages)
+    blocks = iter(lambda: list(islice(rest, BLOCK)), [])
+    loader = DataLoader(
+        _Blocks(layout), batch_size=None, sampler=blocks, num_workers=processes, collate_fn=_as_it_is
+    )
+    for block, sequences in loader:
+        for (passage, queries), each in zip(block, sequences, strict=True):
+            yield passage, queries, each
+
+
+class _Blocks(Dataset[tuple[list[ReadWith], list[list[TokenSequence]]]]):
+    """The sequences of each passage of a block; the loader's "index" is the block itself, which the main process reads."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
+    def __getitem__(self, block: list[ReadWith]) -> tuple[list[ReadWith], list[list[TokenSequence]]]:
+        return block, [self._layout.passage(passage, queries) for passage, queries in block]
+
+
+def _as_it_is(laid_out: object) -> object:
+    return laid_out
 
 
 def encode_questions(model: Path, questions: Sequence[str], settings: Encode, events: Events) -> np.ndarray:
@@ -240,10 +245,6 @@ def encode_questions(model: Path, questions: Sequence[str], settings: Encode, ev
     return encoder.question_vectors(
         questions, lambda done: events.progress(done, len(questions), "questions")
     )
-
-
-HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-"""Values of `encode.compute` with weights in half precision."""
 
 
 def weights_type(settings: Encode) -> torch.dtype:
@@ -256,12 +257,6 @@ def smaller_batches(settings: Encode) -> contextlib.AbstractContextManager[None]
     return within_gpu_memory(f"set encode.batch_tokens below {settings.batch_tokens}")
 
 
-@contextlib.contextmanager
-def arithmetic(settings: Encode, device: torch.device) -> Iterator[None]:
+def arithmetic(settings: Encode, device: torch.device) -> torch.autocast:
     """The context that a forward pass runs in under `encode.compute`."""
-    autocast = torch.autocast(device.type, torch.bfloat16)
-    with (
-        half_products(device, settings.compute in ("autocast", "bfloat16")),
-        autocast if settings.compute == "autocast" else contextlib.nullcontext(),
-    ):
-        yield
+    return torch.autocast(device.type, torch.bfloat16, enabled=settings.compute == "autocast")

@@ -22,7 +22,6 @@ from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import read_questions
 from multiview.errors import InputError
 from multiview.generation.generators import input_length, input_text, load, save
-from multiview.model.half_products import half_products
 from multiview.model.layouts import PreTrainedTokenizer
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
@@ -50,8 +49,7 @@ def train_generator(context: StepContext) -> None:
         )
         trainer.remove_callback(PrinterCallback)
         trainer.remove_callback(ProgressCallback)
-        with half_products(trainer.args.device, trainer.args.bf16):
-            trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
+        trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
     save(model.cpu(), tokenizer, context.output("generator"))
 
 

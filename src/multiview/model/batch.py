@@ -2,18 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from multiview.model.layouts import TokenSequence, View
-
-PACK_MULTIPLE = 64
-"""The number of tokens in a packed row is a multiple of this, because oneDNN compiles a kernel for every number that it meets."""
 
 
 class Batch(TypedDict):
@@ -34,27 +30,11 @@ class Batch(TypedDict):
     (`add_snippet_means`); all 0 for an empty snippet and a missing view."""
 
 
-@dataclass(frozen=True)
-class Packed:
-    """S sequences in one row of T tokens, the last of which may be filler."""
-
-    input_ids: Tensor
-    """int64 [1, T]."""
-    position_ids: Tensor
-    """int64 [1, T], counted from 0, in each sequence anew unless it has positions of its own."""
-    lengths: list[int]
-    """Tokens of each sequence [S]."""
-    weights: list[Tensor]
-    """float32 [V, L] of each sequence with its V views and L tokens, as those of `Batch`."""
-    starts: Sequence[tuple[Tensor, Tensor]] = ()
-    """`viewers` [V] and `snippets` [V, L] of each sequence, as those of `Batch`; empty where viewers start without snippets."""
-
-
 class Groups(TypedDict):
-    """S sequences in groups: of similar length, so that few tokens are padding, or packed."""
+    """S sequences in groups of similar length, so that few tokens are padding."""
 
-    batches: list[Batch] | list[Packed]
-    """The groups. Padded ones begin with the longest sequences, and each is padded to its own longest sequence."""
+    batches: list[Batch]
+    """The groups, the longest sequences first, each padded to its own longest sequence."""
     order: Tensor
     """int64 [S]: the position of each sequence when the groups are concatenated."""
 
@@ -111,64 +91,6 @@ def set_snippets(viewers: Tensor, snippets: Tensor, sequence: TokenSequence) -> 
             snippets[row, start:stop] = 1 / (stop - start)
 
 
-def make_packed(sequences: Sequence[TokenSequence], pad_id: int, tokens: int, max_views: int = 0) -> Packed:
-    """Returns `sequences` in a row of `tokens` tokens, which must hold them all; the rest is filler.
-
-    Each sequence has weights of its own views, or of `max_views` where that is more.
-    """
-    lengths = [len(sequence.input_ids) for sequence in sequences]
-    filler = tokens - sum(lengths)
-    ids = [token for sequence in sequences for token in sequence.input_ids]
-    positions = [
-        position
-        for sequence, length in zip(sequences, lengths, strict=True)
-        for position in sequence.position_ids or range(length)
-    ]
-    weights = [
-        torch.zeros(max(len(sequence.views), max_views), length)
-        for sequence, length in zip(sequences, lengths, strict=True)
-    ]
-    for sequence, each in zip(sequences, weights, strict=True):
-        add_view_weights(each, sequence.views)
-    starts = []
-    for sequence, each in zip(sequences, weights, strict=True):
-        if sequence.snippets:
-            viewers, snippets = torch.zeros(len(each), dtype=torch.int64), torch.zeros_like(each)
-            set_snippets(viewers, snippets, sequence)
-            starts.append((viewers, snippets))
-    return Packed(
-        torch.tensor([ids + [pad_id] * filler]),
-        torch.tensor([positions + [0] * filler]),
-        lengths,
-        weights,
-        starts,
-    )
-
-
-def make_packs(
-    sequences: Sequence[TokenSequence], pad_id: int, max_views: int, tokens: int, most: int | None = None
-) -> Groups:
-    """Returns `sequences` packed in their order, in rows of up to `tokens` tokens and `most` sequences.
-
-    A longer sequence has a row of its own. A row has a multiple of `PACK_MULTIPLE` tokens.
-    """
-    packs: list[list[TokenSequence]] = []
-    room = 0
-    for sequence in sequences:
-        length = len(sequence.input_ids)
-        if not packs or room < length or len(packs[-1]) == most:
-            packs.append([])
-            room = tokens
-        packs[-1].append(sequence)
-        room -= length
-    totals = [sum(len(sequence.input_ids) for sequence in pack) for pack in packs]
-    rows = [-(-total // PACK_MULTIPLE) * PACK_MULTIPLE for total in totals]
-    return Groups(
-        batches=[make_packed(pack, pad_id, row, max_views) for pack, row in zip(packs, rows, strict=True)],
-        order=torch.arange(len(sequences)),
-    )
-
-
 def make_groups(
     sequences: Sequence[TokenSequence],
     pad_id: int,
@@ -209,7 +131,7 @@ def by_length(lengths: Sequence[int], group_cost: float, most: int | None = None
     return groups
 
 
-def encode_groups(encode: Callable[[Any], Tensor], groups: Groups, again: bool = False) -> Tensor:
+def encode_groups(encode: Callable[[Batch], Tensor], groups: Groups, again: bool = False) -> Tensor:
     """Returns the vectors that `encode` gives for each group, joined in the order of the sequences.
 
     With `again` no activations are kept: the backward pass encodes each group anew, with the same dropout, when it

@@ -11,13 +11,15 @@ from torch import Tensor
 
 from multiview.errors import InputError
 
+Name = TypeVar("Name")
+
 MOST_WORKERS = 4
 """Most processes per GPU that tokenise ahead of the model."""
 CPU_WORKERS = 0
 """The same where there is no GPU: the model needs all cores, and tokenising is a hundredth of its work."""
 
-LARGEST_KEPT = 31 << 20
-"""Size of the largest block, in bytes, whose memory `keep_freed_memory` keeps; glibc's limit is 32 MiB."""
+HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+"""The data types of half precision by their names in `encode.compute` and `train.precision`."""
 
 
 def device(name: str, setting: str) -> torch.device:
@@ -49,15 +51,6 @@ def workers(device: torch.device) -> int:
     return max(0, min(MOST_WORKERS, cores - 1))
 
 
-def keep_freed_memory() -> None:
-    """Lets this process keep the memory of tensors that it frees, for those that follow, as much as it had at once.
-
-    Given back to the system, as it is by default, each page is cleared again for the next tensor of a few megabytes: some
-    5 % of encoding on a CPU. glibc keeps blocks that are smaller than the largest one that it gave back.
-    """
-    torch.empty(LARGEST_KEPT, dtype=torch.uint8)  # freed at once
-
-
 @contextmanager
 def within_gpu_memory(hint: str) -> Iterator[None]:
     """A context whose error, where a GPU's memory is full, is an InputError with a hint instead of torch's own."""
@@ -67,30 +60,21 @@ def within_gpu_memory(hint: str) -> Iterator[None]:
         raise InputError(f"the GPU's memory is full: {hint}") from error
 
 
-Name = TypeVar("Name")
-
-
 def read_behind(results: Iterator[tuple[Name, Tensor]]) -> Iterator[tuple[Name, np.ndarray]]:
-    """Yields each named result as an array, when the next one is under way: a GPU works while arrays are read and written."""
-    waiting: tuple[Name, _Copy] | None = None
+    """Yields each named result as an array, once the next one is under way: a GPU computes while arrays are written."""
+    waiting: tuple[Name, Tensor, torch.cuda.Event | None] | None = None
     for name, result in results:
-        copy = _Copy(result)
+        # Into pinned memory, behind the work that computes the result and before any later work.
+        copy = result.to("cpu", non_blocking=True)
+        done = torch.cuda.current_stream(result.device).record_event() if result.is_cuda else None
         if waiting:
-            yield waiting[0], waiting[1].array()
-        waiting = name, copy
+            yield _arrived(*waiting)
+        waiting = name, copy, done
     if waiting:
-        yield waiting[0], waiting[1].array()
+        yield _arrived(*waiting)
 
 
-class _Copy:
-    """A tensor on its way to the memory of the CPU."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        # From a GPU into pinned memory, behind the work that computes it and before any later work.
-        self._tensor = tensor.to("cpu", non_blocking=True)
-        self._done = torch.cuda.current_stream(tensor.device).record_event() if tensor.is_cuda else None
-
-    def array(self) -> np.ndarray:
-        if self._done is not None:
-            self._done.synchronize()
-        return self._tensor.numpy()
+def _arrived(name: Name, copy: Tensor, done: torch.cuda.Event | None) -> tuple[Name, np.ndarray]:
+    if done is not None:
+        done.synchronize()
+    return name, copy.numpy()

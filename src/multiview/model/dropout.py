@@ -1,43 +1,10 @@
-"""Dropout of hidden states and of attention weights, set apart, and the draws of our own attention.
-
-torch draws a number of 32 bits for every value; 16 bits are enough for the share that is dropped.
-"""
+"""Dropout of hidden states and of attention weights, set apart."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from multiview.errors import InputError
-
-DRAWS = 1 << 16
-"""As many equally likely draws decide whether a number is dropped, so a share is rounded to a multiple of 1 / `DRAWS`."""
-
-INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Integers by their number of bytes."""
-
-
-def draw_kept(values: Tensor, share: float) -> Tensor:
-    """Draws bool of the shape of `values`, each false with the probability `share`, by torch's generator of the CPU."""
-    count = values.numel()
-    draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(torch.iinfo(torch.int64).min, None)
-    return draws.view(torch.int16)[:count].view(values.shape) >= _dropped_draws(share) - DRAWS // 2
-
-
-def keep(values: Tensor, kept: Tensor) -> Tensor:
-    """Returns `values` with 0 for those not `kept`."""
-    # As integers of their bits, because torch multiplies floats and bools one by one.
-    integers = INTEGERS[values.element_size()]
-    return (values.view(integers) * kept.to(integers)).view(values.dtype)
-
-
-def share_kept(share: float) -> float:
-    """Returns the probability with which `draw_kept` keeps a number."""
-    return 1 - _dropped_draws(share) / DRAWS
-
-
-def _dropped_draws(share: float) -> int:
-    return min(round(share * DRAWS), DRAWS - 1)
 
 
 def set_dropout(model: nn.Module, hidden: float, attention: float | None = None) -> None:

@@ -3,7 +3,6 @@
 import copy
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -12,10 +11,8 @@ from torch import Tensor, nn
 from multiview.config import Model, canonical_json
 from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE, staged_base
-from multiview.model.batch import Batch, Groups, Packed, add_snippet_means, encode_groups, pool
+from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, pool
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
-from multiview.model.packed import add_packed_means, prepare_packing
-from multiview.model.plain import PlainBert, PlainTokenizer, is_plain
 from multiview.model.pretrained import (
     LoadedModel,
     add_viewers,
@@ -71,41 +68,28 @@ class BiEncoder(nn.Module):
             encode_groups(self.encode_passages, passages, self.encode_again),
         )
 
-    def encode_questions(self, batch: Batch | Packed) -> Tensor:
+    def encode_questions(self, batch: Batch) -> Tensor:
         """Returns question vectors [B, D] float32, multiplied by the scale, so that scores are plain inner products."""
         return self._encode(QUESTION, batch)[:, 0] * self.scale
 
-    def encode_passages(self, batch: Batch | Packed) -> Tensor:
-        """Returns view vectors [S, V, D] float32; zeros for views that a sequence does not have.
-
-        A packed batch must have weights of the same number of views for every sequence.
-        """
+    def encode_passages(self, batch: Batch) -> Tensor:
+        """Returns view vectors [S, V, D] float32; zeros for views that a sequence does not have."""
         return self._encode(PASSAGE, batch)
 
-    def prepare_packing(self) -> bool:
-        """Lets the encoders read packed sequences; says whether they can."""
-        return all(map(prepare_packing, self.encoders.values()))
-
-    def encode_packed_questions(self, packed: Packed) -> list[Tensor]:
-        """Returns the vector [1, D] float32 of each question, multiplied by the scale."""
-        return [vectors * self.scale for vectors in self._encode_packed(QUESTION, packed)]
-
-    def encode_packed_passages(self, packed: Packed) -> list[Tensor]:
-        """Returns the view vectors [V, D] float32 of each sequence."""
-        return self._encode_packed(PASSAGE, packed)
+    def with_eager_attention(self) -> "BiEncoder":
+        """Returns a copy with the only implementation of attention that tells its weights (`passage_attention`)."""
+        eager = copy.deepcopy(self)
+        for part in eager.encoders:
+            eager._encoder(part).set_attn_implementation("eager")
+        return eager
 
     def passage_attention(self, batch: Batch) -> Tensor:
         """Returns the last layer's attention [S, heads, L, L] over passages: from each token to each token.
 
-        Only the eager implementation of attention returns it. Raises ValueError for a base model that does not.
+        Only a model `with_eager_attention` has it. Raises ValueError for a base model that never does.
         """
         encoder = self._encoder(PASSAGE)
-        fast = encoder.config._attn_implementation or "sdpa"
-        encoder.set_attn_implementation("eager")
-        try:
-            attentions = encoder(**_inputs(encoder, batch), output_attentions=True).attentions
-        finally:
-            encoder.set_attn_implementation(fast)
+        attentions = encoder(**_inputs(encoder, batch), output_attentions=True).attentions
         if not attentions:
             raise ValueError(f"a {encoder.config.model_type} model does not give its attention")
         return attentions[-1]
@@ -113,33 +97,9 @@ class BiEncoder(nn.Module):
     def _encoder(self, part: str) -> LoadedModel:
         return self.encoders[part if part in self.encoders else PASSAGE]
 
-    def _encode(self, part: str, batch: Batch | Packed) -> Tensor:
-        if isinstance(batch, Packed):
-            return torch.stack(self._encode_packed(part, batch))
+    def _encode(self, part: str, batch: Batch) -> Tensor:
         encoder = self._encoder(part)
-        return self._vectors(encoder(**_inputs(encoder, batch)).last_hidden_state, batch["weights"])
-
-    def _encode_packed(self, part: str, packed: Packed) -> list[Tensor]:
-        encoder = self._encoder(part)
-        inputs: dict[str, Any] = {"input_ids": packed.input_ids}
-        if packed.starts:
-            words = encoder.get_input_embeddings()(packed.input_ids)
-            inputs = {"inputs_embeds": add_packed_means(words, packed)}
-        weights, lengths = packed.weights, packed.lengths
-        if self.settings.pooling == "viewer" and isinstance(encoder, PlainBert):
-            # Views read their viewer tokens alone, so the last layer need not end with the others. The setting decides, and
-            # not the number of tokens: a sequence is to have the same bits in every batch.
-            inputs["read"] = read = [each.any(0).nonzero()[:, 0] for each in weights]
-            weights = [each[:, tokens] for each, tokens in zip(weights, read, strict=True)]
-            lengths = [len(tokens) for tokens in read]
-        positions = packed.position_ids + first_position(encoder)
-        (hidden,) = encoder(position_ids=positions, lengths=packed.lengths, **inputs).last_hidden_state
-        # Sequence by sequence, because the number of tokens that a product sums over changes its last bits.
-        each = hidden[: sum(lengths)].split(lengths)
-        return [self._vectors(h[None], w[None])[0] for h, w in zip(each, weights, strict=True)]
-
-    def _vectors(self, hidden: Tensor, weights: Tensor) -> Tensor:
-        vectors = pool(hidden, weights)
+        vectors = pool(encoder(**_inputs(encoder, batch)).last_hidden_state, batch["weights"])
         return nn.functional.normalize(vectors, dim=-1) if self.settings.normalise else vectors
 
     def checkpoint_activations(self) -> None:
@@ -163,23 +123,14 @@ class BiEncoder(nn.Module):
 
     @classmethod
     def load(
-        cls,
-        folder: Path,
-        dtype: torch.dtype = torch.float32,
-        questions_only: bool = False,
-        plain: bool = False,
+        cls, folder: Path, dtype: torch.dtype = torch.float32, questions_only: bool = False
     ) -> "BiEncoder":
-        """Loads a model that `save` wrote, in evaluation mode.
+        """Loads a model that `save` wrote, in evaluation mode; with `questions_only` without a separate passage encoder.
 
-        With `questions_only` a separate passage encoder is not loaded; with `plain` a BERT is loaded without
-        transformers (`multiview.model.plain`), seconds sooner, for inference only. Raises InputError if `folder` holds
-        no model.
+        Raises InputError if `folder` holds no model.
         """
         settings = load_settings(folder)
         parts = [PASSAGE] if settings.tied else [QUESTION] if questions_only else [PASSAGE, QUESTION]
-        if plain and all(is_plain(folder / part) for part in parts):
-            plain_encoders = {part: PlainBert.load(folder / part, dtype) for part in parts}
-            return cls(settings, PlainTokenizer(folder / parts[0]), **plain_encoders).eval()
         with quiet():
             encoders = {part: load_encoder(str(folder / part), dtype) for part in parts}
             tokenizer = load_tokenizer(str(folder / parts[0]))
@@ -246,9 +197,7 @@ def load_layout(folder: Path) -> Layout:
 
     Raises InputError if `folder` holds no model.
     """
-    settings = load_settings(folder)
-    part = folder / PASSAGE
-    return layout(settings, PlainTokenizer(part) if is_plain(part) else load_tokenizer(str(part)))
+    return layout(load_settings(folder), load_tokenizer(str(folder / PASSAGE)))
 
 
 def initial_model(context: StepContext) -> None:

@@ -15,7 +15,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from multiview.config import Config, Encode, JsonObject
 from multiview.data.passages import COLUMNS, Passage, PassageLookup, passages_of
 from multiview.data.questions import Question
-from multiview.encoding.batches import Buckets
+from multiview.encoding.batches import Buckets, Shape
 from multiview.encoding.encode import arithmetic, smaller_batches, weights_type
 from multiview.errors import InputError
 from multiview.model.bases import staged_base
@@ -28,6 +28,8 @@ from multiview.steps.events import Events
 SETTING = "mining.cross_encoder"
 PAIR_LENGTH = 512
 """Longest pair in tokens, unless the model allows less; the longer of the two texts is cut first."""
+ROWS = 8
+"""The rows of a batch are a multiple of this: products over fewer rows, as in a classifier's head, depend on a row's place."""
 
 HitPosition = tuple[int, int]
 """(question, column) of a hit among the retrieved passages [q, k]."""
@@ -60,10 +62,12 @@ class CrossEncoder:
         self, pairs: Iterable[tuple[str, Passage, HitPosition]]
     ) -> Iterator[tuple[HitPosition, float]]:
         """Yields each pair's position and logit, batch by batch, so in another order."""
-        buckets: Buckets[tuple[HitPosition, list[int] | None]] = Buckets(self.settings, self.length)
+        buckets: Buckets[tuple[HitPosition, list[int] | None]] = Buckets(
+            self.settings, self.device, self.length, ROWS
+        )
         with smaller_batches(self.settings):
-            for length, members in buckets.batches(map(self._tokens, pairs)):
-                found = self._logits(members, length, buckets.rows(length))
+            for shape, members in buckets.batches(map(self._tokens, pairs)):
+                found = self._logits(members, shape)
                 for (_, (position, _)), logit in zip(members, found, strict=False):
                     yield position, float(logit)
 
@@ -80,17 +84,18 @@ class CrossEncoder:
     def _logits(
         self,
         members: Sequence[tuple[TokenSequence, tuple[HitPosition, list[int] | None]]],
-        length: int,
-        rows: int,
+        shape: Shape,
     ) -> np.ndarray:
         """Returns the logits [rows] of a batch, which is filled up with its first pair."""
-        filled = [*members, *[members[0]] * (rows - len(members))]
+        filled = [*members, *[members[0]] * (shape.rows - len(members))]
         unpadded: dict[str, list[list[int] | None]] = {
             "input_ids": [sequence.input_ids for sequence, _ in filled]
         }
         if filled[0][1][1] is not None:
             unpadded["token_type_ids"] = [segments for _, (_, segments) in filled]
-        batch = self.tokenizer.pad(unpadded, padding="max_length", max_length=length, return_tensors="pt")
+        batch = self.tokenizer.pad(
+            unpadded, padding="max_length", max_length=shape.length, return_tensors="pt"
+        )
         with arithmetic(self.settings, self.device):
             return self.model(**batch.to(self.device)).logits.float().cpu().numpy()[:, 0]
 

@@ -244,7 +244,7 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     index.check_model(model[1].digest)
     settings = Encode.model_validate(record.config.get("encode", {}) | {"device": device})
     with _checked_on_error([model]):
-        encoder = Encoder(staged(*model), settings, questions_only=True, plain=True)
+        encoder = Encoder(staged(*model), settings, questions_only=True)
     with _checked_on_error([corpus]):
         rows = PassageRows(shard_files(staged(*corpus)))
     check_length(address, index, rows)

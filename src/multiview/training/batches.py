@@ -12,7 +12,7 @@ from multiview.config import Train
 from multiview.data.answers import answer_views
 from multiview.data.passages import Passage
 from multiview.data.tokens import Mode
-from multiview.model.batch import Groups, make_groups, make_packs
+from multiview.model.batch import Groups, make_groups
 from multiview.model.layouts import Layout, TokenSequence, View
 from multiview.training.stream import Example
 
@@ -22,9 +22,6 @@ GROUP_COST = {"cpu": 64, "cuda": 2048}
 Measured on a CPU (MiniLM: 60 tokens, forward and backward). On a GPU a group should have so many tokens that its
 kernels run for longer than it takes to launch them; that number is an estimate.
 """
-
-PACK_TOKENS = 4096
-"""Tokens of a row of packed sequences: more leave the processor's caches, and fewer pay more often for a row's gradients."""
 
 
 class TrainingBatch(TypedDict):
@@ -70,9 +67,7 @@ class Collator:
         matching: Mode = "string",
         with_question: bool = True,
         group_cost: float = GROUP_COST["cpu"],
-        packs: bool = False,
     ) -> None:
-        """With `packs` sequences lie end to end, where the model can read them so; otherwise they are padded in groups."""
         self.layout = layout
         self.pad_id = pad_id
         self.passages = passages
@@ -80,7 +75,6 @@ class Collator:
         self.matching: Mode = matching
         self.with_question = with_question
         self.group_cost = group_cost
-        self.packs = packs
 
     def __call__(self, examples: Sequence[Example]) -> TrainingBatch:
         """The batch of the `examples` of one step."""
@@ -120,10 +114,7 @@ class Collator:
         return batch
 
     def _groups(self, sequences: Sequence[TokenSequence], max_views: int) -> Groups:
-        chunk = self.settings.chunk
-        if self.packs:
-            return make_packs(sequences, self.pad_id, max_views, PACK_TOKENS, chunk)
-        return make_groups(sequences, self.pad_id, max_views, self.group_cost, chunk)
+        return make_groups(sequences, self.pad_id, max_views, self.group_cost, self.settings.chunk)
 
     def _answers(self, example: Example, views: Sequence[View]) -> list[bool]:
         """Which views of the positive hold the answer (CAMVR 3.2)."""

@@ -10,7 +10,6 @@ from multiview.config import Train
 from multiview.model.devices import within_gpu_memory
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder, load_settings
-from multiview.model.half_products import half_products
 from multiview.model.layouts import check
 from multiview.steps.context import StepContext
 from multiview.training.batches import GROUP_COST, Collator
@@ -67,7 +66,6 @@ def fit(data: TrainingData[Stream], context: StepContext) -> None:
             data.matching,
             data.with_question,
             GROUP_COST[arguments.device.type],
-            arguments.device.type == "cpu" and model.prepare_packing(),
         )
         first, validating = arguments.process_index == 0, None
         if held_out is not None:
@@ -78,7 +76,7 @@ def fit(data: TrainingData[Stream], context: StepContext) -> None:
         trainer = BiEncoderTrainer(
             model, stream, collator, arguments, context.events, context.checkpoints, validating
         )
-        with half_products(arguments.device, arguments.bf16), within_gpu_memory(_memory_hint(settings)):
+        with within_gpu_memory(_memory_hint(settings)):
             trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
         if first and validating is not None:
             validating.hand_on(context.output("model"))

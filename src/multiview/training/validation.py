@@ -17,10 +17,10 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from multiview import metric_names
 from multiview.config import Train
 from multiview.data.passages import Passage
-from multiview.encoding.encode import HALF
 from multiview.evaluation.analyses.matrices import PairMeans, add_cosines, off_diagonal
 from multiview.evaluation.metrics import first_rank, gold_metrics, means
 from multiview.model.batch import Batch, encode_groups, make_groups, to_device
+from multiview.model.devices import HALF
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import kept_views
 from multiview.steps.events import Events

@@ -78,14 +78,13 @@ def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndar
         if len(sequence.views) > 1
     ]
     sequences.sort(key=lambda sequence: len(sequence.input_ids))
+    model = encoder.model.with_eager_attention()
     for start in range(0, len(sequences), SEQUENCES):
         members = sequences[start : start + SEQUENCES]
-        batch = make_batch(members, encoder.model.tokenizer.pad_token_id, layout.max_views)
+        batch = make_batch(members, model.tokenizer.pad_token_id, layout.max_views)
         try:
             with torch.inference_mode():
-                heads = (
-                    encoder.model.passage_attention(to_device(batch, encoder.device)).float().cpu().numpy()
-                )
+                heads = model.passage_attention(to_device(batch, encoder.device)).float().cpu().numpy()
         except ValueError as error:
             raise NotApplicable(str(error)) from None
         for sequence, head, weights in zip(members, heads, batch["weights"].numpy(), strict=True):

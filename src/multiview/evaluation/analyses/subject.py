@@ -102,10 +102,10 @@ class Subject:
 
     @cached_property
     def encoder(self) -> Encoder:
-        """An encoder with the whole model in float32, because half precision cannot distinguish views; it tells its attention."""
+        """An encoder with the whole model in float32, because half precision cannot distinguish views."""
         from multiview.encoding.encode import Encoder
 
-        return Encoder(self.model, self.encode.model_copy(update={"compute": "float32"}), plain=False)
+        return Encoder(self.model, self.encode.model_copy(update={"compute": "float32"}))
 
     def questions_encoded(self, rows: np.ndarray) -> np.ndarray:
         """Vectors [rows, dim] float32 of the questions at `rows`, encoded in float32."""

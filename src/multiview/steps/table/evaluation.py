@@ -20,7 +20,7 @@ _BM25 = Step(
 STEPS = (
     Step(
         name="evaluate",
-        version=12,
+        version=13,
         function_path="multiview.evaluation.evaluate:evaluate",
         settings=("evaluation", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "train_questions"),

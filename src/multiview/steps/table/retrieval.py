@@ -8,7 +8,7 @@ from multiview.steps.step import Step
 STEPS = (
     Step(
         name="encode",
-        version=5,
+        version=6,
         function_path="multiview.encoding.encode:encode",
         settings=("encode",),
         inputs=("model", "passages"),
@@ -18,7 +18,7 @@ STEPS = (
     ),
     Step(
         name="encode-with-queries",
-        version=6,
+        version=7,
         function_path="multiview.encoding.encode:encode",
         settings=("encode",),
         inputs=("model", "passages", "queries"),

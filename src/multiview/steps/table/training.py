@@ -34,7 +34,7 @@ STEPS = (
     ),
     Step(
         name="mine",
-        version=8,
+        version=9,
         function_path="multiview.negatives.mined:mine",
         settings=("mining", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "bm25_negatives"),
@@ -44,7 +44,7 @@ STEPS = (
     ),
     Step(
         name="teach",
-        version=1,
+        version=2,
         function_path="multiview.negatives.teacher:teach",
         settings=("mining.cross_encoder", "encode"),
         inputs=("passages", "questions", "hard_negatives"),
@@ -54,7 +54,7 @@ STEPS = (
     ),
     Step(
         name="warm-up",
-        version=6,
+        version=7,
         function_path="multiview.training.warm_up:warm_up",
         settings=("train",),
         inputs=("start", "passages", "queries"),
@@ -64,7 +64,7 @@ STEPS = (
     ),
     Step(
         name="train",
-        version=7,
+        version=8,
         function_path="multiview.training.train:train",
         settings=("train", *MATCHING),
         inputs=("start", "passages", "questions", "negatives"),
