@@ -1,4 +1,4 @@
-"""Comparison of kinds of index: recall, memory, building time, speed (docs/index.md).
+"""Comparison of kinds of index: recall, memory, building time, speed (docs/index-kinds.md).
 
     python -m benchmarks.index_kinds --passages 40000
 

@@ -1,4 +1,4 @@
-"""Exact search of views that stay in a store, beside a copy of them to the local disk (docs/index.md).
+"""Exact search of views that stay in a store, beside a copy of them to the local disk (docs/index-kinds.md).
 
     python -m benchmarks.streaming --views 400000
 

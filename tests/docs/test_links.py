@@ -25,5 +25,5 @@ def test_links_lead_somewhere(page):
 
 
 def test_every_page_is_in_the_map_of_the_readme():
-    linked = re.findall(r"\]\(docs/(\w+\.md)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    linked = re.findall(r"\]\(docs/([\w-]+\.md)", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert {page.name for page in PAGES[1:]} <= set(linked)

@@ -25,7 +25,7 @@ class Encode(Section):
 
 
 class Index(Section):
-    """The index over views, and the search of an approximate index (docs/index.md). *Ours.*"""
+    """The index over views, and the search of an approximate index (docs/index-kinds.md). *Ours.*"""
 
     kind: str = "exact"
     """exact, compact, tiny, hnsw, or a faiss factory string, whose {lists} and {dim} are filled in."""

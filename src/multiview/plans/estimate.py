@@ -292,7 +292,7 @@ def lists_of(views: float) -> float:
 
 
 def index_bytes(kind: str, s: Scenario) -> tuple[float, float]:
-    """Bytes of an index' views and tables, and of `index.faiss` (docs/index.md); a factory string counts as float32."""
+    """Bytes of an index' views and tables, and of `index.faiss` (docs/index-kinds.md); a factory string counts as float32."""
     views, dim = s.view_count, s.shape.width
     lists = lists_of(views) * (4.0 * dim + 8)
     faiss = {
