@@ -67,12 +67,12 @@ def evaluate_queries(
     context: StepContext, index: ViewIndex, layout: Layout, questions: list[Question], queries: np.ndarray
 ) -> None:
     """The step `evaluate` after its questions are encoded as `queries` [q, dim] float32."""
+    from multiview.evaluation.analyses.analysis_input import AnalysisInput
     from multiview.evaluation.analyses.run import analyse, asked_ranges
-    from multiview.evaluation.analyses.subject import Subject
     from multiview.index.approximate.measuring import measure_questions
 
     training = context.optional_input("train_questions")
-    subject = Subject(
+    given = AnalysisInput(
         model=context.input("model").path,
         layout=layout,
         index=index,
@@ -85,15 +85,15 @@ def evaluate_queries(
         matching=matching_mode(context.settings),
         events=context.events,
     )
-    subject.search(asked_ranges(subject))
-    top = subject.top
+    given.search(asked_ranges(given))
+    top = given.top
     # MVR Table 4: the search without the question's encoding. A fact, because outputs must be reproducible.
-    context.events.fact(SEARCH_SECONDS, subject.search_seconds)
+    context.events.fact(SEARCH_SECONDS, given.search_seconds)
     if not top.exact:
         measure_questions(index, queries, top.passages, context.events)
-    views = IndexViews(index, queries, subject.indexed_passages)
-    write_evaluation(context, top, index.ids, questions, find_views=views, answers=subject.answers)
-    analyse(context.output("evaluation"), subject)
+    views = IndexViews(index, queries, given.indexed_passages)
+    write_evaluation(context, top, index.ids, questions, find_views=views, answers=given.answers)
+    analyse(context.output("evaluation"), given)
 
 
 @rare_collections()

@@ -8,13 +8,13 @@ import torch
 from transformers import AutoModel
 
 from multiview.evaluation.analyses import attention as module
+from multiview.evaluation.analyses.analysis_input import NotApplicable
 from multiview.evaluation.analyses.attention import (
     attention,
     divergence,
     sequence_divergence,
     view_attention,
 )
-from multiview.evaluation.analyses.subject import NotApplicable
 from multiview.model.batch import make_batch
 
 

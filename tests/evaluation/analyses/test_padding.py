@@ -5,8 +5,8 @@ import pytest
 
 from multiview.data.answers import has_answer
 from multiview.evaluation.analyses import padding as module
+from multiview.evaluation.analyses.analysis_input import NotApplicable
 from multiview.evaluation.analyses.padding import best_scores, overlap, padding, ranking
-from multiview.evaluation.analyses.subject import NotApplicable
 from tests.fixtures.analysed_model import fresh_views
 
 

@@ -20,7 +20,7 @@ from multiview.config.overrides import validate
 from multiview.data.passages import PassageLookup
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
-from multiview.evaluation.analyses import subject as subject_module
+from multiview.evaluation.analyses import analysis_input
 from multiview.evaluation.analyses.run import ANALYSES, asked_ranges
 from multiview.evaluation.analyses.tables import LONGEST, CaptionedTable, markdown, page
 from multiview.evaluation.evaluate import evaluate
@@ -191,7 +191,7 @@ def test_views_are_searched_once_and_texts_of_hits_read_once(padded, tmp_path, m
 
     monkeypatch.setattr(ViewIndex, "search_views", counted(passes, ViewIndex.search_views))
     monkeypatch.setattr(PassageLookup, "tables", counted(readings, PassageLookup.tables))
-    monkeypatch.setattr(subject_module, "TIMED", 2)
+    monkeypatch.setattr(analysis_input, "TIMED", 2)
     run(padded, tmp_path / "one", analyses=("each_view", "first_views", "answer_view", "groups"))
     assert [(len(ranges), len(queries)) for _, ranges, queries, *_ in passes] == [
         (7, len(padded.questions)),

@@ -8,7 +8,7 @@ import pytest
 
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
-from multiview.evaluation.analyses.subject import NotApplicable
+from multiview.evaluation.analyses.analysis_input import NotApplicable
 from multiview.evaluation.analyses.training_answers import KINDS, found_by, training_answers
 from tests.fixtures.analysed_model import hand_subject
 from tests.fixtures.artifacts import questions_folder

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from multiview.evaluation.analyses.subject import NotApplicable
+from multiview.evaluation.analyses.analysis_input import NotApplicable
 from multiview.evaluation.analyses.usage import cosine, histogram, mean_cosines, usage
 from tests.fixtures.analysed_model import DEPTH, hand_index
 from tests.fixtures.searched_views import stored_views

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.data.tokens import TokenizedText
-from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 
@@ -16,24 +16,24 @@ CAPTION = (
 )
 
 
-def answer_view(subject: Subject) -> Findings:
+def answer_view(given: AnalysisInput) -> Findings:
     """Returns the table that `CAPTION` describes, and its metrics.
 
     The title never holds an answer. Table `answer_view`: k, overall, answer_view, other_views.
     """
-    if not subject.layout.has_spans:
+    if not given.layout.has_spans:
         raise NotApplicable("views represent no part of the text")
-    if subject.view_summary.most < 2:
+    if given.view_summary.most < 2:
         raise NotApplicable("the index holds one view per passage")
-    if subject.layout.reads_queries:
+    if given.layout.reads_queries:
         raise NotApplicable("every view represents the whole text")
-    if not subject.answered.any():
+    if not given.answered.any():
         raise NotApplicable("no question has an answer")
-    overall = accuracy(first_rank(subject.holds)[subject.answered], subject.cuts)
-    answer = accuracy(first_rank(answer_view_hits(subject))[subject.answered], subject.cuts)
+    overall = accuracy(first_rank(given.holds)[given.answered], given.cuts)
+    answer = accuracy(first_rank(answer_view_hits(given))[given.answered], given.cuts)
     metrics: dict[str, float] = {}
     rows = []
-    for k in subject.cuts:
+    for k in given.cuts:
         name = metric_names.accuracy_at(k)
         other = overall[name] - answer[name]
         metrics |= {
@@ -44,15 +44,15 @@ def answer_view(subject: Subject) -> Findings:
     return Findings(metrics, {"answer_view": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 
-def answer_view_hits(subject: Subject) -> np.ndarray:
+def answer_view_hits(given: AnalysisInput) -> np.ndarray:
     """Returns whether the best view of each retrieved passage represents text with an answer [q, depth] bool."""
-    hits = np.zeros(subject.holds.shape, bool)
+    hits = np.zeros(given.holds.shape, bool)
     held: dict[int, list[tuple[int, int]]] = {}
-    for question, column in np.argwhere(subject.holds).tolist():
-        held.setdefault(int(subject.top.passages[question, column]), []).append((question, column))
-    for indexed in subject.read_passages(np.array(list(held), np.int64)):
-        text = TokenizedText(indexed.passage.text, subject.matching)
+    for question, column in np.argwhere(given.holds).tolist():
+        held.setdefault(int(given.top.passages[question, column]), []).append((question, column))
+    for indexed in given.read_passages(np.array(list(held), np.int64)):
+        text = TokenizedText(indexed.passage.text, given.matching)
         for question, column in held[indexed.row]:
-            span = indexed.views[subject.top.winning_views[question, column]].span
-            hits[question, column] = span is not None and subject.answers.within(text, span, question)
+            span = indexed.views[given.top.winning_views[question, column]].span
+            hits[question, column] = span is not None and given.answers.within(text, span, question)
     return hits

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from multiview import metric_names
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
-from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.batch import make_batch, to_device
 
@@ -50,15 +50,15 @@ def sequence_divergence(heads: np.ndarray, weights: np.ndarray) -> np.ndarray:
 CAPTION = "Mean divergence between each two views of a sequence, over random passages."
 
 
-def attention(subject: Subject) -> Findings:
+def attention(given: AnalysisInput) -> Findings:
     """Returns the table that `CAPTION` describes, and its metrics.
 
     The views of empty snippets are included, as in the paper. Table `attention`: row i, column j is D(i, j). Metrics
     `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
     """
-    passage_rows = subject.random_rows(len(subject.index), PASSAGES)
-    means = PairMeans(views := subject.layout.max_views)
-    for values in _divergences(subject, passage_rows):
+    passage_rows = given.random_rows(len(given.index), PASSAGES)
+    means = PairMeans(views := given.layout.max_views)
+    for values in _divergences(given, passage_rows):
         present = np.arange(views)[None] < len(values)
         padded = np.zeros((1, views, views))
         padded[present[:, :, None] & present[:, None, :]] = values.ravel()
@@ -68,12 +68,12 @@ def attention(subject: Subject) -> Findings:
     return Findings(metrics, {"attention": CaptionedTable(CAPTION, table_of(means.means()))})
 
 
-def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndarray]:
+def _divergences(given: AnalysisInput, passage_rows: np.ndarray) -> Iterator[np.ndarray]:
     """D [views, views] of each sequence with at least two views; sequences of similar length share a batch, with little padding."""
-    layout, encoder = subject.layout, subject.encoder
+    layout, encoder = given.layout, given.encoder
     sequences = [
         sequence
-        for indexed in subject.read_passages(passage_rows)
+        for indexed in given.read_passages(passage_rows)
         for sequence in indexed.sequences
         if len(sequence.views) > 1
     ]
@@ -90,4 +90,4 @@ def _divergences(subject: Subject, passage_rows: np.ndarray) -> Iterator[np.ndar
         for sequence, head, weights in zip(members, heads, batch["weights"].numpy(), strict=True):
             tokens, views = len(sequence.input_ids), len(sequence.views)
             yield sequence_divergence(head[:, :tokens, :tokens], weights[:views, :tokens])
-        subject.events.progress(start + len(members), len(sequences), "sequences' attention")
+        given.events.progress(start + len(members), len(sequences), "sequences' attention")

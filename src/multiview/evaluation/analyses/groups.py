@@ -12,7 +12,7 @@ from multiview.data.answers import find_answers
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.data.tokens import Mode
-from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.model.layouts import Part, View
@@ -24,7 +24,7 @@ SENTENCES = ((1, 3), (4, 6), (7, 9))
 CAPTION = "Accuracy of the answered questions by group of their first gold passage."
 
 
-def groups(subject: Subject) -> Findings:
+def groups(given: AnalysisInput) -> Findings:
     """Returns the table that `CAPTION` describes, and its metrics.
 
     Groups: the number of sentences (`sentences_4_6`), and the third of the text that contains the middle of the answer
@@ -34,25 +34,25 @@ def groups(subject: Subject) -> Findings:
     accuracies.
     """
     members: dict[tuple[str, str], list[int]] = {}
-    rows = np.flatnonzero(subject.answered & (subject.gold >= 0))
+    rows = np.flatnonzero(given.answered & (given.gold >= 0))
     by_passage: dict[int, list[int]] = {}
     for row in rows.tolist():
-        by_passage.setdefault(int(subject.gold[row]), []).append(row)
-    for indexed in subject.read_passages(subject.gold[rows]):
+        by_passage.setdefault(int(given.gold[row]), []).append(row)
+    for indexed in given.read_passages(given.gold[rows]):
         passage, views = indexed.passage, indexed.parts
         shared = [("sentences", sentences_group(len(passage.sentence_ends)))]
-        if subject.layout.has_spans:
+        if given.layout.has_spans:
             shared.append(("title", title_group(passage.title, views)))
         for row in by_passage[indexed.row]:
-            answer = answer_span(subject.questions[row], passage, subject.matching)
+            answer = answer_span(given.questions[row], passage, given.matching)
             by_answer = [("answer_third", third_group(answer, len(passage.text)))]
-            if subject.layout.has_spans:
+            if given.layout.has_spans:
                 by_answer.append(("answer_snippet", snippet_group(answer, views)))
             for group in (*shared, *by_answer):
                 members.setdefault(group, []).append(row)
     if not members:
         raise NotApplicable("no question has an answer and a gold passage in the index")
-    return accuracy_by_group(first_rank(subject.holds), members, subject.cuts)
+    return accuracy_by_group(first_rank(given.holds), members, given.cuts)
 
 
 def accuracy_by_group(

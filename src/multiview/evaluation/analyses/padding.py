@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names
-from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.index.ranking import Ties, best_first
@@ -24,7 +24,7 @@ QUESTIONS = 200
 CAPTION = "Rankings of the passages retrieved by all of their views, and by all but padding views."
 
 
-def padding(subject: Subject) -> Findings:
+def padding(given: AnalysisInput) -> Findings:
     """Returns the table that `CAPTION` describes, and its metrics.
 
     Encoding the whole corpus again for the padding views that an index leaves out would cost too much. Instead,
@@ -34,23 +34,21 @@ def padding(subject: Subject) -> Findings:
     `padding_wins_top_1`: share of questions for which a padding view wins in the first passage of the ranking with
     padding views.
     """
-    if not subject.view_summary.padding_made:
+    if not given.view_summary.padding_made:
         raise NotApplicable("no passage has padding views")
-    chosen = subject.random_rows(len(subject.questions), QUESTIONS)
-    pool = subject.index.search(subject.queries[chosen], POOL * subject.settings.depth).passages
-    holds = subject.answers_in(pool, chosen)
-    by_all, by_real = best_scores(subject, pool, subject.queries[chosen])
-    with_order, without_order = (
-        ranking(pool, scores, subject.index.tie_order) for scores in (by_all, by_real)
-    )
+    chosen = given.random_rows(len(given.questions), QUESTIONS)
+    pool = given.index.search(given.queries[chosen], POOL * given.settings.depth).passages
+    holds = given.answers_in(pool, chosen)
+    by_all, by_real = best_scores(given, pool, given.queries[chosen])
+    with_order, without_order = (ranking(pool, scores, given.index.tie_order) for scores in (by_all, by_real))
     first = with_order[:, :1]
     wins = np.take_along_axis(by_all, first, axis=1) > np.take_along_axis(by_real, first, axis=1)
     metrics = {metric_names.PADDING_WINS: float(wins.mean())}
-    answered = subject.answered[chosen]
+    answered = given.answered[chosen]
     ranked = [np.take_along_axis(holds, order, axis=1) for order in (with_order, without_order)]
-    accuracies = [accuracy(first_rank(holds)[answered], subject.cuts) for holds in ranked]
+    accuracies = [accuracy(first_rank(holds)[answered], given.cuts) for holds in ranked]
     rows = []
-    for k in subject.cuts:
+    for k in given.cuts:
         shared = overlap(with_order[:, :k], without_order[:, :k])
         row: dict[str, float | None] = {"k": k, "overlap": shared}
         metrics[metric_names.padding_overlap_at(k)] = shared
@@ -66,7 +64,7 @@ def padding(subject: Subject) -> Findings:
 
 
 def best_scores(
-    subject: Subject, passage_rows: np.ndarray, queries: np.ndarray
+    given: AnalysisInput, passage_rows: np.ndarray, queries: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores of `passage_rows` [q, k] for `queries` [q, dim]: the max over all views, and the max over real views.
 
@@ -87,16 +85,16 @@ def best_scores(
             best.ravel()[hits] = np.maximum(best.ravel()[hits], raised)
 
     def left_out() -> Iterator[tuple[TokenSequence, int]]:
-        for indexed in subject.read_passages(passage_rows):
+        for indexed in given.read_passages(passage_rows):
             padded = np.array([view.padding for view in indexed.views], bool)
-            views = subject.index.views_of(indexed.row)
+            views = given.index.views_of(indexed.row)
             raise_to(indexed.row, views, padded)
             if len(views) < len(indexed.parts):
                 for sequence in indexed.sequences:
                     if any(view.padding for view in sequence.views):
                         yield sequence, indexed.row
 
-    for sequence, row, vectors in subject.encoder.passages(left_out()):
+    for sequence, row, vectors in given.encoder.passages(left_out()):
         fresh = vectors[[view.padding for view in sequence.views]]
         raise_to(row, fresh.astype(np.float16).astype(np.float32), np.ones(len(fresh), bool))
     return by_all, by_real

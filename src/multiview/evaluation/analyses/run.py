@@ -10,22 +10,21 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names, names
 from multiview.config import Analysis
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable
 from multiview.evaluation.analyses.answer_view import answer_view
 from multiview.evaluation.analyses.attention import attention
-from multiview.evaluation.analyses.each_view import each_view, single_views
-from multiview.evaluation.analyses.first_views import first_views, leading_views
 from multiview.evaluation.analyses.groups import groups
 from multiview.evaluation.analyses.padding import padding
 from multiview.evaluation.analyses.speed import speed
-from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable, page
 from multiview.evaluation.analyses.training_answers import training_answers
 from multiview.evaluation.analyses.usage import cosine, usage
 from multiview.evaluation.analyses.variation import variation
+from multiview.evaluation.analyses.view_ranges import each_view, first_views, leading_views, single_views
 from multiview.evaluation.files import ANALYSES_PAGE_FILE, METRICS_FILE, analysis_table_file
 from multiview.index.exact import ViewRange
 
-ANALYSES: dict[Analysis, Callable[[Subject], Findings]] = {
+ANALYSES: dict[Analysis, Callable[[AnalysisInput], Findings]] = {
     "each_view": each_view,
     "first_views": first_views,
     "answer_view": answer_view,
@@ -60,26 +59,26 @@ def reported(metrics: Mapping[str, float], cuts: Sequence[int]) -> dict[str, flo
     return {name: value for name, value in whole.items() if name not in others}
 
 
-def asked_ranges(subject: Subject) -> list[ViewRange]:
-    """Returns the ranges of views that the analyses of a subject search for, so that they share a pass over the views
+def asked_ranges(given: AnalysisInput) -> list[ViewRange]:
+    """Returns the ranges of views that the analyses search for, so that they share a pass over the views
     and a reading of the texts; none where the index's views cannot be compared by their position."""
-    asking = [ranges for name, ranges in RANGES.items() if name in subject.settings.analyses]
-    if not (asking and len(subject.index)):  # without passages: the first refresh's champion
+    asking = [ranges for name, ranges in RANGES.items() if name in given.settings.analyses]
+    if not (asking and len(given.index)):  # without passages: the first refresh's champion
         return []
     try:
-        most = subject.check_views().most
+        most = given.check_views().most
     except NotApplicable:
         return []
     return list(dict.fromkeys(each for ranges in asking for each in ranges(most)))
 
 
-def analyse(folder: Path, subject: Subject) -> None:
+def analyse(folder: Path, given: AnalysisInput) -> None:
     """Runs `settings.analyses` and writes `analyses/metrics.json`, `tables.md` and `<table>.parquet` into `folder`.
 
     Reports metrics (see `reported`), and as facts the times and `analyses_left_out`, name to reason. Writes no folder
     where no analysis is set.
     """
-    if not subject.settings.analyses:
+    if not given.settings.analyses:
         return
     metrics: dict[str, float] = {}
     tables: dict[str, CaptionedTable] = {}
@@ -87,12 +86,12 @@ def analyse(folder: Path, subject: Subject) -> None:
     analyses_folder = folder / names.ANALYSES
     analyses_folder.mkdir()
     for name, run in ANALYSES.items():
-        if name not in subject.settings.analyses:
+        if name not in given.settings.analyses:
             continue
         try:
-            if not len(subject.index):
+            if not len(given.index):
                 raise NotApplicable("the index has no passages")
-            findings = run(subject)
+            findings = run(given)
         except NotApplicable as reason:
             left_out[name] = str(reason)
             continue
@@ -101,10 +100,10 @@ def analyse(folder: Path, subject: Subject) -> None:
         for table_name, table in findings.tables.items():
             pq.write_table(table.rows, analyses_folder / analysis_table_file(table_name))
         for fact, value in findings.facts.items():
-            subject.events.fact(fact, value)
+            given.events.fact(fact, value)
     (analyses_folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     (analyses_folder / ANALYSES_PAGE_FILE).write_text(page(tables))
-    for name, value in reported(metrics, subject.cuts).items():
-        subject.events.metric(name, value)
+    for name, value in reported(metrics, given.cuts).items():
+        given.events.metric(name, value)
     if left_out:
-        subject.events.fact("analyses_left_out", left_out)
+        given.events.fact("analyses_left_out", left_out)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from multiview.encoding.encode import Encoder
-from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings
 from multiview.evaluation.latency import SINGLE_QUESTION, SINGLE_SEARCH, median_milliseconds
 from multiview.model.layouts import TokenSequence
 
@@ -18,7 +18,7 @@ SMALLEST_BATCH = 64
 """A token budget that makes padded batches of eight rows; larger ones would mostly be filled with copies."""
 
 
-def speed(subject: Subject) -> Findings:
+def speed(given: AnalysisInput) -> Findings:
     """Times of encoding and search, as facts, because files must be reproducible. Both are taken in this process, on its device.
 
     `encode_milliseconds_per_passage`: up to 48 random passages, with the queries that they are read with, encoded in
@@ -28,30 +28,30 @@ def speed(subject: Subject) -> Findings:
     and searched for one at a time, as by a user, and `single_search_milliseconds` that of the search alone: both are left
     out where the views are in a bucket, all of which a search reads.
     """
-    sample = subject.random_rows(len(subject.index), PASSAGES)
-    passages = [indexed.sequences for indexed in subject.read_passages(sample)]
-    encoder = Encoder(subject.model, subject.encode.model_copy(update={"batch_tokens": SMALLEST_BATCH}))
+    sample = given.random_rows(len(given.index), PASSAGES)
+    passages = [indexed.sequences for indexed in given.read_passages(sample)]
+    encoder = Encoder(given.model, given.encode.model_copy(update={"batch_tokens": SMALLEST_BATCH}))
     _encode(encoder, passages[:1])  # work that is done only once is not counted
     begun = time.perf_counter()
     _encode(encoder, passages)
     encode_seconds = (time.perf_counter() - begun) / len(passages)
     facts: dict[str, object] = {
         "encode_milliseconds_per_passage": round(1000 * encode_seconds, 3),
-        "search_milliseconds_per_question": round(1000 * subject.search_seconds, 3),
+        "search_milliseconds_per_question": round(1000 * given.search_seconds, 3),
     }
-    if not subject.index.stored.streamed:
-        facts |= _alone(subject, encoder)
+    if not given.index.stored.streamed:
+        facts |= _alone(given, encoder)
     return Findings(facts=facts)
 
 
-def _alone(subject: Subject, encoder: Encoder) -> dict[str, object]:
+def _alone(given: AnalysisInput, encoder: Encoder) -> dict[str, object]:
     """The facts of questions that are asked one at a time."""
-    queries = subject.queries[:QUESTIONS]
-    texts = [question.question for question in subject.questions[:QUESTIONS]]
+    queries = given.queries[:QUESTIONS]
+    texts = [question.question for question in given.questions[:QUESTIONS]]
     vectors = dict(zip(texts, queries[:, None], strict=True))
 
     def search(query: np.ndarray) -> None:
-        subject.index.search(query, subject.settings.depth)
+        given.index.search(query, given.settings.depth)
 
     return {
         SINGLE_QUESTION: round(

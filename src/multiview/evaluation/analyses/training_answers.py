@@ -19,7 +19,7 @@ from multiview.data.arrays import numbers
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import Question, read_columns
 from multiview.data.tokens import Mode, Span
-from multiview.evaluation.analyses.subject import Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable
 from multiview.evaluation.analyses.tables import CaptionedTable
 
 PASSAGES_AT_ONCE = 1024
@@ -31,7 +31,7 @@ KINDS = ("offset", "one", "several", "none", "title")
 CAPTION = "Shares of the training questions by how their answer's view is found in the first positive passage, and AVQ."
 
 
-def training_answers(subject: Subject) -> Findings:
+def training_answers(given: AnalysisInput) -> Findings:
     """Returns the table that `CAPTION` describes, and its metrics.
 
     Kinds: `offset`, by the offset of the answer; without an offset, `one` or `several` views contain the answer;
@@ -39,14 +39,14 @@ def training_answers(subject: Subject) -> Findings:
     of the last two kinds are trained on the best view. Table `training_answers`: found, questions, share. Where views
     stand for no part of the text, only AVQ is reported.
     """
-    if subject.train_questions is None:
+    if given.train_questions is None:
         raise NotApplicable("there are no training questions")
-    asked = read_columns(subject.train_questions, ["positive_ids", "answers", "answer_starts"])
+    asked = read_columns(given.train_questions, ["positive_ids", "answers", "answer_starts"])
     first = pc.list_element(asked["positive_ids"].combine_chunks(), 0).dictionary_encode()
     avq = {metric_names.AVQ: len(first) / len(first.dictionary) if len(first) else 0.0}
-    if not subject.layout.has_spans:
+    if not given.layout.has_spans:
         return Findings(avq)
-    counts = sum(_kinds(subject, asked.drop_columns("positive_ids"), first), Counter())
+    counts = sum(_kinds(given, asked.drop_columns("positive_ids"), first), Counter())
     total = sum(counts.values())
     if not total:
         raise NotApplicable("no training question has its passage in the corpus")
@@ -67,27 +67,27 @@ def found_by(question: Question, passage: Passage, spans: Sequence[Span | None],
     return kind
 
 
-def _kinds(subject: Subject, asked: pa.Table, first: pa.DictionaryArray) -> Iterator[Counter[str]]:
+def _kinds(given: AnalysisInput, asked: pa.Table, first: pa.DictionaryArray) -> Iterator[Counter[str]]:
     """Yields how many of the questions whose first positive is in the corpus are of each kind, for some passages at a time.
 
     `asked` has the questions' answers and their offsets, `first` their first positives.
     """
-    if subject.layout.whole_sentences:
-        in_sentence = in_sentences(subject.corpus, asked, first)
+    if given.layout.whole_sentences:
+        in_sentence = in_sentences(given.corpus, asked, first)
         yield Counter(offset=int(in_sentence.sum()))
         others = pa.array(~in_sentence)
         asked, first = asked.filter(others), first.filter(others)
     used, places = np.unique(first.indices.to_numpy(), return_inverse=True)
     ids = first.dictionary.take(pa.array(used))
-    _, positions = subject.corpus.find(ids)
+    _, positions = given.corpus.find(ids)
     number = np.full(len(ids), len(positions))
     number[positions] = np.arange(len(positions))
     order = np.argsort(number[places], kind="stable")
     asked, rising = asked.take(pa.array(order)), number[places][order]
-    passages = (passage for _, passage in subject.corpus.stream(ids.take(pa.array(positions))))
+    passages = (passage for _, passage in given.corpus.stream(ids.take(pa.array(positions))))
     for start in range(0, len(positions), PASSAGES_AT_ONCE):
         batch = list(islice(passages, PASSAGES_AT_ONCE))
-        spans = [subject.layout.spans(passage) for passage in batch]
+        spans = [given.layout.spans(passage) for passage in batch]
         low, high = np.searchsorted(rising, [start, start + len(batch)]).tolist()
         of_batch, places = asked.slice(low, high - low).combine_chunks(), rising[low:high] - start
         at_offset = within_spans(of_batch, places, spans)
@@ -97,7 +97,7 @@ def _kinds(subject: Subject, asked: pa.Table, first: pa.DictionaryArray) -> Iter
             starts = row["answer_starts"]
             starts = None if starts is None else tuple(starts)
             question = Question("", "", tuple(row["answers"]), starts, (batch[place].id,))
-            counts[found_by(question, batch[place], spans[place], subject.matching)] += 1
+            counts[found_by(question, batch[place], spans[place], given.matching)] += 1
         yield counts
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of, view_cosines
-from multiview.evaluation.analyses.subject import Findings, Subject
 from multiview.evaluation.analyses.tables import CaptionedTable
 
 if TYPE_CHECKING:
@@ -25,21 +25,21 @@ PASSAGES_IN_CACHE = 32
 USAGE = "The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage."
 
 
-def usage(subject: Subject) -> Findings:
+def usage(given: AnalysisInput) -> Findings:
     """Returns the table that `USAGE` describes, and its metrics.
 
     Table `usage`: view (from 1); share_of_passages that have it; top_1 and gold, the numbers of questions;
     share_of_top_1 and share_of_gold.
     """
-    summary = subject.check_views()
-    first = subject.top.winning_views[:, 0]
+    summary = given.check_views()
+    first = given.top.winning_views[:, 0]
     counts = {
         "top_1": histogram(first[first >= 0], summary.most),
-        "gold": histogram(_gold_winners(subject), summary.most),
+        "gold": histogram(_gold_winners(given), summary.most),
     }
     columns: dict[str, np.ndarray] = {
         "view": np.arange(1, summary.most + 1),
-        metric_names.SHARE_OF_PASSAGES: np.array(subject.shares_with_view),
+        metric_names.SHARE_OF_PASSAGES: np.array(given.shares_with_view),
         **counts,
     }
     metrics: dict[str, float] = {}
@@ -59,26 +59,24 @@ def histogram(winners: np.ndarray, view_count: int) -> np.ndarray:
     return np.bincount(winners, minlength=view_count)
 
 
-def _gold_winners(subject: Subject) -> np.ndarray:
+def _gold_winners(given: AnalysisInput) -> np.ndarray:
     """The view, from 0, that scores best in the gold passage of each question that has one with views in the index."""
-    rows = np.flatnonzero((subject.gold >= 0) & (subject.index.view_counts[subject.gold] > 0))
-    rows = rows[np.argsort(subject.gold[rows])]  # so that views are read in their order
-    winners = [
-        subject.index.view_scores(subject.queries[row], int(subject.gold[row])).argmax() for row in rows
-    ]
+    rows = np.flatnonzero((given.gold >= 0) & (given.index.view_counts[given.gold] > 0))
+    rows = rows[np.argsort(given.gold[rows])]  # so that views are read in their order
+    winners = [given.index.view_scores(given.queries[row], int(given.gold[row])).argmax() for row in rows]
     return np.array(winners, np.int64)
 
 
 COSINE = "Mean cosine between the views i and j of a passage, over the passages that have both."
 
 
-def cosine(subject: Subject) -> Findings:
+def cosine(given: AnalysisInput) -> Findings:
     """Returns the table that `COSINE` describes, and its metrics.
 
     Table `cosine`: view, view_1 … view_n. Metrics `view_cosine` (the mean over the pairs i ≠ j), `_min` and `_max`.
     """
-    summary = subject.check_views()
-    means = mean_cosines(subject.index, summary.most)
+    summary = given.check_views()
+    means = mean_cosines(given.index, summary.most)
     return Findings(
         off_diagonal(metric_names.VIEW_COSINE, means), {"cosine": CaptionedTable(COSINE, table_of(means))}
     )

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.data.questions import seeded_hash
-from multiview.evaluation.analyses.subject import SEED, Findings, NotApplicable, Subject
+from multiview.evaluation.analyses.analysis_input import SEED, AnalysisInput, Findings, NotApplicable
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.layouts import TokenSequence
 
@@ -48,7 +48,7 @@ PAIRS = 1500
 CAPTION = "LV of (question, gold passage) pairs, and PPL over the passages with two questions or more."
 
 
-def variation(subject: Subject) -> Findings:
+def variation(given: AnalysisInput) -> Findings:
     """Returns the table that `CAPTION` describes, and its metrics.
 
     Scores come from fresh float32 encodings. Padding views are left out throughout (ours for PPL). LV also leaves out
@@ -57,19 +57,19 @@ def variation(subject: Subject) -> Findings:
     with the number of questions per passage: compare it only where `view_ppl_questions_per_passage` is the same. Table
     `variation` has one row per pair.
     """
-    if subject.view_summary.most < 2:
+    if given.view_summary.most < 2:
         raise NotApplicable("the index holds one view per passage")
-    pairs = sampled_pairs(subject.gold, PAIRS, SEED)
+    pairs = sampled_pairs(given.gold, PAIRS, SEED)
     if not len(pairs):
         raise NotApplicable("no question has a gold passage in the index")
-    vectors = dict(zip(pairs.tolist(), subject.questions_encoded(pairs), strict=True))
+    vectors = dict(zip(pairs.tolist(), given.questions_encoded(pairs), strict=True))
     questions_of: dict[int, list[int]] = {}
     for question in pairs.tolist():
-        questions_of.setdefault(int(subject.gold[question]), []).append(question)
+        questions_of.setdefault(int(given.gold[question]), []).append(question)
     rows = []
     winners: dict[str, list[int]] = {}
-    for passage_row, view_numbers, views in _real_views(subject, subject.gold[pairs]):
-        passage = subject.index.passage_id(passage_row)
+    for passage_row, view_numbers, views in _real_views(given, given.gold[pairs]):
+        passage = given.index.passage_id(passage_row)
         for question in questions_of[passage_row] if len(views) else []:
             scores = views @ vectors[question]
             view = int(view_numbers[scores.argmax()]) + 1
@@ -78,7 +78,7 @@ def variation(subject: Subject) -> Findings:
                 continue
             rows.append(
                 {
-                    "qid": subject.questions[question].qid,
+                    "qid": given.questions[question].qid,
                     "passage_id": passage,
                     "views": len(views),
                     "view": view,
@@ -117,7 +117,9 @@ def mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
-def _real_views(subject: Subject, passage_rows: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+def _real_views(
+    given: AnalysisInput, passage_rows: np.ndarray
+) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Encodes passages: (row, numbers of the real views [views] from 0, real views [views, dim]) per passage, in any order.
 
     The sequences of a passage may be encoded at different times; the passage is returned when all of them are.
@@ -126,14 +128,14 @@ def _real_views(subject: Subject, passage_rows: np.ndarray) -> Iterator[tuple[in
     left: dict[int, int] = {}
 
     def sequences() -> Iterator[tuple[TokenSequence, tuple[int, int]]]:
-        for indexed in subject.read_passages(passage_rows):
+        for indexed in given.read_passages(passage_rows):
             first = 0
             parts[indexed.row], left[indexed.row] = [], len(indexed.sequences)
             for sequence in indexed.sequences:
                 yield sequence, (indexed.row, first)
                 first += len(sequence.views)
 
-    for sequence, (row, first), vectors in subject.encoder.passages(sequences()):
+    for sequence, (row, first), vectors in given.encoder.passages(sequences()):
         parts[row] += [(first + i, vectors[i]) for i, view in enumerate(sequence.views) if not view.padding]
         left[row] -= 1
         if not left[row]:

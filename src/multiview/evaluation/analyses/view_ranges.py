@@ -1,4 +1,5 @@
-"""Retrieval by the first k views of each passage, for every k: for the Dual Cross Encoder, by number of queries."""
+"""Retrieval by some views of each passage: each alone, as if it were the passage's only vector (CAMVR Tables 2, 7), and the
+first k for every k, which for the Dual Cross Encoder is by number of queries."""
 
 from __future__ import annotations
 
@@ -7,8 +8,7 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.data.queries import distinct
-from multiview.evaluation.analyses.each_view import gold_recall
-from multiview.evaluation.analyses.subject import Findings, Subject
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.generated_queries import diversity_levels, rouge_l_by_number, self_bleu
 from multiview.evaluation.metrics import accuracy, first_rank
@@ -17,7 +17,10 @@ from multiview.index.exact import ViewRange
 LARGEST_K = 16
 """Largest k up to which every k is searched; each search reads k views per passage."""
 
-
+BY_EACH_VIEW = (
+    "Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved: "
+    "share_of_passages have it."
+)
 BY_VIEWS = (
     "Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all."
 )
@@ -26,7 +29,51 @@ BY_DIVERSITY = (
 )
 
 
-def first_views(subject: Subject) -> Findings:
+def each_view(given: AnalysisInput) -> Findings:
+    """Returns the table that `BY_EACH_VIEW` describes, and its metrics.
+
+    Table `each_view`: view (from 1), the number and the share of passages that have it, whether padding views are among
+    them, and the metrics; the last row, with view null, is the whole index. Metrics `accuracy_at_5/view_1`,
+    `recall_at_5/view_1`, `share_of_passages/view_1`.
+    """
+    summary = given.check_views()
+    rankings = [*given.rankings(single_views(summary.most)), given.ranking]
+    rows: list[dict[str, float | None]] = []
+    metrics: dict[str, float] = {}
+    for view, ranking in enumerate(rankings):
+        figures = accuracy(first_rank(ranking.holds)[given.answered], given.cuts)
+        figures |= gold_recall(ranking.gold, given)
+        alone = view < summary.most
+        has = given.index.view_counts > (view if alone else 0)
+        about = {"view": view + 1 if alone else None, "passages": int(has.sum())}
+        share = {metric_names.SHARE_OF_PASSAGES: given.shares_with_view[view if alone else 0]}
+        rows.append({**about, **share, "padding_views": summary.padding_indexed, **figures})
+        if alone:
+            figures |= share
+            metrics |= {metric_names.of_view(view, name): value for name, value in figures.items()}
+    return Findings(metrics, {"each_view": CaptionedTable(BY_EACH_VIEW, pa.Table.from_pylist(rows))})
+
+
+def single_views(most: int) -> list[ViewRange]:
+    """Each of up to `most` views alone."""
+    return [(view, view + 1) for view in range(most)]
+
+
+def gold_recall(hits: np.ndarray, given: AnalysisInput) -> dict[str, float]:
+    """Mean share of a question's gold passages among the top k, over the questions that have any.
+
+    `hits` [q, depth] bool: which retrieved passages are gold.
+    """
+    gold = np.array([len(set(question.positive_ids)) for question in given.questions])
+    judged = gold > 0
+    if not judged.any():
+        return {}
+    recall = hits[judged].cumsum(axis=1) / gold[judged, None]
+    last = recall.shape[1]  # a small corpus has fewer passages than are asked for
+    return {metric_names.recall_at(k): float(recall[:, min(k, last) - 1].mean()) for k in given.cuts}
+
+
+def first_views(given: AnalysisInput) -> Findings:
     """Returns the table that `BY_VIEWS` describes, and its metrics.
 
     Table `first_views`: views (k) and the metrics. Metrics `mrr_at_10/first_3_views`. Where passages were read with
@@ -35,16 +82,16 @@ def first_views(subject: Subject) -> Findings:
     and MRR@10 over k is a metric (Figure 3), and table `query_diversity` has both by the self-BLEU-4 of the queries as
     drawn (section 5.2, Figure 4).
     """
-    summary = subject.check_views()
+    summary = given.check_views()
     ranges = leading_views(summary.most)
     view_counts = [*(k for _, k in ranges), summary.most]
-    rankings = [*subject.rankings(ranges), subject.ranking]
-    queries = subject.index.queries(np.unique(subject.gold[subject.gold >= 0]).tolist())
-    rouge = best_rouge(subject, queries, summary.most)
+    rankings = [*given.rankings(ranges), given.ranking]
+    queries = given.index.queries(np.unique(given.gold[given.gold >= 0]).tolist())
+    rouge = best_rouge(given, queries, summary.most)
     rows: list[dict[str, float]] = []
     for k, ranking in zip(view_counts, rankings, strict=True):
-        figures = accuracy(first_rank(ranking.holds)[subject.answered], subject.cuts)
-        figures |= gold_recall(ranking.gold, subject) | mean_reciprocal_rank(ranking.gold, subject)
+        figures = accuracy(first_rank(ranking.holds)[given.answered], given.cuts)
+        figures |= gold_recall(ranking.gold, given) | mean_reciprocal_rank(ranking.gold, given)
         if rouge is not None:
             figures[metric_names.ROUGE_L] = float(rouge[:, k - 1].mean())
         rows.append({"views": k, **figures})
@@ -57,7 +104,7 @@ def first_views(subject: Subject) -> Findings:
     tables = {"first_views": CaptionedTable(BY_VIEWS, pa.Table.from_pylist(rows))}
     if rouge is not None:
         metrics |= correlation(rows)
-        levels = pa.Table.from_pylist(by_diversity(subject, queries, rouge[:, -1]))
+        levels = pa.Table.from_pylist(by_diversity(given, queries, rouge[:, -1]))
         tables["query_diversity"] = CaptionedTable(BY_DIVERSITY, levels)
     return Findings(metrics, tables)
 
@@ -73,29 +120,29 @@ def reciprocal_ranks(hits: np.ndarray) -> np.ndarray:
     return np.where(ranks > 0, 1 / np.maximum(ranks, 1), 0.0)
 
 
-def mean_reciprocal_rank(hits: np.ndarray, subject: Subject) -> dict[str, float]:
+def mean_reciprocal_rank(hits: np.ndarray, given: AnalysisInput) -> dict[str, float]:
     """MRR@10 over the questions that have gold passages; empty without such questions, or with a depth below 10."""
-    judged = np.array([bool(question.positive_ids) for question in subject.questions])
-    if not judged.any() or subject.settings.depth < metric_names.RANKING_CUT:
+    judged = np.array([bool(question.positive_ids) for question in given.questions])
+    if not judged.any() or given.settings.depth < metric_names.RANKING_CUT:
         return {}
     return {metric_names.MRR: float(reciprocal_ranks(hits[judged]).mean())}
 
 
-def best_rouge(subject: Subject, queries: dict[int, tuple[str, ...]], most: int) -> np.ndarray | None:
+def best_rouge(given: AnalysisInput, queries: dict[int, tuple[str, ...]], most: int) -> np.ndarray | None:
     """Best ROUGE-L of the first k distinct queries of each question's gold passage, for k up to `most` [questions, most].
 
     The rows are the questions of `questions_with_queries`; none where there are no such questions.
     """
-    rows = questions_with_queries(subject, queries)
+    rows = questions_with_queries(given, queries)
     if not len(rows):
         return None
-    pairs = ((subject.questions[row].question, queries[int(subject.gold[row])]) for row in rows)
+    pairs = ((given.questions[row].question, queries[int(given.gold[row])]) for row in rows)
     return np.stack([rouge_l_by_number(question, distinct(generated), most) for question, generated in pairs])
 
 
-def questions_with_queries(subject: Subject, queries: dict[int, tuple[str, ...]]) -> np.ndarray:
+def questions_with_queries(given: AnalysisInput, queries: dict[int, tuple[str, ...]]) -> np.ndarray:
     """Rows of the questions with a gold passage that was read with queries [rows] int64."""
-    return np.array([row for row, gold in enumerate(subject.gold.tolist()) if queries.get(gold)], np.int64)
+    return np.array([row for row, gold in enumerate(given.gold.tolist()) if queries.get(gold)], np.int64)
 
 
 def correlation(rows: list[dict[str, float]]) -> dict[str, float]:
@@ -109,17 +156,17 @@ def correlation(rows: list[dict[str, float]]) -> dict[str, float]:
 
 
 def by_diversity(
-    subject: Subject, queries: dict[int, tuple[str, ...]], rouge: np.ndarray
+    given: AnalysisInput, queries: dict[int, tuple[str, ...]], rouge: np.ndarray
 ) -> list[dict[str, float | None]]:
     """Five levels of gold passages by the self-BLEU-4 of their queries, with ROUGE-L and the whole index's MRR@10.
 
     The figures of a passage are means over its questions. A passage with one query has no self-BLEU-4 and no level.
     """
-    rows = questions_with_queries(subject, queries)
-    mrr = reciprocal_ranks(subject.ranking.gold)[rows]
+    rows = questions_with_queries(given, queries)
+    mrr = reciprocal_ranks(given.ranking.gold)[rows]
     bleus = {row: self_bleu(generated) for row, generated in queries.items()}
     rated = {row: bleu for row, bleu in bleus.items() if bleu is not None}
-    members = [subject.gold[rows] == row for row in rated]
+    members = [given.gold[rows] == row for row in rated]
     figures = {
         metric_names.ROUGE_L: [rouge[questions].mean() for questions in members],
         metric_names.MRR: [mrr[questions].mean() for questions in members],

@@ -1,4 +1,4 @@
-"""The subject of an analysis (a model with its index and retrieved passages), and the findings of an analysis."""
+"""The input of an analysis (a model with its index and retrieved passages), and the findings of an analysis."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Ranking:
 
 
 @dataclass
-class Subject:
+class AnalysisInput:
     """A model, its index over a corpus, and the passages that it retrieved for the questions."""
 
     model: Path
