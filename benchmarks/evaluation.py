@@ -33,7 +33,7 @@ from benchmarks.squad import repeated, split_into, split_settings, write_passage
 from benchmarks.table import Contestant, Goal, Row, Size, markdown, squad_folder
 from benchmarks.timing import in_turns
 from multiview import environment
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Analysis, Config, Corpus, Encode, Evaluation, Questions
 from multiview.data.passages import read_passages
 from multiview.data.question_selection import limited

@@ -25,7 +25,7 @@ import typer
 
 from benchmarks.table import Contestant, Row, Size
 from benchmarks.timing import Milliseconds, in_turns
-from multiview.artifacts.staged import Recorded, Staged
+from multiview.artifacts.staging import Recorded, Staged
 from multiview.config import Config, Encode, Index
 from multiview.encoding.embeddings import VIEWS_FILE, EmbeddingsWriter
 from multiview.index.approximate.measuring import passage_recall

@@ -37,7 +37,7 @@ import typer
 from benchmarks.squad import repeated, squad_passages, squad_questions, write_passages
 from benchmarks.table import Contestant, Goal, Row, Size, squad_folder
 from multiview import environment
-from multiview.artifacts.staged import Recorded, Staged
+from multiview.artifacts.staging import Recorded, Staged
 from multiview.config import Config
 from multiview.config.overrides import validate
 from multiview.data.questions import write_questions

@@ -25,7 +25,7 @@ from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore
-from multiview.artifacts.verified import SETTLED, verified_file
+from multiview.artifacts.staging import SETTLED, verified_file
 
 FIRST, AGAIN, BOUND = "verified", "found unchanged", "sha256 alone"
 FILES = 8

@@ -25,7 +25,7 @@ from benchmarks.search import SPREAD, Searched
 from benchmarks.table import Contestant, Goal, Row, Size, markdown, of_times
 from benchmarks.timing import in_turns
 from multiview.artifacts.record import file_sha256
-from multiview.artifacts.staged import StoredFile
+from multiview.artifacts.staging import StoredFile
 from multiview.artifacts.store import LocalStore
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.index.build import BLOCK_BYTES, StoredViewsWriter

@@ -10,7 +10,6 @@ import typer
 
 from multiview import environment, names, tracking
 from multiview.artifacts.store import open_store
-from multiview.cli.folders import check_folder
 from multiview.cli.options import (
     Debug,
     DryRun,
@@ -20,6 +19,7 @@ from multiview.cli.options import (
     StoreUrl,
     TrackingUri,
     Wait,
+    check_folder,
 )
 from multiview.config import Export
 from multiview.config.overrides import Overrides, merge, parse_setting

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Config, Encode
 from multiview.data.passages import Passage, content_hash
 from multiview.encoding.encode import encode, encode_questions

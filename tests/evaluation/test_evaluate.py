@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Bm25, Config, Corpus, Evaluation, Questions
 from multiview.data.answers import has_answer
 from multiview.data.queries import FILE, write_queries

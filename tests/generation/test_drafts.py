@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Generation, MakeQuestions
 from multiview.data.passages import Passage
 from multiview.data.questions import FILE, GENERATED, Question, read_questions

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Config, Generation
 from multiview.data.queries import FILE, write_queries
 from multiview.data.questions import Question

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Config, Generation
 from multiview.data.passages import Passage
 from multiview.data.queries import iterate_queries, read_queries, with_queries

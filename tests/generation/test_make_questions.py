@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from multiview import metric_names, names
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, MakeQuestions, Questions
 from multiview.config.data import Bm25

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Config, Generation, GeneratorTraining
 from multiview.data.questions import Question
 from multiview.errors import InputError

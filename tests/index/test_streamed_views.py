@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.artifacts.staged import StoredFile
+from multiview.artifacts.staging import StoredFile
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.index import exact, streamed_views, view_index

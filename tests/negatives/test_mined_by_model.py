@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Mining
 from multiview.data.answers import has_answer
 from multiview.errors import InputError

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Train
 from multiview.config.overrides import gather

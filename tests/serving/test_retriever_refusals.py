@@ -5,7 +5,7 @@ import time
 import pytest
 
 import multiview
-from multiview.artifacts.verified import SETTLED
+from multiview.artifacts.staging import SETTLED
 from multiview.errors import InputError
 from multiview.steps.path import StepPath
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from multiview.artifacts.staged import Recorded, Staged
+from multiview.artifacts.staging import Recorded, Staged
 from multiview.config import Config
 from multiview.errors import Undeclared
 from multiview.steps.context import StepContext

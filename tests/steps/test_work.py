@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from multiview.artifacts.record import Reference
-from multiview.artifacts.staged import Recorded
+from multiview.artifacts.staging import Recorded
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError, Undeclared
 from multiview.steps.checkpoints import StoredCheckpoints

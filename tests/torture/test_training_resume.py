@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.negatives.teacher import write_teacher
 from multiview.steps.context import StepContext

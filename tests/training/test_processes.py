@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.queries import gather_queries, write_queries
 from multiview.errors import InputError

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.questions import Question
 from multiview.errors import InputError

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.questions import read_questions, write_questions
 from multiview.errors import InputError

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import torch
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.errors import ProcessFailed
 from multiview.steps.context import StepContext

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NotRequired, TypedDict, Unpack
 
 from multiview import names
+from multiview.artifacts.local_store import share
 from multiview.artifacts.record import Record, Reference, describe_files, digest_of, parse_record
-from multiview.artifacts.rights import share
+from multiview.artifacts.staging import is_settled, remember, stamp
 from multiview.artifacts.store import LocalStore, Store
-from multiview.artifacts.verified import is_settled, remember, stamp
 from multiview.config import JsonObject
 
 

@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from multiview.artifacts.base_store import Entry, Store
-from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
 from multiview.artifacts.scratch import scratch
-from multiview.artifacts.servers import check_reachable, file_system, silence_explained
+from multiview.artifacts.servers import (
+    PROTOCOLS,
+    check_reachable,
+    credentials_explained,
+    file_system,
+    silence_explained,
+)
 from multiview.errors import InputError
 
 PART, PARTS = 8 << 20, 10_000

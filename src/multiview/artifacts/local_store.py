@@ -13,6 +13,7 @@ from typing import BinaryIO
 from multiview.artifacts.base_store import Entry, Store
 from multiview.errors import InputError
 
+READ_AND_WRITE = 0o666
 NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.ENOSYS)
 
 
@@ -127,3 +128,15 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def share(folder: Path) -> None:
+    """Lets those read and write each file below `folder` who may read and write in the folder.
+
+    safetensors writes weights for their owner alone, whatever the umask.
+    """
+    granted = folder.stat().st_mode & READ_AND_WRITE
+    for path in folder.rglob("*"):
+        mode = path.stat().st_mode
+        if path.is_file() and mode & granted != granted:
+            path.chmod(mode & 0o7777 | granted)

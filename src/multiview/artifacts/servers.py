@@ -1,27 +1,69 @@
-"""Servers of buckets and web pages: time-outs, and clear errors for a server out of reach or without an answer."""
+"""Servers of buckets and web pages: protocols, time-outs, and clear errors for a refusal or no answer."""
 
 from __future__ import annotations
 
+import logging
 import os
-import ssl
-import string
+import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from multiview import environment
 from multiview.errors import InputError
 
+PROTOCOLS = {"gs": "gs", "gcs": "gs", "s3": "s3", "s3a": "s3"}
+"""Protocols of buckets, with their canonical spelling."""
+
+CREDENTIALS = {
+    "gs": "`gcloud auth application-default login`, a key file named by GOOGLE_APPLICATION_CREDENTIALS, or the "
+    "pod's service account",
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the pod's service account",
+}
+"""Sources of credentials, by protocol."""
+
+REFUSED = (401, 403)
+
+# gcsfs logs the traceback of a failed request, which without any handler goes to the terminal.
+logging.getLogger("gcsfs").addHandler(logging.NullHandler())
+
+
+@contextmanager
+def credentials_explained(url: str) -> Iterator[None]:
+    """Turns a bucket's error about missing or insufficient credentials into an InputError that names `url`."""
+    try:
+        yield
+    except Exception as error:
+        protocol = PROTOCOLS.get(url.partition("://")[0])
+        if protocol is None or not _is_refusal(error):
+            raise
+        raise InputError(
+            f"{url}: no access ({' '.join(str(error).split())}); credentials come from {CREDENTIALS[protocol]}"
+        ) from error
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether a bucket's library lacks credentials, or its server refuses them. Compares names, to import no library."""
+    library, _, _ = type(error).__module__.partition(".")
+    return (
+        isinstance(error, PermissionError)
+        or (library == "botocore" and "Credential" in type(error).__name__)
+        or (library == "google" and "Credentials" in type(error).__name__)
+        # gcsfs: an attribute `code`, and for 403 an OSError with nothing but text
+        or getattr(error, "code", None) in REFUSED
+        or (isinstance(error, OSError) and str(error).startswith("Forbidden"))
+    )
+
+
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
-SECONDS = 10.0
-"""Time to reach a server, and then until its first answer, before it counts as out of reach."""
-PAUSE = 60.0
+CONNECT_SECONDS = 10.0
+"""Time to connect to a server before it counts as out of reach."""
+LONGEST_PAUSE = 60.0
 """Longest time between two pieces of an answer. A transfer that moves may take as long as it needs."""
 WAY_OUT = "check the address and the network, or try again later"
 GAVE_UP = {
@@ -45,7 +87,7 @@ def time_outs(url: str) -> dict[str, Any]:
         return {}
     from aiohttp import ClientTimeout
 
-    limits = ClientTimeout(total=None, sock_connect=SECONDS, sock_read=PAUSE)
+    limits = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=LONGEST_PAUSE)
     return {"requests_timeout": limits} if scheme in ("gs", "gcs") else {"client_kwargs": {"timeout": limits}}
 
 
@@ -68,19 +110,18 @@ def file_system(url: str, **options: Any) -> tuple[AbstractFileSystem, str]:
 
 
 def check_reachable(fs: AbstractFileSystem, url: str) -> None:
-    """Raises InputError if the server behind a `gs://`, `s3://` or web address is out of reach or does not answer.
+    """Raises InputError if there is no connection to the server behind a `gs://`, `s3://` or web address.
 
-    The libraries would wait for minutes, because they repeat each request. Any answer will do, also a refusal. Nothing
-    is checked where requests go through a proxy, and in a pod, whose network may come late. A server that answered once
-    is not asked again.
+    The libraries repeat each request, for up to minutes. Nothing is checked where requests go through a proxy, and in a
+    pod, whose network may come late. A server that was reached once is not tried again.
     """
     if environment.KUBERNETES_HOST in os.environ:
         return
     address = _server(fs, url)
     try:
-        _ask(address)
+        _connect(address)
     except TimeoutError:
-        raise InputError(f"{url}: {_host(address)} does not answer within {SECONDS:g} s; {WAY_OUT}") from None
+        raise InputError(f"{url}: {_host(address)} does not answer within {CONNECT_SECONDS:g} s; {WAY_OUT}") from None
     except OSError as error:
         raise InputError(f"{url}: {_host(address)} cannot be reached ({error}); {WAY_OUT}") from None
 
@@ -134,22 +175,9 @@ def _host(address: str) -> str:
 
 
 @lru_cache
-def _ask(address: str) -> None:
-    """Raises OSError if the server does not answer a request for this address, whatever the answer."""
+def _connect(address: str) -> None:
+    """Raises OSError if there is no connection to the server of an address."""
     server = urlsplit(address)
-    if not server.hostname or server.scheme in getproxies():
-        return
-    target = quote(
-        server._replace(scheme="", netloc="", fragment="").geturl() or "/", safe=string.punctuation
-    )
-    kind = HTTPSConnection if server.scheme == "https" else HTTPConnection
-    connection = kind(server.hostname, server.port, timeout=SECONDS)
-    try:
-        connection.connect()
-        with suppress(ConnectionError, HTTPException):  # not silent: the library asks, and may repeat it
-            connection.request("HEAD", target)
-            connection.getresponse()
-    except ssl.SSLError:
-        return  # it answers, and the library knows which certificates it trusts
-    finally:
-        connection.close()
+    if server.hostname and server.scheme not in getproxies():
+        port = server.port or (443 if server.scheme == "https" else 80)
+        socket.create_connection((server.hostname, port), timeout=CONNECT_SECONDS).close()

@@ -1,17 +1,108 @@
-"""Artifacts as local files: in place where the store is local, verified copies elsewhere."""
+"""Artifacts as local files: in place where the store is local, verified copies elsewhere.
+
+A local store keeps in `<attempt>.verified.json` which files have been read and found as their record says, so that a
+step reads each byte of its inputs once and not in every step. A file counts as unchanged while its size, time of
+writing, time of its inode's change, and inode are the same: whatever writes to a file changes one of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import contextlib
+import json
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from multiview.artifacts.record import File, Record, file_sha256, way_out
 from multiview.artifacts.scratch import scratch
-from multiview.artifacts.staged import Staged, StoredFile
 from multiview.artifacts.store import LocalStore, Store
-from multiview.artifacts.verified import Stamp, is_settled, read_stamps, remember, stamp
 from multiview.errors import InputError
+
+Stamp = list[int]
+"""Size, time of writing, time of the inode's change (both in ns since 1970), inode, and device of a file."""
+SETTLED = 50_000_000
+"""Nanoseconds after which another write would get another time; clocks of file systems tick every 10 ms or less."""
+
+
+def stamp(file: Path) -> Stamp:
+    status = file.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev]
+
+
+def is_settled(found: Stamp) -> bool:
+    """Whether any later write will give the file another stamp."""
+    return time.time_ns() - max(found[1], found[2]) > SETTLED
+
+
+def same_writing(first: Stamp, second: Stamp) -> bool:
+    """Whether nothing was written between two stamps; new links or rights change the other time."""
+    return first[:2] == second[:2] and first[3:] == second[3:]
+
+
+def verified_file(data: str) -> str:
+    """Returns the file, relative to the store, for the artifact whose files are in `data`."""
+    return f"{data}.verified.json"
+
+
+def read_stamps(store: LocalStore, data: str) -> dict[str, Stamp]:
+    """Returns the stamps of an artifact's verified files by path; none where there is no file, or it is damaged."""
+    try:
+        stamps = json.loads(store.read(verified_file(data)) or b"{}")
+        return {str(path): list(found) for path, found in stamps.items()}
+    except (ValueError, AttributeError, TypeError, OSError):
+        return {}
+
+
+def remember(store: LocalStore, data: str, stamps: Mapping[str, Stamp]) -> None:
+    """Adds stamps of verified files; a store that cannot be written keeps none."""
+    if stamps:
+        merged = {**read_stamps(store, data), **stamps}
+        with contextlib.suppress(OSError):
+            store.replace(verified_file(data), json.dumps(merged, indent=1, sort_keys=True).encode() + b"\n")
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file of an artifact that stays in its store, where it is read in parts."""
+
+    store: Store
+    path: str
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"{self.store.url}/{self.path}"
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Returns the bytes [start, stop), unchecked. Raises FileNotFoundError."""
+        return self.store.read_part(self.path, start, stop)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An artifact, or the requested file of it, on local disk.
+
+    `digest` is the whole artifact's digest, or the sha256 of the requested file.
+    """
+
+    path: Path
+    digest: str
+    address: str = ""
+    """The artifact's address, for steps that read its record."""
+    files: tuple[tuple[Path, Stamp], ...] = ()
+    """Files of a local store with their stamps when they were checked."""
+    streamed: Mapping[str, StoredFile] = field(default_factory=dict)
+    """Files by name that are not on local disk, but read in parts from the store."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An artifact that a step names in its record without reading all of it: not on local disk."""
+
+    digest: str
+    address: str = ""
+
 
 Check = Literal["size", "writes", "changes", "bytes"]
 
@@ -26,7 +117,7 @@ def stage(
     """Returns an artifact's files, or one of them, on local disk; but its files of `streamed` stay in a bucket.
 
     Copies are checked against the record as they arrive. Files of a local store are checked by sha256 unless they have
-    not changed since they were last found whole (`multiview.artifacts.verified`); with `check="bytes"` in any case,
+    not changed since they were last found whole (`multiview.artifacts.staging`); with `check="bytes"` in any case,
     with `check="writes"` only if they have changed since, and with `check="size"` by their sizes alone, as those of
     `streamed` are in any case. Raises InputError for a file that is missing, short or altered.
     """

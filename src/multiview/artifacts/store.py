@@ -13,8 +13,8 @@ import fsspec
 from multiview import names
 from multiview.artifacts.base_store import Entry, Store
 from multiview.artifacts.bucket_store import BucketStore
-from multiview.artifacts.credentials import PROTOCOLS
 from multiview.artifacts.local_store import LocalStore
+from multiview.artifacts.servers import PROTOCOLS
 from multiview.errors import InputError
 
 __all__ = ["BucketStore", "Entry", "LocalStore", "Store", "open_store"]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from multiview import environment, names
-from multiview.cli.folders import check_folder
-from multiview.cli.options import Debug, Index, StoreUrl, TrackingUri
+from multiview.cli.options import Debug, Index, StoreUrl, TrackingUri, check_folder
 from multiview.config import Export
 from multiview.errors import counted
 

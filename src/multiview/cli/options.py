@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import operator
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce, wraps
+from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
@@ -13,6 +15,7 @@ import typer
 from typer.models import OptionInfo
 
 from multiview import environment
+from multiview.errors import InputError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -125,3 +128,20 @@ def with_options(
         return call
 
     return decorated
+
+
+def check_folder(option: str, folder: Path) -> None:
+    """Raises InputError, before work begins, for a folder of an option that cannot be made or written to.
+
+    It is tried in the folder, or in the nearest one above it that there is, and nothing is left there.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{option} {folder}: it is a file; name a folder")
+    nearest = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    try:
+        with tempfile.TemporaryDirectory(dir=nearest):
+            pass
+    except OSError as error:
+        raise InputError(
+            f"{option} {folder}: nothing can be written in {nearest} ({error.strerror}); name another folder"
+        ) from None

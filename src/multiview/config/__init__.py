@@ -10,14 +10,11 @@ holds by content.
 from __future__ import annotations
 
 from multiview.config.data import Bm25, Corpus, DataFormat, Questions, Sources
-from multiview.config.evaluation import Analysis, Comparison, Evaluation, PaperFigures
-from multiview.config.export import Export, ExportFormat
-from multiview.config.gate import Gate
 from multiview.config.generation import Generation, GeneratorTraining, MakeQuestions
 from multiview.config.kubeflow import Kubeflow, Pod, Toleration
 from multiview.config.notify import Notify
-from multiview.config.refresh import Refresh
-from multiview.config.retrieval import Encode, Index
+from multiview.config.refresh import Export, ExportFormat, Gate, Refresh
+from multiview.config.retrieval import Analysis, Comparison, Encode, Evaluation, Index, PaperFigures
 from multiview.config.section import UNKEYED, JsonObject, Section, canonical_json
 from multiview.config.training import Mining, Model, Pooling, Temperature, Train
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 
-from multiview.steps.cores import cores
+from multiview.steps.provenance import cores
 
 MOST = 8
 """Processes at most: the one that reads and writes keeps no more of them busy with sentences."""

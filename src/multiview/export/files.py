@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.artifacts.rights import share
+from multiview.artifacts.local_store import share
 from multiview.config import JsonObject
 from multiview.errors import InputError
 from multiview.export.views import IndexViews

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.artifacts.record import load_record
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Encode, Index, JsonObject
 from multiview.data.passages import ROW_GROUP
 from multiview.data.shards import Rows

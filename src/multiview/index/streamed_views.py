@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from multiview.artifacts.staged import StoredFile
+from multiview.artifacts.staging import StoredFile
 from multiview.encoding.embeddings import VIEW_DTYPE
 from multiview.errors import InputError, counted
 

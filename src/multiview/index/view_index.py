@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.artifacts.record import Record
-from multiview.artifacts.staged import StoredFile
+from multiview.artifacts.staging import StoredFile
 from multiview.config import JsonObject
 from multiview.data.arrays import numbers, stable_order
 from multiview.data.passages import PassageRows

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multiview.artifacts.record import Record, load_record, load_reference, read_collected
-from multiview.artifacts.staged import Recorded, Staged
-from multiview.artifacts.staging import stage
+from multiview.artifacts.staging import Recorded, Staged, stage
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
 

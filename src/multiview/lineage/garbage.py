@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from multiview import names
 from multiview.artifacts.champions import champion_numbers, read_champion
 from multiview.artifacts.record import Reference, parse_record, read_record, split_address
+from multiview.artifacts.staging import verified_file
 from multiview.artifacts.store import Entry, Store
-from multiview.artifacts.verified import verified_file
 from multiview.errors import InputError
 from multiview.lineage.one_collection import only_collection
 from multiview.steps.runs import StepState, has_description, read_run, read_states

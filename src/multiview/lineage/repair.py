@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from multiview import names
 from multiview.artifacts.record import DamagedRecord, Record, Reference, read_record, split_address
+from multiview.artifacts.staging import verified_file
 from multiview.artifacts.store import Store, open_store
-from multiview.artifacts.verified import verified_file
 from multiview.errors import InputError
 from multiview.lineage.trace import node_flaws, superfluous_files, trace
 from multiview.steps.runs import StepState, read_states

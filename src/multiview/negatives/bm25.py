@@ -30,7 +30,7 @@ from multiview.index.ranking import TopPassages, best_first, tie_order, width
 from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
 from multiview.negatives.negatives_file import BM25, given_table, negatives_table, write_negatives
 from multiview.steps.context import StepContext
-from multiview.steps.cores import cores
+from multiview.steps.provenance import cores
 
 TOGETHER = 100
 """Questions that a thread searches for before it takes others."""

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.artifacts.record import Record
-from multiview.artifacts.staged import Recorded
+from multiview.artifacts.staging import Recorded
 from multiview.data.passages import ROW_GROUP, PassageRows, shard_files
 from multiview.data.shards import Rows
 from multiview.errors import InputError

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names, names
 from multiview.artifacts.record import Record, load_record
-from multiview.artifacts.staged import Staged
-from multiview.artifacts.staging import stage
+from multiview.artifacts.staging import Staged, stage
 from multiview.artifacts.store import Store
 from multiview.data.questions import read_lost_questions
 from multiview.errors import InputError

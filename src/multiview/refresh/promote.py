@@ -7,8 +7,7 @@ import json
 from multiview import names
 from multiview.artifacts.champions import Champion, champion_numbers, crown, read_champion
 from multiview.artifacts.record import Record, Reference
-from multiview.artifacts.staged import Recorded, Staged
-from multiview.artifacts.staging import stage
+from multiview.artifacts.staging import Recorded, Staged, stage
 from multiview.artifacts.store import Store
 from multiview.config.notify import notified
 from multiview.errors import one_line

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview import metric_names, names
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import JsonObject, Model
 from multiview.errors import InputError
 from multiview.evaluation.costs import Cost

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from multiview.artifacts.staged import Recorded, Staged
+from multiview.artifacts.staging import Recorded, Staged
 from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.errors import Undeclared

@@ -9,10 +9,8 @@ from pathlib import Path
 from multiview import names
 from multiview.artifacts.record import Record, Reference, load_reference, read_record
 from multiview.artifacts.scratch import streamed_from
-from multiview.artifacts.staged import Recorded, Staged
-from multiview.artifacts.staging import stage
+from multiview.artifacts.staging import Recorded, Staged, same_writing, stage, stamp
 from multiview.artifacts.store import LocalStore, Store
-from multiview.artifacts.verified import same_writing, stamp
 from multiview.config import Config, JsonObject
 from multiview.errors import InputError
 from multiview.steps.checkpoints import Checkpoints

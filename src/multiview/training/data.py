@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Train
 from multiview.data.answers import matching_mode
 from multiview.data.passages import Passage, PassageLookup, ids_in, read_tables

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.record import Reference
-from multiview.artifacts.staged import Staged, StoredFile
+from multiview.artifacts.staging import Staged, StoredFile
 from multiview.artifacts.store import LocalStore
 from multiview.config import Analysis, Evaluation
 from multiview.config.overrides import validate

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from multiview.artifacts.staged import Staged
+from multiview.artifacts.staging import Staged
 from multiview.config import Config, Encode, Train
 from multiview.data.passages import Passage
 from multiview.data.queries import gather_queries, write_queries

@@ -204,7 +204,7 @@ def test_the_failures_have_these_words(words):
         *sorted((ROOT / "pipelines").rglob("*.py")),
         ROOT / "src" / "multiview" / "plans" / "parameters.py",
         ROOT / "src" / "multiview" / "plans" / "pod_settings.py",
-        ROOT / "src" / "multiview" / "artifacts" / "credentials.py",
+        ROOT / "src" / "multiview" / "artifacts" / "servers.py",
         ROOT / "src" / "multiview" / "kubeflow" / "component.py",
         ROOT / "src" / "multiview" / "kubeflow" / "run.py",
         ROOT / "src" / "multiview" / "steps" / "backends" / "gpus.py",

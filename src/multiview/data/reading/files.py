@@ -18,8 +18,7 @@ import fsspec
 import ijson
 import pyarrow as pa
 
-from multiview.artifacts.credentials import PROTOCOLS, credentials_explained
-from multiview.artifacts.servers import file_system, of_the_web, time_outs
+from multiview.artifacts.servers import PROTOCOLS, credentials_explained, file_system, of_the_web, time_outs
 from multiview.errors import InputError, without_secrets
 
 if sys.version_info >= (3, 14):

@@ -13,8 +13,13 @@ import fsspec
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from multiview.artifacts.credentials import credentials_explained
-from multiview.artifacts.servers import check_reachable, file_system, of_the_web, time_outs
+from multiview.artifacts.servers import (
+    check_reachable,
+    credentials_explained,
+    file_system,
+    of_the_web,
+    time_outs,
+)
 from multiview.data.reading import beir
 from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix

@@ -8,9 +8,8 @@ import pytest
 
 from multiview.artifacts import staging
 from multiview.artifacts.record import Record
-from multiview.artifacts.staging import stage
+from multiview.artifacts.staging import SETTLED, read_stamps, stage, verified_file
 from multiview.artifacts.store import LocalStore
-from multiview.artifacts.verified import SETTLED, read_stamps, verified_file
 from multiview.errors import InputError
 from tests.fixtures.published import publish
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from multiview.steps.cores import cores
+from multiview.steps.provenance import cores
 
 HERE = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
 

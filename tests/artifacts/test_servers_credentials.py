@@ -7,7 +7,7 @@ import sys
 
 def test_tracebacks_of_gcsfs_do_not_go_to_the_terminal():
     code = (
-        "import logging, multiview.artifacts.credentials\n"
+        "import logging, multiview.artifacts.servers\n"
         "try: 1 / 0\n"
         "except Exception: logging.getLogger('gcsfs.retry').exception('out of retries')"
     )
