@@ -121,7 +121,9 @@ def check_reachable(fs: AbstractFileSystem, url: str) -> None:
     try:
         _connect(address)
     except TimeoutError:
-        raise InputError(f"{url}: {_host(address)} does not answer within {CONNECT_SECONDS:g} s; {WAY_OUT}") from None
+        raise InputError(
+            f"{url}: {_host(address)} does not answer within {CONNECT_SECONDS:g} s; {WAY_OUT}"
+        ) from None
     except OSError as error:
         raise InputError(f"{url}: {_host(address)} cannot be reached ({error}); {WAY_OUT}") from None
 
