@@ -23,9 +23,8 @@ from benchmarks.table import Goal, Row, Size, markdown, number, of_times
 from benchmarks.timing import in_turns
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record
-from multiview.artifacts.staging import stage
+from multiview.artifacts.staging import SETTLED, stage, verified_file
 from multiview.artifacts.store import LocalStore
-from multiview.artifacts.staging import SETTLED, verified_file
 
 FIRST, AGAIN, BOUND = "verified", "found unchanged", "sha256 alone"
 FILES = 8

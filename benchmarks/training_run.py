@@ -23,13 +23,13 @@ from typing import Annotated, Any
 
 import pyarrow.parquet as pq
 import typer
+from multiview.plans.found import Outputs, inputs_of
 
 from benchmarks.commands import PIPELINES, taken
 from benchmarks.random_inputs import BASE
 from benchmarks.table import Contestant, Goal, Row, Size, markdown, squad_folder
 from multiview import environment
 from multiview.artifacts.store import LocalStore
-from multiview.plans.found import Outputs, inputs_of
 from multiview.plans.plan import Plan
 from multiview.plans.request import Request
 from multiview.steps.execution import run_step
