@@ -6,14 +6,16 @@ import json
 import shlex
 import shutil
 import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import cast
 
 import pyarrow.parquet as pq
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.record import load_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
@@ -25,14 +27,25 @@ from multiview.errors import without_secrets
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, SIGNIFICANCE_FILE
 from multiview.evaluation.generated_marks import asked_legend, count_generated, trained_legend
 from multiview.evaluation.tables import (
+    MARK,
+    SOURCE,
     Significance,
+    best_values,
+    legend,
+    markdown_table,
+    marked_of,
+    metric_columns,
+    paper_columns,
+    paper_legend,
     read_paper,
 )
 from multiview.refresh.gate import TITLES
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
 from multiview.terminal import Console, safe
-from pipelines.runs.result_table import show_table
+
+WIDEST = 10_000
+"""More columns of text than any terminal has."""
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
@@ -41,7 +54,11 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     MLflow's address is left out where it is not known.
     """
     if metrics := _metrics(states):
-        show_table(console, metrics, _significance(states), _paper(states))
+        significance, paper = None, {}
+        if comparison := _comparison(states):
+            significance = cast(Significance, _read(comparison, names.COMPARISON, SIGNIFICANCE_FILE))
+            paper = read_paper(_folder(comparison, names.COMPARISON))
+        show_table(console, metrics, significance, paper)
         _show_generated(console, states)
     promotion = _promotion(states)
     if promotion:
@@ -64,6 +81,62 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     if indexes and not promotion:
         run = f"{_command('python')} -m pipelines run comparison"
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
+
+
+def show_table(
+    console: Console,
+    metrics: Mapping[str, Mapping[str, float]],
+    significance: Significance | None,
+    paper: Mapping[str, PaperFigures] | None = None,
+) -> None:
+    """Prints the table and the meaning of its marks and columns; on a terminal that is wide enough with lines, elsewhere
+    as Markdown, since Rich would leave out figures."""
+    marked = marked_of(significance) if significance else ()
+    table = as_table(metrics, marked, paper)
+    width = console.measure(table, options=console.options.update_width(WIDEST)).maximum
+    if console.is_terminal and width <= console.width:
+        console.print(table)
+    else:
+        console.print(markdown_table(metrics, marked, paper), markup=False)
+    if console.is_terminal:
+        meaning = "per cent; acc: an answer among the top k passages, gold: the gold passage"
+        console.print(meaning, style="dim", soft_wrap=False)
+    legends = [legend(significance)] if significance else []
+    for line in [*legends, *([paper_legend(paper)] if paper else [])]:
+        if line:
+            console.print(line, style="dim", markup=False, soft_wrap=not console.is_terminal)
+    if console.is_terminal or significance:
+        console.print()
+
+
+def as_table(
+    metrics: Mapping[str, Mapping[str, float]],
+    marked: Collection[tuple[str, str]] = (),
+    paper: Mapping[str, PaperFigures] | None = None,
+) -> Table:
+    """Returns a row per system and a column per metric, in per cent: the best value of a column is bold, and the
+    `marked` pairs of system and metric have a mark. The figures of papers are in columns behind them."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    columns, best = metric_columns(metrics), best_values(metrics)
+    wider = {name for _, name in marked}
+    for name in columns:
+        table.add_column(metric_names.short(name), justify="right")
+    heads, papers = paper_columns(metrics, paper or {})
+    for head in heads:
+        table.add_column(head, justify="left" if head == SOURCE else "right", style="dim")
+    for system, values in metrics.items():
+        cells: list[Text | str] = []
+        for name in columns:
+            value = values.get(name)
+            text = "" if value is None else f"{100 * value:.1f}"
+            # rich strips the spaces at the end of a cell that it justifies; figures should stand below each other.
+            end = MARK if (system, name) in marked else " " if name in wider else ""
+            pad = " " * (max(len(metric_names.short(name)), len("100.0") + len(end)) - len(text) - len(end))
+            style = "bold green" if value == best[name] else ""
+            cells.append(Text.assemble(pad, (text, style), end, justify="left"))
+        table.add_row(Text(system), *cells, *papers[system])
+    return table
 
 
 def read_metrics(store: Store, run: str) -> dict[str, dict[str, float]]:
@@ -129,18 +202,8 @@ def _row(state: StepState) -> str:
     return StepPath.parse(state.path).row
 
 
-def _significance(states: list[StepState]) -> Significance | None:
-    """The tests of the last comparison's differences."""
-    comparisons = [state for state in states if names.COMPARISON in state.outputs]
-    if not comparisons:
-        return None
-    return cast(Significance, _read(comparisons[-1], names.COMPARISON, SIGNIFICANCE_FILE))
-
-
-def _paper(states: list[StepState]) -> dict[str, PaperFigures]:
-    """What papers report for the rows of the last comparison."""
-    comparisons = [state for state in states if names.COMPARISON in state.outputs]
-    return read_paper(_folder(comparisons[-1], names.COMPARISON)) if comparisons else {}
+def _comparison(states: list[StepState]) -> StepState | None:
+    return next((state for state in reversed(states) if names.COMPARISON in state.outputs), None)
 
 
 def _promotion(states: list[StepState]) -> JsonObject | None:

@@ -1,4 +1,4 @@
-"""What a run's results say besides its table."""
+"""What a run ends with: its table, and the commands that continue from it."""
 
 import io
 import shlex
@@ -7,10 +7,11 @@ import pytest
 
 from multiview import names
 from multiview.artifacts.record import Reference
+from multiview.evaluation.tables import Significance
 from multiview.steps.runs import StepState
 from multiview.terminal import Console
 from pipelines.runs import results
-from pipelines.runs.results import show_results
+from pipelines.runs.results import show_results, show_table
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,76 @@ def test_a_champion_s_figures_are_shown_unless_it_was_measured_against_nothing(
         for side in ("champion", "challenger")
     ]
     assert list(results._metrics(states) or {}) == rows
+
+
+METRICS = {
+    "mvr": {"accuracy_at_5": 0.5, "ndcg_at_10": 0.25, "views": 0.125},
+    "camvr": {"accuracy_at_5": 0.75, "ndcg_at_10": 0.25},
+}
+
+
+def figure(p: float | None, corrected_p: float | None) -> dict:
+    return {"p": p, "corrected_p": corrected_p}
+
+
+SIGNIFICANCE: Significance = {
+    "baseline": "mvr",
+    "test": "paired randomisation",
+    "resamples": 10_000,
+    "systems": {
+        "mvr": {"accuracy_at_5": figure(None, None), "ndcg_at_10": figure(None, None)},
+        "camvr": {"accuracy_at_5": figure(0.01, 0.03), "ndcg_at_10": figure(0.04, 0.08)},
+    },
+}
+
+
+def shown(terminal: bool, significance: Significance | None) -> list[str]:
+    console = Console(file=io.StringIO(), force_terminal=terminal, color_system=None, width=200)
+    show_table(console, METRICS, significance)
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_what_differs_is_marked_on_a_terminal():
+    lines = shown(True, SIGNIFICANCE)
+    rows = [line.split() for line in lines]
+    assert ["acc@5", "nDCG@10", "views"] in rows
+    assert ["mvr", "50.0", "25.0", "12.5"] in rows and ["camvr", "75.0†", "25.0"] in rows, (
+        "by the corrected p"
+    )
+    (mvr,) = [line for line in lines if "mvr" in line.split()[:1]]
+    (camvr,) = [line for line in lines if "camvr" in line]
+    assert mvr.index("50.0") == camvr.index("75.0"), "figures stand below each other"
+    assert any(line.startswith("† differs from mvr, p < 0.05: paired") for line in lines)
+
+
+def test_what_differs_is_marked_in_markdown():
+    lines = shown(False, SIGNIFICANCE)
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    assert cells[0] == ["system", "acc@5", "nDCG@10", "views"]
+    assert cells[2:] == [
+        ["mvr", "50.0", "**25.0**", "**12.5**"],
+        ["camvr", "**75.0**†", "**25.0**", ""],
+    ]
+    assert sum(line.startswith("† differs from mvr") for line in lines) == 1
+
+
+def test_a_table_without_tests_says_nothing_of_them():
+    untested: Significance = {
+        **SIGNIFICANCE,
+        "systems": {"mvr": {"accuracy_at_5": figure(None, None)}},
+    }
+    for terminal in (True, False):
+        assert not any("†" in line or "differs" in line for line in shown(terminal, None))
+        assert not any("†" in line or "differs" in line for line in shown(terminal, untested))
+
+
+def test_on_a_narrow_terminal_the_figures_are_there_too():
+    """Rich leaves out what does not fit into its columns."""
+    metrics = {name: {f"accuracy_at_{k}": 0.5 + k / 1000 for k in (1, 5, 20, 50, 100)} for name in METRICS}
+    for width in (20, 40, 200):
+        file = io.StringIO()
+        console = Console(file=file, force_terminal=True, width=width, soft_wrap=True)
+        show_table(console, metrics, None)
+        written = file.getvalue()
+        assert all(f"{50 + k / 10:.1f}" in written for k in (1, 5, 20, 50, 100)), width
