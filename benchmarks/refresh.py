@@ -29,10 +29,9 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import Overrides, merge
 from multiview.model.systems import resolve
-from multiview.plans.description import describe
 from multiview.plans.plan import Plan
 from multiview.plans.refresh import refresh
-from multiview.plans.request import Request
+from multiview.plans.request import Request, describe
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState
 from pipelines.runs.local import run_here

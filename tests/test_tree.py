@@ -47,7 +47,7 @@ ACROSS_ROOMS = {
     "pipelines/kubeflow/test_pod_security.py": "pods as `submit` and `schedule apply` send them, by server version",
     "pipelines/kubeflow/test_retries.py": "retries as Argo has them, by IR, settings of operators and docs",
     "pipelines/kubeflow/test_rerun.py": "`rerun --submit`, from the cut of a run to Kubeflow",
-    "pipelines/runs/test_crashes.py": "runs of processes that are killed, under KFP",
+    "pipelines/runs/test_crashes.py": "runs that are killed",
     "pipelines/test_outputs.py": "the outputs of all steps, by their digests",
     "pipelines/test_own_data.py": "other people's files, from reading to figures",
     "refresh/test_crashes.py": "a whole refresh that ends at any of its writes",

@@ -29,7 +29,7 @@ from images.sentence_data import data_folder
 from multiview import names
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
-from multiview.plans.training import training
+from multiview.plans.system import training
 from tests.fixtures.imports import imports_of, module_paths
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import ROOT

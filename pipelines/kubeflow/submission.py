@@ -9,8 +9,7 @@ from pathlib import Path
 
 from multiview.artifacts.store import open_store
 from multiview.config import Config
-from multiview.plans.description import describe
-from multiview.plans.request import Request
+from multiview.plans.request import Request, describe
 from multiview.steps.runs import Run
 from pipelines.kubeflow.checks import check_devices, check_sources, check_store, warn_of_size
 

@@ -12,7 +12,7 @@ from kfp import compiler, components, dsl, local
 from multiview import names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
-from multiview.plans.training import training
+from multiview.plans.system import training
 from multiview.steps.runs import Run, read_run, read_states, write_run
 from multiview.steps.table import STEPS
 from tests.fixtures.inprocess import run_plan

@@ -11,7 +11,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
 from multiview.data.questions import read_questions
 from multiview.model.layouts import LAYOUTS
-from multiview.plans.training import training
+from multiview.plans.system import training
 from tests.fixtures.halves import Halves
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import ROOT, Project

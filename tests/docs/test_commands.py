@@ -23,7 +23,7 @@ from multiview.config.overrides import gather, validate
 from multiview.data import inspection
 from multiview.data.reading.formats import FORMATS
 from multiview.plans import PIPELINES
-from multiview.plans.training import training
+from multiview.plans.system import training
 from multiview.refresh import champion
 from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter

@@ -14,7 +14,7 @@ from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.export.model_card import read_subject
 from multiview.model.layouts import LAYOUTS
-from multiview.plans.training import training
+from multiview.plans.system import training
 from multiview.steps.path import StepPath
 from tests.fixtures.artifacts import questions_folder, write_passages
 from tests.fixtures.imports import module_paths

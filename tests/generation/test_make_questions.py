@@ -23,7 +23,7 @@ from multiview.errors import InputError
 from multiview.generation import make_questions as module
 from multiview.generation.make_questions import make_questions
 from multiview.negatives.bm25 import Bm25Index
-from multiview.plans.training import training
+from multiview.plans.system import training
 from multiview.steps.context import StepContext
 from multiview.steps.events import read_metrics
 from tests.fixtures.artifacts import questions_folder, write_passages

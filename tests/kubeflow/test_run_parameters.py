@@ -14,9 +14,8 @@ from multiview.config.notify import Notify
 from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.kubeflow.run import close_run, open_run
-from multiview.plans.description import describe
 from multiview.plans.parameters import Compiled
-from multiview.plans.request import Request
+from multiview.plans.request import Request, describe
 from multiview.steps.path import StepPath
 from multiview.steps.runs import (
     RunReference,

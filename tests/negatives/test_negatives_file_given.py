@@ -15,7 +15,7 @@ from multiview.data.reading.formats import FORMATS
 from multiview.negatives.bm25 import bm25_negatives
 from multiview.negatives.negatives_file import given_negatives, read_negatives, read_table
 from multiview.plans.plan import Output
-from multiview.plans.training import training
+from multiview.plans.system import training
 from multiview.steps.context import StepContext
 from multiview.steps.path import StepPath
 from multiview.training.data import training_data

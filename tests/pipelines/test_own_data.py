@@ -8,7 +8,7 @@ import pytest
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
 from multiview.plans.comparison import comparison
-from multiview.plans.training import training
+from multiview.plans.system import training
 from tests.fixtures.beir_server import archive, publish
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import Project

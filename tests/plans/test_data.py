@@ -12,7 +12,7 @@ from multiview.errors import InputError
 from multiview.plans.comparison import comparison
 from multiview.plans.plan import Output, Plan
 from multiview.plans.refresh import refresh
-from multiview.plans.training import training
+from multiview.plans.system import training
 from multiview.steps.path import StepPath
 
 CORPUS = {"corpus": {"source": "passages.jsonl"}}

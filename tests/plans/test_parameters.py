@@ -11,9 +11,8 @@ from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
 from multiview.errors import InputError
 from multiview.plans import PIPELINES
-from multiview.plans.description import describe
 from multiview.plans.parameters import SETTINGS, Compiled, parameters_of
-from multiview.plans.request import Request
+from multiview.plans.request import Request, describe
 from tests.fixtures.project import Project
 
 DATA = ["questions.source=demo://train.json", "questions.dev_source=demo://dev.json"]

@@ -13,14 +13,14 @@ from multiview.errors import InputError
 from multiview.plans import PIPELINES
 from multiview.plans.comparison import comparison
 from multiview.plans.plan import Output, Plan
-from multiview.plans.training import training
+from multiview.plans.system import training
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run
 from multiview.steps.step import key_settings
 from multiview.tracking import TrackedRun, TrackedStep
 from pipelines.kubeflow.compile import compile_request
+from pipelines.runs.comparison import evaluation_paths
 from pipelines.runs.rerun import cut
-from pipelines.runs.study_comparison import evaluation_paths
 from tests.fixtures.compiled import documents, imports, shared_inputs
 
 

@@ -13,8 +13,7 @@ from multiview.config import Comparison
 from multiview.config.overrides import gather
 from multiview.errors import InputError
 from multiview.plans.comparison import comparison_of_evaluations
-from multiview.plans.description import describe
-from multiview.plans.request import Request
+from multiview.plans.request import Request, describe
 from multiview.steps.runs import Run
 from multiview.tracking import TrackedRun, TrackedStep
 from pipelines.runs.rerun import cut

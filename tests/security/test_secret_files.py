@@ -15,7 +15,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import JsonObject
 from multiview.config.overrides import gather, merge
 from multiview.data.reading.files import shown_names
-from multiview.plans.training import training
+from multiview.plans.system import training
 from multiview.steps.runs import Run, write_run
 from tests.fixtures import inprocess, on_buckets
 from tests.fixtures.bucket import emulated_bucket, free_port

@@ -28,7 +28,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
 from multiview.lineage import garbage
 from multiview.plans.plan import Plan
-from multiview.plans.training import training
+from multiview.plans.system import training
 from multiview.serving.hits import answer_fields, as_json
 from multiview.steps.runs import Run, read_states, write_run
 from tests.fixtures import injection

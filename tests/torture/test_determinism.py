@@ -24,7 +24,7 @@ from multiview.evaluation.files import METRICS_FILE, RUN_FILE
 from multiview.index.faiss_library import processor_flags
 from multiview.negatives.negatives_file import read_table
 from multiview.plans.plan import Plan
-from multiview.plans.training import training
+from multiview.plans.system import training
 from multiview.steps.events import read_metrics
 from multiview.steps.path import StepPath
 from tests.fixtures.determined import AHEAD, Made, in_environment

@@ -13,9 +13,9 @@ from multiview.artifacts.store import Store, open_store
 from multiview.config.notify import Notify, notified, reached_by_people
 from multiview.config.overrides import validate
 from multiview.errors import InputError, one_line
-from multiview.plans.description import describe
 from multiview.plans.parameters import Compiled, as_set
 from multiview.plans.pod_settings import check_gpus
+from multiview.plans.request import describe
 from multiview.steps.backends.trainjob import check_trainer, delete_left, template_here
 from multiview.steps.runs import (
     Pages,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from multiview.config.overrides import Overrides
 from multiview.errors import InputError, nearest
-from multiview.plans import comparison, refresh, training
+from multiview.plans import comparison, refresh, system
 from multiview.plans.plan import Plan
 
 PIPELINES: dict[str, Callable[[Overrides], Plan]] = {
-    "training": training.training,
+    "training": system.training,
     "comparison": comparison.comparison,
     "refresh": refresh.refresh,
 }

@@ -9,9 +9,8 @@ from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
 from multiview.generation.sources import published
 from multiview.model.systems import resolve
-from multiview.plans.data import reads_queries, shard_names
+from multiview.plans.data import check_names, reads_queries, shard_names
 from multiview.plans.plan import Node, Output, Plan, Source
-from multiview.plans.settings import check_names
 from multiview.steps.path import StepPath
 
 DEFAULTS: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
-from multiview.config import Config
-from multiview.config.overrides import Overrides, gather, merge, validate
-from multiview.plans import make_plan
+from multiview import environment
+from multiview.artifacts.record import Reference
+from multiview.artifacts.store import Store
+from multiview.config import Config, JsonObject
+from multiview.config.overrides import Overrides, gather, merge, outcome, validate
+from multiview.plans import PIPELINES, make_plan
 from multiview.plans.plan import Plan
+from multiview.steps.runs import Run, run_id
 
 
 @dataclass(frozen=True)
@@ -51,3 +59,61 @@ class Request:
     @cached_property
     def config(self) -> Config:
         return validate(self.overrides)
+
+
+def describe(request: Request, store: Store) -> Run:
+    """Returns the run of a request. Raises InputError for sources that do not exist."""
+    plan = request.plan
+    versions = {node.step.name: node.step.version for node in plan.nodes.values()}
+    return Run(
+        id=run_id(plan.name, outcome(request.overrides), versions, **_identity(request, store)),
+        pipeline=plan.name,
+        config=request.overrides,
+        preset=request.preset,
+        git_sha=_git_sha(),
+        rerun_of=request.rerun_of,
+        study=request.study,
+        compares=list(request.compares),
+        steps=[str(path) for path in plan.paths()],
+        architectures=plan.architectures,
+        each_time=request.schedule is not None,
+    )
+
+
+def _identity(request: Request, store: Store) -> JsonObject:
+    """Returns the identity of a run among runs of the same pipeline with the same settings.
+
+    For a schedule it leaves out the content of sources and the state of the store, which each start reads anew.
+    """
+    plan, identity = request.plan, {}
+    if request.rerun_of:
+        identity |= {"rerun_of": request.rerun_of, "steps": [str(path) for path in plan.paths()]}
+    if plan.name not in PIPELINES:
+        identity["inputs"] = _artifacts_read(plan)
+    fingerprints = plan.fingerprints(None if request.schedule else store)
+    if request.schedule:
+        return identity | {"schedule": request.schedule}
+    return identity | {"sources": {str(path): content for path, content in fingerprints.items()}}
+
+
+def _artifacts_read(plan: Plan) -> list[list[str]]:
+    """The step and the digest of each input that is an artifact."""
+    return [
+        [str(node.path), source.digest]
+        for node in plan.nodes.values()
+        for _, source in node.sources()
+        if isinstance(source, Reference)
+    ]
+
+
+def _git_sha() -> str | None:
+    """The commit of this checkout, with `-dirty` where its files differ from it; in an image, the image's."""
+    if sha := os.environ.get(environment.GIT_SHA):
+        return sha
+    if shutil.which("git") is None:
+        return None
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    # The commit alone, and no tag's name.
+    command += ["--abbrev=40", "--exclude=*"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return result.stdout.strip() or None

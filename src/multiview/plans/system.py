@@ -8,11 +8,12 @@ from multiview import names
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.config import Config, Model
+from multiview.config.overrides import Overrides
 from multiview.errors import InputError
 from multiview.model.bases import SETTINGS_FILE
 from multiview.model.layouts import check
-from multiview.model.systems import stage_settings
-from multiview.plans.data import Data, reads_queries
+from multiview.model.systems import resolve, stage_settings
+from multiview.plans.data import Data, add_data, reads_queries
 from multiview.plans.plan import Node, Output, Plan, Source
 from multiview.steps.path import WARM_UP, StepPath
 
@@ -168,3 +169,12 @@ def trained_model(config: Config) -> Reference:
         )
     check(model, config.train)
     return Reference.to(store, record)
+
+
+def training(overrides: Overrides) -> Plan:
+    """Trains and evaluates one system, named by its architecture."""
+    config = resolve(overrides)
+    plan = Plan("training")
+    data = add_data(plan, config, [config])
+    SystemSteps(plan, config.model.architecture, config, data).add()
+    return plan

@@ -8,9 +8,8 @@ import yaml
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
 from multiview.plans import PIPELINES
-from multiview.plans.description import describe
 from multiview.plans.plan import Plan
-from multiview.plans.request import Request
+from multiview.plans.request import Request, describe
 from multiview.steps.path import StepPath
 from multiview.steps.runs import read_states, write_run
 from pipelines.kubeflow.compile import compile_request

@@ -12,9 +12,8 @@ from multiview.artifacts.store import open_store
 from multiview.config.overrides import gather
 from multiview.errors import InputError
 from multiview.kubeflow.run import open_run
-from multiview.plans.description import describe
-from multiview.plans.request import Request
-from multiview.plans.training import training
+from multiview.plans.request import Request, describe
+from multiview.plans.system import training
 from multiview.steps.runs import Run, RunReference, StepState, write_state
 from pipelines.runs.rerun import cut
 from tests.fixtures.compiled import imports
