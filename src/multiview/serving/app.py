@@ -31,14 +31,14 @@ REFUSALS = {
     413: "The body is too long.",
     422: "The request is not understood; the message names the field, or the position in a condition.",
     429: "Too many requests wait; try again after the seconds of Retry-After.",
-    504: "The time for a request was over.",
+    504: "The request took too long.",
 }
 MESSAGES = {
     "json_invalid": "invalid JSON at this character",
     "model_attributes_type": "not a JSON object; send one, with the header Content-Type: application/json",
     "string_pattern_mismatch": "the question is blank",
 }
-"""Texts for kinds of invalid input that pydantic describes in the words of programmers."""
+"""Our words for kinds of invalid input that pydantic describes for programmers."""
 UNREAD = "There was an error parsing the body"
 """What FastAPI says of a body that Python's parser of JSON fails on without a place."""
 UNREADABLE = (
@@ -50,9 +50,9 @@ OTHER_REFUSALS: tuple[tuple[type[Exception], int, str, dict[str, str]], ...] = (
     (ConditionError, 422, "", {}),
     (NoSuchIndex, 404, "", {}),
     (TooManyWaiting, 429, "too many requests wait; try again", {"Retry-After": "1"}),
-    (TimeoutError, 504, "the time for a request was over", {}),
+    (TimeoutError, 504, "the request took too long", {}),
 )
-"""Errors with their status and message; empty: the error's own, which is ours."""
+"""Other errors with their status and message; empty: the error's own message."""
 
 IndexParameter = Annotated[str | None, Query(max_length=500, description=schemas.INDEX)]
 
@@ -119,7 +119,7 @@ async def _follow(follower: Follower, seconds: float) -> None:
 
 
 def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[asyncio.Task[None]]) -> None:
-    """Adds the routes that need no key: they tell nothing of questions and passages."""
+    """Adds the routes that need no key, because they reveal nothing of questions and passages."""
 
     def broken() -> bool:
         return not tasks or any(task.done() for task in tasks)
@@ -230,7 +230,7 @@ def _json(content: object) -> Response:
 
 
 def _add_refusals(app: FastAPI) -> None:
-    """Lets every error that has a status be answered in one shape; an answer repeats nothing of the request's body."""
+    """Answers every error in one shape, which repeats nothing of the request's body."""
 
     @app.exception_handler(StarletteHTTPException)
     async def refused(request: Request, error: StarletteHTTPException) -> JSONResponse:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TooManyWaiting(Exception):
-    """As many requests wait as may."""
+    """No further request may wait."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Batcher:
 
     @property
     def waiting(self) -> int:
-        """Number of requests that wait, or whose condition is being read; not those that are being searched for."""
+        """Number of requests that wait or whose condition is being read, without those in the batch of this moment."""
         return len(self._requests) + self._reading
 
     async def search(self, retriever: Retriever, questions: Sequence[str], search: Search) -> list[list[Hit]]:

@@ -27,7 +27,7 @@ RETRY_SECONDS = 60.0
 """Time after which a champion that could not be loaded is tried again."""
 
 TRIAL = "which passage answers?"
-"""The question that a retriever must answer before it is given others."""
+"""The question that a retriever must answer before it gets those of users."""
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Generation:
 
 
 class Generations:
-    """The generation that answers, indexes beside it that requests named, and those of both that still end their requests."""
+    """The generation that answers, the indexes that requests named, and replaced ones whose requests have not ended."""
 
     def __init__(self, first: Generation) -> None:
         self._lock = threading.Lock()
@@ -77,8 +77,8 @@ class Generations:
 
     @contextlib.contextmanager
     def using(self, address: str | None = None) -> Iterator[Generation]:
-        """The generation that answers now, or the index at `address`, which is kept until the end of the block whatever
-        replaces it. Raises KeyError for an index that is not loaded."""
+        """Holds the generation that answers now, or the index at `address`, until the end of the block, even if it is
+        replaced meanwhile. Raises KeyError for an index that is not loaded."""
         with self._lock:
             generation = self._newest
             if address not in (None, generation.retriever.address):
@@ -104,7 +104,7 @@ class Generations:
             return address in (self._newest.retriever.address, *self._beside)
 
     def load_beside(self, address: str, most: int, device: str = "auto") -> None:
-        """Loads an index, for requests that name it. Of such indexes the `most` that were asked for last are kept.
+        """Loads an index for requests that name it; the `most` that were named last are kept.
 
         Raises InputError where it cannot be loaded.
         """
@@ -119,7 +119,7 @@ class Generations:
 
     @contextlib.contextmanager
     def loading(self) -> Iterator[None]:
-        """While the block runs, which loads an index, no copies are removed: it may read them."""
+        """Keeps all local copies while the block loads an index, which may read them."""
         with self._copies_lock:
             self._loading += 1
         try:
@@ -147,7 +147,7 @@ class Generations:
 
 
 def open_generation(store: Store, champion: Champion, device: str = "auto") -> Generation:
-    """Returns the generation of a champion, whose bytes are all checked and which has answered a question.
+    """Returns the generation of a champion after all of its bytes were checked and it answered a question.
 
     Raises InputError where an artifact is missing, short or altered.
     """
@@ -157,7 +157,7 @@ def open_generation(store: Store, champion: Champion, device: str = "auto") -> G
 
 
 def _loaded(address: str, device: str, verify: bool = False) -> Retriever:
-    """Loads an index with its ids sorted: the first request that finds passages that tie is not to wait for it."""
+    """Loads an index and sorts its ids, so that the first request with tied passages does not wait for it."""
     retriever = load(address, device=device, verify=verify)
     retriever.index.tie_order.sort()
     return retriever

@@ -30,7 +30,7 @@ class Limits(Section):
     timeout: Annotated[float, Field(ge=0.001, le=86400)] = 30.0
     """Seconds that a request may take; then it is answered with 504."""
     max_others: Annotated[int, Field(ge=0)] = 2
-    """Indexes of the store that are kept loaded beside the one that answers, for requests that name them; 0: none may be named."""
+    """Indexes that requests named and that stay loaded beside the one that answers; 0: requests may name none."""
 
     @property
     def body_bytes(self) -> int:

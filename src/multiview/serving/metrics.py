@@ -1,4 +1,4 @@
-"""What the server tells of itself: metrics for Prometheus, and errors in the log without anything of a question."""
+"""What the server reports: metrics for Prometheus, and errors in the log, which never repeat a question."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Observed:
 
 
 def described(error: BaseException) -> str:
-    """Returns an error's kind and place in one line; its text too where that is known to hold nothing of a question."""
+    """Returns an error's kind and place in one line; its text only where it cannot repeat a question."""
     if isinstance(error, InputError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
@@ -139,5 +139,5 @@ def refusal(status: int, message: str, headers: dict[str, str] | None = None) ->
 
 
 def _route(scope: Scope) -> str:
-    """The route's pattern, which holds nothing of the request; `other` for a path that is none."""
+    """The route's pattern, without what the request filled in; `other` for an unknown path."""
     return getattr(scope.get("route"), "path", "other")

@@ -1,4 +1,4 @@
-"""Indexes beside the one that answers, which requests name: the challenger, earlier champions, any index of the store."""
+"""Indexes that requests name instead of the one that answers: the challenger, earlier champions, any index of the store."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from multiview.serving.batching import TooManyWaiting
 from multiview.serving.follow import Generation, Generations
 
 LISTED = 100
-"""Indexes that are listed, the newest ones, and champions whose indexes are named so."""
+"""Newest indexes that are listed, and newest champions whose indexes are marked as such."""
 
 KEY = re.compile(r"\w[\w.-]*")
 
 MOST_WORKS = 8
-"""Works that may be under way at most; further ones are answered with 429."""
+"""Loads and listings that may be under way at once; further ones are answered with 429."""
 
 T = TypeVar("T")
 
 
 class NoSuchIndex(InputError):
-    """A name that means no index, or none that the server may or can load."""
+    """A name of no index that the server may load, or of one that cannot be loaded."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,6 @@ class Choice:
     """An index that a request may name."""
 
     record: Record
-    address: str
     architecture: str
     """Name of the model's architecture; empty where no record tells it."""
     roles: tuple[str, ...] = ()
@@ -60,7 +59,7 @@ class Choice:
 
 
 class NamedIndexes:
-    """The indexes of one store, of which the few that requests named last are kept loaded."""
+    """The indexes of one store; the few that requests named last stay loaded."""
 
     def __init__(
         self,
@@ -77,9 +76,9 @@ class NamedIndexes:
 
     @contextlib.asynccontextmanager
     async def using(self, name: str) -> AsyncIterator[Generation]:
-        """The index that is named, loaded if it is not yet, and kept until the end of the block.
+        """Holds the named index until the end of the block; loads it first if need be.
 
-        Raises NoSuchIndex, where it cannot be loaded too, and TooManyWaiting.
+        Raises NoSuchIndex, also where it cannot be loaded, and TooManyWaiting.
         """
         with contextlib.ExitStack() as held:
             address = self._own(name)
@@ -139,7 +138,7 @@ class NamedIndexes:
         newest = sorted((key for key in written if key not in roles), key=lambda key: -written[key])
         for key in [*(key for key in roles if key in written), *newest][:LISTED]:
             if record := read_record(self._store, names.INDEX, key):
-                yield Choice(record, self._own(key), self._architecture(record), tuple(roles.get(key, ())))
+                yield Choice(record, self._architecture(record), tuple(roles.get(key, ())))
 
     def _architecture(self, record: Record) -> str:
         model = Ancestor(self._store, record).remembered_input(names.MODEL)

@@ -1,4 +1,4 @@
-"""What every route that answers questions does: it holds the index that a request names, and searches it in time."""
+"""What the routes share that answer questions: the index that a request names, and a search within the time limit."""
 
 import asyncio
 import contextlib
