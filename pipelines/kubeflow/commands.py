@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kfp.client import Client
 
     from pipelines.kubeflow.client import ApiObject
-    from pipelines.kubeflow.recurring_runs import Entry
+    from pipelines.kubeflow.schedules import Entry
     from pipelines.kubeflow.submission import Submission
 
 console = Console(highlight=False, soft_wrap=True)
@@ -129,7 +129,7 @@ def apply(
     """Make Kubeflow's recurring runs those of a file: create, replace what differs, delete what is gone."""
     from pipelines.kubeflow import client as kfp_client
     from pipelines.kubeflow import recurring_runs
-    from pipelines.kubeflow.schedule_file import read_schedules
+    from pipelines.kubeflow.schedules import read_schedules
 
     document = read_schedules(file)
     kfp_client.check_connection(connection)
@@ -177,7 +177,7 @@ def list_(debug: Debug = False, *, connection: Profile) -> None:
 @connected
 def status(debug: Debug = False, *, connection: Profile) -> None:
     """Show each schedule's latest run and when the next is due. Exit status 1 if one is overdue."""
-    from pipelines.kubeflow.schedule_status import read_statuses
+    from pipelines.kubeflow.schedules import read_statuses
 
     client, entries = _owned_entries(connection)
     overdue = False

@@ -11,7 +11,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from multiview.config import canonical_json
@@ -21,30 +20,13 @@ from multiview.plans.request import Request
 from pipelines.kubeflow import start, submission
 from pipelines.kubeflow.client import ApiObject, explained, list_all
 from pipelines.kubeflow.connection import Profile
-from pipelines.kubeflow.schedule_file import Schedule
+from pipelines.kubeflow.schedules import Entry, Schedule
 from pipelines.kubeflow.submission import Submission
 
 if TYPE_CHECKING:
     from kfp.client import Client
 
 MARK = re.compile(r"\[multiview schedule of ([\w.-]+): ([0-9a-f]{12})\]$")
-
-
-LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A recurring run of Kubeflow's."""
-
-    id: str
-    name: str
-    cron: str
-    enabled: bool
-    owner: str | None = None
-    """The owner of the schedule file that made it; None for a recurring run that is not ours."""
-    digest: str | None = None
-    created: datetime = LONG_AGO
 
 
 @dataclass(frozen=True)

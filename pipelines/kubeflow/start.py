@@ -80,7 +80,8 @@ def experiment_id(client: Client, connection: Connection) -> str:
     def make() -> str:
         wanted = api.V2beta1Experiment(display_name=name, namespace=_namespace(client))
         experiments = api.ExperimentServiceApi(api_client(client))
-        return experiments.experiment_service_create_experiment(experiment=wanted).experiment_id
+        made: ApiObject = experiments.experiment_service_create_experiment(experiment=wanted)
+        return made.experiment_id
 
     return _found_or_made(find, make)
 
@@ -93,7 +94,8 @@ def upload(client: Client, package: Package) -> tuple[str, str]:
         # By display name alone: servers before 2.14 refuse a body with `name`.
         wanted = api.V2beta1Pipeline(display_name=package.pipeline, namespace=_namespace(client))
         pipelines = api.PipelineServiceApi(api_client(client))
-        return pipelines.pipeline_service_create_pipeline(pipeline=wanted).pipeline_id
+        made: ApiObject = pipelines.pipeline_service_create_pipeline(pipeline=wanted)
+        return made.pipeline_id
 
     pipeline = _found_or_made(lambda: _pipeline_id(client, package.pipeline), make_pipeline)
 

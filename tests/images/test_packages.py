@@ -9,7 +9,7 @@ import pytest
 from images.packages import ONLY_STEPS, models, name, requirements
 from multiview.config.overrides import gather, validate
 from multiview.model.bases import base_fingerprint
-from pipelines.kubeflow.schedule_file import read_schedules
+from pipelines.kubeflow.schedules import read_schedules
 from tests.fixtures.project import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

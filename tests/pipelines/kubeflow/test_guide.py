@@ -11,7 +11,7 @@ from kfp.kubernetes import kubernetes_executor_config_pb2
 from multiview.config.overrides import validate
 from pipelines.kubeflow.pod_template import FS_GROUP
 from pipelines.kubeflow.pods import Pods
-from pipelines.kubeflow.schedule_file import read_schedules
+from pipelines.kubeflow.schedules import read_schedules
 from pipelines.kubeflow.versions import RELEASES
 from tests.fixtures.compiled import compiled_file
 from tests.fixtures.project import ROOT

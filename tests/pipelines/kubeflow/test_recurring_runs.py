@@ -7,8 +7,8 @@ import pytest
 
 from multiview.errors import InputError
 from multiview.steps.runs import Run
-from pipelines.kubeflow.recurring_runs import Entry, reconcile
-from pipelines.kubeflow.schedule_file import check_cron
+from pipelines.kubeflow.recurring_runs import reconcile
+from pipelines.kubeflow.schedules import Entry, check_cron
 from tests.fixtures.kubeflow_server import Fault
 from tests.fixtures.project import ROOT
 from tests.fixtures.schedules import NIGHTLY, WEEKLY, write

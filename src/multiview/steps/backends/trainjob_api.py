@@ -111,7 +111,9 @@ class TrainJobs:
     def workflow_here(self) -> str:
         """Returns the name of the workflow that this pod belongs to."""
         with self._refusals():
-            pod = self._core.read_namespaced_pod(os.environ[environment.POD_NAME], self.namespace)
+            pod: KubernetesObject = self._core.read_namespaced_pod(
+                os.environ[environment.POD_NAME], self.namespace
+            )
         return str(pod.metadata.labels[WORKFLOW_LABEL])
 
     def _create(self, job: JsonObject, **options: str) -> JsonObject:

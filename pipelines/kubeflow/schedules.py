@@ -1,12 +1,14 @@
-"""A file of schedules: which pipeline runs when, with which settings."""
+"""Schedules: a file of them says which pipeline runs when, with which settings; their status, whether it did."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from datetime import datetime
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -16,11 +18,18 @@ from multiview.config import Section
 from multiview.config.documents import read_document
 from multiview.config.overrides import Overrides
 from multiview.errors import counted
+from pipelines.kubeflow.client import ENDED, ApiObject, explained, filter_of
+from pipelines.kubeflow.connection import Profile
 
-FIELDS = "second, minute, hour, day of month, month, day of week"
-RANGES = "seconds and minutes are 0 to 59, hours 0 to 23, days 1 to 31, months 1 to 12, days of the week 0 (SUN) to 6"
-END = r"(?:\d+|[A-Z]{3})"
-PART = re.compile(rf"(?:[*?]|{END}(?:-{END})?)(?:/\d+)?")
+if TYPE_CHECKING:
+    from kfp.client import Client
+
+GRACE = timedelta(minutes=10)
+"""Delay after which a run that has not started is overdue."""
+CRON_FIELDS = "second, minute, hour, day of month, month, day of week"
+CRON_RANGES = "seconds and minutes are 0 to 59, hours 0 to 23, days 1 to 31, months 1 to 12, days of the week 0 (SUN) to 6"
+CRON_END = r"(?:\d+|[A-Z]{3})"
+CRON_PART = re.compile(rf"(?:[*?]|{CRON_END}(?:-{CRON_END})?)(?:/\d+)?")
 """One comma-separated part of a cron field. Kubeflow reads no more than this; cronsim does."""
 
 
@@ -46,15 +55,15 @@ def check_cron(cron: str) -> str:
             f"{cron!r} has five fields, and Kubeflow's first is the second: write '0 {' '.join(fields)}'"
         )
     if len(fields) != 6:
-        raise ValueError(f"{cron!r} has {counted(len(fields), 'field')}; there are six: {FIELDS}")
+        raise ValueError(f"{cron!r} has {counted(len(fields), 'field')}; there are six: {CRON_FIELDS}")
     parts = [part for field in fields for part in field.upper().split(",")]
     days = re.sub(r"/\d+", "", fields[5])
     try:
-        if "7" in days or not all(map(PART.fullmatch, parts)):
+        if "7" in days or not all(map(CRON_PART.fullmatch, parts)):
             raise CronSimError("Bad day-of-week" if "7" in days else "Bad cron")
         cron_times(cron, datetime(2000, 1, 1))
     except CronSimError as error:
-        raise ValueError(f"{cron!r}: {str(error).lower()}: {RANGES}") from error
+        raise ValueError(f"{cron!r}: {str(error).lower()}: {CRON_RANGES}") from error
     return " ".join(fields)
 
 
@@ -108,3 +117,77 @@ class Schedules(Section):
 def read_schedules(path: Path) -> Schedules:
     """Reads a file of schedules. Raises InputError if it cannot be read, or with its first wrong value."""
     return read_document(path, "schedules").checked(Schedules, owner=path.stem)
+
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A recurring run of Kubeflow's."""
+
+    id: str
+    name: str
+    cron: str
+    enabled: bool
+    owner: str | None = None
+    """The owner of the schedule file that made it; None for a recurring run that is not ours."""
+    digest: str | None = None
+    created: datetime = LONG_AGO
+
+
+@dataclass(frozen=True)
+class Status:
+    """One line about a schedule."""
+
+    name: str
+    text: str
+    overdue: bool = False
+
+
+def read_statuses(client: Client, profile: Profile, entries: Iterable[Entry]) -> Iterator[Status]:
+    """Yields the status of each recurring run. Raises InputError if Kubeflow refuses."""
+    zone = ZoneInfo(profile.time_zone)
+    now = datetime.now(zone)
+    for entry in entries:
+        with explained(profile):
+            last = _latest_run(client, entry)
+        yield status(entry, last, now)
+
+
+def _latest_run(client: Client, entry: Entry) -> ApiObject | None:
+    runs: ApiObject = client.list_runs(
+        namespace=client.get_user_namespace() or None,
+        filter=filter_of("recurring_run_id", entry.id),
+        sort_by="created_at desc",
+        page_size=1,
+    )
+    return next(iter(runs.runs or []), None)
+
+
+def status(entry: Entry, last: ApiObject | None, now: datetime) -> Status:
+    """Returns the status of a recurring run whose latest run is `last`, at a time in the zone of its cron.
+
+    It is overdue if its next run was due more than `GRACE` ago and the latest one has ended; a run that is still active
+    holds the next one back.
+    """
+    if not entry.enabled:
+        return Status(entry.name, "disabled")
+    began = last.created_at.astimezone(now.tzinfo) if last else None
+    due = next(cron_times(entry.cron, began or entry.created.astimezone(now.tzinfo)))
+    active = last is not None and last.state not in ENDED
+    latest_run_line = (
+        f"{(last.state or 'PENDING').lower()}, began {_shown(began)}" if last and began else "has not run yet"
+    )
+    if due > now - GRACE:
+        return Status(entry.name, f"{latest_run_line}; next {_shown(due)}")
+    if active:
+        return Status(entry.name, f"{latest_run_line}; holds back the next, of {_shown(due)}")
+    text = (
+        f"overdue since {_shown(due)}; {latest_run_line}: does Kubeflow's scheduled workflow controller run?"
+    )
+    return Status(entry.name, text, overdue=True)
+
+
+def _shown(time: datetime | None) -> str:
+    return f"{time:%Y-%m-%d %H:%M %Z}" if time else ""

@@ -6,9 +6,7 @@ from zoneinfo import ZoneInfo
 import kfp_server_api as api
 import pytest
 
-from pipelines.kubeflow.recurring_runs import Entry
-from pipelines.kubeflow.schedule_file import cron_times
-from pipelines.kubeflow.schedule_status import status
+from pipelines.kubeflow.schedules import Entry, cron_times, status
 from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
