@@ -11,7 +11,7 @@ from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
-from multiview.steps.backends.here import Here
+from multiview.steps.backends.in_process import InProcess
 from multiview.steps.backends.trainjob import TrainJob, template_here
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.reporter import StepReporter
@@ -92,7 +92,7 @@ def _make_outputs(work: Work, reporter: StepReporter) -> dict[str, Record]:
     Returns the records of its outputs by kind, or none if what it forwards was collected meanwhile.
     """
     template = template_here() if work.step.multi_node else None
-    made = (TrainJob(template) if template else Here()).make(work, reporter)
+    made = (TrainJob(template) if template else InProcess()).make(work, reporter)
     if work.step.checkpoints:
         StoredCheckpoints(reporter.store, work.key, scratch()).clear()
     return claim_outputs(work, made, reporter, "done")

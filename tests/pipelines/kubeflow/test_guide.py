@@ -207,7 +207,7 @@ def test_the_failures_have_these_words(words):
         ROOT / "src" / "multiview" / "artifacts" / "servers.py",
         ROOT / "src" / "multiview" / "kubeflow" / "component.py",
         ROOT / "src" / "multiview" / "kubeflow" / "run.py",
-        ROOT / "src" / "multiview" / "steps" / "backends" / "gpus.py",
+        ROOT / "src" / "multiview" / "steps" / "backends" / "in_process.py",
         ROOT / "src" / "multiview" / "steps" / "backends" / "trainjob_api.py",
     ]
     source = "".join(path.read_text() for path in places)

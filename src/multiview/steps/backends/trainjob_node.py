@@ -16,8 +16,7 @@ from multiview import environment
 from multiview.artifacts.scratch import scratch
 from multiview.artifacts.store import open_store
 from multiview.errors import InputError, one_line
-from multiview.steps.backends.gpus import check_gpus
-from multiview.steps.backends.here import Here
+from multiview.steps.backends.in_process import InProcess, check_gpus
 from multiview.steps.backends.trainjob import Task
 from multiview.steps.backends.trainjob_api import BAD_INPUT
 from multiview.steps.checkpoints import StoredCheckpoints
@@ -41,7 +40,7 @@ def run_on_node(work: Work, reporter: StepReporter, first: bool) -> None:
         return
     if first:
         reporter.describe(work)
-        Here().make(work, reporter)
+        InProcess().make(work, reporter)
         return
     outputs = {kind: scratch() / "unpublished" / kind for kind in work.step.outputs}
     checkpoints = StoredCheckpoints(store, work.key, scratch())

@@ -8,8 +8,7 @@ import torch
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.errors import InputError
-from multiview.steps.backends.gpus import check_gpus
-from multiview.steps.backends.here import Here
+from multiview.steps.backends.in_process import InProcess, check_gpus
 from multiview.steps.context import StepContext
 from multiview.steps.reporter import StepReporter
 from multiview.steps.table import step
@@ -69,4 +68,4 @@ def test_a_pod_that_was_promised_a_gpu_does_no_work_without_it(monkeypatch, tmp_
     work = Work(declared, "{}", Config(), {}, {}, {}, "k")
     error, words = (InputError, "this pod asked for") if promised else (RuntimeError, "begun")
     with pytest.raises(error, match=words):
-        Here().make(work, StepReporter(LocalStore(tmp_path / "store"), "r", "split", "split"))
+        InProcess().make(work, StepReporter(LocalStore(tmp_path / "store"), "r", "split", "split"))
