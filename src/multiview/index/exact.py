@@ -103,8 +103,8 @@ class ExactSearch:
 
         `longest_view` is the largest norm of a view, computed where it is not given. `device` multiplies, as torch names it.
         """
-        self._views, self._offsets, self._tie_order = views, offsets, tie_order
-        self._counts = np.diff(offsets, append=len(views))
+        self.views, self.offsets, self.tie_order = views, offsets, tie_order
+        self.counts = np.diff(offsets, append=len(views))
         self._longest_view, self._device = longest_view, device
 
     def top(
@@ -129,11 +129,11 @@ class ExactSearch:
         if not np.isfinite(queries).all():
             raise ValueError("a question's vector holds a value that is not finite")
         tops = [TopPassages.empty(len(queries), k) for _ in ranges]
-        passages = np.flatnonzero(self._counts if among is None else self._counts * among)
+        passages = np.flatnonzero(self.counts if among is None else self.counts * among)
         if not len(passages):
             return tops
         room = width(k, len(passages))
-        at_once = questions_at_once(room, len(ranges), self._device, isinstance(self._views, StreamedViews))
+        at_once = questions_at_once(room, len(ranges), self._device, isinstance(self.views, StreamedViews))
         with _whole_float32():
             for start in range(0, len(queries), at_once):
                 asked = slice(start, min(start + at_once, len(queries)))
@@ -147,15 +147,11 @@ class ExactSearch:
     ) -> list[_Candidates]:
         """Returns the candidates of each range after a pass over the views of `passages`."""
         bound, most = _rounding(queries, self._longest), CANDIDATES // len(ranges) + 2 * len(queries) * k
-        found = [
-            _Candidates(
-                self._views, self._offsets, self._counts, self._tie_order, queries, k, bound, each, most
-            )
-            for each in ranges
-        ]
-        streamed = isinstance(self._views, StreamedViews)
-        row_bytes = self._views.shape[1] * VIEW_DTYPE.itemsize
-        at_once = self._views.rows_per_block if streamed else SCORED_BYTES // row_bytes
+        found = [_Candidates(self, queries, k, bound, each, most) for each in ranges]
+        if isinstance(self.views, StreamedViews):
+            at_once = self.views.rows_per_block
+        else:
+            at_once = SCORED_BYTES // (self.views.shape[1] * VIEW_DTYPE.itemsize)
         held = 0
         for block in self._blocks(queries, passages):
             for candidates in found:
@@ -171,33 +167,33 @@ class ExactSearch:
         """Yields the products of the views of `passages` with `queries`, block by block."""
         import torch
 
-        device, dim = torch.device(self._device), self._views.shape[1]
+        device, dim = torch.device(self._device), self.views.shape[1]
         block_bytes = BLOCK_BYTES if device.type == "cpu" else GPU_BLOCK_BYTES
         rows = max(1, min(block_bytes // (4 * len(queries)), 4 * block_bytes // (VIEW_DTYPE.itemsize * dim)))
-        streamed = isinstance(self._views, StreamedViews)
-        if streamed:  # so that candidates can be scored from blocks that are held
-            rows = min(rows, self._views.rows_per_block)
-        ends = np.cumsum(self._counts[passages])
+        # So that candidates can be scored from blocks that are held.
+        if isinstance(self.views, StreamedViews):
+            rows = min(rows, self.views.rows_per_block)
+        ends = np.cumsum(self.counts[passages])
         cuts = np.unique(np.searchsorted(ends, np.arange(rows, ends[-1], rows), side="right"))
         parts = [part for part in np.split(passages, cuts) if len(part)]
-        if not streamed:
+        if not isinstance(self.views, StreamedViews):
             parts = [*parts[::EVERY], *(part for number, part in enumerate(parts) if number % EVERY)]
-        sizes = [int(self._counts[part].sum()) for part in parts]
+        sizes = [int(self.counts[part].sum()) for part in parts]
         multiply = _multiplier(queries, max(sizes), device)
         for part, size in zip(parts, sizes, strict=True):
-            yield _Block(part, self._counts[part], multiply(self._read(part, size)))
+            yield _Block(part, self.counts[part], multiply(self._read(part, size)))
 
     def _read(self, passages: np.ndarray, size: int) -> Tensor:
         """Returns the views of `passages`, so many as `size` says [size, dim] float16."""
         import torch
 
-        start, last = int(self._offsets[passages[0]]), passages[-1]
-        stop = int(self._offsets[last] + self._counts[last])
+        start, last = int(self.offsets[passages[0]]), passages[-1]
+        stop = int(self.offsets[last] + self.counts[last])
         if stop - start == size:
-            return tensor(self._views[start:stop]) if self._resident is None else self._resident[start:stop]
-        rows = rows_in(self._offsets[passages], self._counts[passages])
+            return tensor(self.views[start:stop]) if self._resident is None else self._resident[start:stop]
+        rows = rows_in(self.offsets[passages], self.counts[passages])
         if self._resident is None:
-            return tensor(self._views.take(rows, axis=0))
+            return tensor(self.views.take(rows, axis=0))
         return self._resident.index_select(0, torch.from_numpy(rows).to(self._resident.device))
 
     @cached_property
@@ -205,14 +201,14 @@ class ExactSearch:
         """The views in a GPU's memory, if they fit."""
         import torch
 
-        if not self._device.startswith("cuda") or isinstance(self._views, StreamedViews):
+        if not self._device.startswith("cuda") or isinstance(self.views, StreamedViews):
             return None
         free, _ = torch.cuda.mem_get_info(self._device)
-        return tensor(self._views).to(self._device) if self._views.nbytes <= GPU_SHARE * free else None
+        return tensor(self.views).to(self._device) if self.views.nbytes <= GPU_SHARE * free else None
 
     @cached_property
     def _longest(self) -> float:
-        return view_norms(self._views).longest if self._longest_view is None else self._longest_view
+        return view_norms(self.views).longest if self._longest_view is None else self._longest_view
 
 
 def _multiplier(queries: np.ndarray, most: int, device: device) -> Callable[[Tensor], Tensor]:
@@ -225,8 +221,9 @@ def _multiplier(queries: np.ndarray, most: int, device: device) -> Callable[[Ten
     rows = max(1, (MULTIPLIED_BYTES if device.type == "cpu" else GPU_BLOCK_BYTES) // (4 * queries.shape[1]))
     products = asked.new_empty(most, len(asked))
     onednn = device.type == "cpu" and len(asked) >= FEW_QUESTIONS and torch.backends.mkldnn.is_available()
+    block = asked.new_zeros(min(rows, most) if onednn else 0, queries.shape[1])
     if onednn:
-        block, asked = asked.new_zeros(min(rows, most), queries.shape[1]), asked.to_mkldnn()
+        asked = asked.to_mkldnn()
 
     def multiply(views: Tensor) -> Tensor:
         found = products[: len(views)]
@@ -291,10 +288,7 @@ class _Candidates:
 
     def __init__(
         self,
-        views: Matrix,
-        offsets: np.ndarray,
-        counts: np.ndarray,
-        tie_order: Ties,
+        search: ExactSearch,
         queries: np.ndarray,
         k: int,
         bound: np.ndarray,
@@ -302,8 +296,8 @@ class _Candidates:
         most: int,
     ) -> None:
         """`bound` [q] float64 is how far products may be from scores, and `most` the number of candidates that are held,
-        at most; the rest is as in `ExactSearch`."""
-        self._views, self._offsets, self._counts, self._tie_order = views, offsets, counts, tie_order
+        at most; the rest is as in `ExactSearch.top`."""
+        self._search = search
         self._queries, self._k, self._bound, self._range = queries.astype(np.float64), k, bound, view_range
         self._bar = np.full(len(queries), -np.inf, np.float32)
         """The product below which no passage is among a question's k best [q]."""
@@ -358,9 +352,9 @@ class _Candidates:
         for start in range(0, len(new), SCORED_AT_ONCE):
             some = new[start : start + SCORED_AT_ONCE]
             passages, questions = self._held["passage"][some], self._held["question"][some].astype(np.int64)
-            counts = np.clip(self._counts[passages], 0, stop) - first
+            counts = np.clip(self._search.counts[passages], 0, stop) - first
             scores, views = score_passages(
-                self._views, self._offsets[passages] + first, counts, self._queries, questions
+                self._search.views, self._search.offsets[passages] + first, counts, self._queries, questions
             )
             self._held["score"][some], self._held["view"][some] = scores, first + views
 
@@ -384,7 +378,7 @@ class _Candidates:
         if (
             (ranked[1:] == ranked[:-1]) & (asked[1:] == asked[:-1])
         ).any():  # which is rare, and ids are sorted late
-            order = np.lexsort((self._tie_order[self._held["passage"]], -scores, questions))
+            order = np.lexsort((self._search.tie_order[self._held["passage"]], -scores, questions))
         counts = np.bincount(questions, minlength=len(self._bar))
         ranks = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
         return order[ranks < self._k], ranks[ranks < self._k]
