@@ -11,7 +11,6 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterable
 from itertools import groupby
 from operator import attrgetter
 
@@ -91,7 +90,8 @@ class Progress:
         """Prints a line where there is no screen; warnings are lines in either case."""
         if not self.console.is_terminal:
             number = f"{self.paths.index(state.path) + 1:>2}/{len(self.paths)}"
-            note = "started" if state.status == "running" else _duration(state)
+            seconds = (state.ended or state.started) - state.started
+            note = {"running": "started", "found": "found"}.get(state.status, _seconds(seconds))
             mark = MARKS[state.status][0] or " "
             self.console.print(f"{mark} {number} {state.path:<{self.width}} {note}", markup=False)
         if state.attempt and state.status == "done":
@@ -112,10 +112,11 @@ class Screen:
         """Returns all rows, and the bar of the whole run."""
         table = Table.grid(padding=(0, 2))
         for prefix, steps in self.rows:
-            table.add_row(Text(prefix, "bold"), Text("   ").join(self._cell(*step) for step in steps))
+            table.add_row(Text(prefix, "bold"), Text("   ").join(self._cell(*step) for step in steps.items()))
         states = self.progress.states.values()
         ended, total = sum(state.ended is not None for state in states), len(self.progress.paths)
-        elapsed = f"{ended}/{counted(total, 'step')}  {_clock(time.time() - self.progress.started)}"
+        seconds = int(time.time() - self.progress.started)
+        elapsed = f"{ended}/{counted(total, 'step')}  {seconds // 60}:{seconds % 60:02d}"
         last = Table.grid(padding=(0, 2))
         last.add_row(ProgressBar(total, ended, width=40), Text(elapsed))
         return Group(table, Text(), last)
@@ -139,24 +140,16 @@ class Screen:
         return Text.assemble(f"{spinner} ", (name, "bold"), f" {note}", style="cyan")
 
 
-def _rows(paths: list[str]) -> list[tuple[str, list[tuple[str, list[str]]]]]:
+def _rows(paths: list[str]) -> list[tuple[str, dict[str, list[str]]]]:
     """The system and the round of each row with its steps: per step the name, and the paths of its shards."""
-    rows = groupby(map(StepPath.parse, paths), key=attrgetter("prefix"))
-    return [(prefix, [*map(_step, groupby(row, key=attrgetter("step")))]) for prefix, row in rows]
-
-
-def _step(step: tuple[str, Iterable[StepPath]]) -> tuple[str, list[str]]:
-    name, shards = step
-    return name, [str(path) for path in shards]
-
-
-def _duration(state: StepState) -> str:
-    return "found" if state.status == "found" else _seconds((state.ended or state.started) - state.started)
+    rows = []
+    for prefix, row in groupby(map(StepPath.parse, paths), key=attrgetter("prefix")):
+        steps: dict[str, list[str]] = {}
+        for path in row:
+            steps.setdefault(path.step, []).append(str(path))
+        rows.append((prefix, steps))
+    return rows
 
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-
-
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from multiview.config import JsonObject, PaperFigures, Section
 from multiview.config.documents import document_names, find_document
@@ -41,37 +41,23 @@ class Study(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _systems_are_rows(cls, content: JsonObject) -> JsonObject:
+    def _complete(cls, content: JsonObject) -> JsonObject:
+        """Adds the systems of a preset to the rows, and takes papers' figures out of them."""
         preset, rows = content.get("systems_of"), content.get("runs", {})
-        if not isinstance(preset, str) or not isinstance(rows, dict):
+        if not isinstance(rows, dict) or ("runs" not in content and not isinstance(preset, str)):
             return content
-        return content | {"runs": merge(validate(read_preset(preset)).comparison.systems, rows)}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _figures_stand_in_rows(cls, content: JsonObject) -> JsonObject:
-        rows = content.get("runs")
-        if not isinstance(rows, dict):
-            return content
+        if isinstance(preset, str):
+            rows = merge(validate(read_preset(preset)).comparison.systems, rows)
         cited = {row: dict(changes) for row, changes in rows.items() if isinstance(changes, dict)}
         figures = {row: changes.pop("paper") for row, changes in cited.items() if "paper" in changes}
         return content | {"runs": rows | cited, "paper": content.get("paper", {}) | figures}
 
-    @field_validator("seeds")
-    @classmethod
-    def _distinct(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if len(set(seeds)) < len(seeds):
-            raise ValueError(f"has one twice, and a run with it would count twice: {list(seeds)}")
-        return seeds
-
     @model_validator(mode="after")
-    def _known_seeds(self) -> Self:
+    def _check(self) -> Self:
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"seeds: has one twice, and a run with it would count twice: {list(self.seeds)}")
         if unknown := [seed for seed in self.by_seed if seed not in self.seeds]:
             raise ValueError(f"by_seed.{unknown[0]}: none of the seeds {list(self.seeds)}")
-        return self
-
-    @model_validator(mode="after")
-    def _several(self) -> Self:
         if len(self.runs) * max(1, len(self.seeds)) < 2:
             raise ValueError(
                 "runs: expected two or more rows, each with the settings that it changes, or several seeds"
