@@ -248,3 +248,10 @@ def test_a_run_of_one_system_names_it_with_the_run(expected):
     status, tags, params, metrics, *_ = expected["camvr"]
     assert (status, tags["architecture"], metrics) == ("FINISHED", "camvr", {"accuracy_at_5": [(0, 0.75)]})
     assert (params["model.architecture"], params["train.epochs"]) == ("camvr", "2.0")
+
+
+def test_figures_are_by_round_where_there_are_several():
+    texts = ["camvr/round-1/train", "camvr/round-2/train", "camvr/round-2/evaluate", "mvr/round-1/train"]
+    steps = [StepPath.parse(text) for text in texts]
+    assert [systems.round_of(step, steps) for step in steps] == [1, 2, 0, 0]
+    assert systems.round_of(StepPath.parse("bm25/evaluate"), steps) == 0

@@ -11,7 +11,6 @@ import json
 import zlib
 
 from multiview import metric_names, names
-from multiview.tracking.headlines import CURVES
 from multiview.tracking.tags import SYSTEM
 
 VIEW = "systems"
@@ -38,6 +37,14 @@ CHARTED = (
     "compute_seconds",
 )
 """Metrics with a bar chart each, in this order; one that no system has is hidden."""
+
+CURVES = tuple(
+    map(
+        metric_names.of_validation,
+        (metric_names.recall_at(1), metric_names.MRR, metric_names.AVERAGE_RANK, metric_names.VIEW_COSINE),
+    )
+)
+"""Metrics of a training with a chart of curves each."""
 
 ROUNDS = 3
 """Rounds of training whose curves are charted: `snippet-means` and the papers have two."""

@@ -17,7 +17,6 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.steps.table import STEPS
 from multiview.tracking import notes
-from multiview.tracking.headlines import headlines_of
 from multiview.tracking.mlflow_runs import fill, parameters
 from multiview.tracking.tags import model_tags, step_tags
 
@@ -47,9 +46,8 @@ class RunContents:
         self.store, self.run, self.client, self.experiment = store, run, client, experiment
         self.corpus = corpus
 
-    def report_events(self, parent: str, child: MlflowRun, state: StepState) -> None:
-        """Logs a step's parameters, metrics and tags. An evaluation's figures and the last values of a training are
-        also logged in the parent, the whole run's MLflow run, by round.
+    def report_events(self, child: MlflowRun, state: StepState) -> None:
+        """Logs a step's parameters, metrics and tags.
 
         The tag that counts shipped events comes last. Metrics that an earlier call shipped without that tag are
         shipped again as exact duplicates, which MLflow drops.
@@ -65,15 +63,12 @@ class RunContents:
         tags[names.TAG_SHIPPED] = str(len(events))
         link = self._evaluated(run, state)
         shipped = int(child.data.tags.get(names.TAG_SHIPPED, 0))
-        metrics = {
-            number: Metric(event.name, event.value, event.time, event.step or 0, **link)
-            for number, event in enumerate(events)
+        metrics = [
+            Metric(event.name, event.value, event.time, event.step or 0, **link)
+            for event in events[shipped:]
             if isinstance(event, MetricEvent)
-        }
-        if headlines := headlines_of(self.run, state, list(metrics.values())):
-            self.client.log_batch(parent, metrics=headlines)
-        new = [metric for number, metric in metrics.items() if number >= shipped]
-        fill(self.client, child, parameters(state.config), new, tags)
+        ]
+        fill(self.client, child, parameters(state.config), metrics, tags)
 
     def _record(self, state: StepState) -> Record | None:
         """The record of a step's first output."""

@@ -217,7 +217,7 @@ class _Shipper:
             child = self._child(self.systems.above(parent, state.path), state, children)
             if names.TAG_COMPLETE in child.data.tags:
                 continue
-            self.contents.report_events(parent, child, state)
+            self.contents.report_events(child, state)
             self.contents.report_links(child, state)
             self.contents.report_files(parent, child, state)
             status = status_of([state], [state.path])

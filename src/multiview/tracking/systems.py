@@ -11,18 +11,17 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from multiview import names
+from multiview import metric_names, names
 from multiview.artifacts.store import Store
 from multiview.config import Config, JsonObject
 from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.model.layouts import architecture
 from multiview.model.systems import resolve, resolve_systems
-from multiview.steps.events import read_metrics
+from multiview.steps.events import MetricEvent, read_metrics
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import notes
-from multiview.tracking.headlines import costs_of, curves_of, figures_of
 from multiview.tracking.mlflow_runs import (
     Claims,
     Tags,
@@ -38,6 +37,12 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric
     from mlflow.entities import Run as MlflowRun
+
+FIGURES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
+"""Prefixes of the evaluation metrics that are a system's figures; metrics of analyses would drown them."""
+
+VALIDATION = metric_names.of_validation("")
+"""How metrics of a training's held-out questions begin."""
 
 SECTIONS = ("corpus", "questions", "bm25", "model", "train", "mining", "encode", "index", "evaluation")
 """Sections of the settings that decide the figures of every trained system."""
@@ -112,11 +117,11 @@ class Systems:
             if name in logged or not state.attempt or not state.finished:
                 continue
             if state.step == "compare":
-                found = costs_of(system, state, self._metrics(state))
+                found = self._costs(system, state)
             elif state.step == "train":
-                found = curves_of(self.run, state, self._metrics(state))
+                found = self._curves(state)
             elif state.step.startswith("evaluate"):
-                found = figures_of(self.run, state, self._metrics(state))
+                found = self._evaluated(state)
             else:
                 continue
             logged.add(name)
@@ -126,13 +131,48 @@ class Systems:
         tags: Tags = {names.TAG_CORPUS: self.corpus, names.TAG_ERROR: error, **question_tags(states)}
         return metrics, {**tags, names.TAG_FIGURES: " ".join(sorted(logged))}
 
-    def _metrics(self, state: StepState) -> list[Metric]:
+    def _evaluated(self, state: StepState) -> list[Metric]:
+        """The figures of an evaluation, by round."""
+        number = round_of(StepPath.parse(state.path), map(StepPath.parse, self.run.steps))
+        return [
+            self._metric(event.name, event, number)
+            for event in read_metrics(self.store, state.attempt)
+            if event.name.startswith(FIGURES) and "/" not in event.name
+        ]
+
+    def _curves(self, state: StepState) -> list[Metric]:
+        """The validations of a training, by training step. Names end with the round where there are several."""
+        number = round_of(StepPath.parse(state.path), map(StepPath.parse, self.run.steps))
+        return [
+            self._metric(
+                metric_names.of_group(f"round-{number}", event.name) if number else event.name,
+                event,
+                event.step or 0,
+            )
+            for event in read_metrics(self.store, state.attempt)
+            if event.name.startswith(VALIDATION)
+        ]
+
+    def _costs(self, system: str, state: StepState) -> list[Metric]:
+        """The costs of a system among a comparison's metrics, such as `index_bytes`, named without the system."""
+        group = metric_names.of_group(system, "")
+        return [
+            self._metric(event.name.removesuffix(group), event, 0)
+            for event in read_metrics(self.store, state.attempt)
+            if event.name.endswith(group) and not event.name.startswith(FIGURES)
+        ]
+
+    def _metric(self, name: str, event: MetricEvent, step: int) -> Metric:
         from mlflow.entities import Metric
 
-        return [
-            Metric(event.name, event.value, event.time, event.step or 0)
-            for event in read_metrics(self.store, state.attempt)
-        ]
+        return Metric(name, event.value, event.time, step)
+
+
+def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
+    """Returns the round of a step that its system does in several rounds: 2 for `camvr/round-2/train` where `steps` has
+    a `camvr/round-1/train`. Else 0, for which MLflow draws a bar instead of a chart with one point."""
+    rounds = sum(path.same_in_other_round(step) for step in steps)
+    return path.round or 0 if rounds > 1 else 0
 
 
 def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObject:
