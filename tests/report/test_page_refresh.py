@@ -40,7 +40,7 @@ def test_a_trained_index_says_how_far_it_has_drifted(
     corpus: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drift, "RETRAIN_ERROR", 1e9)
-    settings = {"index": {"kind": "IVF2,SQ8"}}
+    settings: dict[str, Any] = {"index": {"kind": "IVF2,SQ8"}}
     corpus.refresh(**settings)
     corpus.add("new-1")
     records = corpus.refresh(**settings)
