@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from operator import itemgetter
 
 import pyarrow as pa
 
@@ -68,8 +69,10 @@ class ArticleAnswers:
         for question in questions:
             for id_ in question.positive_ids:
                 self._questions.setdefault(id_, []).append(question)
-        self._elsewhere: dict[tuple[Question, str], Elsewhere] = {}
-        """(question, article) to an answer that may not be at its offset."""
+        self._wrong: dict[tuple[Question, str], str] = {}
+        """(question, article) to a line about another text at the answer's offset."""
+        self._nearest: dict[tuple[Question, str], tuple[int, str]] = {}
+        """(question, article) to the least distance of the answer from its offset, and the passage that holds it there."""
 
     def see(self, table: pa.Table) -> None:
         """Looks for the answers in a table of passages, which has `ARTICLE_COLUMNS`."""
@@ -96,20 +99,23 @@ class ArticleAnswers:
         answer, start = question.answers[0], (question.answer_starts or (0,))[0] - begin
         is_within = 0 <= start < len(text)
         held = is_within and text.startswith(answer, start)
-        other = self._elsewhere.setdefault((question, article), Elsewhere())
         if is_within and not held and not answer.startswith(text[start:]):
             place = f"passage {id_} of article {article}"
-            other.wrong = not_at_offset(question, answer, start, text, place, "the article's text")
+            self._wrong[question, article] = not_at_offset(
+                question, answer, start, text, place, "the article's text"
+            )
         if (near := nearest(text, answer, start, self._matching)) is not None:
-            other.add(id_, abs(near - start))
+            here = (abs(near - start), id_)
+            before = self._nearest.setdefault((question, article), here)
+            self._nearest[question, article] = min(before, here, key=itemgetter(0))
         return held
 
     def finish(self) -> None:
         """Takes the nearest passage that holds the answer, where another text is at the offset in the article."""
-        for about, found in self._elsewhere.items():
-            if about not in self._scan.holding and found.wrong and found.passage is not None:
-                self._scan.holding[about] = [found.passage]
-                self._scan.moved_answers.append(found.wrong)
+        for about, wrong in self._wrong.items():
+            if about not in self._scan.holding and about in self._nearest:
+                self._scan.holding[about] = [self._nearest[about][1]]
+                self._scan.moved_answers.append(wrong)
 
 
 def find_again(
@@ -177,19 +183,3 @@ def not_at_offset(question: Question, answer: str, start: int, text: str, place:
         f"question {question.qid}: answer {answer!r} should stand at {start} of {place}, "
         f"where {actual!r} is; answer_starts count code points of {counted}"
     )
-
-
-@dataclass
-class Elsewhere:
-    """The search for an answer that may not be at its offset in a cut article."""
-
-    wrong: str = ""
-    """A line about the text at the offset, where that is another one."""
-    passage: str | None = None
-    """The passage that holds the answer nearest to its offset."""
-    distance: int = 0
-
-    def add(self, passage: str, distance: int) -> None:
-        """Keeps `passage`, which holds the answer `distance` code points from its offset, if none is nearer."""
-        if self.passage is None or distance < self.distance:
-            self.passage, self.distance = passage, distance

@@ -1,14 +1,21 @@
 """The formats of others' files, with the quirks that their real files have."""
 
+import csv
 import gzip
+import json
+from pathlib import Path
 from typing import get_args
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from multiview.config import DataFormat
 from multiview.data.reading.formats import FORMATS, detect
 from multiview.errors import InputError
-from tests.fixtures.format_files import passages, put
+from tests.fixtures.format_files import jsonl, passages, put, questions
 
 
 def test_the_setting_knows_the_formats():
@@ -60,4 +67,107 @@ def test_a_format_may_be_named_and_must_be_where_nothing_says_it(tmp_path):
     )
 
 
-# --- DPR ---
+WORDS = st.text(
+    st.characters(codec="utf-8", exclude_categories=["C", "Z"], exclude_characters="[]"),
+    min_size=1,
+    max_size=8,
+)
+IDS = st.lists(WORDS, min_size=1, max_size=6, unique=True)
+TEXTS = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)
+
+
+@st.composite
+def collections(draw: st.DrawFn) -> tuple[list[dict], list[dict]]:
+    """Passages, and questions with answers about some of them."""
+    ids, qids = draw(IDS), draw(IDS)
+    rows = [{"id": id_, "title": draw(TEXTS), "text": f"{id_} {draw(TEXTS)}"} for id_ in ids]
+    asked = [
+        {
+            "qid": qid,
+            "question": draw(TEXTS),
+            "answers": draw(st.lists(TEXTS, min_size=1, max_size=3)),
+            "positive_ids": draw(st.lists(st.sampled_from(ids), min_size=1, max_size=2, unique=True)),
+        }
+        for qid in qids
+    ]
+    return rows, asked
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    collections(), st.sampled_from(["parquet", "jsonl", "csv", "tsv", "squad", "dpr", "tevatron", "marco"])
+)
+def test_what_is_written_in_any_format_is_read(tmp_path_factory, collection, form):
+    """As far as the format holds it: SQuAD's and DPR's files bring the passages of their questions, MS MARCO's have no titles."""
+    folder, (rows, asked) = tmp_path_factory.mktemp(form), collection
+    file, about = written(folder, rows, asked, form)
+    by_id = {row["id"]: row for row in rows}
+    found = {row["id"]: row for row in passages(*file, form=form)}
+    if form in ("dpr", "tevatron"):
+        rows = [by_id[id_] for id_ in dict.fromkeys(id_ for row in asked for id_ in row["positive_ids"])]
+    if form == "squad":
+        assert [row["text"] for row in found.values()] == list(
+            dict.fromkeys(by_id[row["positive_ids"][0]]["text"] for row in asked)
+        )
+    else:
+        assert list(found.values()) == [row | ({"title": ""} if form == "marco" else {}) for row in rows]
+    read = questions(*about, form=form)
+    assert [question.question for question in read] == [row["question"] for row in asked]
+    for number, (question, row) in enumerate(zip(read, asked, strict=True), 1):
+        assert question.qid == (f"q-{number}" if form == "dpr" else row["qid"])
+        assert question.answers == (() if form == "marco" else tuple(row["answers"]))
+        positives = [by_id[id_]["text"] for id_ in row["positive_ids"]]
+        assert [found[id_]["text"] for id_ in question.positive_ids] == positives[
+            : 1 if form == "squad" else 2
+        ]
+
+
+def written(folder: Path, rows: list[dict], asked: list[dict], form: str) -> tuple[list[str], list[str]]:
+    """Files of the passages and of the questions."""
+    by_id = {row["id"]: row for row in rows}
+
+    def contexts(row: dict, name: str) -> list[dict]:
+        given = (by_id[id_] for id_ in row["positive_ids"])
+        return [{name: each["id"], "title": each["title"], "text": each["text"]} for each in given]
+
+    if form == "parquet":
+        for name, table in (("p", rows), ("q", asked)):
+            pq.write_table(pa.Table.from_pylist(table), folder / f"{name}.parquet")
+    elif form == "jsonl":
+        return [jsonl(folder / "p.jsonl", *rows)], [jsonl(folder / "q.jsonl", *asked)]
+    elif form in ("csv", "tsv"):
+        for name, table in (("p", rows), ("q", asked)):
+            with (folder / f"{name}.{form}").open("w", newline="") as stream:
+                writer = csv.DictWriter(stream, list(table[0]), delimiter="," if form == "csv" else "\t")
+                writer.writeheader()
+                for row in table:
+                    cells = {key: json.dumps(v) if isinstance(v, list) else v for key, v in row.items()}
+                    writer.writerow(cells)
+    elif form == "marco":
+        put(folder / "p.tsv", "".join(f"{row['id']}\t{row['text']}\n" for row in rows))
+        put(folder / "q.tsv", "".join(f"{row['qid']}\t{row['question']}\n" for row in asked))
+        judged = (f"{row['qid']}\t0\t{id_}\t1\n" for row in asked for id_ in row["positive_ids"])
+        qrels = put(folder / "qrels.train.tsv", "".join(judged))
+        return [str(folder / "p.tsv")], [str(folder / "q.tsv"), qrels]
+    elif form == "tevatron":
+        lines = [
+            {"query_id": row["qid"], "query": row["question"], "answers": row["answers"]}
+            | {"positive_passages": contexts(row, "docid"), "negative_passages": []}
+            for row in asked
+        ]
+        return [jsonl(folder / "q.jsonl", *lines)], [jsonl(folder / "q.jsonl", *lines)]
+    else:
+        entries = [
+            {"question": row["question"], "answers": row["answers"], "positive_ctxs": contexts(row, "psg_id")}
+            for row in asked
+        ]
+        articles = [{"paragraphs": [squad_paragraph(row, by_id)]} for row in asked]
+        file = put(folder / "q.json", json.dumps(entries if form == "dpr" else {"data": articles}))
+        return [file], [file]
+    return [str(folder / f"p.{form}")], [str(folder / f"q.{form}")]
+
+
+def squad_paragraph(row: dict, by_id: dict[str, dict]) -> dict:
+    answers = [{"text": text, "answer_start": 0} for text in row["answers"]]
+    asked = {"id": row["qid"], "question": row["question"], "answers": answers}
+    return {"context": by_id[row["positive_ids"][0]]["text"], "qas": [asked]}

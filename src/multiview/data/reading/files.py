@@ -42,6 +42,11 @@ READ_PACKED = f"unpack it: files are read plain, or compressed as {', '.join(COM
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 HEAD = 1 << 16
 """Bytes that are read to detect a format."""
+UNREADABLE = (
+    *(pa.ArrowException, EOFError, OSError, ValueError),
+    *(zlib.error, lzma.LZMAError, ijson.JSONError, ZstdError),
+)
+"""What libraries raise for a file that is damaged or of another format."""
 BLOCK = 4 << 20
 """Bytes per request to a bucket when a file is read at random positions."""
 
@@ -131,31 +136,19 @@ def _as_input_error(file: str) -> Iterator[None]:
     except InputError:
         raise
     except FileNotFoundError:
-        raise InputError(f"{file}: no such file") from None
-    except (
-        pa.ArrowException,
-        EOFError,
-        OSError,
-        ValueError,
-        zlib.error,
-        lzma.LZMAError,
-        ijson.JSONError,
-        ZstdError,
-    ) as error:
+        line = "no such file"
+    except UNREADABLE as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        line = f"cannot be read ({reason}); is it complete, and of the format its name says?"
         if isinstance(error, ijson.JSONError) and "integer overflow" in reason:
-            raise InputError(
-                f"{file}: holds a whole number of more than 64 bits; write it as text, in quotes"
-            ) from None
-        raise InputError(
-            f"{file}: cannot be read ({reason}); is it complete, and of the format its name says?"
-        ) from None
+            line = "holds a whole number of more than 64 bits; write it as text, in quotes"
     except Exception as error:
         if not of_the_web(error):
             raise
-        raise InputError(
-            f"{file}: cannot be read ({' '.join(str(error).split())}); try again later"
-        ) from None
+        line = f"cannot be read ({' '.join(str(error).split())}); try again later"
+    else:
+        return
+    raise InputError(f"{file}: {line}")
 
 
 def lines(file: str) -> Iterator[tuple[int, str]]:

@@ -52,17 +52,14 @@ def _tables(rows: Rows) -> Tables:
     return lambda file: tables.tables_of_rows(rows(file), file)
 
 
-_csv = partial(tables.delimited_rows, delimiter=",")
-_tsv = partial(tables.delimited_rows, delimiter="\t")
+def _named(about: str, rows: Rows) -> Format:
+    return Format(about, _tables(rows), rows, names_columns=True)
+
 
 FORMATS = {
     "squad": Format("SQuAD's JSON", _tables(squad_passages), squad_questions, repeats=True),
     "dpr": Format(
-        "DPR's JSON of training questions",
-        _tables(dpr_passages),
-        dpr_questions,
-        repeats=True,
-        ids_begin=dpr_stem,
+        "DPR's JSON of training questions", _tables(dpr_passages), dpr_questions, True, ids_begin=dpr_stem
     ),
     "tevatron": Format(
         "tevatron's JSONL of training questions", _tables(tevatron_passages), tevatron_questions, repeats=True
@@ -74,14 +71,9 @@ FORMATS = {
         partial(marco_rows, name="question"),
     ),
     "parquet": Format("Parquet", parquet_tables, parquet_rows, names_columns=True),
-    "jsonl": Format(
-        "one JSON object per line, as in BEIR",
-        _tables(tables.json_lines),
-        tables.json_lines,
-        names_columns=True,
-    ),
-    "csv": Format("CSV with a header", _tables(_csv), _csv, names_columns=True),
-    "tsv": Format("TSV with a header, as DPR's passages", _tables(_tsv), _tsv, names_columns=True),
+    "jsonl": _named("one JSON object per line, as in BEIR", tables.json_lines),
+    "csv": _named("CSV with a header", partial(tables.delimited_rows, delimiter=",")),
+    "tsv": _named("TSV with a header, as DPR's passages", partial(tables.delimited_rows, delimiter="\t")),
     "text": Format("text, one article per file", _tables(text_articles), None),
 }
 QRELS = "qrels"

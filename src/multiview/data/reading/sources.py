@@ -23,7 +23,7 @@ from multiview.artifacts.servers import (
 from multiview.data.reading import beir
 from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix
-from multiview.data.reading.qrels import CORPORA, Use, collection_files, names_beside, split_of
+from multiview.data.reading.qrels import CORPORA, SPLITS, Use, collection_files, names_beside, split_of
 from multiview.errors import InputError
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -119,9 +119,10 @@ def is_collection(source: str) -> bool:
 def judged_uses(source: str) -> list[Use]:
     """Returns the uses, of training and dev questions, for which a source has judgements."""
     uses: list[Use] = []
-    for use in ("train", "dev"):
+    for use in SPLITS:
         with contextlib.suppress(InputError):
-            uses += [use] if any(map(split_of, expand_source(source, use))) else []
+            if any(map(split_of, expand_source(source, use))):
+                uses.append(use)
     return uses
 
 
