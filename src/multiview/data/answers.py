@@ -140,13 +140,8 @@ def answer_views(
 
 def _containing(spans: Sequence[Span | None], matches: Sequence[Span]) -> tuple[int, ...]:
     """Returns the indices of the spans that contain at least one whole match."""
-    views = []
-    for view, span in enumerate(spans):
-        if span is None:
-            continue
-        first, last = span
-        for start, stop in matches:
-            if first <= start and stop <= last:
-                views.append(view)
-                break
-    return tuple(views)
+    return tuple(
+        view
+        for view, span in enumerate(spans)
+        if span is not None and any(span[0] <= start and stop <= span[1] for start, stop in matches)
+    )

@@ -89,13 +89,11 @@ def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
     The ranks differ from those of `limited`. The lowest of many ranks tends to be low, so a later limit by the same
     ranks would favour passages with many questions.
     """
-    lowest: dict[str, tuple[str, str]] = {}
-    for q in questions:
-        rank = (seeded_hash(seed, f"one_per_passage:{q.qid}"), q.qid)
-        if q.positive_ids[0] not in lowest or rank < lowest[q.positive_ids[0]]:
-            lowest[q.positive_ids[0]] = rank
-    chosen = {qid for _, qid in lowest.values()}
-    return [q for q in questions if q.qid in chosen]
+    chosen: dict[str, str] = {}
+    for q in sorted(questions, key=lambda q: (seeded_hash(seed, f"one_per_passage:{q.qid}"), q.qid)):
+        chosen.setdefault(q.positive_ids[0], q.qid)
+    qids = set(chosen.values())
+    return [q for q in questions if q.qid in qids]
 
 
 def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
@@ -136,9 +134,6 @@ def with_known_negatives(questions: Iterable[Question], known: Collection[str]) 
     kept: list[Question] = []
     unknown = 0
     for q in questions:
-        if not q.negative_ids:
-            kept.append(q)
-            continue
         negatives = tuple(id_ for id_ in q.negative_ids if id_ in known)
         unknown += len(q.negative_ids) - len(negatives)
         kept.append(replace(q, negative_ids=negatives) if len(negatives) < len(q.negative_ids) else q)

@@ -6,6 +6,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 import regex
@@ -25,7 +27,6 @@ CHARACTER = regex.compile(
     FLAGS | regex.VERSION1,
 )
 """`TOKEN` with each letter of Chinese, Japanese and Korean as a token, as CMRC's, DRCD's and JaQuAD's scores count."""
-NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 SEPARATOR = " "  # in the class Z, so no token holds it
 SIGMA, FINAL_SIGMA = "\u03c3", "\u03c2"
 
@@ -145,33 +146,14 @@ def decompose(text: str) -> tuple[str, Sequence[int]]:
     """
     if unicodedata.is_normalized("NFD", text):
         return text, range(len(text))
-    decomposed: list[str] = []
-    origin: list[int] = []
-    done = 0
-    for match in NOT_ASCII.finditer(text):
-        # ASCII is not decomposed, and holds no mark.
-        decomposed.append(text[done : match.start()])
-        origin += range(done, match.start())
-        pieces: list[tuple[int, str, int]] = []  # combining class, code point, origin
-        run = 0  # start of the current run of marks
-        for index in range(*match.span()):
-            for point in unicodedata.normalize("NFD", text[index]):
-                rank = unicodedata.combining(point)
-                if rank == 0:
-                    pieces[run:] = sorted(pieces[run:], key=_rank)
-                    run = len(pieces) + 1
-                pieces.append((rank, point, index))
-        pieces[run:] = sorted(pieces[run:], key=_rank)
-        decomposed += [point for _, point, _ in pieces]
-        origin += [index for _, _, index in pieces]
-        done = match.end()
-    decomposed.append(text[done:])
-    origin += range(done, len(text))
-    return "".join(decomposed), origin
-
-
-def _rank(piece: tuple[int, str, int]) -> int:
-    return piece[0]
+    points = [
+        (unicodedata.combining(point), point, index)
+        for index, character in enumerate(text)
+        for point in unicodedata.normalize("NFD", character)
+    ]
+    runs = groupby(points, key=lambda point: point[0] > 0)
+    ordered = [point for marks, run in runs for point in (sorted(run, key=itemgetter(0)) if marks else run)]
+    return "".join(point for _, point, _ in ordered), [index for _, _, index in ordered]
 
 
 def original_span(origin: Sequence[int], start: int, stop: int) -> Span:
