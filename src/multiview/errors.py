@@ -17,7 +17,7 @@ QUERY = re.compile(r"(\bhttps?://[^\s?'\"]*\?)[^\s'\"]+?(?=[:;,.)]*(?:[\s'\"]|$)
 """The query of a web address, in which signatures and tokens are."""
 HEADER = re.compile(r"(header value):? b?['\"].*", re.DOTALL)
 """What libraries say of a secret that no HTTP header can hold; all of them repeat it."""
-LONGEST = 1500
+LONGEST_LINE = 1500
 """Characters of an error line, a warning or a remark at most."""
 
 
@@ -38,7 +38,7 @@ def repeats_header(error: BaseException) -> bool:
     return "header value" in str(error)
 
 
-def shortened(line: str, longest: int = LONGEST) -> str:
+def shortened(line: str, longest: int = LONGEST_LINE) -> str:
     """Returns a line without its middle if it has more than `longest` characters, as where an id or an answer has megabytes."""
     return line if len(line) <= longest else f"{line[: longest // 2]} … {line[3 - longest // 2 :]}"
 
@@ -47,7 +47,7 @@ class InputError(Exception):
     """Bad input: one line that names the file, the row or the setting, and the way out.
 
     Line ends that an id or a setting brings into it are escaped, secrets (`without_secrets`) are left out, and the
-    middle of a line of more than `LONGEST` characters is left out. Command lines print it without a traceback and exit
+    middle of a line of more than `LONGEST_LINE` characters is left out. Command lines print it without a traceback and exit
     with status 2.
 
     >>> str(InputError("passage 'a\\nb': no text"))
@@ -56,7 +56,7 @@ class InputError(Exception):
 
     def __init__(self, line: str) -> None:
         # Megabytes are cut before secrets are looked for; half a secret at that cut is in no part that is kept.
-        clean = shortened(without_secrets(shortened(line, 20 * LONGEST)))
+        clean = shortened(without_secrets(shortened(line, 20 * LONGEST_LINE)))
         super().__init__(LINE_END.sub(lambda end: repr(end[0])[1:-1], clean))
 
 

@@ -16,7 +16,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Corpus, Questions
 from multiview.data.inspection import Inspection, inspect
 from multiview.data.reading.readers import passage_tables, questions_of
-from multiview.errors import LONGEST, InputError
+from multiview.errors import LONGEST_LINE, InputError
 from multiview.plans.request import Request
 from tests.bad_input.readers import check_line
 from tests.fixtures.inprocess import run_plan
@@ -99,7 +99,7 @@ def inspected(passages: str, questions: str) -> Inspection:
     settings = Config(corpus=Corpus(source=(passages,)), questions=Questions(source=(questions,)))
     found = inspect(settings, lambda number: None)
     shown = (*found.warnings, *found.problems.first.values(), *found.remarks.first.values())
-    assert all(len(line) <= LONGEST for line in shown)
+    assert all(len(line) <= LONGEST_LINE for line in shown)
     return found
 
 

@@ -65,4 +65,4 @@ def test_known_chats_get_the_text_alone_and_others_the_whole_notice(monkeypatch)
 def test_a_text_is_short_and_escaped():
     text = webhook.chat_text("a" * 1000, None, "", "<!channel> & co\n2", "last")
     first, *others = text.split("\n")
-    assert len(first) == webhook.LONGEST and others == ["&lt;!channel&gt; &amp; co 2", "last"]
+    assert len(first) == webhook.LONGEST_LINE and others == ["&lt;!channel&gt; &amp; co 2", "last"]

@@ -131,7 +131,7 @@ def _sync(path: Path) -> None:
 
 
 def share(folder: Path) -> None:
-    """Lets those read and write each file below `folder` who may read and write in the folder.
+    """Gives each file below `folder` the folder's own rights to read and write.
 
     safetensors writes weights for their owner alone, whatever the umask.
     """

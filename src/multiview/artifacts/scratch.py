@@ -15,7 +15,7 @@ from multiview import environment
 from multiview.errors import InputError
 
 _folders: dict[int, Path] = {}
-"""The scratch folder by process: a fork knows the one of the process that it came from, which is not its own."""
+"""The scratch folder by process, because a fork inherits its parent's entry, which is not its own."""
 
 
 def scratch() -> Path:

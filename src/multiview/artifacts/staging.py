@@ -47,7 +47,7 @@ def verified_file(data: str) -> str:
 
 
 def read_stamps(store: LocalStore, data: str) -> dict[str, Stamp]:
-    """Returns the stamps of an artifact's verified files by path; none where there is no file, or it is damaged."""
+    """Returns the stamps of an artifact's verified files by path; empty if there is no file, or a damaged one."""
     try:
         stamps = json.loads(store.read(verified_file(data)) or b"{}")
         return {str(path): list(found) for path, found in stamps.items()}

@@ -61,9 +61,7 @@ def lineage(
     ],
     verify: Annotated[
         bool,
-        typer.Option(
-            "--verify", help="Read every byte of every artifact; exit status 2 if one is not as written."
-        ),
+        typer.Option("--verify", help="Read every byte of every artifact; exit status 2 if one is damaged."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object with every record.")] = False,
     store: StoreUrl = names.DEFAULT_STORE,
@@ -84,7 +82,7 @@ def repair(
     ],
     debug: Debug = False,
 ) -> None:
-    """Remove an artifact of which a byte is not as it was written, so that a run makes it again; keep a whole one."""
+    """Delete a damaged artifact so that the next run recreates it; keep a whole one."""
     from multiview.lineage import repair
 
     for line in repair.repair(address):

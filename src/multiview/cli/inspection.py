@@ -22,7 +22,7 @@ TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "
 ID_SHARE = 0.3
 """The share of a line that an id takes at most, so that there is room for the text after it."""
 READ = 5000
-"""Characters of a text of which the first are shown: rich takes minutes for a text of 50 MB."""
+"""Characters of a text that are considered for display: rich takes minutes for a text of 50 MB."""
 FILES = 3
 """Most files to name; the others are counted."""
 
@@ -102,7 +102,7 @@ def _print_heading(console: Console, inspection: Inspection, use: Use) -> None:
 
 
 def _print_rows(console: Console, rows: list[tuple[str, str]], first: list[str]) -> None:
-    """Print rows of a name and a value, and the first texts, of which each takes a line.
+    """Print rows of a name and a value, and the first texts, each on one line.
 
     They are made safe here: rich takes control characters for no columns, and would cut what is shown in their place.
     """

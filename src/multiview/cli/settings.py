@@ -79,7 +79,7 @@ def markdown() -> str:
         "Settings are changed by a preset (`--preset`, a name or a YAML file) and then by "
         "`--set SECTION.NAME=VALUE`, whose value is YAML: `--set train.warmup_steps=null`, "
         "`--set 'corpus.columns={id: pid}'`. A preset may begin with `extends: NAME`, the preset that it changes, or "
-        "`extends: [NAME, NAME]`, of which later ones win. Defaults are the papers' unless marked *ours*. A setting "
+        "`extends: [NAME, NAME]`, where later ones win. Defaults are the papers' unless marked *ours*. A setting "
         "marked ° is not part of artifact keys: it changes how a step runs but not what it writes, it names "
         "something that the key holds by content, or it shapes the pipeline.\n"
     ]

@@ -23,7 +23,7 @@ from multiview.config.section import JsonObject, Section
 from multiview.errors import InputError, nearest, without_secrets
 
 NAMED = re.compile(r"'(?!<|.')[^']*'|\"[^\"]{2,}\"")
-"""What YAML's errors quote of a file; not tokens ('<scalar>') and single characters."""
+"""Quotations from the file in YAML's errors, but not tokens ('<scalar>') and single characters."""
 FOLDERS = {"preset": "presets", "study": "studies"}
 """The folders of the documents shipped with this package, by kind."""
 
@@ -44,19 +44,19 @@ PASSWORD = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s/?#@:]*:[^\s/?#@]+@")
 Checked = TypeVar("Checked", bound=Section)
 
 
-DEEPEST, MOST = 100, 100_000
-"""Most lists and mappings within each other, and most values, of a document; aliases count as often as they are used."""
+LARGEST_DEPTH, LARGEST_COUNT = 100, 100_000
+"""Limits of a document's nesting and number of values; an alias counts each time it is used."""
 
 
 class Refused(yaml.constructor.ConstructorError):
-    """YAML that is well-formed, and no settings."""
+    """Well-formed YAML that cannot be settings."""
 
     def __init__(self, problem: str, mark: yaml.Mark | None = None) -> None:
         super().__init__(None, None, problem, mark)
 
 
 class UniqueKeys(yaml.SafeLoader):
-    """PyYAML's safe loader, which refuses a key that is given twice; alone it takes the last one."""
+    """PyYAML's safe loader, which by itself takes the last of two equal keys; this one refuses them."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -105,7 +105,7 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
 
 
 def _problem(error: yaml.YAMLError) -> str:
-    """Returns what is wrong and where, without the lines and names in them: of a file of profiles they may be secrets."""
+    """Returns the problem and its place, without quotations from the file, which may be secrets in a file of profiles."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return " ".join(str(error).split())
     said = ((error.context, error.context_mark), (error.problem, error.problem_mark))
@@ -119,21 +119,21 @@ def _problem(error: yaml.YAMLError) -> str:
 def _load(text: str) -> Any:
     """Returns the value of a YAML text: texts, numbers, truth values and null, in lists and mappings.
 
-    Raises yaml.YAMLError, also for what JSON has no word for, and for values that are too deep or too many.
+    Raises yaml.YAMLError, also for types that JSON lacks, and for values that are nested too deeply or too many.
     """
     try:
         value = yaml.load(text, Loader=UniqueKeys)
     except RecursionError:
-        raise Refused(f"values are nested more than {DEEPEST} deep") from None
-    except ValueError as error:  # of a number or a day that YAML's own patterns take for one
+        raise Refused(f"values are nested more than {LARGEST_DEPTH} deep") from None
+    except ValueError as error:  # a text that YAML's patterns take for a number or a date
         raise Refused(f"{error}; quote the value if it is a text") from None
     left: list[tuple[object, int]] = [(value, 0)]
     count = 0
     while left:
         item, depth = left.pop()
         count += 1
-        if depth > DEEPEST or count > MOST:
-            raise Refused(f"values are nested more than {DEEPEST} deep, or more than {MOST:,}")
+        if depth > LARGEST_DEPTH or count > LARGEST_COUNT:
+            raise Refused(f"values are nested more than {LARGEST_DEPTH} deep, or more than {LARGEST_COUNT:,}")
         if isinstance(item, dict):
             left += [(part, depth + 1) for pair in item.items() for part in pair]
         elif isinstance(item, list):

@@ -109,7 +109,7 @@ class Pod(Section):
 
 
 WHOLE_GPUS = ("nvidia.com/gpu", "amd.com/gpu")
-"""Resource names of accelerators of which torch sees as many as a pod has."""
+"""Resource names of whole accelerators: torch sees all that a pod has."""
 
 
 class GpuPod(Pod):

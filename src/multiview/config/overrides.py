@@ -67,7 +67,7 @@ def preset_names() -> list[str]:
 
 
 def read_preset(name: str, *above: str) -> Overrides:
-    """Reads a preset by its name, or from a YAML file, over those that it names as `extends`, of which later ones win.
+    """Reads a preset by its name, or from a YAML file, over those that it `extends`; later ones win.
 
     `above` are the presets that led to this one. Raises InputError if there is no such preset, or if presets extend one
     another in a circle.
@@ -114,7 +114,7 @@ def value_at(overrides: Mapping[str, object], name: str) -> object:
 def flatten(
     overrides: Mapping[str, object], whole: str = "", prefix: str = ""
 ) -> Iterator[tuple[str, object]]:
-    """Yields the dotted name and the value of each setting in nested overrides, those directly below `whole` as they are.
+    """Yields the dotted name and the value of each setting in nested overrides, leaving values directly below `whole` unchanged.
 
     >>> dict(flatten({"train": {"epochs": 3, "warm_up": {"seed": 1}}}))
     {'train.epochs': 3, 'train.warm_up.seed': 1}

@@ -55,7 +55,7 @@ class Section(BaseModel):
 
     @classmethod
     def partial(cls, values: Mapping[str, object]) -> Self:
-        """Returns a section of which only the settings in `values` can be read; any other raises Undeclared."""
+        """Returns a section with the settings in `values` alone; reading any other raises Undeclared."""
         section = cls.model_validate(values)
         for name in cls.model_fields.keys() - values.keys():
             del vars(section)[name]

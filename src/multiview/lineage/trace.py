@@ -152,7 +152,7 @@ def _node(reference: Reference, reader: str, near: Store | None, last: bool) -> 
 
 
 def _superseded_input(record: Record) -> str | None:
-    """Returns the name of the input of which an artifact is a newer form; None if there is none."""
+    """Returns the name of the input that an artifact supersedes; None if there is none."""
     return STEPS[record.step].supersedes if record.step in STEPS else None
 
 

@@ -58,8 +58,7 @@ class Step:
     recorded_inputs: tuple[str, ...] = ()
     """Inputs that its record names and that are not staged."""
     traced_inputs: tuple[str, ...] = ()
-    """Inputs of which it also reads the records behind them: its key holds their keys, which decide those, and not their
-    digests alone."""
+    """Inputs whose ancestors' records it reads too, so its key holds these inputs' keys and not their digests alone."""
     reads_store: bool = False
     """Whether its function reads the store, or writes into the store besides its outputs."""
     still_holds: str | None = None
@@ -67,7 +66,7 @@ class Step:
     forwards: tuple[str, ...] = ()
     """Further outputs: artifacts that exist already, which the first output names in `FORWARDED_FILE`."""
     supersedes: str | None = None
-    """The input of which its output is a newer form; lineages end there, otherwise they would grow every day."""
+    """The input that its output replaces. Lineages end there; otherwise they would grow with every refresh."""
 
     @property
     def figures_path(self) -> str | None:
@@ -81,7 +80,7 @@ class Step:
 
     @property
     def sharded_inputs(self) -> tuple[str, ...]:
-        """Inputs of which a step on one shard reads only that shard's file."""
+        """Inputs from which a step on one shard reads that shard's file alone."""
         return tuple(name for name in ("passages", "queries") if self.sharded and name in self.inputs)
 
     def reads(self, setting: str) -> bool:

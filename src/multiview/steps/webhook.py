@@ -16,7 +16,7 @@ RETRY = Retry(total=5, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 5
 CHATS = re.compile(r"https://(hooks\.slack(-gov)?\.com|chat\.googleapis\.com)/")
 """Webhooks that take `text` alone: Google Chat refuses a message with a field that it does not know."""
 
-LONGEST = 300
+LONGEST_LINE = 300
 """Characters of a line of a chat's message."""
 
 
@@ -52,5 +52,5 @@ def chat_text(*lines: str | None) -> str:
     split: &lt;unk&gt; is no id
     """
     shown = (" ".join(line.split()) for line in lines if line)
-    short = (line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…" for line in shown)
+    short = (line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…" for line in shown)
     return html.escape("\n".join(short), quote=False)
