@@ -41,7 +41,10 @@ DESCRIBED_HELP = (
 
 
 def pipeline(plan: Plan) -> KfpObject:
-    """Returns the KFP pipeline of a plan for the local runner. Its parameter `run` is the JSON of a `runs.RunReference`."""
+    """Returns the KFP pipeline of a plan for KFP's local runner, which mixes up the inputs of a loop in an exit handler.
+
+    Its parameter `run` is the JSON of a `runs.RunReference`.
+    """
 
     @dsl.pipeline(name=plan.name)
     def graph(run: str):
