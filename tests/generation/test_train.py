@@ -13,7 +13,7 @@ from multiview.errors import InputError
 from multiview.generation.generators import load
 from multiview.generation.train import Pairs, gold_pairs, train_generator
 from multiview.steps.context import StepContext
-from multiview.training import arguments
+from multiview.training import trainer
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
@@ -70,7 +70,7 @@ def test_it_learns_to_ask_and_says_so(
     t5: Staged, data: dict[str, Staged], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = RecordedEvents()
-    monkeypatch.setattr(arguments, "LOG_STEPS", 3)
+    monkeypatch.setattr(trainer, "LOG_STEPS", 3)
     run(t5, data, tmp_path / "out", events, epochs=6)
     losses = [value for name, value, _ in events.metrics if name == "loss"]
     assert losses[-1] < 0.7 * losses[0]

@@ -20,7 +20,7 @@ from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import LAYOUTS
 from multiview.model.loss import contrastive_loss
 from multiview.training.batches import Collator, TrainingBatch, no_negatives, passage_ids
-from multiview.training.stream import Example
+from multiview.training.example_order import Example
 from multiview.training.trainer import BiEncoderTrainer
 from tests.fixtures import training_material
 from tests.fixtures.encoded import MODELS

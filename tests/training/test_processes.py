@@ -16,8 +16,8 @@ from multiview.model.encoder import BiEncoder
 from multiview.negatives.teacher import write_teacher
 from multiview.steps.context import StepContext
 from multiview.training.batches import Collator, passage_ids, passage_order, shares
+from multiview.training.example_order import Example
 from multiview.training.processes import on_processes
-from multiview.training.stream import Example
 from multiview.training.train import train
 from multiview.training.trainer import check_processes
 from tests.fixtures import training_material

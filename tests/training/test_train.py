@@ -19,7 +19,7 @@ from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
 from multiview.training.batches import Collator
 from multiview.training.data import training_data
-from multiview.training.stream import Example
+from multiview.training.example_order import Example
 from multiview.training.train import train
 from multiview.training.trainer import BiEncoderTrainer, warmup_steps
 from tests.fixtures import training_material
@@ -173,7 +173,7 @@ def test_a_training_that_diverges_is_not_published(
 def test_training_lowers_the_loss_and_says_what_it_was_made_of(
     data: dict[str, Staged], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("multiview.training.arguments.LOG_STEPS", 1)
+    monkeypatch.setattr("multiview.training.trainer.LOG_STEPS", 1)
     events = RecordedEvents()
     options: dict[str, Any] = {
         "temperature": {"schedule": "annealed"},

@@ -13,12 +13,11 @@ from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.errors import ProcessFailed
 from multiview.steps.context import StepContext
-from multiview.training import arguments, trainer
 from multiview.training import train as training
-from multiview.training.data import training_data
-from multiview.training.gathering import check_same_start
+from multiview.training import trainer
+from multiview.training.all_gather import check_same_start
+from multiview.training.data import training_data, warm_up_data
 from multiview.training.trainer import BiEncoderTrainer
-from multiview.training.warm_up import warm_up_data
 from tests.fixtures.checkpoints import KeptCheckpoints
 
 
@@ -84,5 +83,5 @@ def _train(case: Train, inputs: dict[str, Staged], context: StepContext, name: s
         warms_up = "queries" in inputs
         data = warm_up_data(given, folder) if warms_up else training_data(given, folder)
         # Adam divides by a gradient's size: without this, one that is zero but for rounding would decide a step's sign.
-        with patch.object(trainer, "ADAM_EPSILON", 1e-3), patch.object(arguments, "LOG_STEPS", 1):
+        with patch.object(trainer, "ADAM_EPSILON", 1e-3), patch.object(trainer, "LOG_STEPS", 1):
             training.fit(data, given)

@@ -25,8 +25,7 @@ from multiview.generation.generators import input_length, input_text, load, save
 from multiview.model.layouts import PreTrainedTokenizer
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
-from multiview.training.arguments import shared_arguments
-from multiview.training.trainer import ReportingCallback
+from multiview.training.trainer import ReportingCallback, shared_arguments
 
 
 def train_generator(context: StepContext) -> None:

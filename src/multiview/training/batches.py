@@ -14,7 +14,7 @@ from multiview.data.passages import Passage
 from multiview.data.tokens import Mode
 from multiview.model.batch import Groups, make_groups
 from multiview.model.layouts import Layout, TokenSequence, View
-from multiview.training.stream import Example
+from multiview.training.example_order import Example
 
 GROUP_COST = {"cpu": 64, "cuda": 2048}
 """Tokens of padding that cost as much time as one more group of sequences, by type of device.

@@ -13,16 +13,17 @@ import pyarrow as pa
 from multiview.artifacts.staging import Staged
 from multiview.config import Train
 from multiview.data.answers import matching_mode
-from multiview.data.passages import Passage, PassageLookup, ids_in, read_tables
+from multiview.data.passages import Passage, PassageLookup, ids_in, read_passages, read_tables
+from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
 from multiview.data.tokens import Mode
 from multiview.errors import InputError, counted
 from multiview.negatives.negatives_file import HardNegatives, read_negatives, read_positives
 from multiview.negatives.teacher import read_teacher
 from multiview.steps.context import StepContext
+from multiview.training.example_order import QueryStream, QuestionStream, Stream
 from multiview.training.held_out import HeldOut, hold_out, pool_of
-from multiview.training.mapped import MAPPED_FILE, MappedPassages
-from multiview.training.stream import QuestionStream, Stream
+from multiview.training.mapped_passages import MAPPED_FILE, MappedPassages
 
 StreamKind = TypeVar("StreamKind", bound=Stream, covariant=True)
 
@@ -95,6 +96,32 @@ def training_data(context: StepContext, folder: Path) -> TrainingData[QuestionSt
     passages = ((passage, ()) for _, passage in PassageLookup(corpus).stream(needed.unique()))
     mapped = MappedPassages.write(passages, folder / MAPPED_FILE)
     return TrainingData(stream, mapped, held_out, matching_mode(context.settings))
+
+
+def warm_up_data(context: StepContext, folder: Path) -> TrainingData[QueryStream]:
+    """Returns a training's data in which the questions of an epoch are a query of each passage that has some; writes the
+    passages into `folder`."""
+    settings = context.settings.train
+    rows = with_queries(read_passages(context.input("passages").path), context.input("queries").path)
+    passages = MappedPassages.write(rows, folder / MAPPED_FILE)
+    if not len(passages.ids_with_queries):
+        raise InputError(
+            "generation.model wrote no query for any passage: choose another model, or skip the warm-up with train.warm_up={}"
+        )
+    stream = QueryStream(passages.ids_with_queries, passages.queries, settings)
+    if settings.warmup_passage == "with_query":
+        context.events.warning(
+            "train.warmup_passage=with_query: each positive is the one passage that holds its question, and a warm-up has "
+            "no hard negatives, so the model can learn to match texts instead of answers; `plain` avoids it"
+        )
+    for name, value in (
+        ("questions", len(passages.ids_with_queries)),
+        ("steps", stream.steps),
+        ("steps_per_epoch", stream.steps_per_epoch),
+        ("passages_without_queries", len(passages) - len(passages.ids_with_queries)),
+    ):
+        context.events.fact(name, value)
+    return TrainingData(stream, passages, with_question=settings.warmup_passage == "with_query")
 
 
 def _held_out(

@@ -1,4 +1,4 @@
-"""The step `train`: a trained model from an initial model, passages, questions and negatives."""
+"""The steps `train` and `warm-up`: a trained model from another one, on questions or on generated queries."""
 
 import tempfile
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder, load_settings
 from multiview.model.layouts import check
 from multiview.steps.context import StepContext
+from multiview.training.all_gather import check_same_start
 from multiview.training.batches import GROUP_COST, Collator
-from multiview.training.data import TrainingData, training_data
-from multiview.training.gathering import check_same_start
+from multiview.training.data import TrainingData, training_data, warm_up_data
+from multiview.training.example_order import Stream
 from multiview.training.processes import on_processes, processes_here
-from multiview.training.stream import Stream
 from multiview.training.trainer import BiEncoderTrainer, check_finite, training_arguments
 from multiview.training.validation import Validating, Validation
 
@@ -30,6 +30,19 @@ def train(context: StepContext) -> None:
     InputError for settings that do not suit the model.
     """
     fit_on_processes(training_data, context)
+
+
+def warm_up(context: StepContext) -> None:
+    """Step: train the model `start` on the generated `queries` of `passages`, into `model`.
+
+    Every passage is trained on once per epoch, with its next query each time; its only negatives are the other
+    passages of the batch (Dual Cross Encoder 3.5). `train.warmup_passage` says whether a passage is read alone or
+    together with the query; the latter invites a shortcut and is reported as a warning. Passages without queries are
+    skipped and counted. Runs on `train.processes` processes.
+
+    Raises InputError where no passage has a query.
+    """
+    fit_on_processes(warm_up_data, context)
 
 
 def fit_on_processes(

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -13,7 +13,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from multiview import metric_names
-from multiview.config import Train
+from multiview.config import GeneratorTraining, Train
 from multiview.data.questions import seeded_hash
 from multiview.errors import InputError, counted
 from multiview.model.devices import workers
@@ -22,11 +22,12 @@ from multiview.model.loss import contrastive_loss, distillation_loss
 from multiview.model.temperature import temperature
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Events
-from multiview.training.arguments import shared_arguments
+from multiview.training.all_gather import whole_batch
 from multiview.training.batches import Collator, TrainingBatch
-from multiview.training.gathering import whole_batch
-from multiview.training.stream import Example, Stream
+from multiview.training.example_order import Example, Stream
 
+LOG_STEPS = 10
+"""Steps between logged losses."""
 ADAM_EPSILON = 1e-8
 """Adam's epsilon (DPR)."""
 DISTILL_TEMPERATURE = 1.0
@@ -116,12 +117,11 @@ class BiEncoderTrainer(Trainer):
         """A loader of the stream's steps: of whole steps, or of this process's share of each."""
         if self.args.world_size == 1:
             return super().get_train_dataloader()
-        rank, processes = self.args.process_index, self.args.world_size
         # The Trainer's shards would not do: the masks of negatives need all of the step's examples.
         return DataLoader(
             Steps(self.stream),
             batch_size=1,
-            collate_fn=partial(_share_of_step, self.collator, rank, processes),
+            collate_fn=partial(_share, self.collator, self.args.process_index, self.args.world_size),
             pin_memory=self.args.dataloader_pin_memory,
             num_workers=self.args.dataloader_num_workers,
             persistent_workers=self.args.dataloader_persistent_workers,
@@ -173,10 +173,9 @@ class Steps(Dataset):
         return self._stream.step(step)
 
 
-def _share_of_step(
+def _share(
     collator: Collator, rank: int, processes: int, steps: Sequence[Sequence[Example]]
 ) -> TrainingBatch:
-    """The share of process `rank` of the one step in `steps`."""
     return collator.share(steps[0], rank, processes)
 
 
@@ -220,6 +219,40 @@ class ReportingCallback(TrainerCallback):
         if self._checkpoints is not None and state.is_world_process_zero:
             folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
             self._checkpoints.publish(state.global_step, folder)
+
+
+Arguments = TypeVar("Arguments", bound=TrainingArguments)
+
+
+def shared_arguments(
+    kind: type[Arguments], settings: Train | GeneratorTraining, folder: Path, **own: Any
+) -> Arguments:
+    """Returns arguments of a `kind` for our settings; `own` are those of one training alone."""
+    has_gpu = torch.cuda.is_available()
+    arguments = kind(
+        output_dir=str(folder),
+        learning_rate=settings.learning_rate,
+        lr_scheduler_type="linear",
+        optim="adamw_torch_fused",
+        bf16=settings.precision == "bfloat16",
+        use_cpu=not has_gpu,
+        seed=settings.seed,
+        remove_unused_columns=False,
+        dataloader_pin_memory=has_gpu,
+        logging_strategy="steps",
+        logging_steps=LOG_STEPS,
+        logging_nan_inf_filter=False,
+        save_strategy="steps",
+        save_steps=settings.checkpoint_steps,
+        save_total_limit=1,
+        disable_tqdm=True,
+        report_to="none",
+        log_level="error",
+        **own,
+    )
+    # One process drives one GPU: DataParallel would tear the in-batch negatives apart, and enlarge the batch that is set.
+    arguments._n_gpu = min(arguments.n_gpu, 1)
+    return arguments
 
 
 def training_arguments(settings: Train, stream: Stream, folder: Path, events: Events) -> TrainingArguments:

@@ -19,9 +19,9 @@ from multiview.model.batch import Batch, make_batch
 from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
 from multiview.training.batches import Collator
-from multiview.training.stream import Example
+from multiview.training.example_order import Example
+from multiview.training.train import warm_up
 from multiview.training.trainer import BiEncoderTrainer
-from multiview.training.warm_up import warm_up
 from tests.fixtures import laid_out, training_material
 from tests.fixtures.artifacts import write_index
 from tests.fixtures.events import RecordedEvents

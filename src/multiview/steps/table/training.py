@@ -55,7 +55,7 @@ STEPS = (
     Step(
         name="warm-up",
         version=7,
-        function_path="multiview.training.warm_up:warm_up",
+        function_path="multiview.training.train:warm_up",
         settings=("train",),
         inputs=("start", "passages", "queries"),
         outputs=(names.MODEL,),

@@ -13,7 +13,7 @@ from multiview.config.overrides import read_preset
 from multiview.data.questions import Question
 from multiview.model.systems import resolve, stage_settings
 from multiview.negatives.negatives_file import Pool
-from multiview.training.stream import QuestionStream
+from multiview.training.example_order import QuestionStream
 
 
 def stream(pool: Pool, **options: object) -> QuestionStream:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from multiview.config import Train
 from multiview.data.questions import Question
-from multiview.training.stream import QuestionStream
+from multiview.training.example_order import QuestionStream
 
 
 def plain_questions(count: int) -> list[Question]:

@@ -16,8 +16,8 @@ from multiview.data.passages import SCHEMA, Passage, read_passages
 from multiview.data.queries import with_queries, write_queries
 from multiview.data.questions import seeded_hash
 from multiview.errors import InputError
-from multiview.training.mapped import MappedPassages
-from multiview.training.stream import QueryStream
+from multiview.training.example_order import QueryStream
+from multiview.training.mapped_passages import MappedPassages
 
 Rows = list[tuple[Passage, tuple[str, ...]]]
 
