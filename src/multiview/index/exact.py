@@ -221,18 +221,19 @@ def _multiplier(queries: np.ndarray, most: int, device: device) -> Callable[[Ten
     rows = max(1, (MULTIPLIED_BYTES if device.type == "cpu" else GPU_BLOCK_BYTES) // (4 * queries.shape[1]))
     products = asked.new_empty(most, len(asked))
     onednn = device.type == "cpu" and len(asked) >= FEW_QUESTIONS and torch.backends.mkldnn.is_available()
-    block = asked.new_zeros(min(rows, most) if onednn else 0, queries.shape[1])
+    block = asked.new_zeros(min(rows, most), queries.shape[1])
     if onednn:
         asked = asked.to_mkldnn()
 
     def multiply(views: Tensor) -> Tensor:
         found = products[: len(views)]
         for some, into in zip(views.split(rows), found.split(rows), strict=True):
+            used = block[: len(some)]
+            used.copy_(some.to(device))  # as float16, which is half of the bytes
             if onednn:  # always of one size, since it compiles a kernel per size
-                block[: len(some)] = some
                 into.copy_(torch.nn.functional.linear(block.to_mkldnn(), asked).to_dense()[: len(some)])
-            else:  # moved as float16, which is half of the bytes
-                torch.mm(some.to(device).float(), asked.T, out=into)
+            else:
+                torch.mm(used, asked.T, out=into)
         return found
 
     return multiply
