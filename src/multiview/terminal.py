@@ -14,7 +14,6 @@ from rich.segment import Segment
 
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but tab and line end, characters that turn the direction of writing, and halves of characters."""
-BLANKS = re.compile(r" +(?=\n)")
 WIDTH = 80
 """Columns of a terminal that names none."""
 
@@ -64,8 +63,7 @@ class Output(io.TextIOWrapper):
 class Console(RichConsole):
     """Rich's console, which shows all texts `safe`; Rich itself lets escape sequences pass.
 
-    It has 80 columns where `COLUMNS` is 0, which Rich takes at its word. Where it is no terminal, no line ends in
-    blanks, with which Rich fills the last column of a table and leaves the ends of wrapped lines.
+    It has 80 columns where `COLUMNS` is 0, which Rich takes at its word.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -75,30 +73,4 @@ class Console(RichConsole):
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         segments = super().render(renderable, options)
-        shown = (each if each.control else each._replace(text=safe(each.text)) for each in segments)
-        return shown if self.is_terminal else unpadded(shown)
-
-
-def unpadded(segments: Iterable[Segment]) -> Iterator[Segment]:
-    r"""Yields segments without the blanks before each line end.
-
-    >>> "".join(segment.text for segment in unpadded([Segment("a "), Segment(" "), Segment("b  "), Segment("\n")]))
-    'a  b\n'
-    """
-    blanks: list[Segment] = []
-    for segment in segments:
-        if segment.control:
-            yield segment
-            continue
-        text = BLANKS.sub("", segment.text)
-        if not text.startswith("\n"):
-            if not text.strip(" "):
-                blanks.append(segment)
-                continue
-            yield from blanks
-        blanks = []
-        kept = text.rstrip(" ")
-        yield segment._replace(text=kept)
-        if len(kept) < len(text):
-            blanks.append(segment._replace(text=text[len(kept) :]))
-    yield from blanks
+        return (each if each.control else each._replace(text=safe(each.text)) for each in segments)
