@@ -55,7 +55,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     """
     if metrics := _metrics(states):
         significance, paper = None, {}
-        if comparison := _comparison(states):
+        if comparison := _last(states, names.COMPARISON):
             significance = cast(Significance, _read(comparison, names.COMPARISON, SIGNIFICANCE_FILE))
             paper = read_paper(_folder(comparison, names.COMPARISON))
         show_table(console, metrics, significance, paper)
@@ -169,15 +169,11 @@ def _show_generated(console: Console, states: list[StepState]) -> None:
 
 def _evaluations(states: list[StepState]) -> dict[str, str]:
     """The addresses of the last comparison's evaluations by row, or that of the last evaluation."""
-    for state in reversed(states):
-        if names.COMPARISON in state.outputs:
-            rows = state.config["comparison"]["rows"]
-            return dict(
-                zip(rows, (reference.address for reference in state.inputs["evaluations"]), strict=True)
-            )
-        if names.EVALUATION in state.outputs:
-            return {_row(state): state.outputs[names.EVALUATION].address}
-    return {}
+    if comparison := _last(states, names.COMPARISON):
+        addresses = [reference.address for reference in comparison.inputs["evaluations"]]
+        return dict(zip(comparison.config["comparison"]["rows"], addresses, strict=True))
+    evaluation = _last(states, names.EVALUATION)
+    return {_row(evaluation): evaluation.outputs[names.EVALUATION].address} if evaluation else {}
 
 
 def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:
@@ -190,37 +186,33 @@ def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:
         if champion is None or (promotion["decision"] == "promote" and champion["why"] == "first"):
             evaluations = [state for state in evaluations if _row(state) != names.CHAMPION]
         return {_row(state): _read(state, names.EVALUATION, METRICS_FILE) for state in evaluations}
-    for state in reversed(states):
-        if names.COMPARISON in state.outputs:
-            return _read(state, names.COMPARISON, METRICS_FILE)
-        if names.EVALUATION in state.outputs:
-            return {_row(state): _read(state, names.EVALUATION, METRICS_FILE)}
-    return None
+    if comparison := _last(states, names.COMPARISON):
+        return _read(comparison, names.COMPARISON, METRICS_FILE)
+    evaluation = _last(states, names.EVALUATION)
+    return {_row(evaluation): _read(evaluation, names.EVALUATION, METRICS_FILE)} if evaluation else None
 
 
 def _row(state: StepState) -> str:
     return StepPath.parse(state.path).row
 
 
-def _comparison(states: list[StepState]) -> StepState | None:
-    return next((state for state in reversed(states) if names.COMPARISON in state.outputs), None)
+def _last(states: list[StepState], kind: str) -> StepState | None:
+    """The last step with an output of a kind."""
+    return next((state for state in reversed(states) if kind in state.outputs), None)
 
 
 def _promotion(states: list[StepState]) -> JsonObject | None:
     """Returns the outcome of a refresh's challenger."""
-    for state in states:
-        if names.PROMOTION in state.outputs:
-            return _read(state, names.PROMOTION, names.PROMOTION_FILE)
-    return None
+    state = _last(states, names.PROMOTION)
+    return _read(state, names.PROMOTION, names.PROMOTION_FILE) if state else None
 
 
 def _report(states: list[StepState]) -> str | None:
     """The address of the page about the last comparison."""
-    for state in reversed(states):
-        if names.REPORT in state.outputs:
-            store, record = load_record(state.outputs[names.REPORT].address)
-            return f"{store.url}/{record.data}/{names.REPORT_PAGE_FILE}"
-    return None
+    if not (state := _last(states, names.REPORT)):
+        return None
+    store, record = load_record(state.outputs[names.REPORT].address)
+    return f"{store.url}/{record.data}/{names.REPORT_PAGE_FILE}"
 
 
 def _show_example(console: Console, evaluation: StepState) -> str | None:
