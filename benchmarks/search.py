@@ -38,7 +38,7 @@ from multiview.index.approximate.searching import distinct_passages
 from multiview.index.exact import ExactSearch
 from multiview.index.faiss_library import faiss, threads
 from multiview.index.stored_views import view_norms
-from multiview.model.bases import staged_base
+from multiview.model.base_model.checkpoint import staged_base
 from multiview.model.encoder import BiEncoder
 
 MOST_VIEWS = 9

@@ -37,7 +37,7 @@ from multiview import environment
 from multiview.config import Model, Train
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
-from multiview.model.bases import staged_base
+from multiview.model.base_model.checkpoint import staged_base
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence

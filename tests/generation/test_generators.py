@@ -16,7 +16,7 @@ from multiview.config import Config, Generation
 from multiview.errors import InputError
 from multiview.generation.generators import initial_generator, load
 from multiview.generation.sources import generator_fingerprint, published
-from multiview.model import hub
+from multiview.model.base_model import hub
 from multiview.steps.context import StepContext
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.tiny import tiny_bert, tiny_t5

@@ -141,7 +141,7 @@ os.environ["_KFP_RUNTIME"] = "true"
 import kfp.dsl.executor_main, faiss, mlflow, torch, transformers
 import multiview
 from multiview.data.sentences import sentence_ends
-from multiview.model.bases import base_fingerprint
+from multiview.model.base_model.checkpoint import base_fingerprint
 def writable(folder):
     return os.access(folder, os.W_OK)
 print(json.dumps({

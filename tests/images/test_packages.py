@@ -8,7 +8,7 @@ import pytest
 
 from images.packages import ONLY_STEPS, models, name, requirements
 from multiview.config.overrides import gather, validate
-from multiview.model.bases import base_fingerprint
+from multiview.model.base_model.checkpoint import base_fingerprint
 from pipelines.kubeflow.schedules import read_schedules
 from tests.fixtures.project import ROOT
 

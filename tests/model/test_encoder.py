@@ -12,11 +12,11 @@ from transformers import AutoModel, AutoTokenizer
 
 from multiview.config import Config
 from multiview.errors import InputError
-from multiview.model.bases import model_fingerprint
+from multiview.model.base_model.checkpoint import model_fingerprint
+from multiview.model.base_model.loading import embedding_matrix
 from multiview.model.batch import make_batch, make_groups
 from multiview.model.encoder import BiEncoder, initial_model
 from multiview.model.layouts import TokenSequence, View
-from multiview.model.pretrained import embedding_matrix
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
 from tests.fixtures.encoded import MODELS, encode, settings

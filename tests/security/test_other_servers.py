@@ -86,7 +86,7 @@ def asked_of_mlflow(folder: Path) -> dict[str, str]:
 
 def asked_of_the_hub(folder: Path) -> str:
     code = (
-        "from multiview.model.bases import base_fingerprint, staged_base\n"
+        "from multiview.model.base_model.checkpoint import base_fingerprint, staged_base\n"
         "base_fingerprint('team/bert')\nwith staged_base('team/bert'): pass"
     )
     with hub_serving(Hub({"team/bert": tiny_bert(folder / "bert")})) as hub, faulty_proxy(hub.url) as proxy:

@@ -18,7 +18,7 @@ import os
 from pathlib import Path
 from multiview.errors import one_line
 from multiview.export.qdrant import open_client
-from multiview.model import hub
+from multiview.model.base_model import hub
 from multiview.steps.backends import trainjob_api
 from multiview.steps.webhook import post
 try:

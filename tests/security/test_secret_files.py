@@ -187,7 +187,7 @@ def test_a_source_s_password_and_signature_are_in_no_record_and_no_event(
 
 STAGED = """
 import sys
-from multiview.model.bases import base_fingerprint, staged_base
+from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
 print(base_fingerprint("team/bert"))
 with staged_base("team/bert") as folder:
     print(folder)

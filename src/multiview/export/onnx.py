@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from multiview.config import Model
 from multiview.errors import InputError
 from multiview.export.files import new_folder, write_json
+from multiview.model.base_model.loading import load_tokenizer, quiet
 from multiview.model.encoder import PASSAGE, QUESTION, BiEncoder
 from multiview.model.layouts import architecture
 from multiview.model.layouts.base import SNIPPET_MEAN
-from multiview.model.pretrained import load_tokenizer, quiet
 
 if TYPE_CHECKING:
     import onnx_ir

@@ -19,8 +19,8 @@ from multiview.config import JsonObject, Model
 from multiview.export.files import new_folder, write_json
 from multiview.export.model_card import Description, model_card
 from multiview.export.onnx import question_tokenizer, text_tokenizer
+from multiview.model.base_model.loading import load_tokenizer
 from multiview.model.encoder import PASSAGE, QUESTION, load_settings, score_scale, width
-from multiview.model.pretrained import load_tokenizer
 
 OWN_MODULE = "view-encoder"
 """Folder of an exported model that needs `multiview.export.view_encoder`."""

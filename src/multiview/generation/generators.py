@@ -17,9 +17,9 @@ from multiview.config import Generation
 from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.generation.sources import SETTING
-from multiview.model.bases import staged_base
+from multiview.model.base_model.checkpoint import staged_base
+from multiview.model.base_model.loading import LoadedModel, first_line, quiet
 from multiview.model.layouts import PreTrainedTokenizer
-from multiview.model.pretrained import LoadedModel, first_line, quiet
 from multiview.steps.context import StepContext
 
 INPUT_LENGTH = 512

@@ -7,7 +7,7 @@ from multiview.artifacts.record import Reference, read_record, split_address
 from multiview.artifacts.store import open_store
 from multiview.config import Config
 from multiview.errors import InputError
-from multiview.model.bases import base_fingerprint
+from multiview.model.base_model.checkpoint import base_fingerprint
 
 SETTING = "generation.model"
 

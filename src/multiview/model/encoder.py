@@ -10,10 +10,8 @@ from torch import Tensor, nn
 
 from multiview.config import Model, canonical_json
 from multiview.errors import InputError
-from multiview.model.bases import SETTINGS_FILE, staged_base
-from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, pool
-from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
-from multiview.model.pretrained import (
+from multiview.model.base_model.checkpoint import SETTINGS_FILE, staged_base
+from multiview.model.base_model.loading import (
     LoadedModel,
     add_viewers,
     first_position,
@@ -22,6 +20,8 @@ from multiview.model.pretrained import (
     max_positions,
     quiet,
 )
+from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, pool
+from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
 from multiview.steps.context import StepContext
 
 PASSAGE = "passage"

@@ -18,10 +18,10 @@ from multiview.data.questions import Question
 from multiview.encoding.batches import Buckets, Shape
 from multiview.encoding.encode import arithmetic, smaller_batches, weights_type
 from multiview.errors import InputError
-from multiview.model.bases import staged_base
+from multiview.model.base_model.checkpoint import staged_base
+from multiview.model.base_model.loading import LoadedModel, quiet
 from multiview.model.devices import device
 from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
-from multiview.model.pretrained import LoadedModel, quiet
 from multiview.negatives.filtering import hits_by_passage
 from multiview.steps.events import Events
 

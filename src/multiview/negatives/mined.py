@@ -20,7 +20,7 @@ from multiview.data.questions import Question, read_questions
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import counted
 from multiview.index.ranking import TopPassages
-from multiview.model.bases import base_fingerprint
+from multiview.model.base_model.checkpoint import base_fingerprint
 from multiview.negatives.filtering import (
     FilteredHits,
     Positives,

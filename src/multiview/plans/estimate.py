@@ -16,7 +16,7 @@ from typing import NamedTuple
 from multiview.config import Config
 from multiview.config.overrides import Overrides, merge, validate
 from multiview.errors import InputError, nearest
-from multiview.model.bases import CONFIG_FILE, staged_base
+from multiview.model.base_model.checkpoint import CONFIG_FILE, staged_base
 from multiview.model.layouts import architecture
 from multiview.model.systems import resolve, resolve_systems
 from multiview.plans.plan import Node

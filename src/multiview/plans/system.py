@@ -10,7 +10,7 @@ from multiview.artifacts.staging import stage
 from multiview.config import Config, Model
 from multiview.config.overrides import Overrides
 from multiview.errors import InputError
-from multiview.model.bases import SETTINGS_FILE
+from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.model.layouts import check
 from multiview.model.systems import resolve, stage_settings
 from multiview.plans.data import Data, add_data, reads_queries

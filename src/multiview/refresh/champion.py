@@ -24,7 +24,7 @@ from multiview.errors import InputError
 from multiview.index.approximate import EXACT
 from multiview.index.stored_views import ViewNorms
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE
-from multiview.model.bases import SETTINGS_FILE
+from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.steps.context import StepContext
 from multiview.steps.path import shard_file, shard_name
 from multiview.steps.step import FORWARDED_FILE

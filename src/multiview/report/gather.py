@@ -31,7 +31,7 @@ from multiview.evaluation.generated_marks import count_generated, generated_trai
 from multiview.evaluation.tables import Significance, metric_columns, read_paper
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.ancestry import Ancestor
-from multiview.model import bases
+from multiview.model.base_model import checkpoint
 from multiview.report.contents import Contents, System, Training
 from multiview.report.question_selection import chosen_questions
 from multiview.steps.events import Events, read_metrics
@@ -138,7 +138,7 @@ def _input(ancestor: Ancestor | None, name: str) -> Ancestor | None:
 def _architecture(model: Ancestor | None) -> str | None:
     if model is None:
         return None
-    return Model.model_validate_json(model.file(bases.SETTINGS_FILE).read_bytes()).architecture
+    return Model.model_validate_json(model.file(checkpoint.SETTINGS_FILE).read_bytes()).architecture
 
 
 def _view_counts(index: Ancestor | None) -> dict[int, int]:

@@ -57,7 +57,7 @@ def test_the_first_runs_of_the_guide_start(documented, kubeflow, command, monkey
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))
     monkeypatch.setattr("pipelines.kubeflow.follow._readable", lambda store: False)
-    monkeypatch.setattr("multiview.model.hub.commit_of", lambda name: "0" * 40)
+    monkeypatch.setattr("multiview.model.base_model.hub.commit_of", lambda name: "0" * 40)
     # Compiled earlier, which takes its time.
     monkeypatch.setattr(
         "pipelines.kubeflow.compile.compile_request",

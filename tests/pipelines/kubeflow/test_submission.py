@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from multiview.model import hub
+from multiview.model.base_model import hub
 from tests.fixtures.hub_listings import LISTINGS, RENAMED
 from tests.fixtures.hub_server import Hub, hub_serving
 

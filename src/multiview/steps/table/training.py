@@ -14,7 +14,7 @@ STEPS = (
         settings=("model",),
         inputs=(),
         outputs=(names.MODEL,),
-        fingerprint_path="multiview.model.bases:model_fingerprint",
+        fingerprint_path="multiview.model.base_model.checkpoint:model_fingerprint",
     ),
     Step(
         name="bm25-negatives",

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from multiview.errors import InputError
-from multiview.model import hub
+from multiview.model.base_model import hub
 from tests.fixtures.hub_server import Hub, hub_serving
 from tests.fixtures.tiny import tiny_bert
 
@@ -23,7 +23,7 @@ ASK = """
 import json, sys, torch
 from pathlib import Path
 from multiview.errors import InputError
-from multiview.model.bases import base_fingerprint, staged_base
+from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
 if sys.argv[3:]:  # no pickle is to be read
     torch.load = None
 try:

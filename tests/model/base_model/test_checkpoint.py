@@ -13,8 +13,8 @@ from huggingface_hub.constants import ENDPOINT
 
 from multiview.config.overrides import gather
 from multiview.errors import InputError
-from multiview.model import hub
-from multiview.model.bases import base_fingerprint
+from multiview.model.base_model import hub
+from multiview.model.base_model.checkpoint import base_fingerprint
 from multiview.plans import PIPELINES
 from multiview.plans.plan import Plan
 from multiview.steps.table import STEPS

@@ -12,7 +12,7 @@ import fsspec
 from multiview.artifacts.servers import check_reachable, file_system, silence_explained
 from multiview.config import Config
 from multiview.errors import InputError
-from multiview.model import hub
+from multiview.model.base_model import hub
 
 SETTINGS_FILE = "multiview.json"
 """File with the settings of a saved model."""
