@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from multiview.data.processes import MOST, further_processes, rare_collections
+from multiview.data.processes import MOST_PROCESSES, further_processes, rare_collections
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")
 
@@ -22,13 +22,13 @@ def test_one_core_needs_no_further_process(monkeypatch):
 
 
 def test_there_are_as_many_as_cores_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr("multiview.data.processes.cores", lambda: 3 * MOST)
+    monkeypatch.setattr("multiview.data.processes.cores", lambda: 3 * MOST_PROCESSES)
     before = set(_children())
     with further_processes() as pool:
         assert pool is not None
         assert {pool.submit(os.getppid).result() for _ in range(9)} == {os.getpid()}
         assert pool.submit(os.getpid).result() != os.getpid()
-        assert len(set(_children()) - before) == MOST
+        assert len(set(_children()) - before) == MOST_PROCESSES
     assert set(_children()) <= before
 
 

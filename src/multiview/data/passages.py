@@ -87,7 +87,13 @@ def read_tables(
     folder: Path, columns: Sequence[str] | None = None, batch: int = ROW_GROUP
 ) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a folder's shards in order, `batch` at a time, with all columns or the given ones."""
-    for file in shard_files(folder):
+    yield from _batches(shard_files(folder), columns, batch)
+
+
+def _batches(
+    files: Iterable[Path], columns: Sequence[str] | None, batch: int = ROW_GROUP
+) -> Iterator[pa.RecordBatch]:
+    for file in files:
         with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
             yield from parquet.iter_batches(batch_size=batch, columns=list(columns) if columns else None)
 
@@ -143,9 +149,7 @@ class PassageRows:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yields the given columns of all passages in order, a row group at most at a time."""
-        for file in self._files:
-            with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
-                yield from parquet.iter_batches(batch_size=ROW_GROUP, columns=list(columns))
+        return _batches(self._files, columns)
 
     def tables(
         self, passage_rows: np.ndarray, columns: Sequence[str] | None = None

@@ -13,7 +13,7 @@ from multiview.errors import InputError, counted
 
 NO_TEXT = (bool, bytes, list, dict)
 """Types of values that are no text of a question."""
-LARGEST = (1 << 31) - 1
+LARGEST_OFFSET = (1 << 31) - 1
 """The largest offset: `questions.parquet` has 32 bits for each."""
 
 
@@ -105,9 +105,9 @@ def _starts(value: object, answers: Sequence[str], location: str) -> tuple[int, 
         if not all(isinstance(v, int) for v in values):
             raise InputError(f"{location}: answer_starts are whole numbers, not {values!r}")
     starts = tuple(cast("list[int]", values))
-    if (too_large := max(starts, key=abs, default=0)) and abs(too_large) > LARGEST:
+    if (too_large := max(starts, key=abs, default=0)) and abs(too_large) > LARGEST_OFFSET:
         raise InputError(
-            f"{location}: answer_starts are offsets in a text, up to {LARGEST:,}, not {too_large:,}"
+            f"{location}: answer_starts are offsets in a text, up to {LARGEST_OFFSET:,}, not {too_large:,}"
         )
     if len(values) != len(answers):
         raise InputError(
