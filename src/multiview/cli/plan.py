@@ -67,7 +67,9 @@ def factors_of(store: Store, run: str, scenario: Scenario) -> dict[str, float]:
         raise InputError(
             f"--from {run}: the run has no split and embeddings yet, from which rates could be read"
         )
-    devices = {record.environment.get("device") for record in records.values()} - {None}
+    devices = {
+        str(record.environment["device"]) for record in records.values() if "device" in record.environment
+    }
     if bool(scenario.gpus) != any(device != "cpu" for device in devices):
         raise InputError(
             f"--from {run}: it ran on {', '.join(sorted(devices))}: plan for the same with --gpus"
@@ -106,7 +108,7 @@ def _table(
     request: Request, costs: Mapping[StepPath, Cost], factors: Mapping[str, float], s: Scenario
 ) -> Iterator[str]:
     """Yields a row per step, and their sum: steps run one after another."""
-    gpus = f"{s.gpus} × {GPUS[s.gpu][0]} (computed, not measured)" if s.gpus else "No GPU"
+    gpus = f"{s.gpus} × {GPUS[s.gpu].name} (computed, not measured)" if s.gpus else "No GPU"
     yield f"{gpus}, pods of {counted(s.cores, 'core')} and {_size(s.memory)}."
     yield ""
     yield "| step | time | GPU hours | memory | GPU memory | disk |"
@@ -115,7 +117,7 @@ def _table(
     for path, cost in costs.items():
         seconds = cost.seconds * factors.get(request.plan.nodes[path].step.name, 1.0)
         all_seconds, all_gpu_seconds = all_seconds + seconds, all_gpu_seconds + seconds * cost.gpus
-        gpu_memory = _within(cost.gpu_memory, GPUS[s.gpu][3]) if cost.gpus else ""
+        gpu_memory = _within(cost.gpu_memory, GPUS[s.gpu].memory) if cost.gpus else ""
         cells = [_time(seconds), _hours(seconds * cost.gpus), _within(cost.memory, s.memory), gpu_memory]
         yield f"| {path} | {' | '.join(cells)} | {_size(cost.disk)} |"
     disk = _size(sum(cost.disk for cost in costs.values()))

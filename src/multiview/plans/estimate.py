@@ -29,12 +29,22 @@ CORE_FLOPS = {"encode": 9.1e10, "train": 7e10, "generate": 5.9e10, "search": 1e1
 HALF_FLOPS = CORE_FLOPS | {"encode": 1.5e11, "train": 1.2e11}
 """Operations per second in float32 and in bfloat16."""
 GPU_SHARES = {"encode": 0.4, "train": 0.35, "generate": 0.1, "search": 0.5}
+
+
+class Gpu(NamedTuple):
+    """A GPU by its maker's data sheet: operations per second on dense matrices, and bytes of memory."""
+
+    name: str
+    flops: float
+    half_flops: float
+    memory: float
+
+
 GPUS = {
-    "h100": ("NVIDIA H100 SXM", 67e12, 989e12, 80e9),
-    "a100": ("NVIDIA A100 SXM 80 GB", 19.5e12, 312e12, 80e9),
-    "l4": ("NVIDIA L4", 30.3e12, 121e12, 24e9),
+    "h100": Gpu("NVIDIA H100 SXM", 67e12, 989e12, 80e9),
+    "a100": Gpu("NVIDIA A100 SXM 80 GB", 19.5e12, 312e12, 80e9),
+    "l4": Gpu("NVIDIA L4", 30.3e12, 121e12, 24e9),
 }
-"""The name, operations per second in float32 and bfloat16, and bytes of memory by data sheets."""
 SPLIT_WORDS, BM25_WORDS, BM25_SCORES, ANSWER_WORDS = 4e6, 1.2e6, 4e8, 4e7
 COPIED_BYTES, READ_BYTES, HNSW_VIEWS = 3.1e8, 1e9, 1.5e4
 """Work per second: words and scores; bytes copied with their digests, bytes read from a local SSD, views into a graph."""
@@ -189,7 +199,8 @@ class Scenario:
         """Operations per second of up to `gpus` GPUs, or of all cores where there are none."""
         if not self.gpus:
             return self.cores * (HALF_FLOPS if half else CORE_FLOPS)[work]
-        return min(gpus, self.gpus) * GPU_SHARES[work] * GPUS[self.gpu][2 if half else 1]
+        gpu = GPUS[self.gpu]
+        return min(gpus, self.gpus) * GPU_SHARES[work] * (gpu.half_flops if half else gpu.flops)
 
     def on_device(self, seconds: float, held: float, disk: float, gpus: int = 1) -> Cost:
         """The cost of a step whose model and batches, `held` bytes, are on a GPU if there is one."""
