@@ -98,9 +98,8 @@ class Pods:
     def _secrets(self) -> dict[str, dict[str, str]]:
         """The environment variable of each key, per secret that the settings name."""
         secrets: dict[str, dict[str, str]] = {}
-        for purpose, keys in SECRET_KEYS.items():
-            if secret := self.settings.secrets.get(purpose):
-                secrets.setdefault(secret, {}).update({key: key for key in keys})
+        for purpose, secret in sorted(self.settings.secrets.items()):
+            secrets.setdefault(secret, {}).update({key: key for key in SECRET_KEYS[purpose]})
         return secrets
 
     def _environment(self) -> dict[str, str]:
