@@ -68,9 +68,9 @@ CASES = {
     "a passage by DELETE": Asked(405, ("Method Not Allowed",), "/passages/p0", "DELETE"),
     # --- bodies
     "no body": raw(422, b"", "body"),
-    "no JSON": raw(422, b"{", "not JSON"),
+    "no JSON": raw(422, b"{", "invalid JSON"),
     "a list": raw(422, b"[]", "body"),
-    "a NUL byte": raw(422, b"\0", "not JSON"),
+    "a NUL byte": raw(422, b"\0", "invalid JSON"),
     "a body that is not UTF-8": raw(400, b'{"questions": ["\xff"]}', "body"),
     "UTF-16": raw(422, '{"questions": ["Who?"], "k": 0}'.encode("utf-16"), "k"),
     "a form": raw(422, b"questions=Who", "body", content_type="application/x-www-form-urlencoded"),
