@@ -36,19 +36,19 @@ def test_no_secret_is_compiled(tmp_path, monkeypatch, capsys):
 
 
 def test_no_secret_is_in_the_output_the_command_lines_or_the_files_of_a_run(tmp_path):
-    """Of a driver under KFP, and of all processes that it starts."""
+    """Of all processes of the run."""
     project = Project.make(tmp_path, **SECRETS)
-    driver, lines = project.start("run", "training", "--set", "train.rounds=0"), set()
-    while driver.poll() is None:
+    run, lines = project.start("run", "training", "--set", "train.rounds=0"), set()
+    while run.poll() is None:
         with suppress(psutil.NoSuchProcess):
-            for process in [psutil.Process(driver.pid), *psutil.Process(driver.pid).children(recursive=True)]:
+            for process in [psutil.Process(run.pid), *psutil.Process(run.pid).children(recursive=True)]:
                 with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
                     lines.add(" ".join(process.cmdline()))
         with suppress(subprocess.TimeoutExpired):
-            driver.wait(0.1)
-    output, _ = driver.communicate()
-    assert driver.returncode == 0, output
-    assert any("kfp.dsl.executor_main" in line for line in lines)
+            run.wait(0.1)
+    output, _ = run.communicate()
+    assert run.returncode == 0, output
+    assert any("pipelines run training" in line for line in lines)
     assert PLANTED.decode() not in output + " ".join(lines)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 50
