@@ -82,7 +82,7 @@ def test_every_length_has_one_shape(model: Staged, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(BiEncoder, "encode_passages", watched)
     embed(model, PASSAGES, tmp_path / "whole")
     assert len(shapes) > 4
-    assert shapes == {(512 // length, length) for _, length in shapes}
+    assert shapes == {(256 // length, length) for _, length in shapes}
 
 
 @pytest.mark.parametrize("compute", ["float32", "autocast", "bfloat16"])

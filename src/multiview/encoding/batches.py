@@ -21,7 +21,7 @@ Member = tuple[TokenSequence, Tag]
 
 MULTIPLE = 16
 """Sequences are padded to multiples of this many tokens, which suit a GPU's tensor cores."""
-CPU_TOKENS = 512
+CPU_TOKENS = 256
 """Most tokens of a batch on a CPU: larger ones are hardly faster there, and more is filled up where there are few passages."""
 
 
