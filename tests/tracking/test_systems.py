@@ -158,6 +158,19 @@ def test_a_system_has_its_figures_by_round_and_its_costs(compared):
     assert {run.info.status for run in found.values()} == {"FINISHED"}
 
 
+def test_a_pipeline_s_run_has_the_final_figures_of_each_system(compared, tmp_path, database):
+    (parent,) = compared.runs(f"tags.`{names.TAG_LEVEL}` = 'pipeline'")
+    costs = {"index_bytes/mvr": 9.0, "index_bytes/camvr": 8.0}
+    assert parent.data.metrics == {f"accuracy_at_5/{name}": 0.75 for name in (*SYSTEMS, "bm25")} | costs
+    others = Compared(tmp_path, database, "others")  # which compares evaluations of other runs
+    others.run.steps[:] = ["compare"]
+    write_run(others.store, others.run)
+    others.compare()
+    others.ship()
+    (parent,) = others.runs(f"tags.`{names.TAG_LEVEL}` = 'pipeline'")
+    assert parent.data.metrics == {"accuracy_at_5/mvr": 0.75} | costs
+
+
 def test_the_description_of_a_run_opens_the_comparison_of_its_trained_systems(compared):
     (parent,) = compared.runs(f"tags.`{names.TAG_LEVEL}` = 'pipeline'")
     mvr, camvr = (compared.systems()[name].info.run_id for name in SYSTEMS)

@@ -116,12 +116,17 @@ def fill(
     changed = [RunTag(n, v[:8000]) for n, v in tags.items() if v and known.tags.get(n) != v[:8000]]
     for part in parts(params, 100):
         client.log_batch(run_id, params=part)
-    for part in parts(metrics, 1000):
-        client.log_batch(run_id, metrics=part)
+    log_metrics(client, run_id, metrics)
     for part in parts(changed, 100):
         client.log_batch(run_id, tags=part)
     if names.TAG_ERROR in known.tags and tags.get(names.TAG_ERROR, "kept") is None:
         client.delete_tag(run_id, names.TAG_ERROR)
+
+
+def log_metrics(client: MlflowClient, run_id: str, metrics: Sequence[Metric]) -> None:
+    """Logs metrics; MLflow drops exact duplicates."""
+    for part in parts(metrics, 1000):
+        client.log_batch(run_id, metrics=part)
 
 
 def status_of(states: Iterable[StepState], paths: Iterable[str]) -> str:

@@ -18,7 +18,7 @@ from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.model.layouts import architecture
 from multiview.model.systems import resolve, resolve_systems
-from multiview.steps.events import MetricEvent, read_metrics
+from multiview.steps.events import read_metrics
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import notes
@@ -26,6 +26,7 @@ from multiview.tracking.mlflow_runs import (
     Claims,
     Tags,
     fill,
+    log_metrics,
     parameters,
     set_description,
     set_status,
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 FIGURES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
 """Prefixes of the evaluation metrics that are a system's figures; metrics of analyses would drown them."""
+
+REPORTING = ("compare", "train", "evaluate")
+"""How the names of steps begin that report figures."""
 
 VALIDATION = metric_names.of_validation("")
 """How metrics of a training's held-out questions begin."""
@@ -75,13 +79,18 @@ class Systems:
 
     def report(self, parent: str, states: Iterable[StepState], failed: bool = False) -> None:
         """Logs settings, figures and status of each system that has one of these steps; of all systems where a
-        comparison is among them, which knows their costs. `failed` says that the whole run has ended as failed."""
+        comparison is among them, which knows their costs. `failed` says that the whole run has ended as failed.
+
+        A comparison of other runs' evaluations has no systems of its own: its metrics are the run's.
+        """
         states = list(states)
-        compared = any(state.step == "compare" for state in states)
+        compared = [state for state in states if state.step == "compare" and state.finished]
         mine = {StepPath.parse(state.path).system for state in states}
         for system in self.states:
             if compared or system in mine:
-                self._report(self.client.get_run(self._opened(parent, system)), system, failed)
+                self._report(parent, system, failed)
+        if not self.states and compared:
+            log_metrics(self.client, parent, self._reported(compared[0]))
 
     def compare_page(self, parent: str, experiment: str) -> str | None:
         """Returns the address, within MLflow, of the page that compares the trained systems; None for fewer than two."""
@@ -95,10 +104,13 @@ class Systems:
         started = min(state.started for state in self.states[system])
         return self.claims.claimed(f"systems/{system}", name, system_tags(self.run, system, parent), started)
 
-    def _report(self, opened: MlflowRun, system: str, failed: bool) -> None:
+    def _report(self, parent: str, system: str, failed: bool) -> None:
+        opened = self.client.get_run(self._opened(parent, system))
         states = self.states[system]
-        settings = parameters(settings_of(self.run, system, states))
-        fill(self.client, opened, settings, *self._figures(opened, system))
+        metrics, tags = self._figures(opened, system)
+        # Before the system's tag says that they are logged.
+        log_metrics(self.client, parent, self._headlines(system, metrics))
+        fill(self.client, opened, parameters(settings_of(self.run, system, states)), metrics, tags)
         steps = {path for path in self.run.steps if StepPath.parse(path).system == system}
         status = status_of(states, steps)
         if failed and status == "RUNNING":
@@ -108,64 +120,59 @@ class Systems:
             set_description(self.client, opened, note)
         set_status(self.client, opened, status, max(state.ended or state.started for state in states))
 
+    def _headlines(self, system: str, metrics: Iterable[Metric]) -> list[Metric]:
+        """A system's figures under their names in the pipeline's run, where people look first: without the curves,
+        and with the system's name where there are several."""
+        several = len({StepPath.parse(path).system for path in self.run.steps} - {""}) > 1
+        return [
+            _metric(m, metric_names.of_group(system, m.key) if several else m.key, m.step)
+            for m in metrics
+            if not m.key.startswith(VALIDATION)
+        ]
+
     def _figures(self, opened: MlflowRun, system: str) -> tuple[list[Metric], Tags]:
-        """The figures of steps that have ended since, and the tags that go with them; one names these steps."""
+        """The figures of steps that have ended since the last shipping, and tags; one of them names these steps."""
         logged = set(opened.data.tags.get(names.TAG_FIGURES, "").split())
         metrics: list[Metric] = []
         for state in (*self.states[system], *self.shared):
             name = f"{state.path}@{state.attempt.rsplit('/', 1)[-1]}"
-            if name in logged or not state.attempt or not state.finished:
-                continue
-            if state.step == "compare":
-                found = self._costs(system, state)
-            elif state.step == "train":
-                found = self._curves(state)
-            elif state.step.startswith("evaluate"):
-                found = self._evaluated(state)
-            else:
-                continue
-            logged.add(name)
-            metrics += found
+            if name not in logged and state.attempt and state.finished and state.step.startswith(REPORTING):
+                logged.add(name)
+                metrics += self._figures_of_step(system, state)
         states = self.states[system]
         error = next((f"{state.path}: {state.error}" for state in states if state.error), None)
         tags: Tags = {names.TAG_CORPUS: self.corpus, names.TAG_ERROR: error, **question_tags(states)}
         return metrics, {**tags, names.TAG_FIGURES: " ".join(sorted(logged))}
 
-    def _evaluated(self, state: StepState) -> list[Metric]:
-        """The figures of an evaluation, by round."""
+    def _figures_of_step(self, system: str, state: StepState) -> list[Metric]:
+        """An evaluation's figures by round; a training's validations by training step, named by round where there are
+        several; from a comparison the system's costs, such as `index_bytes`."""
         number = round_of(StepPath.parse(state.path), map(StepPath.parse, self.run.steps))
-        return [
-            self._metric(event.name, event, number)
-            for event in read_metrics(self.store, state.attempt)
-            if event.name.startswith(FIGURES) and "/" not in event.name
-        ]
+        ending = metric_names.of_group(system, "")
+        found = []
+        for metric in self._reported(state):
+            name, is_figure = metric.key, metric.key.startswith(FIGURES)
+            if state.step == "train":
+                by_round = metric_names.of_group(f"round-{number}", name) if number else name
+                found += [_metric(metric, by_round, metric.step)] if name.startswith(VALIDATION) else []
+            elif state.step == "compare":
+                is_cost = name.endswith(ending) and not is_figure
+                found += [_metric(metric, name.removesuffix(ending), 0)] if is_cost else []
+            elif is_figure and "/" not in name:
+                found.append(_metric(metric, name, number))
+        return found
 
-    def _curves(self, state: StepState) -> list[Metric]:
-        """The validations of a training, by training step. Names end with the round where there are several."""
-        number = round_of(StepPath.parse(state.path), map(StepPath.parse, self.run.steps))
-        return [
-            self._metric(
-                metric_names.of_group(f"round-{number}", event.name) if number else event.name,
-                event,
-                event.step or 0,
-            )
-            for event in read_metrics(self.store, state.attempt)
-            if event.name.startswith(VALIDATION)
-        ]
-
-    def _costs(self, system: str, state: StepState) -> list[Metric]:
-        """The costs of a system among a comparison's metrics, such as `index_bytes`, named without the system."""
-        group = metric_names.of_group(system, "")
-        return [
-            self._metric(event.name.removesuffix(group), event, 0)
-            for event in read_metrics(self.store, state.attempt)
-            if event.name.endswith(group) and not event.name.startswith(FIGURES)
-        ]
-
-    def _metric(self, name: str, event: MetricEvent, step: int) -> Metric:
+    def _reported(self, state: StepState) -> list[Metric]:
         from mlflow.entities import Metric
 
-        return Metric(name, event.value, event.time, step)
+        events = read_metrics(self.store, state.attempt)
+        return [Metric(event.name, event.value, event.time, event.step or 0) for event in events]
+
+
+def _metric(metric: Metric, name: str, step: int) -> Metric:
+    from mlflow.entities import Metric
+
+    return Metric(name, metric.value, metric.timestamp, step)
 
 
 def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:

@@ -109,6 +109,7 @@ def test_runs_are_compared_by_their_systems(documented, project, run, say):
     names = {entry.dataset.name.partition("-")[0] for entry in theirs.inputs.dataset_inputs}
     assert names == {"passages", "dev_questions", "train_questions"}
     (step,) = client.search_runs([experiment.experiment_id], "tags.`multiview.path` = 'compare'")
+    assert theirs.data.metrics == step.data.metrics
     assert step.data.metrics["index_bytes/camvr"] == metrics["index_bytes/camvr"]
     assert "| reads evaluations of camvr |" in step.data.tags["mlflow.note.content"]
 
