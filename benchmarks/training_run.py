@@ -23,14 +23,13 @@ from typing import Annotated, Any
 
 import pyarrow.parquet as pq
 import typer
-from multiview.plans.found import Outputs, inputs_of
 
 from benchmarks.commands import PIPELINES, taken
 from benchmarks.random_inputs import BASE
 from benchmarks.table import Contestant, Goal, Row, Size, markdown, squad_folder
 from multiview import environment
 from multiview.artifacts.store import LocalStore
-from multiview.plans.plan import Plan
+from multiview.plans.plan import Outputs, Plan
 from multiview.plans.request import Request
 from multiview.steps.execution import run_step
 from multiview.steps.reporter import StepReporter
@@ -96,7 +95,7 @@ def run(plan: Plan, store: LocalStore) -> None:
     for node in plan.nodes.values():
         for path in node.paths():
             reporter = StepReporter(store, "benchmark", str(path), node.step.name)
-            run_step(node.step, reporter, node.config, inputs_of(plan, node, path, outputs))
+            run_step(node.step, reporter, node.config, plan.inputs_of(node, path, outputs))
             outputs[path] = reporter.state.outputs
 
 
