@@ -25,12 +25,13 @@ from multiview.data.questions import iterate_questions
 from multiview.data.reading.tables import Row
 from multiview.errors import without_secrets
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, SIGNIFICANCE_FILE
-from multiview.evaluation.generated_marks import asked_legend, count_generated, trained_legend
 from multiview.evaluation.tables import (
     MARK,
     SOURCE,
     Significance,
+    asked_legend,
     best_values,
+    count_generated,
     legend,
     markdown_table,
     marked_of,
@@ -38,6 +39,7 @@ from multiview.evaluation.tables import (
     paper_columns,
     paper_legend,
     read_paper,
+    trained_legend,
 )
 from multiview.refresh.gate import TITLES
 from multiview.steps.path import StepPath

@@ -19,8 +19,8 @@ from multiview.data.queries import FILE, write_queries
 from multiview.data.questions import Question, relevance
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import evaluate, evaluate_bm25, write_evaluation
+from multiview.evaluation.metrics import read_qrels, read_trec_run
 from multiview.evaluation.top_hits import HitViews
-from multiview.evaluation.trec import read_qrels, read_trec_run
 from multiview.index.ranking import TopPassages
 from multiview.negatives.bm25 import Bm25Index
 from multiview.steps.context import StepContext

@@ -154,7 +154,7 @@ def test_a_step_hears_of_its_run_s_pages(store, done, tmp_path, monkeypatch):
 
 
 def test_figures_are_metadata_and_a_file(store, run, done, tmp_path, monkeypatch):
-    monkeypatch.setattr("multiview.evaluation.figures.of_evaluation", lambda *found: {"accuracy_at_5": 0.5})
+    monkeypatch.setattr("multiview.evaluation.files.of_evaluation", lambda *found: {"accuracy_at_5": 0.5})
     passages, questions = (publish(store, kind, "k", kind) for kind in (names.PASSAGES, names.DEV_QUESTIONS))
     evaluation, metrics = (Artifact(uri=str(tmp_path / kind)) for kind in ("evaluation", "metrics"))
     execute(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from multiview.data.answers import has_answer
 from multiview.data.passages import PassageLookup
 from multiview.errors import InputError
-from multiview.negatives.filtering import Positives, answer_holding, filter_hits, positive_hits
+from multiview.negatives.filtering import AnswerHits, Positives, filter_hits, positive_hits
 from tests.fixtures.artifacts import passage, question, write_passages
 
 WORDS = ["red", "green", "blue", "grey"]
@@ -21,10 +21,10 @@ texts = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
 
 
 def holding(numbers, ids, passages, questions, mode) -> np.ndarray:
-    """`answer_holding` of a corpus of these passages."""
+    """Which hits hold an answer, over a corpus of these passages."""
     with tempfile.TemporaryDirectory() as folder:
         corpus = PassageLookup(write_passages(Path(folder) / "passages", passages, 2))
-        return answer_holding(numbers, ids, corpus, questions, mode)
+        return AnswerHits(questions, ids, corpus, mode).holds(numbers)
 
 
 @st.composite

@@ -16,7 +16,7 @@ from multiview.artifacts.record import file_sha256
 from multiview.config import Comparison, JsonObject
 from multiview.errors import InputError
 from multiview.evaluation.analyses.tables import markdown
-from multiview.evaluation.costs import check_alike, cost_of, differing_settings, figures_of
+from multiview.evaluation.costs import check_alike, cost_of, differing_settings
 from multiview.evaluation.evaluate import ranks_of, values_of
 from multiview.evaluation.files import (
     ANALYSES_FILE,
@@ -32,17 +32,19 @@ from multiview.evaluation.files import (
     TABLE_FILE,
     WON_FILE,
 )
-from multiview.evaluation.generated_marks import asked_legend, count_generated, trained_legend
 from multiview.evaluation.significance import CONFIDENCE, RESAMPLES, Figure, paired_figures, seeds_figures
 from multiview.evaluation.tables import (
     Metrics,
     Significance,
+    asked_legend,
     baseline_of,
+    count_generated,
     legend,
     markdown_table,
     marked_of,
     paper_legend,
     seeds_table,
+    trained_legend,
 )
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
@@ -98,7 +100,7 @@ def compare(context: StepContext) -> None:
     if significance["baseline"] in folders:
         _write(output / WON_FILE, _won(folders, significance["baseline"]), ensure_ascii=False)
     _write_analyses(folders, output)
-    costs = {system: figures_of(cost_of(address)) for system, address in addresses.items()}
+    costs = {system: cost_of(address) for system, address in addresses.items()}
     for figures in (metrics, costs):
         for system, by_name in figures.items():
             for name, value in by_name.items():
@@ -160,7 +162,6 @@ def _significance(
 ) -> Significance:
     baseline = baseline_of(comparison.baseline, list(values))
     report = lambda done, total: events.progress(done, total, "tests")  # noqa: E731
-    figures = paired_figures(values, baseline, RESAMPLES, comparison.seed, report)
     return {
         "baseline": baseline,
         "test": "paired randomisation over questions, two-sided; corrected_p by Holm over the systems",
@@ -168,7 +169,7 @@ def _significance(
         "confidence": CONFIDENCE,
         "resamples": RESAMPLES,
         "seed": comparison.seed,
-        "systems": _json_ready(figures),
+        "systems": _json_ready(paired_figures(values, baseline, RESAMPLES, comparison.seed, report)),
     }
 
 

@@ -1,68 +1,88 @@
-"""The data, the settings and the cost of systems, from the records of all artifacts behind their evaluations.
+"""The data, the settings and the cost of systems, from the records of all artifacts behind their evaluations, and the
+time of one question.
 
 Artifacts that are gone are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import TopologicalSorter
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from multiview import names
-from multiview.artifacts.record import Record, load_record
+from multiview.artifacts.record import load_record
 from multiview.config import Config, JsonObject, Section, canonical_json
 from multiview.errors import InputError
-from multiview.evaluation.latency import SEARCH_SECONDS, SINGLE_QUESTION
 from multiview.lineage.trace import LineageNode, reference_of, trace
 from multiview.steps.table import STEPS
 
 MEASURED_ON = {"passages": "corpus", "questions": "questions"}
 """Inputs of an evaluation that must be the same for all systems, and their names in messages."""
 
+SEARCH_SECONDS = "search_seconds_per_question"
+"""Fact of an evaluation: the time of a search by many questions together, without their encoding, per question."""
+TIMED = 256
+"""Number of questions whose search is timed, the first ones, after all questions were searched for."""
+SINGLE_QUESTION = "single_question_milliseconds"
+"""Fact of an evaluation: the median time of one question asked alone, its encoding and its search."""
+SINGLE_SEARCH = "single_search_milliseconds"
+"""Fact of an evaluation: the median time of the search for one question alone."""
 
-@dataclass(frozen=True)
-class Cost:
-    """The cost of a system. Steps that several systems share, such as the split, count for each of them."""
+QUESTIONS = 30
+"""Number of questions that are asked one at a time, at most."""
+SECONDS = 10.0
+"""No further question is asked after this time, because a large exact index takes as long for one question as for many."""
 
-    compute_seconds: float
-    """Seconds of all steps behind the evaluation and of the evaluation itself, one after another."""
-    wall_seconds: float
-    """Seconds of the longest chain of these steps: as if all that can run side by side did."""
-    index_bytes: int | None
-    """Size of the index; none for a system without one."""
-    questions_per_second: float | None
-    """Speed of the search, all questions at once and their encoding not counted; none where it was not measured."""
-    single_question_milliseconds: float | None
-    """Median time of one question asked alone, its encoding and its search; none where it was not measured."""
+COSTS = (
+    "compute_seconds",
+    "wall_seconds",
+    "index_bytes",
+    "questions_per_second",
+    SINGLE_QUESTION,
+)
+"""The figures of `cost_of`, which a comparison reports as metrics."""
+
+
+def median_milliseconds(
+    ask: Callable[[str], object], questions: Sequence[str], clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Returns the median time of `ask` over the first `questions`, one at a time.
+
+    The first question is asked once before, because work that is done only once is not counted. Raises ValueError
+    without questions.
+    """
+    if not questions:
+        raise ValueError("there is no question to ask")
+    ask(questions[0])
+    begun, seconds = clock(), []
+    for question in questions[:QUESTIONS]:
+        started = clock()
+        ask(question)
+        seconds.append(clock() - started)
+        if clock() - begun > SECONDS:
+            break
+    return 1000 * statistics.median(seconds)
 
 
 def check_alike(evaluations: Mapping[str, str]) -> None:
     """Raises InputError unless all evaluations, system to address, are of the same questions over the same corpus."""
-    (first, expected), *others = [
-        (system, load_record(address)[1]) for system, address in evaluations.items()
-    ]
-    for system, record in others:
-        digests = {
-            word: (_digest(record, name), _digest(expected, name)) for name, word in MEASURED_ON.items()
-        }
-        differing = {word: pair for word, pair in digests.items() if pair[0] != pair[1]}
-        if differing:
-            listed = "; ".join(
-                f"{word} {found[:12]}… and {wanted[:12]}…" for word, (found, wanted) in differing.items()
-            )
+    digests = {
+        system: {word: record.inputs[name][0].digest for name, word in MEASURED_ON.items()}
+        for system, record in ((system, load_record(address)[1]) for system, address in evaluations.items())
+    }
+    first, wanted = next(iter(digests.items()))
+    for system, found in digests.items():
+        if differing := [word for word in found if found[word] != wanted[word]]:
+            listed = "; ".join(f"{word} {found[word][:12]}… and {wanted[word][:12]}…" for word in differing)
             raise InputError(
                 f"{system} was not evaluated on the {' and the '.join(differing)} of {first} (digests: {listed}): "
                 "evaluate both on the same, with `rerun` or in one comparison"
             )
-
-
-def _digest(record: Record, name: str) -> str:
-    (reference,) = record.inputs[name]
-    return reference.digest
 
 
 def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, object]]:
@@ -103,8 +123,16 @@ def _leaves(section: type[BaseModel], recorded: JsonObject, prefix: str = "") ->
             yield f"{prefix}{name}", recorded.get(name, to_jsonable_python(default))
 
 
-def cost_of(address: str) -> Cost:
-    """The cost of the system behind an evaluation, by the seconds in its artifacts' records."""
+def cost_of(address: str) -> dict[str, float]:
+    """The cost of the system behind an evaluation, by name; unknown figures are left out.
+
+    - `compute_seconds`: all steps behind the evaluation and the evaluation itself, one after another. Steps that
+      several systems share, such as the split, count for each of them.
+    - `wall_seconds`: the longest chain of these steps, as if all that can run side by side did.
+    - `index_bytes`: the size of the index, for a system that has one.
+    - `questions_per_second`: the search for many questions together, without their encoding.
+    - `single_question_milliseconds`: the median of one question asked alone, its encoding and its search.
+    """
     nodes = _nodes_behind(address)
     steps: dict[tuple[str, str], float] = {}  # a step's outputs are published one after another
     for record in (node.record for node in nodes):
@@ -114,16 +142,15 @@ def cost_of(address: str) -> Cost:
         begun = max((ended[input_] for input_ in _inputs(node)), default=0.0)
         ended[node] = begun + steps[node.record.step, node.record.key]
     evaluation = nodes[-1]
-    seconds = evaluation.record.facts.get(SEARCH_SECONDS)
-    indexes = [source.node for source in evaluation.inputs.get(names.INDEX, []) if source.node]
-    index_bytes = sum(index.bytes for index in indexes) or None
-    return Cost(
-        compute_seconds=sum(steps.values()),
-        wall_seconds=ended[evaluation],
-        index_bytes=index_bytes,
-        questions_per_second=1 / seconds if seconds else None,
-        single_question_milliseconds=evaluation.record.facts.get(SINGLE_QUESTION),
-    )
+    cost = {"compute_seconds": sum(steps.values()), "wall_seconds": ended[evaluation]}
+    if indexes := [source.node for source in evaluation.inputs.get(names.INDEX, []) if source.node]:
+        cost["index_bytes"] = sum(index.bytes for index in indexes)
+    facts = evaluation.record.facts
+    if seconds := facts.get(SEARCH_SECONDS):
+        cost["questions_per_second"] = 1 / seconds
+    if SINGLE_QUESTION in facts:
+        cost[SINGLE_QUESTION] = facts[SINGLE_QUESTION]
+    return cost
 
 
 def _nodes_behind(address: str) -> list[LineageNode]:
@@ -134,8 +161,3 @@ def _nodes_behind(address: str) -> list[LineageNode]:
 
 def _inputs(node: LineageNode) -> list[LineageNode]:
     return [source.node for sources in node.inputs.values() for source in sources if source.node]
-
-
-def figures_of(cost: Cost) -> dict[str, float]:
-    """The figures of a cost, by name; unknown ones are left out."""
-    return {name: value for name, value in asdict(cost).items() if value is not None}

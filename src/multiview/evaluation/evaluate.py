@@ -23,14 +23,20 @@ from multiview.data.questions import Question, read_questions
 from multiview.data.tokens import Span
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
-from multiview.evaluation.answer_hits import AnswerHits
+from multiview.evaluation.costs import SEARCH_SECONDS, SINGLE_QUESTION, median_milliseconds
 from multiview.evaluation.files import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, RUN_FILE
-from multiview.evaluation.latency import SEARCH_SECONDS, SINGLE_QUESTION, median_milliseconds
-from multiview.evaluation.metrics import Values, first_rank, gold_metrics, means, top_k_accuracy
+from multiview.evaluation.metrics import (
+    Values,
+    first_rank,
+    gold_metrics,
+    means,
+    top_k_accuracy,
+    write_qrels,
+    write_trec_run,
+)
 from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, IndexViews, write_top_hits
-from multiview.evaluation.trec import write_qrels, write_trec_run
 from multiview.index.ranking import TopPassages
-from multiview.negatives.filtering import positive_hits
+from multiview.negatives.filtering import AnswerHits, positive_hits
 from multiview.steps.context import StepContext
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from multiview.data.questions import read_questions
 from multiview.evaluation.evaluate import write_evaluation
 from multiview.evaluation.files import RUN_FILE
-from multiview.evaluation.trec import read_trec_run
+from multiview.evaluation.metrics import read_trec_run
 from multiview.index.ranking import TopPassages
 from multiview.steps.context import StepContext
 

@@ -8,10 +8,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from multiview import metric_names
+import pyarrow.parquet as pq
+
+from multiview import metric_names, names
+from multiview.artifacts.record import load_record
 from multiview.config import JsonObject, PaperFigures
-from multiview.errors import InputError, nearest
-from multiview.evaluation.files import PAPER_FILE
+from multiview.data.questions import GENERATED
+from multiview.errors import InputError, counted, nearest
+from multiview.evaluation.files import PAPER_FILE, QUESTIONS_FILE
+from multiview.lineage.ancestry import Ancestor
 
 if TYPE_CHECKING:  # scipy takes a second to import; showing a table needs none of it
     from multiview.evaluation.significance import SeedsFigure
@@ -67,26 +72,59 @@ def markdown_table(
     The best value of each metric is bold; the (system, metric) pairs in `marked` have a mark. The figures of papers
     are in columns of their own behind ours, with their source.
     """
-    names, best = metric_columns(metrics), best_values(metrics)
-    cells = {
-        system: [
-            _cell(values[name], values[name] == best[name], (system, name) in marked)
-            if name in values
-            else ""
-            for name in names
-        ]
-        for system, values in metrics.items()
-    }
-    return _markdown(*_with_paper(names, cells, paper or {}))
+    best = best_values(metrics)
+
+    def cell(system: str, name: str) -> str:
+        if (value := metrics[system].get(name)) is None:
+            return ""
+        text = f"{100 * value:.1f}"
+        return (f"**{text}**" if value == best[name] else text) + (MARK if (system, name) in marked else "")
+
+    return _markdown(list(best), {row: [cell(row, name) for name in best] for row in metrics}, paper)
 
 
-def _with_paper(
-    names: Sequence[str], rows: Mapping[str, list[str]], paper: Mapping[str, PaperFigures]
-) -> tuple[list[str], dict[str, list[str]]]:
-    """The heads of the columns and the cells of the rows, with the columns of the papers' figures, if a row has any."""
-    columns, others = paper_columns(rows, paper)
-    heads = [metric_names.short(name) for name in names]
-    return heads + columns, {row: cells + others[row] for row, cells in rows.items()}
+def seeds_table(
+    figures: Mapping[str, Mapping[str, SeedsFigure]],
+    baseline: str,
+    paper: Mapping[str, PaperFigures] | None = None,
+) -> str:
+    """Means over seeds ± standard deviations in per cent, as Markdown, with the asterisks of CAMVR Table 6.
+
+    The figures of papers are in columns of their own behind ours.
+    """
+    metrics = metric_columns(figures)
+
+    def cell(figure: SeedsFigure | None) -> str:
+        if figure is None:
+            return ""
+        spread = "" if figure.deviation is None else f" ± {100 * figure.deviation:.1f}"
+        differs = figure.corrected_p is not None and figure.corrected_p < LEVEL
+        return f"{100 * figure.value:.1f}{spread}{SEEDS_MARK if differs else ''}"
+
+    cells = {row: [cell(by_metric.get(name)) for name in metrics] for row, by_metric in figures.items()}
+    return (
+        f"{_markdown(metrics, cells, paper)}\nmean ± standard deviation over seeds, per cent; {SEEDS_MARK} differs from "
+        f"{baseline}, p < {LEVEL}: Welch's t-test over seeds, Holm's correction over the rows\n"
+    )
+
+
+def _markdown(
+    metrics: Sequence[str], cells: Mapping[str, list[str]], paper: Mapping[str, PaperFigures] | None
+) -> str:
+    """A table of the rows' `cells`, one per metric, and of the papers' figures if a row has any."""
+    columns, others = paper_columns(cells, paper or {})
+    rows = [["system", *map(metric_names.short, metrics), *columns]]
+    rows += [[row, *values, *others[row]] for row, values in cells.items()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    first, *rest = widths
+    lines = [
+        f"| {row[0]:<{first}} | "
+        + " | ".join(f"{text:>{width}}" for text, width in zip(row[1:], rest, strict=True))
+        + " |"
+        for row in rows
+    ]
+    rule = f"|{'-' * (first + 2)}|" + "|".join("-" * (width + 1) + ":" for width in rest) + "|"
+    return "\n".join([lines[0], rule, *lines[1:]]) + "\n"
 
 
 def paper_columns(
@@ -102,35 +140,16 @@ def paper_columns(
     cited = {row: paper[row] for row in rows if row in paper}
     if not cited:
         return [], {row: [] for row in rows}
-    names = metric_columns({row: found.figures for row, found in cited.items()})
+    metrics = metric_columns({row: found.figures for row, found in cited.items()})
     cells = {
         row: [
-            *(f"{found.figures[name]:.1f}" if name in found.figures else "" for name in names),
+            *(f"{found.figures[name]:.1f}" if name in found.figures else "" for name in metrics),
             found.source,
         ]
         for row, found in cited.items()
     }
-    heads = [*(f"paper's {metric_names.short(name)}" for name in names), SOURCE]
+    heads = [*(f"paper's {metric_names.short(name)}" for name in metrics), SOURCE]
     return heads, {row: cells.get(row, [""] * len(heads)) for row in rows}
-
-
-def _cell(value: float, best: bool, marked: bool) -> str:
-    text = f"{100 * value:.1f}"
-    return (f"**{text}**" if best else text) + (MARK if marked else "")
-
-
-def _markdown(columns: list[str], rows: Mapping[str, list[str]]) -> str:
-    width = max(len("system"), *(len(system) for system in rows))
-    widths = [max(len(name), *(len(cells[i]) for cells in rows.values())) for i, name in enumerate(columns)]
-    head = " | ".join(f"{name:>{width}}" for name, width in zip(columns, widths, strict=True))
-    lines = [
-        f"| {'system':<{width}} | {head} |",
-        f"|{'-' * (width + 2)}|" + "|".join("-" * (width + 1) + ":" for width in widths) + "|",
-    ]
-    for system, cells in rows.items():
-        row = " | ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        lines.append(f"| {system:<{width}} | {row} |")
-    return "\n".join(lines) + "\n"
 
 
 def metric_columns(metrics: Mapping[str, Mapping[str, object]]) -> list[str]:
@@ -201,27 +220,54 @@ def legend(significance: Significance) -> str:
     )
 
 
-def seeds_table(
-    figures: Mapping[str, Mapping[str, SeedsFigure]],
-    baseline: str,
-    paper: Mapping[str, PaperFigures] | None = None,
-) -> str:
-    """Means over seeds ± standard deviations in per cent, as Markdown, with the asterisks of CAMVR Table 6.
+# --- figures that rest on generated questions ----------------------------------------------------
 
-    The figures of papers are in columns of their own behind ours.
+
+def count_generated(evaluation: Path) -> tuple[int, int]:
+    """Returns the number of questions of an evaluation that were generated from the corpus, and of all of them."""
+    qids = pq.read_table(evaluation / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
+    return sum(qid.startswith(GENERATED) for qid in qids), len(qids)
+
+
+def asked_legend(generated: int, questions: int) -> str:
+    """One sentence that marks figures on generated questions; empty where all questions are labelled.
+
+    >>> asked_legend(0, 50)
+    \'\'
     """
-    names = metric_columns(figures)
-    rows = {
-        system: [_seeds_cell(by_metric[name]) if name in by_metric else "" for name in names]
-        for system, by_metric in figures.items()
-    }
+    if not generated:
+        return ""
+    share = (
+        "generated questions"
+        if generated == questions
+        else f"{counted(generated, 'generated question')} of {questions:,}"
+    )
     return (
-        f"{_markdown(*_with_paper(names, rows, paper or {}))}\nmean ± standard deviation over seeds, per cent; {SEEDS_MARK} differs from "
-        f"{baseline}, p < {LEVEL}: Welch's t-test over seeds, Holm's correction over the rows\n"
+        f"measured on {share}: each was made from a snippet of the corpus, which counts as its answer; figures on "
+        "questions of people may differ, and order systems otherwise"
     )
 
 
-def _seeds_cell(figure: SeedsFigure) -> str:
-    spread = "" if figure.deviation is None else f" ± {100 * figure.deviation:.1f}"
-    differs = figure.corrected_p is not None and figure.corrected_p < LEVEL
-    return f"{100 * figure.value:.1f}{spread}{SEEDS_MARK if differs else ''}"
+def generated_training(evaluation: Ancestor) -> str | None:
+    """Returns the `questions.origin` of the training questions of an evaluation's system, if they were generated.
+
+    Raises InputError if the training questions are gone.
+    """
+    questions = evaluation.input("train_questions")
+    return questions.record.facts.get(names.GENERATED) if questions else None
+
+
+def trained_legend(evaluations: Mapping[str, str]) -> str:
+    """One sentence that names the rows whose training questions were generated; empty where there are none.
+
+    `evaluations` are the addresses of the rows' evaluations. Training questions that are gone count as labelled.
+    """
+    rows = []
+    for row, address in evaluations.items():
+        try:
+            origin = generated_training(Ancestor(*load_record(address)))
+        except InputError:
+            continue
+        if origin:
+            rows.append(f"{row} ({origin})")
+    return f"training questions were generated from the corpus: {', '.join(rows)}" if rows else ""

@@ -14,7 +14,7 @@ from multiview import metric_names, names
 from multiview.artifacts.record import load_record, read_record
 from multiview.config import JsonObject, Model
 from multiview.errors import InputError, counted
-from multiview.evaluation.figures import metrics_of
+from multiview.evaluation.files import metrics_of
 from multiview.evaluation.tables import metric_columns
 from multiview.lineage.ancestry import Ancestor
 from multiview.lineage.trace import corpus_name

@@ -27,7 +27,7 @@ from multiview.data.passages import Passage, PassageLookup, TitledText, read_tit
 from multiview.data.questions import Question, read_questions
 from multiview.errors import counted
 from multiview.index.ranking import TopPassages, best_first, tie_order, width
-from multiview.negatives.filtering import answer_holding, filter_hits, positive_hits
+from multiview.negatives.filtering import AnswerHits, filter_hits, positive_hits
 from multiview.negatives.negatives_file import BM25, given_table, negatives_table, write_negatives
 from multiview.steps.context import StepContext
 from multiview.steps.provenance import cores
@@ -192,7 +192,7 @@ def bm25_negatives(context: StepContext) -> None:
     )
     positive = positive_hits(top.passages, index.ids, questions)
     corpus = PassageLookup(passages)
-    answer = answer_holding(top.passages, index.ids, corpus, questions, matching_mode(context.settings))
+    answer = AnswerHits(questions, index.ids, corpus, matching_mode(context.settings)).holds(top.passages)
     filtered = filter_hits(top.passages, {"positive": positive, "answer": answer})
     qids = [question.qid for question in questions]
     table = negatives_table(BM25, qids, top.passages, top.scores, filtered.kept, index.ids)

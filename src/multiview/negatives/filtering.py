@@ -13,7 +13,7 @@ from multiview.data.answers import QuestionAnswers
 from multiview.data.arrays import int64_array, rows_in, stable_order
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
-from multiview.data.tokens import Mode
+from multiview.data.tokens import Mode, Span, TokenizedText
 
 
 def hits_by_passage(
@@ -42,20 +42,45 @@ def hits_by_passage(
         yield table, np.repeat(np.arange(len(found)), counts[found]), questions[hits], places[hits]
 
 
-def answer_holding(
-    passage_rows: np.ndarray, ids: pa.Array, corpus: PassageLookup, questions: Sequence[Question], mode: Mode
-) -> np.ndarray:
-    """Returns whether each retrieved passage's text holds an answer of its question [q, k] bool; False for padding (-1).
+class AnswerHits:
+    """Whether passages hold an answer of a question; each pair of question and passage is matched once and remembered."""
 
-    Raises InputError for a passage that the corpus lacks.
-    """
-    answers = QuestionAnswers((question.answers for question in questions), mode)
-    holds = np.zeros(passage_rows.shape, dtype=bool)
-    for table, in_table, asking, places in hits_by_passage(
-        passage_rows, passage_rows >= 0, ids, corpus, ["text"]
-    ):
-        holds[asking, places] = answers.answered(table["text"].combine_chunks(), in_table, asking)
-    return holds
+    def __init__(
+        self, questions: Sequence[Question], ids: pa.Array, corpus: PassageLookup, matching: Mode
+    ) -> None:
+        """`ids` [p] are the ids of the passages by row; `corpus` has their texts."""
+        self._answers = QuestionAnswers((question.answers for question in questions), matching)
+        self._ids, self._corpus = ids, corpus
+        self._pairs, self._holds = np.array([-1]), np.array([False])  # rising; -1 is padding
+
+    def holds(self, passage_rows: np.ndarray, questions: np.ndarray | None = None) -> np.ndarray:
+        """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool.
+
+        `questions` [q] are the rows of the questions, by default all questions. Raises InputError for a passage that
+        the corpus lacks.
+        """
+        questions = np.arange(len(passage_rows)) if questions is None else questions
+        pairs = np.where(passage_rows >= 0, passage_rows + len(self._ids) * questions[:, None], -1)
+        self._match(np.setdiff1d(pairs, self._pairs))
+        return self._holds[np.searchsorted(self._pairs, pairs)]
+
+    def within(self, text: TokenizedText, span: Span, question: int) -> bool:
+        """Whether a span of a passage's text contains a whole answer of a question (see `QuestionAnswers.within`)."""
+        return self._answers.within(text, span, question)
+
+    def _match(self, pairs: np.ndarray) -> None:
+        """Matches rising pairs, question · passages + passage, that were not asked for before."""
+        questions = pairs // max(1, len(self._ids))
+        passages = (pairs - questions * len(self._ids))[:, None]
+        found = np.zeros(len(pairs), bool)
+        hits = hits_by_passage(passages, passages >= 0, self._ids, self._corpus, ["text"])
+        for table, in_table, which, _ in hits:
+            found[which] = self._answers.answered(table["text"].combine_chunks(), in_table, questions[which])
+        places = np.searchsorted(self._pairs, pairs)
+        self._pairs, self._holds = (
+            np.insert(self._pairs, places, pairs),
+            np.insert(self._holds, places, found),
+        )
 
 
 @dataclass(frozen=True)
@@ -92,11 +117,9 @@ class Positives:
     def hits(self, passage_rows: np.ndarray) -> np.ndarray:
         """Returns which retrieved passages [q, k] are positives of their question [q, k] bool; -1 is none."""
         hits = np.zeros(passage_rows.shape, dtype=bool)
-        starts, most_first = self._starts, np.argsort(-self.counts, kind="stable")
         for number in range(self.counts.max(initial=0)):  # most questions have few
-            most_first = most_first[: np.searchsorted(-self.counts[most_first], -number)]
-            row = self.rows[starts[most_first] + number]
-            hits[most_first] |= passage_rows[most_first] == row[:, None]
+            asked = np.flatnonzero(self.counts > number)
+            hits[asked] |= passage_rows[asked] == self.rows[self._starts[asked] + number][:, None]
         return hits
 
     @property

@@ -22,10 +22,10 @@ from multiview.errors import counted
 from multiview.index.ranking import TopPassages
 from multiview.model.base_model.checkpoint import base_fingerprint
 from multiview.negatives.filtering import (
+    AnswerHits,
     FilteredHits,
     Positives,
     above_margin,
-    answer_holding,
     filter_hits,
     positive_hits,
 )
@@ -126,8 +126,8 @@ def mine_hits(
     found = np.zeros(top.passages.shape, bool)
     if mining.answer_hits != "keep":
         corpus = PassageLookup(passages)
-        reasons["answer"] = answer_holding(
-            top.passages, index.ids, corpus, questions, matching_mode(settings)
+        reasons["answer"] = AnswerHits(questions, index.ids, corpus, matching_mode(settings)).holds(
+            top.passages
         )
         if mining.answer_hits == "positives":
             found = reasons["answer"] & ~reasons["positive"]

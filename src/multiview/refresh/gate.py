@@ -14,9 +14,9 @@ from multiview.artifacts.staging import Staged, stage
 from multiview.artifacts.store import Store
 from multiview.data.questions import read_lost_questions
 from multiview.errors import InputError
+from multiview.evaluation.costs import SEARCH_SECONDS
 from multiview.evaluation.evaluate import ranks_of, values_of
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE
-from multiview.evaluation.latency import SEARCH_SECONDS
 from multiview.evaluation.significance import RESAMPLES
 from multiview.evaluation.tables import escaped
 from multiview.refresh.champion import read_champion_found

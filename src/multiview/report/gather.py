@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -17,7 +16,7 @@ from multiview import metric_names, names
 from multiview.artifacts.staging import Staged
 from multiview.config import JsonObject, Model
 from multiview.errors import InputError
-from multiview.evaluation.costs import Cost
+from multiview.evaluation.costs import COSTS
 from multiview.evaluation.files import (
     ANALYSES_FILE,
     METRICS_FILE,
@@ -27,17 +26,19 @@ from multiview.evaluation.files import (
     WON_FILE,
     analysis_table_file,
 )
-from multiview.evaluation.generated_marks import count_generated, generated_training
-from multiview.evaluation.tables import Significance, metric_columns, read_paper
+from multiview.evaluation.tables import (
+    Significance,
+    count_generated,
+    generated_training,
+    metric_columns,
+    read_paper,
+)
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.ancestry import Ancestor
 from multiview.model.base_model import checkpoint
 from multiview.report.contents import Contents, System, Training
 from multiview.report.question_selection import chosen_questions
 from multiview.steps.events import Events, read_metrics
-
-COSTS = tuple(field.name for field in fields(Cost))
-"""Costs that a comparison reports as metrics, `NAME/SYSTEM`. No file holds them, because they differ between runs."""
 
 Found = TypeVar("Found")
 
@@ -117,7 +118,7 @@ def _read(folder: Path, name: str) -> JsonObject:
 
 
 def _costs(rows: Sequence[str], comparison: Ancestor | None) -> dict[str, dict[str, float]]:
-    """Costs by system and name, from the comparison's metrics."""
+    """Costs by system and name, from the comparison's metrics: no file holds them, because they differ between runs."""
     values: dict[str, float] = {}
     if comparison is not None:
         metrics = read_metrics(comparison.store, comparison.record.data)

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from multiview import metric_names
-from multiview.evaluation.generated_marks import asked_legend
-from multiview.evaluation.tables import LEVEL, metric_columns
+from multiview.evaluation.tables import LEVEL, asked_legend, metric_columns
 from multiview.report.contents import Contents, System
 
 HEADLINES = ("accuracy_at_1", "accuracy_at_5", "accuracy_at_20", "mrr_at_10", "ndcg_at_10", "recall_at_5")

@@ -21,8 +21,8 @@ FORWARDED_FILE = "handed_on.json"
 """File of a step's first output with the references of the artifacts that it forwards, by output."""
 
 FIGURES = {
-    names.EVALUATION: "multiview.evaluation.figures:of_evaluation",
-    names.COMPARISON: "multiview.evaluation.figures:of_comparison",
+    names.EVALUATION: "multiview.evaluation.files:of_evaluation",
+    names.COMPARISON: "multiview.evaluation.files:of_comparison",
     names.VERDICT: "multiview.refresh.gate:figures",
 }
 """Functions that return the figures of an artifact, by kind."""

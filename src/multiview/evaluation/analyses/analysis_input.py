@@ -17,13 +17,12 @@ from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
 from multiview.data.tokens import Mode
 from multiview.evaluation.analyses.tables import CaptionedTable
-from multiview.evaluation.answer_hits import AnswerHits
-from multiview.evaluation.latency import TIMED
+from multiview.evaluation.costs import TIMED
 from multiview.index.exact import ALL_VIEWS, ViewRange
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsById
 from multiview.index.ranking import TopPassages
 from multiview.model.layouts import Layout
-from multiview.negatives.filtering import Positives
+from multiview.negatives.filtering import AnswerHits, Positives
 from multiview.steps.events import Events
 
 if TYPE_CHECKING:

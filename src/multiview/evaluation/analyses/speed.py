@@ -9,7 +9,7 @@ import numpy as np
 
 from multiview.encoding.encode import Encoder
 from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings
-from multiview.evaluation.latency import SINGLE_QUESTION, SINGLE_SEARCH, median_milliseconds
+from multiview.evaluation.costs import SINGLE_QUESTION, SINGLE_SEARCH, median_milliseconds
 from multiview.model.layouts import TokenSequence
 
 PASSAGES = 48

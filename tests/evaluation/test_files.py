@@ -6,7 +6,7 @@ from multiview import metric_names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record
 from multiview.artifacts.store import LocalStore
-from multiview.evaluation.figures import of_comparison, of_evaluation
+from multiview.evaluation.files import of_comparison, of_evaluation
 from multiview.steps.table import STEPS
 
 MEASURED = dict.fromkeys(metric_names.evaluation_metrics((1, 5, 20, 50, 100), 1000), 0.1)

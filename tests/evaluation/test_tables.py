@@ -13,7 +13,7 @@ from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
 from multiview.data.questions import GENERATED
-from multiview.evaluation.generated_marks import (
+from multiview.evaluation.tables import (
     asked_legend,
     count_generated,
     generated_training,

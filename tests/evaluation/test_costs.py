@@ -2,7 +2,7 @@
 
 import pytest
 
-from multiview.evaluation.latency import QUESTIONS, median_milliseconds
+from multiview.evaluation.costs import QUESTIONS, median_milliseconds
 
 
 class Clock:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.errors import InputError
-from multiview.evaluation.trec import quoted, read_qrels, read_trec_run, write_qrels, write_trec_run
+from multiview.evaluation.metrics import quoted, read_qrels, read_trec_run, write_qrels, write_trec_run
 from tests.fixtures.by_trec import by_trec
 
 WORDS = st.text(st.sampled_from("aé% \t\n\u2028\u3000~/"), max_size=5)
