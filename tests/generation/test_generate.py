@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from multiview.artifacts.staging import Staged
 from multiview.config import Config, Generation
+from multiview.data import queries
 from multiview.data.passages import Passage
 from multiview.data.queries import iterate_queries, read_queries, with_queries
 from multiview.errors import InputError
@@ -87,7 +88,7 @@ def test_every_batch_of_one_length_has_one_shape(
     monkeypatch.setattr(module, "BUCKET", 16)
     monkeypatch.setattr(generator.model, "get_encoder", lambda: spy)
     monkeypatch.setattr(generator.model, "generate", written)
-    lengths = {generator._padded(len(generator._tokens(passage))) for passage in PASSAGES}
+    lengths = {-(-len(generator._tokens(passage)) // 16) * 16 for passage in PASSAGES}
     assert len(lengths) > 2
     queries_of(generator, PASSAGES)
     assert set(shapes) == {((4, length), (12, length, 32)) for length in lengths}
@@ -161,7 +162,7 @@ def run(
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generate, "PART", 5)
-    monkeypatch.setattr(generate, "PARTS_PER_CHECKPOINT", 1)
+    monkeypatch.setattr(queries, "PARTS_PER_CHECKPOINT", 1)
 
 
 def test_the_step_writes_the_queries_in_passage_order(

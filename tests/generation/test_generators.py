@@ -14,8 +14,7 @@ from multiview.artifacts.record import describe_files, digest_of, load_record
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Generation
 from multiview.errors import InputError
-from multiview.generation.generators import initial_generator, load
-from multiview.generation.sources import generator_fingerprint, published
+from multiview.generation.generators import generator_fingerprint, initial_generator, load, published
 from multiview.model.base_model import hub
 from multiview.steps.context import StepContext
 from tests.fixtures.events import RecordedEvents

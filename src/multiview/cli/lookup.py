@@ -17,7 +17,7 @@ from multiview.artifacts.record import Reference, in_store, load_reference, spli
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.lineage.trace import reference_of
-from multiview.refresh.challenger import challenger_of
+from multiview.refresh.champion import challenger_of
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
 from multiview.tracking import RegisteredModel, TrackedRun, TrackedStep

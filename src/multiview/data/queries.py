@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,25 +19,54 @@ from multiview.steps.path import shard_file, shard_name
 FILE = "queries.parquet"
 SCHEMA = pa.schema([("id", pa.string()), ("queries", pa.list_(pa.string()))])
 
+PARTS_PER_CHECKPOINT = 10
+"""Number of parts between two checkpoints."""
+
 Row = tuple[str, tuple[str, ...]]
 """A passage's id and its queries: stripped, not empty, in the order drawn, repeated ones included."""
 
 
+def query_table(rows: Iterable[Row]) -> pa.Table:
+    """Returns the queries of some passages in the columns of their file."""
+    ids, queries = zip(*rows, strict=True)
+    return pa.table([list(ids), [list(each) for each in queries]], schema=SCHEMA)
+
+
 def write_queries(rows: Iterable[Row], file: Path) -> None:
     """Writes the queries of some passages as one row group."""
-    ids, queries = zip(*rows, strict=True)
-    table = pa.table([list(ids), [list(each) for each in queries]], schema=SCHEMA)
-    pq.write_table(table, file, compression="zstd")
+    pq.write_table(query_table(rows), file, compression="zstd")
 
 
-def join(files: Sequence[Path], target: Path, schema: pa.Schema = SCHEMA) -> int:
-    """Joins files of one schema into one file, one row group per file, with one file in memory; returns its rows."""
-    rows = 0
-    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
-        for file in files:
-            table = pq.read_table(file, schema=schema)
-            writer.write_table(table)
-            rows += table.num_rows
+Part = TypeVar("Part")
+
+
+def write_by_parts(
+    context: StepContext,
+    parts: Iterable[Part],
+    make: Callable[[Part], pa.Table],
+    target: Path,
+    schema: pa.Schema = SCHEMA,
+) -> int:
+    """Writes the table that `make` returns of each of `parts`, one row group each, into `target`; returns its rows.
+
+    Finished parts are kept in checkpoints, so that a run that was killed makes only the others. One part is in memory.
+    """
+    latest = context.checkpoints.latest() if context.checkpoints is not None else None
+    with tempfile.TemporaryDirectory(prefix="parts-") as folder:
+        for kept in latest.glob("part-*.parquet") if latest is not None else ():
+            shutil.copy(kept, folder)
+        for number, part in enumerate(parts, 1):
+            file = Path(folder, f"part-{number:06d}.parquet")
+            if not file.exists():
+                pq.write_table(make(part), file, compression="zstd")
+                if context.checkpoints is not None and number % PARTS_PER_CHECKPOINT == 0:
+                    context.checkpoints.publish(number, Path(folder))
+        rows = 0
+        with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+            for file in sorted(Path(folder).glob("part-*.parquet")):
+                table = pq.read_table(file, schema=schema)
+                writer.write_table(table)
+                rows += table.num_rows
     return rows
 
 

@@ -77,8 +77,8 @@ def relevance(grades: Mapping[str, int]) -> tuple[int, ...] | None:
     return None if set(values) <= {1} else values
 
 
-def write_questions(questions: Iterable[Question], folder: Path) -> None:
-    """Writes `questions.parquet` into a folder; equal questions give equal bytes."""
+def question_table(questions: Iterable[Question]) -> pa.Table:
+    """Returns the questions in the columns of their file."""
     questions = list(questions)
     columns = [
         [q.qid for q in questions],
@@ -91,6 +91,12 @@ def write_questions(questions: Iterable[Question], folder: Path) -> None:
     table = pa.table(columns, schema=SCHEMA)
     if any(q.negative_ids for q in questions):
         table = table.append_column(NEGATIVES, pa.array([q.negative_ids for q in questions], NEGATIVES.type))
+    return table
+
+
+def write_questions(questions: Iterable[Question], folder: Path) -> None:
+    """Writes `questions.parquet` into a folder; equal questions give equal bytes."""
+    table = question_table(questions)
     pq.write_table(table, Path(folder) / FILE, compression="zstd", row_group_size=ROW_GROUP)
 
 

@@ -5,13 +5,12 @@ batch. Here each token of each query has its own uniform number, and the token i
 at this number: top-k and top-p sampling that is exact and independent of order, batch and shard.
 """
 
-import shutil
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import Tensor
 from transformers import LogitsProcessor, LogitsProcessorList
@@ -19,14 +18,12 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from multiview.config import Generation
 from multiview.data.passages import COLUMNS, ROW_GROUP, Passage, count_passages, passages_of, read_tables
-from multiview.data.queries import FILE, iterate_queries, join, write_queries
+from multiview.data.queries import FILE, iterate_queries, query_table, write_by_parts
 from multiview.data.questions import seeded_hash
 from multiview.errors import counted
 from multiview.generation.generators import input_length, input_text, load
 from multiview.model.devices import device, within_gpu_memory
-from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import StepContext
-from multiview.steps.events import Events
 
 TOP_K, TOP_P = 25, 0.95
 """Each token is drawn from this many most probable tokens, of which only the fewest with this total probability (the
@@ -36,9 +33,6 @@ BUCKET = 64
 
 PART = ROW_GROUP
 """Passages that are batched together and written as one row group."""
-
-PARTS_PER_CHECKPOINT = 10
-"""Number of parts between two checkpoints."""
 
 
 class QueryGenerator:
@@ -60,7 +54,7 @@ class QueryGenerator:
         inputs = [self._tokens(passage) for passage in passages]
         by_length: dict[int, list[int]] = defaultdict(list)
         for index, tokens in enumerate(inputs):
-            by_length[self._padded(len(tokens))].append(index)
+            by_length[min(-(-len(tokens) // BUCKET) * BUCKET, self._longest)].append(index)
         size = self.settings.batch_size
         for length, indices in sorted(by_length.items()):
             for first in range(0, len(indices), size):
@@ -71,9 +65,6 @@ class QueryGenerator:
     def _tokens(self, passage: Passage) -> list[int]:
         text = input_text(passage, self.settings)
         return self.tokenizer(text, truncation=True, max_length=self._longest)["input_ids"]
-
-    def _padded(self, tokens: int) -> int:
-        return min(-(-tokens // BUCKET) * BUCKET, self._longest)
 
     @torch.inference_mode()
     def _batch(self, members: Sequence[tuple[str, list[int]]], length: int) -> list[list[str]]:
@@ -118,40 +109,23 @@ def generate_queries(context: StepContext) -> None:
     left out and counted. A run that was killed continues from `checkpoints.latest()`.
     """
     generator = QueryGenerator(context.input("generator").path, context.settings.generation)
-    shard = context.input("passages").path
-    total, done = count_passages(shard), 0
-    with tempfile.TemporaryDirectory(prefix="queries-") as folder:
-        parts = _resumed(Path(folder), context.checkpoints)
-        for number, table in enumerate(read_tables(shard, COLUMNS, PART), 1):
-            passages = list(passages_of(table))
-            part = parts / f"part-{number:06d}.parquet"
-            if not part.exists():
-                queries: dict[int, list[str]] = {}
-                for index, texts in generator.queries(passages):
-                    queries[index] = texts
-                    context.events.progress(done + len(queries), total, "passages")
-                write_queries(
-                    [(p.id, tuple(filter(None, queries[index]))) for index, p in enumerate(passages)], part
-                )
-                if context.checkpoints is not None and number % PARTS_PER_CHECKPOINT == 0:
-                    context.checkpoints.publish(number, parts)
-            done += len(passages)
-        join(sorted(parts.glob("part-*.parquet")), context.output("queries") / FILE)
-    _report_counts(context.output("queries"), context.settings.generation.queries, context.events)
+    shard, folder = context.input("passages").path, context.output("queries")
+    total = count_passages(shard)
 
+    def make(part: tuple[int, pa.Table]) -> pa.Table:
+        number, table = part
+        passages, queries = list(passages_of(table)), dict[int, list[str]]()
+        for index, texts in generator.queries(passages):
+            queries[index] = texts
+            context.events.progress(number * PART + len(queries), total, "passages")
+        return query_table(
+            (passage.id, tuple(filter(None, queries[index]))) for index, passage in enumerate(passages)
+        )
 
-def _resumed(folder: Path, checkpoints: Checkpoints | None) -> Path:
-    """Copies the parts of the last checkpoint into the folder for finished parts, and returns this folder."""
-    latest = checkpoints.latest() if checkpoints is not None else None
-    for part in latest.glob("part-*.parquet") if latest is not None else ():
-        shutil.copy(part, folder)
-    return folder
-
-
-def _report_counts(folder: Path, per_passage: int, events: Events) -> None:
+    write_by_parts(context, enumerate(read_tables(shard, COLUMNS, PART)), make, folder / FILE)
     counts = np.array([(len(queries), len(set(queries))) for _, queries in iterate_queries(folder)])
     written, distinct = counts.reshape(-1, 2).T
-    without = int((written == 0).sum())
+    per_passage, without = generator.settings.queries, int((written == 0).sum())
     for name, value in (
         ("passages", len(counts)),
         ("queries", int(written.sum())),
@@ -160,9 +134,9 @@ def _report_counts(folder: Path, per_passage: int, events: Events) -> None:
         ("passages_short_of_queries", int((written < per_passage).sum())),
         ("passages_without_queries", without),
     ):
-        events.fact(name, value)
+        context.events.fact(name, value)
     if without:
-        events.warning(
+        context.events.warning(
             f"{without:,} of {counted(len(counts), 'passage')} got no query, with the view of the own text alone"
         )
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    AutoTokenizer,
-    GenerationConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
-
-from multiview.config import Generation
+from multiview import names
+from multiview.artifacts.record import Reference, read_record, split_address
+from multiview.artifacts.store import open_store
+from multiview.config import Config, Generation
 from multiview.data.passages import Passage
 from multiview.errors import InputError
-from multiview.generation.sources import SETTING
-from multiview.model.base_model.checkpoint import staged_base
-from multiview.model.base_model.loading import LoadedModel, first_line, quiet
-from multiview.model.layouts import PreTrainedTokenizer
+from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
 from multiview.steps.context import StepContext
+
+if TYPE_CHECKING:  # a plan asks for sources of generators, without loading torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from multiview.model.base_model.loading import LoadedModel
+    from multiview.model.layouts import PreTrainedTokenizer
+
+SETTING = "generation.model"
 
 INPUT_LENGTH = 512
 """Longest input in tokens; longer inputs are truncated at the end (the authors' code)."""
@@ -33,6 +33,28 @@ _TOKENS = (
     "forced_eos_token_id",
 )
 """Fields of a model's generation settings that are kept: special tokens, and nothing about the search."""
+
+
+def published(model: str) -> Reference | None:
+    """Returns the artifact if `generation.model` is the address of a generator in a store; None for a base model.
+
+    Raises InputError for the address of another kind of artifact.
+    """
+    try:
+        url, kind, key = split_address(model)
+        record = read_record(open_store(url), kind, key)
+    except InputError:  # a hub name, or a file system that cannot hold a store
+        return None
+    if record is None:
+        return None
+    if kind != names.GENERATOR:
+        raise InputError(f"{SETTING}: {model} is the address of {kind}, not of a generator")
+    return Reference(address=model.rstrip("/"), digest=record.digest)
+
+
+def generator_fingerprint(settings: Config) -> dict[str, str]:
+    """Returns the content fingerprint of `settings.generation.model`: part of the key of the generator made from it."""
+    return base_fingerprint(settings.generation.model, SETTING)
 
 
 def initial_generator(context: StepContext) -> None:
@@ -52,6 +74,11 @@ def load(folder: Path) -> tuple[LoadedModel, PreTrainedTokenizer]:
     Reads safetensors and runs no code from the model's folder. Raises InputError if it is not a sequence-to-sequence
     model.
     """
+    import torch
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
+
+    from multiview.model.base_model.loading import first_line, quiet
+
     try:
         with quiet():
             model: LoadedModel = AutoModelForSeq2SeqLM.from_pretrained(
@@ -69,6 +96,8 @@ def load(folder: Path) -> tuple[LoadedModel, PreTrainedTokenizer]:
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Writes a Hugging Face folder: safetensors, configuration and tokenizer."""
+    from multiview.model.base_model.loading import quiet
+
     with quiet():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

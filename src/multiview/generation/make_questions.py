@@ -1,20 +1,194 @@
-"""The questions that a team without labelled ones trains on: drafts with which BM25 finds their passage again."""
+"""The questions that a team without labelled ones trains on: drafts with which BM25 finds their passage again.
+
+Drafts are made from single snippets of passages: crops of the snippet's words, or a generator's questions about it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from multiview import names
-from multiview.data.passages import read_titled_texts
+from multiview.config import MakeQuestions
+from multiview.data.cjk import count_words, word_spans
+from multiview.data.passages import (
+    COLUMNS,
+    ROW_GROUP,
+    Passage,
+    count_passages,
+    passages_of,
+    read_tables,
+    read_titled_texts,
+)
+from multiview.data.queries import distinct, write_by_parts
 from multiview.data.question_selection import held_out, limited, one_per_passage, questions_per_passage
-from multiview.data.questions import Question, iterate_questions, seeded_hash, write_questions
+from multiview.data.questions import (
+    FILE,
+    GENERATED,
+    SCHEMA,
+    Question,
+    iterate_questions,
+    question_table,
+    seeded_hash,
+    write_questions,
+)
 from multiview.errors import InputError, counted
+from multiview.model.layouts.snippets import split_snippets
 from multiview.negatives.bm25 import Bm25Index
 from multiview.negatives.filtering import positive_hits
 from multiview.steps.context import StepContext
 
 TOGETHER = 10_000
 """Drafts that BM25 searches for together."""
+
+SHORTEST = 4
+"""Fewest words of a crop; snippets with fewer words are not cropped."""
+
+PART = ROW_GROUP
+"""Snippets that are drafted from together and written as one row group."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnSnippet:
+    """A snippet that questions are made from: `text`, which begins at `start` in its passage's text."""
+
+    passage: Passage
+    start: int
+    text: str
+
+    @property
+    def name(self) -> str:
+        """The passage's id with the offset, which is unique."""
+        return f"{self.passage.id}:{self.start}"
+
+    def questions(self, texts: Iterable[str]) -> list[Question]:
+        """Returns questions about the snippet, which is their answer; empty and repeated texts are left out."""
+        return [
+            Question(
+                f"{GENERATED}{self.name}" + (f":{number}" if number else ""),
+                text,
+                (self.text,),
+                (self.start,),
+                (self.passage.id,),
+            )
+            for number, text in enumerate(filter(None, distinct(texts)))
+        ]
+
+
+Ask = Callable[[Sequence[DrawnSnippet]], Iterable[tuple[int, Sequence[str]]]]
+"""Function that returns (index, texts of questions) per snippet, in any order."""
+
+
+def draw_snippets(
+    passage: Passage, settings: MakeQuestions, least_words: int = 1, language: str = "english"
+) -> list[DrawnSnippet]:
+    """Returns the snippets of a passage that questions are made from, in text order; none where the passage is not drawn.
+
+    A passage is cut as CAMVR cuts it (Algorithm 1, title included). A drawn snippet is a part of the text without the
+    title, stripped, of at least `least_words` words. The draws depend on the seed, the passage's id and the offset.
+    """
+    if settings.share < 1 and _fraction(settings.seed, f"passage {passage.id}") >= settings.share:
+        return []
+    drawn = []
+    for snippet in split_snippets(passage.title, passage.text, passage.sentence_ends, settings.snippets):
+        start, stop = snippet.span or (0, 0)
+        text = passage.text[start:stop]
+        if count_words(text, language) >= least_words:
+            drawn.append(DrawnSnippet(passage, start + len(text) - len(text.lstrip()), text.strip()))
+    drawn.sort(key=lambda snippet: seeded_hash(settings.seed, f"snippet {snippet.name}"))
+    return sorted(drawn[: settings.per_passage], key=lambda snippet: snippet.start)
+
+
+def crop(snippet: DrawnSnippet, settings: MakeQuestions, language: str = "english") -> str:
+    """Returns a run of `SHORTEST` to `longest` words of the snippet; of all of its words if it has fewer."""
+    text = snippet.text
+    words = word_spans(text, language)
+    longest = min(settings.longest, len(words))
+    shortest = min(SHORTEST, longest)
+    drawn = f"crop 0 of {snippet.name}"
+    length = shortest + int(_fraction(settings.seed, f"length of {drawn}") * (longest - shortest + 1))
+    start = int(_fraction(settings.seed, f"start of {drawn}") * (len(words) - length + 1))
+    run = words[start : start + length]
+    return " ".join(text[run[0][0] : run[-1][1]].split())
+
+
+def crop_questions(context: StepContext) -> None:
+    """Step: drafts questions for one shard of `passages` as crops of their snippets, without a model, into `drafts`."""
+    settings, language = context.settings.make_questions, context.settings.corpus.language
+
+    def ask(snippets: Sequence[DrawnSnippet]) -> Iterator[tuple[int, list[str]]]:
+        for index, snippet in enumerate(snippets):
+            yield index, [crop(snippet, settings, language)]
+
+    write_drafts(context, ask, SHORTEST, language)
+
+
+def generate_questions(context: StepContext) -> None:
+    """Step: drafts questions for one shard of `passages` with `generator`, which reads one snippet each, into `drafts`.
+
+    The generator reads the snippet's text, after the title where `generation.input` includes it. A run that was killed
+    continues from `checkpoints.latest()`.
+    """
+    from multiview.generation.generate import QueryGenerator
+
+    settings = context.settings.generation.model_copy(update={"queries": 1})
+    generator = QueryGenerator(context.input("generator").path, settings)
+
+    def ask(snippets: Sequence[DrawnSnippet]) -> Iterator[tuple[int, list[str]]]:
+        return generator.queries(
+            [replace(snippet.passage, id=snippet.name, text=snippet.text) for snippet in snippets]
+        )
+
+    write_drafts(context, ask)
+
+
+def write_drafts(context: StepContext, ask: Ask, least_words: int = 1, language: str = "english") -> None:
+    """Writes the questions that `ask` makes from the drawn snippets of the input `passages`, as output `drafts`.
+
+    `questions.parquet` has the questions in the order of the passages and snippets. They depend on the passage, the
+    settings and `ask`, not on shard, order or neighbours.
+    """
+    shard, settings = context.input("passages").path, context.settings.make_questions
+    total, snippets = count_passages(shard), 0
+
+    def parts() -> Iterator[tuple[int, int, list[DrawnSnippet]]]:
+        """The snippets, `PART` at a time, with the numbers of passages read before and after."""
+        nonlocal snippets
+        before, read, drawn = 0, 0, list[DrawnSnippet]()
+        for passage in (each for table in read_tables(shard, COLUMNS) for each in passages_of(table)):
+            found = draw_snippets(passage, settings, least_words, language)
+            drawn, snippets, read = drawn + found, snippets + len(found), read + 1
+            while len(drawn) >= PART:
+                yield before, read, drawn[:PART]
+                before, drawn = read, drawn[PART:]
+        if drawn:
+            yield before, read, drawn
+
+    def make(part: tuple[int, int, list[DrawnSnippet]]) -> pa.Table:
+        before, read, drawn = part
+        texts: dict[int, Sequence[str]] = {}
+        for index, made in ask(drawn):
+            texts[index] = made
+            done = before + (read - before) * len(texts) // len(drawn)
+            context.events.progress(done, total, "passages")
+        return question_table(
+            question for index, snippet in enumerate(drawn) for question in snippet.questions(texts[index])
+        )
+
+    file = context.output(names.DRAFTS) / FILE
+    questions = write_by_parts(context, parts(), make, file, SCHEMA)
+    for name, value in (("passages", total), ("snippets", snippets), ("questions", questions)):
+        context.events.fact(name, value)
+
+
+def _fraction(seed: int, name: str) -> float:
+    """Returns a pseudo-random number in [0, 1) that depends only on the seed and the name."""
+    return int(seeded_hash(seed, name)[:13], 16) / 16**13
+
+
+# --- the round trip ---------------------------------------------------------------------------------
 
 
 def make_questions(context: StepContext) -> None:

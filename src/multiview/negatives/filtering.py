@@ -61,7 +61,8 @@ class AnswerHits:
         """
         questions = np.arange(len(passage_rows)) if questions is None else questions
         pairs = np.where(passage_rows >= 0, passage_rows + len(self._ids) * questions[:, None], -1)
-        self._match(np.setdiff1d(pairs, self._pairs))
+        if len(unknown := np.setdiff1d(pairs, self._pairs)):
+            self._match(unknown)
         return self._holds[np.searchsorted(self._pairs, pairs)]
 
     def within(self, text: TokenizedText, span: Span, question: int) -> bool:
@@ -70,7 +71,7 @@ class AnswerHits:
 
     def _match(self, pairs: np.ndarray) -> None:
         """Matches rising pairs, question · passages + passage, that were not asked for before."""
-        questions = pairs // max(1, len(self._ids))
+        questions = pairs // len(self._ids)
         passages = (pairs - questions * len(self._ids))[:, None]
         found = np.zeros(len(pairs), bool)
         hits = hits_by_passage(passages, passages >= 0, self._ids, self._corpus, ["text"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import TypeAlias
@@ -55,21 +55,24 @@ def negatives_table(
     `passage_rows`, `scores` and `kept` are [q, k]; `ids` are the ids of all passages. A question without negatives
     has a row with empty lists, so that no question is missing.
     """
-    stops = pa.array(np.concatenate([[0], np.cumsum(kept.sum(axis=1))]), pa.int32())
     columns = [
         pa.array(qids, pa.string()),
         pa.array([source] * len(qids), pa.string()),
-        pa.ListArray.from_arrays(stops, ids.take(pa.array(passage_rows[kept]))),
-        pa.ListArray.from_arrays(stops, pa.array(scores[kept], pa.float32())),
+        _lists(kept, ids.take(pa.array(passage_rows[kept]))),
+        _lists(kept, pa.array(scores[kept], pa.float32())),
     ]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
 def with_positives(table: pa.Table, passage_rows: np.ndarray, found: np.ndarray, ids: pa.Array) -> pa.Table:
     """Returns `table`, one row per question, with the column of found positives: `passage_rows` [q, k] where `found` [q, k]."""
-    stops = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
-    positive_ids = pa.ListArray.from_arrays(stops, ids.take(pa.array(passage_rows[found])))
-    return table.append_column(pa.field(POSITIVES, positive_ids.type), positive_ids)
+    return table.append_column(POSITIVES, _lists(found, ids.take(pa.array(passage_rows[found]))))
+
+
+def _lists(chosen: np.ndarray, values: pa.Array) -> pa.ListArray:
+    """One list per row of `chosen` [q, k] bool, of the `values` where it is true."""
+    stops = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))])
+    return pa.ListArray.from_arrays(pa.array(stops, pa.int32()), values)
 
 
 def write_negatives(folder: Path, table: pa.Table) -> None:
@@ -98,68 +101,50 @@ class HardNegatives(Mapping[str, dict[str, list[str]]]):
     Memory has the id of each passage once, as Arrow strings, and 4 bytes per negative.
     """
 
-    def __init__(self, ids: pa.Array, rows: np.ndarray, places: Mapping[str, Mapping[str, slice]]) -> None:
-        """`rows` are rows of `ids`; `places` are the slices of `rows` by question and source."""
-        self._ids = ids
-        self._rows = rows
-        self._places = places
-
-    @classmethod
-    def none(cls) -> HardNegatives:
-        """No question's negatives."""
-        return _joined(pa.array([], pa.string()), ())
+    def __init__(self, ids: pa.Array, rows: Mapping[str, Mapping[str, array[int]]]) -> None:
+        """`rows` are rows of `ids`, by question and source."""
+        self._ids, self._rows = ids, rows
 
     @property
     def ids(self) -> pa.Array:
         """The id of each passage that is a negative, once."""
-        return self._ids.take(pa.array(np.unique(self._rows)))
+        lists = (rows for of in self._rows.values() for rows in of.values())
+        return self._ids.take(pa.array(sorted(set().union(*lists)), pa.int32()))
 
     def number(self, qid: str) -> int:
         """The number of distinct passages among a question's negatives."""
-        places = self._places.get(qid, {}).values()
-        return len({row for place in places for row in self._rows[place].tolist()})
+        return len(set().union(*self._rows.get(qid, {}).values()))
 
     def questions_by_source(self) -> Counter[str]:
         """The number of questions that have negatives of each source."""
-        places = (each for of in self._places.values() for each in of.items())
-        return Counter(source for source, place in places if place.stop > place.start)
+        return Counter(source for of in self._rows.values() for source, rows in of.items() if rows)
 
     def without(self, positives: Mapping[str, Collection[str]]) -> HardNegatives:
         """Returns the negatives of the questions in `positives`, without the passages that these name."""
         named = pa.array([id_ for ids in positives.values() for id_ in ids], pa.string())
         known = iter(pc.fill_null(pc.index_in(named, value_set=self._ids), -1).to_pylist())
         left_out = {qid: {next(known) for _ in ids} for qid, ids in positives.items()}
-        return _joined(
-            self._ids,
-            (
-                (qid, source, [row for row in self._rows[place].tolist() if row not in rows])
-                for qid, rows in left_out.items()
-                for source, place in self._places.get(qid, {}).items()
-            ),
-        )
+        kept = {
+            qid: {
+                source: array("i", (row for row in rows if row not in left_out[qid]))
+                for source, rows in self._rows[qid].items()
+            }
+            for qid in positives
+            if qid in self._rows
+        }
+        return HardNegatives(self._ids, kept)
 
     def __getitem__(self, qid: str) -> dict[str, list[str]]:
         return {
-            source: self._ids.take(pa.array(self._rows[place])).to_pylist()
-            for source, place in self._places[qid].items()
+            source: self._ids.take(pa.array(np.asarray(rows))).to_pylist()
+            for source, rows in self._rows[qid].items()
         }
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._rows)
 
     def __len__(self) -> int:
-        return len(self._places)
-
-
-def _joined(ids: pa.Array, lists: Iterable[tuple[str, str, Sequence[int]]]) -> HardNegatives:
-    """The negatives in `lists` (question, source and rows of `ids`). Lists of the same source are joined."""
-    places: defaultdict[str, dict[str, slice]] = defaultdict(dict)
-    rows = array("i")
-    for qid, source, more in lists:
-        before = rows[places[qid].get(source, slice(0))]
-        places[qid][source] = slice(len(rows), len(rows) + len(distinct := dict.fromkeys([*before, *more])))
-        rows.extend(distinct)
-    return HardNegatives(ids, np.frombuffer(rows, np.intc), dict(places))
+        return len(self._rows)
 
 
 def read_negatives(folder: Path) -> HardNegatives:
@@ -175,18 +160,15 @@ def read_negatives(folder: Path) -> HardNegatives:
     table = read_table(folder)
     # In chunks, since one array of strings holds 2 GiB at most.
     encoded = pc.list_flatten(table["negative_ids"]).dictionary_encode().unify_dictionaries().chunks
-    if not encoded:
-        return HardNegatives(pa.array([], pa.string()), np.zeros(0, np.intc), {})
-    rows = np.concatenate([chunk.indices.to_numpy() for chunk in encoded])
+    ids = encoded[0].dictionary.cast(pa.string()) if encoded else pa.array([], pa.string())
+    rows = np.concatenate([np.zeros(0, np.int32), *(chunk.indices.to_numpy() for chunk in encoded)])
     counts = pc.fill_null(pc.list_value_length(table["negative_ids"]), 0).to_pylist()
+    lists: defaultdict[str, dict[str, array[int]]] = defaultdict(dict)
     qids, sources = table["qid"].to_pylist(), table["source"].to_pylist()
-    return _joined(
-        encoded[0].dictionary.cast(pa.string()),
-        (
-            (qid, source, rows[stop - count : stop].tolist())
-            for qid, source, count, stop in zip(qids, sources, counts, accumulate(counts), strict=True)
-        ),
-    )
+    for qid, source, count, stop in zip(qids, sources, counts, accumulate(counts), strict=True):
+        known = lists[qid].get(source, ())
+        lists[qid][source] = array("i", dict.fromkeys([*known, *rows[stop - count : stop].tolist()]))
+    return HardNegatives(ids, dict(lists))
 
 
 def read_positives(folder: Path) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from multiview.config import Config
 from multiview.data.cjk import LANGUAGES
 from multiview.data.sentences import PUNKT, tokenizer
 from multiview.errors import InputError, nearest
-from multiview.generation.sources import published
+from multiview.generation.generators import published
 from multiview.index.approximate import EXACT, FACTORY
 from multiview.model.layouts import architecture
 from multiview.plans.plan import Node, Output, Plan, Source

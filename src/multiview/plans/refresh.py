@@ -7,7 +7,7 @@ from multiview.artifacts.record import split_address
 from multiview.config import Config
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
-from multiview.generation.sources import published
+from multiview.generation.generators import published
 from multiview.model.systems import resolve
 from multiview.plans.data import check_names, reads_queries, shard_names
 from multiview.plans.plan import Node, Output, Plan, Source

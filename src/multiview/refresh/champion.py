@@ -1,4 +1,4 @@
-"""The steps `champion` and `champion-now`: what a refresh starts from, and the champion after it.
+"""The steps `champion` and `champion-now`: what a refresh starts from, and the champion after it; and the challenger.
 
 Where a store has no champion yet, a refresh starts from an empty index over an empty corpus.
 """
@@ -27,6 +27,7 @@ from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.steps.context import StepContext
 from multiview.steps.path import shard_file, shard_name
+from multiview.steps.runs import read_state
 from multiview.steps.step import FORWARDED_FILE
 from multiview.steps.table import step
 
@@ -113,6 +114,21 @@ def read_champion_found(folder: Path) -> Champion | None:
     """Returns the champion that the step found; None where the store had none."""
     content = json.loads((folder / CHAMPION_FILE).read_text())
     return content and Champion.model_validate(content)
+
+
+def challenger_of(store: Store, champion: Champion) -> Reference | None:
+    """Returns the index that was refused last against `champion`; None where none was."""
+    found: list[tuple[float, Reference]] = []
+    for run in store.folders(names.RUNS):
+        state = read_state(store, run, "promote")
+        record = read_record(store, names.PROMOTION, state.key) if state and state.ended else None
+        if (
+            state
+            and record
+            and (record.facts["decision"], record.facts["champion"]) == ("refuse", champion.number)
+        ):
+            found.append((state.ended or 0.0, state.inputs[names.INDEX][0]))
+    return max(found, key=lambda refusal: refusal[0], default=(0.0, None))[1]
 
 
 def _model(address: str) -> tuple[Store, Record]:

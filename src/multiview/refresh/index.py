@@ -21,12 +21,14 @@ from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT
 from multiview.index.approximate.building import build, description
 from multiview.index.approximate.editing import Editing, editable
-from multiview.index.build import ApproximateBuilder, open_embeddings, write_index
+from multiview.index.approximate.kinds import read_index
+from multiview.index.build import ApproximateBuilder, IndexContent, open_embeddings, write_index
 from multiview.index.faiss_index import FaissObject
 from multiview.index.stored_views import ViewBlocks, sampled_rows
+from multiview.index.view_index import INDEX_FILE
 from multiview.lineage.ancestry import Ancestor
 from multiview.refresh.changes import CHANGES_FILE, KNOWN_BY
-from multiview.refresh.merged_corpus import ADDED_FILE, MergedCorpus, MergedViews, OldIndex
+from multiview.refresh.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
@@ -59,9 +61,11 @@ def refresh_index(context: StepContext) -> None:
     full = _check_changes(context)
     old_rows = pq.read_table(context.input("changes").path / CHANGES_FILE)["old"].to_numpy()
     _check_order(shards, context.input("changes").path)
-    old = OldIndex.open(context.input("old").path) if (old_rows >= 0).any() else None
+    old = OldIndex(context.input("old").path) if (old_rows >= 0).any() else None
     corpus = MergedCorpus(old_rows, old, shards)
-    content = corpus.content(context.recorded_input("model").digest)
+    content = IndexContent(
+        context.recorded_input("model").digest, corpus.passages, [corpus], corpus.queries()
+    )
     rebuilt, edit = _rebuild_or_edit(corpus, full, context)
     write_index(folder, content, context.settings.index, edit or build, context.events)
     if edit:
@@ -81,15 +85,14 @@ def _rebuild_or_edit(
         return full or "no passage of the old index is kept", None
     if load_record(context.input("old").address)[1].config.get("index", {}) != chosen.key_settings():
         return "other settings of index", None
-    if chosen.kind == EXACT or not corpus.views.rows:  # without views there is no approximate index to build
+    if chosen.kind == EXACT or not corpus.rows:  # without views there is no approximate index to build
         return "", None
-    index = old.read()
+    index = read_index(old.folder / INDEX_FILE)
     if not editable(index):
         return f"an index of kind {chosen.kind} cannot be edited", None
     found = None
     if old.header["sample"]:
-        added = np.repeat(corpus.added, corpus.view_counts)
-        found = drift(index, corpus.views, added, chosen.seed)
+        found = drift(index, corpus, np.repeat(corpus.added, corpus.view_counts), chosen.seed)
         if reason := why_retrain(found):
             return reason, None
     return "", _editing(index, corpus, old.header, found)
@@ -103,14 +106,13 @@ def _editing(
     def edit(
         sources: Sequence[ViewBlocks], chosen: Index, keep: Callable[[np.ndarray], object], events: Events
     ) -> tuple[FaissObject, JsonObject]:
-        views = corpus.views
-        editing = Editing(index, corpus.moved_view_rows(), views.rows)
-        for number in range(views.blocks):
-            block, rows = views.read_block(number), views.block_rows(number)
+        editing = Editing(index, corpus.moved_view_rows(), corpus.rows)
+        for number in range(corpus.blocks):
+            block, rows = corpus.read_block(number), corpus.block_rows(number)
             keep(block)
-            new = views.are_new(rows)
+            new = corpus.are_new(rows)
             editing.add(block[new].astype(np.float32), rows[new])
-            events.progress(int(rows[-1]) + 1, views.rows, "views")
+            events.progress(int(rows[-1]) + 1, corpus.rows, "views")
         editing.finish()
         entries = description(index, chosen, header["factory"], header["sample"])
         if found:
@@ -181,8 +183,8 @@ class Drift:
     """Standard error of `error` over the added views: large where they are few."""
 
 
-def drift(index: FaissObject, views: MergedViews, added: np.ndarray, seed: int) -> Drift:
-    """Returns the drift of a trained faiss `index` once it holds `views`.
+def drift(index: FaissObject, corpus: MergedCorpus, added: np.ndarray, seed: int) -> Drift:
+    """Returns the drift of a trained faiss `index` once it holds the views of `corpus`.
 
     `added` [rows] bool marks the views added since its training. The index's content is not read: the error is
     measured by how its quantizers encode random views, added ones and others.
@@ -190,7 +192,7 @@ def drift(index: FaissObject, views: MergedViews, added: np.ndarray, seed: int) 
     share = float(added.mean()) if len(added) else 0.0
     if not 0 < share < 1:
         return Drift(share)
-    new, old = (squared_errors(index, _sample(views, which, seed)) for which in (added, ~added))
+    new, old = (squared_errors(index, _sample(corpus, which, seed)) for which in (added, ~added))
     if new is None or old is None or not old.any():  # views that are stored as they are have no error
         return Drift(share)
     deviation = new.std(ddof=1) / math.sqrt(len(new)) if len(new) > 1 else math.inf
@@ -218,6 +220,6 @@ def why_retrain(found: Drift) -> str:
     return ""
 
 
-def _sample(views: MergedViews, which: np.ndarray, seed: int) -> np.ndarray:
+def _sample(corpus: MergedCorpus, which: np.ndarray, seed: int) -> np.ndarray:
     rows = np.flatnonzero(which)
-    return views.read_rows(rows[sampled_rows(len(rows), SAMPLED, seed)]).astype(np.float32)
+    return corpus.read_rows(rows[sampled_rows(len(rows), SAMPLED, seed)]).astype(np.float32)

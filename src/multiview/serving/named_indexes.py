@@ -17,7 +17,7 @@ from multiview.artifacts.store import Store
 from multiview.config import Model
 from multiview.errors import InputError
 from multiview.lineage.ancestry import Ancestor
-from multiview.refresh.challenger import challenger_of
+from multiview.refresh.champion import challenger_of
 from multiview.serving.batching import TooManyWaiting
 from multiview.serving.follow import Generation, Generations
 

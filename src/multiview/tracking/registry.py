@@ -18,7 +18,7 @@ from multiview.artifacts.record import Record, Reference, load_reference, read_r
 from multiview.artifacts.store import Store
 from multiview.errors import InputError, counted
 from multiview.lineage.trace import corpus_name, corpus_of, trace
-from multiview.refresh.challenger import challenger_of
+from multiview.refresh.champion import challenger_of
 from multiview.tracking.client import connect, connect_to_read, database, explained
 
 if TYPE_CHECKING:

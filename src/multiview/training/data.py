@@ -178,5 +178,5 @@ def _teacher(settings: Train, negatives: Staged | None) -> Mapping[str, Mapping[
 def _pool(negatives: Staged | None, questions: list[Question]) -> HardNegatives:
     """The hard negatives of `questions`, without their positives, which a file of the user's may contain."""
     if negatives is None:
-        return HardNegatives.none()
+        return HardNegatives(pa.array([], pa.string()), {})
     return read_negatives(negatives.path).without({q.qid: q.positive_ids for q in questions})

@@ -17,7 +17,7 @@ STEPS = (
         settings=("generation.model",),
         inputs=(),
         outputs=(names.GENERATOR,),
-        fingerprint_path="multiview.generation.sources:generator_fingerprint",
+        fingerprint_path="multiview.generation.generators:generator_fingerprint",
     ),
     Step(
         name="train-generator",
@@ -61,7 +61,7 @@ STEPS = (
     Step(
         name="crop-questions",
         version=1,
-        function_path="multiview.generation.drafts:crop_questions",
+        function_path="multiview.generation.make_questions:crop_questions",
         settings=(*_SNIPPETS, "make_questions.longest", "corpus.language"),
         inputs=("passages",),
         outputs=(names.DRAFTS,),
@@ -70,7 +70,7 @@ STEPS = (
     Step(
         name="generate-questions",
         version=1,
-        function_path="multiview.generation.drafts:generate_questions",
+        function_path="multiview.generation.make_questions:generate_questions",
         settings=(*_SNIPPETS, *(name for name in SAMPLING if name != "generation.queries"), *PAIRS),
         inputs=("generator", "passages"),
         outputs=(names.DRAFTS,),

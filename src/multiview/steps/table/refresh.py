@@ -71,12 +71,12 @@ STEPS = (
     Step(
         name="promote",
         version=1,
-        function_path="multiview.refresh.promote:promote",
+        function_path="multiview.refresh.gate:promote",
         settings=("notify",),
         inputs=("champion", "verdict", "index", "model", "passages"),
         recorded_inputs=("index", "model", "passages"),
         outputs=(names.PROMOTION,),
-        still_holds="multiview.refresh.promote:still_holds",
+        still_holds="multiview.refresh.gate:still_holds",
         reads_store=True,
     ),
     Step(

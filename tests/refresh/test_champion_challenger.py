@@ -6,7 +6,7 @@ from pathlib import Path
 
 from multiview.artifacts.champions import crown
 from multiview.artifacts.store import LocalStore
-from multiview.refresh.challenger import challenger_of
+from multiview.refresh.champion import challenger_of
 from tests.fixtures.champions import artifact, champion, refuse
 
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Generation, MakeQuestions
+from multiview.data import queries
 from multiview.data.passages import Passage
 from multiview.data.questions import FILE, GENERATED, Question, read_questions
-from multiview.generation import drafts
-from multiview.generation.drafts import crop, crop_questions, draw_snippets, generate_questions
+from multiview.generation import make_questions
 from multiview.generation.generate import QueryGenerator
+from multiview.generation.make_questions import crop, crop_questions, draw_snippets, generate_questions
 from multiview.model.layouts.snippets import split_snippets
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
@@ -164,8 +165,8 @@ def test_a_generator_reads_the_snippet_in_place_of_the_passage(t5: Staged, tmp_p
 def test_a_killed_generation_continues_and_ends_with_the_same_bytes(
     t5: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drafts, "PART", 5)
-    monkeypatch.setattr(drafts, "PARTS_PER_CHECKPOINT", 2)
+    monkeypatch.setattr(make_questions, "PART", 5)
+    monkeypatch.setattr(queries, "PARTS_PER_CHECKPOINT", 2)
     passages = training_material.write_shard(tmp_path / "passages", PASSAGES)
     made: dict[str, Any] = {"generator": t5, "generation": GENERATION}
     generate_questions(context(passages, tmp_path / "whole", **made))
@@ -188,7 +189,7 @@ def test_a_killed_generation_continues_and_ends_with_the_same_bytes(
 
 
 def test_progress_counts_the_passages_of_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drafts, "PART", 7)
+    monkeypatch.setattr(make_questions, "PART", 7)
     given_context = context(
         training_material.write_shard(tmp_path / "passages", PASSAGES), tmp_path / "drafts"
     )
