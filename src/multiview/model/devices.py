@@ -66,7 +66,9 @@ def read_behind(results: Iterator[tuple[Name, Tensor]]) -> Iterator[tuple[Name, 
     for name, result in results:
         # Into pinned memory, behind the work that computes the result and before any later work.
         copy = result.to("cpu", non_blocking=True)
-        done = torch.cuda.current_stream(result.device).record_event() if result.is_cuda else None
+        done = torch.cuda.Event() if result.is_cuda else None
+        if done is not None:
+            done.record(torch.cuda.current_stream(result.device))
         if waiting:
             yield _arrived(*waiting)
         waiting = name, copy, done
