@@ -32,7 +32,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.plans.plan import Outputs, Plan
 from multiview.plans.request import Request
 from multiview.steps.execution import run_step
-from multiview.steps.reporter import StepReporter
+from multiview.steps.work import StepReporter
 
 QUESTIONS = 16
 """Questions per training step."""

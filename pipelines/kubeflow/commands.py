@@ -45,7 +45,7 @@ def submit(
     request = Request.from_settings(pipeline, preset, settings, under=connection.settings)
     submission = check(request, store, connection)
     if dry_run:
-        from pipelines.runs.dry_run import dry_run_lines
+        from pipelines.runs.local import dry_run_lines
 
         for line in dry_run_lines(request.plan, open_store(submission.store)):
             console.print(line, markup=False)

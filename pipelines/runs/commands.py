@@ -39,7 +39,7 @@ def run(
     """Run a pipeline here, in this process. The same command continues or finds its run."""
     request, opened = Request.from_settings(pipeline, preset, settings), open_store(store)
     if dry_run:
-        from pipelines.runs.dry_run import dry_run_lines
+        from pipelines.runs.local import dry_run_lines
 
         for line in dry_run_lines(request.plan, opened):
             console.print(line, markup=False)
@@ -101,7 +101,7 @@ def study(
     """Run one pipeline several times with the settings that a study varies, and print one table of the rows."""
     from multiview.plans.comparison import comparison_of_evaluations
     from pipelines.runs import comparison as comparisons
-    from pipelines.runs.dry_run import study_line
+    from pipelines.runs.local import study_line
 
     document = read_study(name).chosen(rows or [], seeds or [])
     preset = preset or document.systems_of

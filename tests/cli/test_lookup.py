@@ -10,19 +10,7 @@ import pytest
 from multiview.artifacts.champions import crown
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
-from multiview.cli.lookup import (
-    Address,
-    CurrentChallenger,
-    CurrentChampion,
-    LoggedModel,
-    Lookup,
-    RunId,
-    StoreRun,
-    Typed,
-    parse,
-    run_artifacts,
-    run_index,
-)
+from multiview.cli.lookup import Lookup, form_of, run_artifacts, run_index
 from multiview.errors import InputError
 from multiview.steps.runs import Run, StepState, read_states, write_run, write_state
 from multiview.tracking import RegisteredModel, TrackedRun, TrackedStep
@@ -35,28 +23,28 @@ MODEL = "m-" + "0123456789abcdef" * 2
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("store/index/04b79ad1", Address("store/index/04b79ad1")),
-        ("/home/me/store/model/04b79ad1/", Address("/home/me/store/model/04b79ad1/")),
-        ("gs://bucket/store/index/04b79ad1", Address("gs://bucket/store/index/04b79ad1")),
-        ("m-/index/04b79ad1", Address("m-/index/04b79ad1")),
-        ("comparison-6bbf357d57", RunId("comparison-6bbf357d57")),
-        ("0123456789abcdef0123456789abcdef", RunId("0123456789abcdef0123456789abcdef")),
-        ("8d7943a0-1c5e-4a5b-9b1e-0c2f6a9d3e11", RunId("8d7943a0-1c5e-4a5b-9b1e-0c2f6a9d3e11")),
-        ("m-0123", RunId("m-0123")),
-        ("champions", RunId("champions")),
-        ("it's", RunId("it's")),
-        ("", RunId("")),
-        ("champion", CurrentChampion()),
-        ("challenger", CurrentChallenger()),
-        (MODEL, LoggedModel(MODEL)),
-        (f"models:/{MODEL}", LoggedModel(MODEL)),
-        ("models:/multiview-train.json@champion", RegisteredModel("multiview-train.json", alias="champion")),
-        ("models:/my model/12", RegisteredModel("my model", version="12")),
-        (f"models:/{MODEL}/1", RegisteredModel(MODEL, version="1")),
+        ("store/index/04b79ad1", "address"),
+        ("/home/me/store/model/04b79ad1/", "address"),
+        ("gs://bucket/store/index/04b79ad1", "address"),
+        ("m-/index/04b79ad1", "address"),
+        ("comparison-6bbf357d57", "run"),
+        ("0123456789abcdef0123456789abcdef", "run"),
+        ("8d7943a0-1c5e-4a5b-9b1e-0c2f6a9d3e11", "run"),
+        ("m-0123", "run"),
+        ("champions", "run"),
+        ("it's", "run"),
+        ("", "run"),
+        ("champion", "champion"),
+        ("challenger", "challenger"),
+        (MODEL, "logged model"),
+        (f"models:/{MODEL}", "logged model"),
+        ("models:/multiview-train.json@champion", "registered model"),
+        ("models:/my model/12", "registered model"),
+        (f"models:/{MODEL}/1", "registered model"),
     ],
 )
-def test_a_text_names_one_thing_by_its_form(text: str, expected: Typed) -> None:
-    assert parse(text) == expected
+def test_a_text_names_one_thing_by_its_form(text: str, expected: str) -> None:
+    assert form_of(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -72,7 +60,7 @@ def test_a_text_names_one_thing_by_its_form(text: str, expected: Typed) -> None:
 )
 def test_a_uri_that_names_no_model_is_refused(text: str) -> None:
     with pytest.raises(InputError) as error:
-        parse(text)
+        form_of(text)
     assert str(error.value) == (
         f"{text} names no registered model: give models:/NAME@ALIAS or models:/NAME/VERSION"
     )
@@ -80,7 +68,7 @@ def test_a_uri_that_names_no_model_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["models:/camvr@champion", "models:/camvr/12"])
 def test_a_registered_model_is_written_as_it_was_typed(text: str) -> None:
-    assert str(parse(text)) == text
+    assert str(RegisteredModel.parse(text)) == text
 
 
 # What a run stands for, in the store and in MLflow.
@@ -96,13 +84,12 @@ EVALUATE = {"inputs": {"index": [reference("2")]}, "outputs": {"evaluation": ref
 LATER = {"inputs": {"index": [reference("2")]}, "outputs": {"index": reference("4")}}
 
 
-def store_run(**steps: dict) -> StoreRun:
+def store_run(**steps: dict) -> list[StepState]:
     """A run of the store, `{path: fields of its state}`."""
-    states = [
+    return [
         StepState.model_validate({"path": path.replace("_", "/"), "step": "any", "status": "done", **fields})
         for path, fields in steps.items()
     ]
-    return StoreRun(states)
 
 
 def tracked_run(step: str | None = None, earlier: tuple[str, ...] = (), **steps: dict) -> TrackedRun:

@@ -26,7 +26,7 @@ from multiview.plans import PIPELINES
 from multiview.plans.system import training
 from multiview.refresh import champion
 from multiview.steps.execution import run_step
-from multiview.steps.reporter import StepReporter
+from multiview.steps.work import StepReporter
 from multiview.terminal import Console
 from pipelines import __main__ as pipelines
 from pipelines.runs import commands as runs_here

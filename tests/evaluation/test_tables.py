@@ -19,7 +19,7 @@ from multiview.evaluation.tables import (
     generated_training,
     trained_legend,
 )
-from multiview.lineage.ancestry import Ancestor
+from multiview.lineage.trace import Ancestor
 from tests.fixtures.inprocess import command
 from tests.fixtures.project import Project
 

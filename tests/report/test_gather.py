@@ -1,6 +1,6 @@
 """The curves of trainings."""
 
-from multiview.lineage.ancestry import Ancestor
+from multiview.lineage.trace import Ancestor
 from multiview.report.gather import trainings
 from tests.fixtures.compared_systems import CAMVR, ComparedSystems
 

@@ -15,10 +15,9 @@ from multiview.lineage.garbage import Garbage
 from multiview.steps.context import StepContext
 from multiview.steps.events import read_metrics
 from multiview.steps.execution import find_outputs, run_step
-from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import Status, read_state
 from multiview.steps.step import FORWARDED_FILE
-from multiview.steps.work import Work
+from multiview.steps.work import StepReporter, Work
 from tests.fixtures.counting_step import CALLS, COUNT, count, passages, read, run, settings
 
 

@@ -26,9 +26,9 @@ from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.steps.context import StepContext
 from multiview.steps.execution import run_step
-from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import Run, write_run
 from multiview.steps.step import FORWARDED_FILE, Step
+from multiview.steps.work import StepReporter
 from tests.fixtures.paused_stores import PausedBucket, PausedFolder
 from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
 from tests.fixtures.tortured import SEED, WHOLE, Share, each_share

@@ -13,7 +13,7 @@ from multiview.config import Export
 from multiview.errors import counted
 
 if TYPE_CHECKING:
-    from multiview.lineage.ancestry import Ancestor
+    from multiview.lineage.trace import Ancestor
 
 app = typer.Typer(
     no_args_is_help=True,

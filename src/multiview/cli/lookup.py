@@ -1,15 +1,11 @@
-"""Lookup of a typed name: an address, a run, a model in MLflow, `champion` or `challenger`.
-
-`parse` decides by the text alone which of these a name is. A `Lookup` then finds the artifacts, or the one index, that
-it means in a store and in MLflow.
-"""
+"""Lookup of a typed name: an address, a run, a model in MLflow, `champion` or `challenger`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from multiview import names, tracking
 from multiview.artifacts.champions import address_of, champion_of, current, read_champion
@@ -22,64 +18,31 @@ from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
 from multiview.tracking import RegisteredModel, TrackedRun, TrackedStep
 
+LOGGED_MODEL = re.compile(r"(models:/)?m-[0-9a-f]{32}")
+"""A logged model's id in MLflow."""
 
-@dataclass(frozen=True)
-class Address:
-    """The address of an artifact, `STORE/KIND/KEY`."""
+AnyRun = list[StepState] | TrackedRun
+"""A run, as the states of its steps in a store, or as MLflow knows it."""
 
-    address: str
-
-
-@dataclass(frozen=True)
-class RunId:
-    """A run, by its own id, MLflow's or Kubeflow's; or one system or step of a run, by MLflow's id."""
-
-    id: str
+Form = Literal["champion", "challenger", "logged model", "registered model", "address", "run"]
 
 
-@dataclass(frozen=True)
-class LoggedModel:
-    """A logged model, by its MLflow id."""
+def form_of(text: str) -> Form:
+    """Returns what a name stands for, by its form alone. A run may also be a system or a step of a run in MLflow.
 
-    id: str
-
-
-@dataclass(frozen=True)
-class CurrentChampion:
-    """The index of the store's current champion."""
-
-
-@dataclass(frozen=True)
-class CurrentChallenger:
-    """The index that was refused last against the store's current champion."""
-
-
-Typed = Address | RunId | LoggedModel | RegisteredModel | CurrentChampion | CurrentChallenger
-
-MODEL_SCHEME = "models:"
-_LOGGED_MODEL = re.compile(r"(models:/)?(?P<id>m-[0-9a-f]{32})")
-
-
-def parse(text: str) -> Typed:
-    """Returns the parsed name, by its form alone. Raises InputError for a URI that names no model."""
+    Raises InputError for a URI that names no model.
+    """
     if text == names.CHAMPION:
-        return CurrentChampion()
+        return "champion"
     if text == names.CHALLENGER:
-        return CurrentChallenger()
-    if match := _LOGGED_MODEL.fullmatch(text):
-        return LoggedModel(match["id"])
-    if model := RegisteredModel.parse(text):
-        return model
-    if text.startswith(MODEL_SCHEME):
+        return "challenger"
+    if LOGGED_MODEL.fullmatch(text):
+        return "logged model"
+    if RegisteredModel.parse(text):
+        return "registered model"
+    if text.startswith("models:"):
         raise InputError(f"{text} names no registered model: give models:/NAME@ALIAS or models:/NAME/VERSION")
-    return Address(text) if "/" in text else RunId(text)
-
-
-@dataclass(frozen=True)
-class StoreRun:
-    """A run of the store."""
-
-    states: list[StepState]
+    return "address" if "/" in text else "run"
 
 
 class Lookup:
@@ -103,9 +66,8 @@ class Lookup:
     def tracking_uri_for(self, text: str) -> str:
         """Returns the URI of the MLflow that a named index is registered in: where neither store nor MLflow was given,
         an address names the store."""
-        typed = parse(text)
-        if isinstance(typed, Address) and self._store_url is None and self._tracking_uri is None:
-            return tracking.tracking_uri(open_store(split_address(typed.address)[0]))
+        if form_of(text) == "address" and self._store_url is None and self._tracking_uri is None:
+            return tracking.tracking_uri(open_store(split_address(text)[0]))
         return self.tracking_uri
 
     def artifacts(self, text: str) -> list[Reference]:
@@ -113,23 +75,40 @@ class Lookup:
 
         Raises InputError for a name that does not exist, or a run without outputs.
         """
-        match typed := parse(text):
-            case LoggedModel():
-                return [tracking.logged_model(self.tracking_uri, typed.id)]
-            case RunId():
-                made = run_artifacts(typed.id, self._run(typed.id))
-                return [in_store(each, self.store) for each in made]
+        match form_of(text):
+            case "logged model":
+                return [tracking.logged_model(self.tracking_uri, _logged_model(text))]
+            case "run":
+                return [in_store(each, self.store) for each in run_artifacts(text, self._run(text))]
             case _:
-                return [reference_of(self._address(typed))]
+                return [reference_of(self.index(text))]
 
     def index(self, text: str | None) -> str:
         """Returns the address of the named index; without a name, of the champion's index, else of the newest run's.
 
         Raises InputError for a name that does not exist, is a model, or has no index or several.
         """
-        if text is not None:
-            return self._address(parse(text))
-        return self._champion_index() or newest_index(self.store)
+        if text is None:
+            champion = current(self.store)
+            return address_of(self.store, champion) if champion else newest_index(self.store)
+        match form_of(text):
+            case "address":
+                return text
+            case "run":
+                return run_index(text, self._run(text), self.store)
+            case "champion":
+                return address_of(self.store, champion_of(self.store))
+            case "challenger":
+                return self._challenger()
+            case "registered model":
+                model = RegisteredModel.parse(text)
+                assert model is not None
+                return tracking.registered_index(self.tracking_uri, model)
+            case "logged model":
+                raise InputError(
+                    f"{_logged_model(text)} is a logged model, not an index: give an index's address, "
+                    f"models:/NAME@ALIAS, a run's id, or {names.CHAMPION}"
+                )
 
     def predecessor(self, index: str) -> str:
         """Returns the address of the index that answered before the champion, whose index is at `index`.
@@ -147,28 +126,6 @@ class Lookup:
             )
         return address_of(self.store, read_champion(self.store, champion.predecessor))
 
-    def _address(self, typed: Typed) -> str:
-        match typed:
-            case Address():
-                return typed.address
-            case RunId():
-                return run_index(typed.id, self._run(typed.id), self.store)
-            case RegisteredModel():
-                return tracking.registered_index(self.tracking_uri, typed)
-            case LoggedModel():
-                raise InputError(
-                    f"{typed.id} is a logged model, not an index: give an index's address, models:/NAME@ALIAS, "
-                    f"a run's id, or {names.CHAMPION}"
-                )
-            case CurrentChampion():
-                return address_of(self.store, champion_of(self.store))
-            case CurrentChallenger():
-                return self._challenger()
-
-    def _champion_index(self) -> str | None:
-        champion = current(self.store)
-        return address_of(self.store, champion) if champion else None
-
     def _challenger(self) -> str:
         champion = champion_of(self.store)
         index = challenger_of(self.store, champion)
@@ -179,21 +136,21 @@ class Lookup:
         store, record = load_reference(index, "the challenger", self.store)
         return f"{store.url}/{record.folder}"
 
-    def _run(self, run: str) -> StoreRun | TrackedRun:
-        """The run with this id in the store, else in MLflow."""
+    def _run(self, run: str) -> AnyRun:
+        """Returns the run with this id in the store, else in MLflow."""
         if run in self.store.folders(names.RUNS):
-            return StoreRun(list(read_states(self.store, run)))
+            return list(read_states(self.store, run))
         return tracking.find_run(self.tracking_uri, run)
 
 
-def run_artifacts(name: str, run: StoreRun | TrackedRun) -> list[Reference]:
+def run_artifacts(name: str, run: AnyRun) -> list[Reference]:
     """Returns the last artifacts of a run, or of one of its systems in MLflow, which no step of it reads; for a step in
     MLflow, its outputs.
 
     Raises InputError if there are none yet.
     """
-    if isinstance(run, StoreRun):
-        artifacts = _last_outputs(run.states)
+    if isinstance(run, list):
+        artifacts = _last_outputs(run)
     elif run.step is None:
         steps = run.steps_of_system()
         artifacts = _last_outputs(steps[path] for path in run.run.steps if path in steps)
@@ -204,14 +161,14 @@ def run_artifacts(name: str, run: StoreRun | TrackedRun) -> list[Reference]:
     return artifacts
 
 
-def run_index(name: str, run: StoreRun | TrackedRun, near: Store | None = None) -> str:
+def run_index(name: str, run: AnyRun, near: Store | None = None) -> str:
     """Returns the address of the only index of a run, or of a system in MLflow; for a step in MLflow, of the index that
     it built or searched: in the store `near`, where it is there.
 
     Raises InputError if there is none, or if several systems have one.
     """
-    if isinstance(run, StoreRun):
-        return sole_index(name, finished_outputs(run.states, names.INDEX), near)
+    if isinstance(run, list):
+        return sole_index(name, finished_outputs(run, names.INDEX), near)
     if run.step is not None and (index := run.steps[run.step].index):
         return (in_store(index, near) if near else index).address
     indexes = {
@@ -268,3 +225,7 @@ def _last_outputs(steps: Iterable[StepState | TrackedStep]) -> list[Reference]:
     }
     made = {reference.address: reference for step in steps for reference in step.outputs.values()}
     return [reference for address, reference in made.items() if address not in read]
+
+
+def _logged_model(text: str) -> str:
+    return text.removeprefix("models:/")

@@ -16,7 +16,7 @@ from multiview.config import JsonObject, PaperFigures
 from multiview.data.questions import GENERATED
 from multiview.errors import InputError, counted, nearest
 from multiview.evaluation.files import PAPER_FILE, QUESTIONS_FILE
-from multiview.lineage.ancestry import Ancestor
+from multiview.lineage.trace import Ancestor
 
 if TYPE_CHECKING:  # scipy takes a second to import; showing a table needs none of it
     from multiview.evaluation.significance import SeedsFigure

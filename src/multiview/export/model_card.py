@@ -16,8 +16,7 @@ from multiview.config import JsonObject, Model
 from multiview.errors import InputError, counted
 from multiview.evaluation.files import metrics_of
 from multiview.evaluation.tables import metric_columns
-from multiview.lineage.ancestry import Ancestor
-from multiview.lineage.trace import corpus_name
+from multiview.lineage.trace import Ancestor, corpus_name
 from multiview.model.encoder import score_scale
 
 EXAMPLE = {"title": "Tower", "text": "It was built by the king. He died in 1850."}

@@ -23,11 +23,10 @@ from multiview.errors import InputError, without_secrets
 from multiview.model.systems import resolve
 from multiview.steps.execution import run_step
 from multiview.steps.path import StepPath, shard_file
-from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import Run, RunReference, read_settings, run_id, write_run
 from multiview.steps.step import Step, load_function
 from multiview.steps.table import step
-from multiview.steps.work import Inputs
+from multiview.steps.work import Inputs, StepReporter
 from multiview.terminal import safe
 
 

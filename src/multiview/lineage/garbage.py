@@ -9,14 +9,20 @@ more; we put all records aside and then look at the runs once more, and put back
 the two sees the other: an artifact that a step found stays, or the step makes it again. A step reads what an earlier
 step of its run found or made, which stays; while its record is aside, the step reads it there. A record that was put
 back stays aside as well, so that whoever did not find it in its place finds it aside, however often it moves meanwhile. All this holds for one collection at a
-time; a second one is refused.
+time: each writes a file and then looks for those of others, so of two that begin together at least one sees the other
+and ends.
 """
 
 from __future__ import annotations
 
+import json
+import socket
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from multiview import names
 from multiview.artifacts.champions import champion_numbers, read_champion
@@ -24,7 +30,6 @@ from multiview.artifacts.record import Reference, parse_record, read_record, spl
 from multiview.artifacts.staging import verified_file
 from multiview.artifacts.store import Entry, Store
 from multiview.errors import InputError
-from multiview.lineage.one_collection import only_collection
 from multiview.steps.runs import StepState, has_description, read_run, read_states
 
 COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX, names.EXPORT)
@@ -41,6 +46,10 @@ LIVE_DAYS = 7.0
 """Days that a step may work, or a run may be between two steps, and still count as alive."""
 START_SECONDS = 60.0
 """Seconds within which the first steps of a run begin."""
+DEAD_SECONDS = 43_200.0
+"""Seconds after which a collection that says nothing is taken for dead: half a day, so that tomorrow's does the work."""
+ALIVE_SECONDS = 600.0
+"""Seconds between two times that a collection says that it is alive."""
 
 ArtifactId = tuple[str, str]
 """Kind and key of an artifact."""
@@ -240,3 +249,50 @@ def _put_back(store: Store, garbage: Garbage) -> None:
 def _artifact_id(address: str) -> ArtifactId:
     _, kind, key = split_address(address)
     return kind, key
+
+
+@contextmanager
+def only_collection(store: Store) -> Iterator[Callable[[], None]]:
+    """Keeps other collections away from a store; yields a function to call before each change of it.
+
+    That function says that this collection is alive. Both raise InputError where another collection is at work: the
+    function, after this one was silent for half a day and was taken for dead.
+    """
+    file, said = f"{names.COLLECTIONS}/{uuid.uuid4().hex}.json", time.time()
+    begun = json.dumps(
+        {"host": socket.gethostname(), "begun": datetime.now(UTC).isoformat(timespec="seconds")}
+    )
+
+    def say_alive() -> None:
+        nonlocal said
+        if time.time() - said < ALIVE_SECONDS:
+            return
+        if store.read(file) is None:
+            raise InputError(
+                f"store {store.url}: this collection was silent for long and taken for dead; run it again"
+            )
+        store.replace(file, begun.encode())
+        said = time.time()
+
+    store.replace(file, begun.encode())
+    try:
+        _check_alone(store, file)
+        yield say_alive
+    finally:
+        with suppress(OSError):  # where no file can be removed, what was to be collected says so
+            store.remove(file)
+
+
+def _check_alone(store: Store, own: str) -> None:
+    """Removes the files of dead collections. Raises InputError where another one is at work."""
+    for other in store.entries(names.COLLECTIONS):
+        if other.path == own:
+            continue
+        if other.modified < time.time() - DEAD_SECONDS:
+            store.remove(other.path)
+            continue
+        since = datetime.fromtimestamp(other.modified, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        raise InputError(
+            f"store {store.url}: another multiview gc --delete is at work, last heard of at {since}; run this one when it "
+            f"has ended, or, if it was killed, remove {store.url}/{other.path} first"
+        )

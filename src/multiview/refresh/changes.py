@@ -21,7 +21,7 @@ from multiview.data.passages import ROW_GROUP, PassageRows, shard_files
 from multiview.data.shards import Rows
 from multiview.errors import InputError
 from multiview.index.view_index import PASSAGES_FILE
-from multiview.lineage.ancestry import Ancestor
+from multiview.lineage.trace import Ancestor
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 from multiview.steps.path import shard_file, shard_name

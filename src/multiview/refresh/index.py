@@ -26,7 +26,7 @@ from multiview.index.build import ApproximateBuilder, IndexContent, open_embeddi
 from multiview.index.faiss_index import FaissObject
 from multiview.index.stored_views import ViewBlocks, sampled_rows
 from multiview.index.view_index import INDEX_FILE
-from multiview.lineage.ancestry import Ancestor
+from multiview.lineage.trace import Ancestor
 from multiview.refresh.changes import CHANGES_FILE, KNOWN_BY
 from multiview.refresh.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
 from multiview.steps.context import StepContext

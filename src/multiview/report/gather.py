@@ -34,7 +34,7 @@ from multiview.evaluation.tables import (
     read_paper,
 )
 from multiview.index.view_index import PASSAGES_FILE
-from multiview.lineage.ancestry import Ancestor
+from multiview.lineage.trace import Ancestor
 from multiview.model.base_model import checkpoint
 from multiview.report.contents import Contents, System, Training
 from multiview.report.question_selection import chosen_questions

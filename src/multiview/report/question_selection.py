@@ -16,7 +16,7 @@ from multiview.errors import InputError
 from multiview.evaluation.evaluate import ranks_of
 from multiview.evaluation.files import QUESTIONS_FILE
 from multiview.evaluation.top_hits import TOP_HITS_FILE
-from multiview.lineage.ancestry import Ancestor
+from multiview.lineage.trace import Ancestor
 from multiview.report.contents import Asked, outcome
 
 QUESTIONS = 240

@@ -16,7 +16,7 @@ from multiview.artifacts.record import Record, read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.config import Model
 from multiview.errors import InputError
-from multiview.lineage.ancestry import Ancestor
+from multiview.lineage.trace import Ancestor
 from multiview.refresh.champion import challenger_of
 from multiview.serving.batching import TooManyWaiting
 from multiview.serving.follow import Generation, Generations

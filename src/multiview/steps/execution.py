@@ -14,10 +14,9 @@ from multiview.errors import InputError
 from multiview.steps.backends.in_process import InProcess
 from multiview.steps.backends.trainjob import TrainJob, template_here
 from multiview.steps.checkpoints import StoredCheckpoints
-from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import Status
 from multiview.steps.step import FORWARDED_FILE, Step, load_function
-from multiview.steps.work import Inputs, Work
+from multiview.steps.work import Inputs, StepReporter, Work
 
 ATTEMPTS = 2
 """How often a step is done if `multiview gc` collects what it forwards meanwhile."""

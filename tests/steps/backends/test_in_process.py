@@ -10,9 +10,8 @@ from multiview.config import Config
 from multiview.errors import InputError
 from multiview.steps.backends.in_process import InProcess, check_gpus
 from multiview.steps.context import StepContext
-from multiview.steps.reporter import StepReporter
 from multiview.steps.table import step
-from multiview.steps.work import Work
+from multiview.steps.work import StepReporter, Work
 
 SEEN = torch.cuda.device_count()
 

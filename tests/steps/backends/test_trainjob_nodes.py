@@ -16,9 +16,9 @@ from multiview.config.overrides import validate
 from multiview.model.encoder import BiEncoder
 from multiview.steps.events import read_metrics
 from multiview.steps.execution import run_step
-from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import read_states
 from multiview.steps.table import STEPS
+from multiview.steps.work import StepReporter
 from tests.fixtures import training_material
 from tests.fixtures.cluster import Cluster, step_pod
 from tests.fixtures.tiny import tiny_bert

@@ -14,9 +14,8 @@ from multiview.errors import InputError
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import EventLog
 from multiview.steps.provenance import machine
-from multiview.steps.reporter import StepReporter
 from multiview.steps.step import key_settings
-from multiview.steps.work import Work
+from multiview.steps.work import StepReporter, Work
 
 WAY_OUT = (
     "the node's driver is likely too old for this torch (CUDA 13 needs 580 or newer), or the node's device plugin "

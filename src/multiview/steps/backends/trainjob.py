@@ -19,8 +19,7 @@ from multiview.artifacts.record import Record, Reference
 from multiview.config import JsonObject
 from multiview.errors import InputError, ProcessFailed
 from multiview.steps.backends.trainjob_api import WORKFLOW_LABEL, TrainJobs
-from multiview.steps.reporter import StepReporter
-from multiview.steps.work import Work
+from multiview.steps.work import StepReporter, Work
 
 
 class Task(BaseModel, frozen=True):

@@ -21,9 +21,8 @@ from multiview.steps.backends.trainjob import Task
 from multiview.steps.backends.trainjob_api import BAD_INPUT
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import NoEvents
-from multiview.steps.reporter import StepReporter
 from multiview.steps.table import step
-from multiview.steps.work import Work
+from multiview.steps.work import StepReporter, Work
 from multiview.terminal import safe
 
 TERMINATION_LOG = Path(os.environ.get(environment.TERMINATION_LOG, "/dev/termination-log"))

@@ -1,15 +1,13 @@
-"""The table of steps, with their inputs, outputs and functions, in modules like those of `components/`."""
+"""The table of steps, with their inputs, outputs and functions."""
 
 from __future__ import annotations
 
 from multiview.errors import InputError
 from multiview.steps.step import Step
-from multiview.steps.table import data, evaluation, queries, refresh, retrieval, training
+from multiview.steps.table import refresh, retrieval, training
 
 STEPS: dict[str, Step] = {
-    step.name: step
-    for module in (data, training, queries, retrieval, evaluation, refresh)
-    for step in module.STEPS
+    step.name: step for module in (training, retrieval, refresh) for step in module.STEPS
 }
 
 GPU_STEPS = {step.name for step in STEPS.values() if step.gpu}

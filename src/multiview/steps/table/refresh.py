@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from multiview import names
 from multiview.steps.step import Step
-from multiview.steps.table.settings import PAIRS, SAMPLING
+from multiview.steps.table.training import PAIRS, SAMPLING
 
 _CHANGES = Step(
     name="changes",

@@ -1,9 +1,21 @@
-"""Steps that encode passages and build indexes."""
+"""Steps that encode passages, build indexes, measure systems and compare them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from multiview import names
 from multiview.steps.step import Step
+from multiview.steps.table.training import MATCHING
+
+_BM25 = Step(
+    name="evaluate-bm25",
+    version=7,
+    function_path="multiview.evaluation.evaluate:evaluate_bm25",
+    settings=("evaluation", "bm25", *MATCHING),
+    inputs=("passages", "questions"),
+    outputs=(names.EVALUATION,),
+)
 
 STEPS = (
     Step(
@@ -36,5 +48,56 @@ STEPS = (
         recorded_inputs=("model", "passages"),
         list_inputs=("embeddings",),
         outputs=(names.INDEX,),
+    ),
+    Step(
+        name="evaluate",
+        version=13,
+        function_path="multiview.evaluation.evaluate:evaluate",
+        settings=("evaluation", "encode", *MATCHING),
+        inputs=("model", "index", "passages", "questions", "train_questions"),
+        outputs=(names.EVALUATION,),
+        gpu=True,
+    ),
+    _BM25,
+    replace(
+        _BM25,
+        name="evaluate-bm25-with-queries",
+        version=2,
+        inputs=("passages", "questions", "queries"),
+    ),
+    Step(
+        name="evaluate-fusion",
+        version=4,
+        function_path="multiview.evaluation.fusion:evaluate_fusion",
+        settings=("evaluation", *MATCHING),
+        inputs=("evaluations", "passages", "questions"),
+        list_inputs=("evaluations",),
+        outputs=(names.EVALUATION,),
+    ),
+    Step(
+        name="compare",
+        version=7,
+        function_path="multiview.evaluation.compare:compare",
+        settings=(
+            "comparison.rows",
+            "comparison.seeds_of",
+            "comparison.paper",
+            "comparison.baseline",
+            "comparison.seed",
+        ),
+        inputs=("evaluations",),
+        list_inputs=("evaluations",),
+        traced_inputs=("evaluations",),  # for the settings in which systems differ, and what they cost
+        outputs=(names.COMPARISON,),
+    ),
+    Step(
+        name="report",
+        version=4,
+        function_path="multiview.report.page:report",
+        settings=("comparison.rows",),
+        inputs=("comparison", "evaluations"),
+        list_inputs=("evaluations",),
+        traced_inputs=("evaluations",),
+        outputs=(names.REPORT,),
     ),
 )

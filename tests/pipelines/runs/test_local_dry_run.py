@@ -8,8 +8,8 @@ from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
 from multiview.plans.request import Request
 from multiview.steps.execution import run_step
-from multiview.steps.reporter import StepReporter
-from pipelines.runs.dry_run import dry_run_lines
+from multiview.steps.work import StepReporter
+from pipelines.runs.local import dry_run_lines
 from tests.fixtures.inprocess import command
 from tests.fixtures.system_indexes import write_corpus
 from tests.fixtures.tiny import tiny_bert

@@ -7,9 +7,8 @@ import pytest
 from multiview import environment
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
-from multiview.steps.reporter import StepReporter
 from multiview.steps.runs import StepState, read_state
-from multiview.steps.work import Work
+from multiview.steps.work import StepReporter, Work
 from tests.fixtures.counting_step import COUNT, passages, settings
 
 PATH = "camvr/round-2/count"
@@ -58,7 +57,7 @@ def test_any_other_failure_is_one_line_with_its_place(store: LocalStore, error: 
         raise error
     state = written(store)
     assert state.error is not None and not state.bad_input and state.status == "failed"
-    assert state.error.startswith(f"{type(error).__name__}: by none (test_reporter.py:")
+    assert state.error.startswith(f"{type(error).__name__}: by none (test_work_reporter.py:")
 
 
 def test_a_block_without_failure_writes_nothing(store: LocalStore) -> None:

@@ -13,9 +13,8 @@ from multiview import names
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
-from multiview.lineage import garbage, one_collection
-from multiview.lineage.garbage import Garbage
-from multiview.lineage.one_collection import only_collection
+from multiview.lineage import garbage
+from multiview.lineage.garbage import Garbage, only_collection
 from tests.fixtures.champions import artifact
 
 AT_WORK = "another multiview gc --delete is at work, last heard of at .* UTC; .* if it was killed, remove "
@@ -59,17 +58,17 @@ def test_of_two_that_begin_together_one_is_refused(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first has written its file and has yet to look."""
-    look = one_collection._check_alone
+    look = garbage._check_alone
     refused = []
 
     def second_begins(store: LocalStore, own: str) -> None:
-        monkeypatch.setattr(one_collection, "_check_alone", look)
+        monkeypatch.setattr(garbage, "_check_alone", look)
         with pytest.raises(InputError, match=AT_WORK), only_collection(store):
             pass
         refused.append(own)
         look(store, own)
 
-    monkeypatch.setattr(one_collection, "_check_alone", second_begins)
+    monkeypatch.setattr(garbage, "_check_alone", second_begins)
     with only_collection(store):
         assert len(refused) == 1 and files(store) == refused
 
@@ -83,10 +82,10 @@ def test_a_collection_that_fails_keeps_no_other_away(store: LocalStore, error: t
 
 def test_a_killed_one_keeps_others_away_for_half_a_day(store: LocalStore) -> None:
     store.replace(f"{names.COLLECTIONS}/killed.json", b"{}")
-    silent(store, one_collection.DEAD_SECONDS - 60)
+    silent(store, garbage.DEAD_SECONDS - 60)
     with pytest.raises(InputError, match=f"{AT_WORK}.*/killed.json first"), only_collection(store):
         pass
-    silent(store, one_collection.DEAD_SECONDS + 60)
+    silent(store, garbage.DEAD_SECONDS + 60)
     with only_collection(store):
         assert len(files(store)) == 1 and not files(store)[0].endswith("killed.json")
 
@@ -95,14 +94,14 @@ def test_a_long_one_is_not_taken_for_dead_and_one_that_was_ends(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InputError, match="taken for dead; run it again"), only_collection(store) as say_alive:
-        silent(store, one_collection.DEAD_SECONDS + 60)
+        silent(store, garbage.DEAD_SECONDS + 60)
         say_alive()
-        assert store.entries(names.COLLECTIONS)[0].modified < time.time() - one_collection.DEAD_SECONDS
-        monkeypatch.setattr(one_collection, "ALIVE_SECONDS", 0.0)
+        assert store.entries(names.COLLECTIONS)[0].modified < time.time() - garbage.DEAD_SECONDS
+        monkeypatch.setattr(garbage, "ALIVE_SECONDS", 0.0)
         say_alive()
         with pytest.raises(InputError, match=AT_WORK), only_collection(store):
             pass
-        silent(store, one_collection.DEAD_SECONDS + 60)
+        silent(store, garbage.DEAD_SECONDS + 60)
         with only_collection(store):
             pass
         say_alive()

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from multiview.cli.hits import SHOWN, print_hits
+from multiview.cli.search import SHOWN, print_hits
 from multiview.serving.hits import Hit, ScoredView, answer_fields, as_json
 from multiview.terminal import Console
 
