@@ -33,7 +33,7 @@ def logged(log: Path) -> Iterator[dict[str, Any]]:
 
 
 def drift(tops: list[float]) -> str:
-    """Returns what is said of top scores in their order; empty for fewer than `FEWEST` on a side."""
+    """Returns a line about the change of top scores over time; empty for fewer than `FEWEST` before or after."""
     earlier, later = np.array_split(tops, 2)
     if len(later) < FEWEST:
         return ""

@@ -17,10 +17,19 @@ from multiview.errors import counted
 from multiview.evaluation.tables import baseline_of
 from multiview.model.systems import resolve
 from multiview.plans import PIPELINES
+from multiview.plans.comparison import comparison_of_evaluations
 from multiview.plans.request import Request, describe
 from multiview.steps.runs import StepState
 from multiview.terminal import Console
-from pipelines.runs.study import read_study, study_names
+from pipelines.runs.study import (
+    comparison_settings,
+    evaluation_paths,
+    evaluations_of_states,
+    read_study,
+    rows_of_runs,
+    seeds_table,
+    study_names,
+)
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -61,9 +70,6 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Compare the systems of earlier runs, found in MLflow, in one table and one report."""
-    from multiview.plans.comparison import comparison_of_evaluations
-    from pipelines.runs.comparison import rows_of_runs
-
     uri = tracking_uri or tracking.tracking_uri(open_store(store or names.DEFAULT_STORE))
     earlier = [tracking.find_run(uri, run, open_store(store).url if store else None) for run in runs]
     rows = rows_of_runs(earlier)
@@ -99,8 +105,6 @@ def study(
     debug: Debug = False,
 ) -> None:
     """Run one pipeline several times with the settings that a study varies, and print one table of the rows."""
-    from multiview.plans.comparison import comparison_of_evaluations
-    from pipelines.runs import comparison as comparisons
     from pipelines.runs.local import study_line
 
     document = read_study(name).chosen(rows or [], seeds or [])
@@ -112,9 +116,9 @@ def study(
         row: replace(Request.make(document.pipeline, overrides, preset), study=document.name)
         for row, overrides in document.overrides(base).items()
     }
-    paths = {row: comparisons.evaluation_paths(row, request.plan) for row, request in requests.items()}
+    paths = {row: evaluation_paths(row, request.plan) for row, request in requests.items()}
     compared = [evaluation for row in paths.values() for evaluation in row]
-    comparison = comparisons.comparison_settings(document, compared, shared)
+    comparison = comparison_settings(document, compared, shared)
     console.print(f"{document.name}: {document.about}", markup=False)
     if dry_run:
         for row, request in requests.items():
@@ -124,7 +128,7 @@ def study(
     for row, request in requests.items():
         console.print(f"\n{row}", style="bold", markup=False)
         states = run_and_show(request, opened, tracking_uri, debug, show=False)
-        evaluations |= comparisons.evaluations_of_states(paths[row], states)
+        evaluations |= evaluations_of_states(paths[row], states)
     plan = comparison_of_evaluations("study", evaluations, comparison)
     about: Overrides = {"comparison": comparison.model_dump(include={"seeds_of", "paper"}, mode="json")}
     about["comparison"]["rows"] = list(evaluations)
@@ -132,7 +136,7 @@ def study(
     request = Request(plan, merge(shared, about), preset, study=document.name)
     states = run_and_show(request, opened, tracking_uri, debug)
     if document.seeds:
-        console.print(comparisons.seeds_table(states), markup=False)
+        console.print(seeds_table(states), markup=False)
 
 
 def run_and_show(

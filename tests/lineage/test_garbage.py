@@ -13,7 +13,7 @@ from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import crown, rollback
 from multiview.artifacts.record import Reference, load_reference, read_record, read_whole, split_address
 from multiview.artifacts.store import LocalStore, Store
-from multiview.cli.garbage import collect, summary
+from multiview.cli.commands import collect, summary
 from multiview.lineage import garbage
 from multiview.steps.runs import Run, StepState, write_run, write_state
 from tests.fixtures.champions import artifact, champion

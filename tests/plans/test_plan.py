@@ -19,8 +19,8 @@ from multiview.steps.runs import Run
 from multiview.steps.step import key_settings
 from multiview.tracking import TrackedRun, TrackedStep
 from pipelines.kubeflow.compile import compile_request
-from pipelines.runs.comparison import evaluation_paths
 from pipelines.runs.rerun import cut
+from pipelines.runs.study import evaluation_paths
 from tests.fixtures.compiled import documents, imports, shared_inputs
 
 

@@ -17,7 +17,7 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, read_state, read_states, write_run, write_state
 from multiview.tracking import systems
 from multiview.tracking.mlflow_runs import PARENT_RUN
-from pipelines.runs.comparison import evaluations_of_run
+from pipelines.runs.study import evaluations_of_run
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
 from tests.tracking.views import view_of

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from gc import freeze
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from multiview import names
 from multiview.cli.options import Debug, Device, Index, IndexStoreUrl, Preset, Settings, StoreUrl, TrackingUri
 from multiview.cli.serve import serve
+
+if TYPE_CHECKING:
+    from multiview.artifacts.store import Store
+    from multiview.lineage.garbage import ArtifactId, Garbage, ReportKept
 
 
 def search(
@@ -156,7 +161,6 @@ def gc(
     """Collect attempts, checkpoints, embeddings and indexes that no champion, alias or recent run refers to."""
     from multiview import tracking
     from multiview.artifacts.store import open_store
-    from multiview.cli.garbage import collect
     from multiview.errors import InputError
     from multiview.lineage.garbage import referenced
 
@@ -171,6 +175,38 @@ def gc(
         days,
         delete,
     )
+
+
+def collect(
+    store: Store, referenced: Callable[[ReportKept], set[ArtifactId]], days: float, delete: bool
+) -> None:
+    """Print a line per piece that can go from a store, and their sum; with `delete`, delete what `referenced` still
+    does not return by then. Damaged files come last, each with what is kept because of it."""
+    from multiview.lineage import garbage
+    from multiview.terminal import safe
+
+    kept: dict[str, None] = {}
+    found = garbage.collectable(store, referenced(kept.setdefault), days, kept.setdefault)
+    pieces = []
+    for piece in garbage.remove_all(store, found, lambda: referenced(kept.setdefault)) if delete else found:
+        pieces.append(piece)
+        print(f"{piece.bytes / 1e6:12,.3f} MB  {piece.kind:<11} {safe(piece.path)}")
+    if not pieces:
+        print("nothing to collect")
+    elif delete:
+        print(f"removed {summary(pieces)}")
+    else:
+        print(f"would remove {summary(pieces)}: --delete does it")
+    for line in kept:
+        print(f"kept: {safe(line)}")
+
+
+def summary(pieces: Iterable[Garbage]) -> str:
+    """Returns the number and the size of each kind: `2 index (1.3 MB), 1 attempt (0.2 MB)`."""
+    sizes: dict[str, list[int]] = {}
+    for piece in pieces:
+        sizes.setdefault(piece.kind, []).append(piece.bytes)
+    return ", ".join(f"{len(of)} {kind} ({sum(of) / 1e6:,.1f} MB)" for kind, of in sorted(sizes.items()))
 
 
 def inspect(

@@ -149,7 +149,7 @@ def unknown_positives(question: Question, known: Collection[str]) -> int:
 
 
 def shared_line(train: Iterable[Question], dev: Iterable[Question]) -> str:
-    """Returns what is said of dev questions whose id and text a training question has too, or nothing."""
+    """Returns the warning about dev questions that are training questions too, by id and text; empty if there are none."""
     seen = {(q.qid, q.question) for q in train}
     shared = [q.qid for q in dev if (q.qid, q.question) in seen]
     if not shared:
