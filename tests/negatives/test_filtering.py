@@ -90,7 +90,7 @@ def test_every_positive_is_excluded_not_only_the_first():
 @given(st.lists(st.lists(st.sampled_from("abcdxy"), max_size=9), max_size=6), st.data())
 def test_positives_are_those_that_the_corpus_has(named, data):
     ids, questions = pa.array(list("abcd")), [question(f"q{n}", "?", [], of) for n, of in enumerate(named)]
-    positives = Positives.of(ids, questions)
+    positives = Positives(ids, questions)
     rows = [["abcd".index(name) for name in of if name in "abcd"] for of in named]
     assert positives.rows.tolist() == [row for of in rows for row in of]
     assert positives.questions.tolist() == [number for number, of in enumerate(rows) for _ in of]

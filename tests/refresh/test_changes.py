@@ -151,15 +151,6 @@ def test_only_ids_and_hashes_of_the_index_are_read(vectors):
         vectors.changes(index, model, passages, corpus={"shards": 1})
 
 
-def test_an_index_of_an_earlier_version_is_refused(vectors):
-    model, passages = vectors.model(), vectors.passages(numbered(*range(20)))
-    index = vectors.index(model, passages)
-    earlier = load_record(index.address)[1].model_copy(update={"inputs": {}})
-    vectors.store.replace(f"{earlier.folder}/artifact.json", earlier.to_json())
-    with pytest.raises(InputError, match="earlier version of multiview .* build it again"):
-        vectors.changes(index, model, passages)
-
-
 def test_the_record_names_what_was_not_staged(vectors):
     model, passages = vectors.model(), vectors.passages(numbered(*range(20)))
     index = vectors.index(model, passages)

@@ -13,7 +13,7 @@ import torch
 
 from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Questions, Train
-from multiview.negatives.teacher import write_teacher
+from multiview.negatives.cross_encoder import write_teacher
 from multiview.steps.context import StepContext
 from multiview.training.batches import Collator
 from multiview.training.train import train

@@ -13,7 +13,7 @@ from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.queries import gather_queries, write_queries
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
-from multiview.negatives.teacher import write_teacher
+from multiview.negatives.cross_encoder import write_teacher
 from multiview.steps.context import StepContext
 from multiview.training.batches import Collator, passage_ids, passage_order, shares
 from multiview.training.example_order import Example

@@ -9,43 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from multiview import metric_names, names
 from multiview.artifacts.record import file_sha256
-from multiview.config import Comparison, JsonObject
+from multiview.config import Comparison
 from multiview.errors import InputError
+from multiview.evaluation import files, tables
 from multiview.evaluation.analyses.tables import markdown
 from multiview.evaluation.costs import check_alike, cost_of, differing_settings
 from multiview.evaluation.evaluate import ranks_of, values_of
-from multiview.evaluation.files import (
-    ANALYSES_FILE,
-    ANALYSES_TABLE_FILE,
-    METRICS_FILE,
-    PAPER_FILE,
-    QRELS_FILE,
-    QUESTIONS_FILE,
-    SEEDS_FILE,
-    SEEDS_TABLE_FILE,
-    SETTINGS_FILE,
-    SIGNIFICANCE_FILE,
-    TABLE_FILE,
-    WON_FILE,
-)
-from multiview.evaluation.significance import CONFIDENCE, RESAMPLES, Figure, paired_figures, seeds_figures
-from multiview.evaluation.tables import (
-    Metrics,
-    Significance,
-    asked_legend,
-    baseline_of,
-    count_generated,
-    legend,
-    markdown_table,
-    marked_of,
-    paper_legend,
-    seeds_table,
-    trained_legend,
-)
+from multiview.evaluation.significance import CONFIDENCE, RESAMPLES, paired_figures, seeds_figures
+from multiview.evaluation.tables import Metrics, Significance
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
@@ -73,32 +47,37 @@ def compare(context: StepContext) -> None:
     addresses = {system: staged.address for system, staged in evaluations.items() if staged.address}
     if addresses:
         check_alike(addresses)
-    if len({_questions(folder) for folder in folders.values()}) > 1:
+    if (
+        len({(file_sha256(each / files.QRELS_FILE), *files.question_ids(each)) for each in folders.values()})
+        > 1
+    ):
         raise InputError(
             "the systems were not evaluated on the same questions: run the whole comparison again"
         )
-    metrics = {system: json.loads((folder / METRICS_FILE).read_text()) for system, folder in folders.items()}
+    metrics = {
+        system: json.loads((folder / files.METRICS_FILE).read_text()) for system, folder in folders.items()
+    }
     if comparison.seeds_of:
         significance, seeds = _seeds(metrics, comparison, output)
     else:
         values = {system: values_of(folder, metrics[system]) for system, folder in folders.items()}
         significance, seeds = _significance(values, comparison, context.events), ""
     legends = (
-        legend(significance),
-        paper_legend(comparison.paper),
-        asked_legend(*count_generated(folders[comparison.rows[0]])),
-        trained_legend(addresses),
+        tables.legend(significance),
+        tables.paper_legend(comparison.paper),
+        tables.asked_legend(*tables.count_generated(folders[comparison.rows[0]])),
+        tables.trained_legend(addresses),
     )
-    table = markdown_table(metrics, marked_of(significance), comparison.paper)
-    (output / TABLE_FILE).write_text("\n".join(filter(None, (seeds, table, *legends))).rstrip() + "\n")
-    _write(output / METRICS_FILE, metrics)
-    _write(output / SIGNIFICANCE_FILE, significance)
-    _write(output / SETTINGS_FILE, differing_settings(addresses), ensure_ascii=False)
+    table = tables.markdown_table(metrics, tables.marked_of(significance), comparison.paper)
+    (output / files.TABLE_FILE).write_text("\n".join(filter(None, (seeds, table, *legends))).rstrip() + "\n")
+    _write(output / files.METRICS_FILE, metrics)
+    _write(output / files.SIGNIFICANCE_FILE, significance)
+    _write(output / files.SETTINGS_FILE, differing_settings(addresses), ensure_ascii=False)
     if comparison.paper:
         paper = {row: figures.model_dump() for row, figures in comparison.paper.items()}
-        _write(output / PAPER_FILE, paper, ensure_ascii=False)
+        _write(output / files.PAPER_FILE, paper, ensure_ascii=False)
     if significance["baseline"] in folders:
-        _write(output / WON_FILE, _won(folders, significance["baseline"]), ensure_ascii=False)
+        _write(output / files.WON_FILE, _won(folders, significance["baseline"]), ensure_ascii=False)
     _write_analyses(folders, output)
     costs = {system: cost_of(address) for system, address in addresses.items()}
     for figures in (metrics, costs):
@@ -124,7 +103,7 @@ def _won(folders: Mapping[str, Path], baseline: str) -> dict[str, dict[str, int]
 
 
 def _write(file: Path, value: object, ensure_ascii: bool = True) -> None:
-    file.write_text(json.dumps(value, indent=1, ensure_ascii=ensure_ascii) + "\n")
+    file.write_text(json.dumps(value, indent=1, ensure_ascii=ensure_ascii, default=asdict) + "\n")
 
 
 def _seeds(metrics: Metrics, comparison: Comparison, folder: Path) -> tuple[Significance, str]:
@@ -135,33 +114,35 @@ def _seeds(metrics: Metrics, comparison: Comparison, folder: Path) -> tuple[Sign
     """
     values: dict[str, dict[str, list[float]]] = {}
     for row, figures in metrics.items():
+        of_system = values.setdefault(comparison.seeds_of.get(row, row), {})
         for name, value in figures.items():
-            values.setdefault(comparison.seeds_of.get(row, row), {}).setdefault(name, []).append(value)
-    chosen = baseline_of(comparison.baseline, list(values))
+            of_system.setdefault(name, []).append(value)
+    chosen = tables.baseline_of(comparison.baseline, list(values))
     figures = seeds_figures(values, chosen)
-    _write(folder / SEEDS_FILE, _json_ready(figures))
-    table = seeds_table(figures, chosen, comparison.paper)
-    (folder / SEEDS_TABLE_FILE).write_text(table)
+    _write(folder / files.SEEDS_FILE, figures)
+    table = tables.seeds_table(figures, chosen, comparison.paper)
+    (folder / files.SEEDS_TABLE_FILE).write_text(table)
     return {"baseline": chosen, "test": "Welch's t-test over seeds: see seeds.json", "systems": {}}, table
 
 
 def _write_analyses(folders: Mapping[str, Path], output: Path) -> None:
     """Writes the metrics of the evaluations' analyses: one row per metric, one column per system."""
-    files = {system: folder / names.ANALYSES / METRICS_FILE for system, folder in folders.items()}
-    analyses = {system: json.loads(file.read_text()) for system, file in files.items() if file.exists()}
+    paths = {system: folder / names.ANALYSES / files.METRICS_FILE for system, folder in folders.items()}
+    analyses = {system: json.loads(file.read_text()) for system, file in paths.items() if file.exists()}
     if not analyses:
         return
     rows = list(dict.fromkeys(name for metrics in analyses.values() for name in metrics))
     columns = {system: [metrics.get(name) for name in rows] for system, metrics in analyses.items()}
-    _write(output / ANALYSES_FILE, analyses)
-    (output / ANALYSES_TABLE_FILE).write_text(markdown(pa.table({"metric": rows, **columns})))
+    _write(output / files.ANALYSES_FILE, analyses)
+    (output / files.ANALYSES_TABLE_FILE).write_text(markdown(pa.table({"metric": rows, **columns})))
 
 
 def _significance(
     values: dict[str, dict[str, np.ndarray]], comparison: Comparison, events: Events
 ) -> Significance:
-    baseline = baseline_of(comparison.baseline, list(values))
+    baseline = tables.baseline_of(comparison.baseline, list(values))
     report = lambda done, total: events.progress(done, total, "tests")  # noqa: E731
+    figures = paired_figures(values, baseline, RESAMPLES, comparison.seed, report)
     return {
         "baseline": baseline,
         "test": "paired randomisation over questions, two-sided; corrected_p by Holm over the systems",
@@ -169,18 +150,8 @@ def _significance(
         "confidence": CONFIDENCE,
         "resamples": RESAMPLES,
         "seed": comparison.seed,
-        "systems": _json_ready(paired_figures(values, baseline, RESAMPLES, comparison.seed, report)),
+        "systems": {
+            system: {name: asdict(figure) for name, figure in by_metric.items()}
+            for system, by_metric in figures.items()
+        },
     }
-
-
-def _json_ready(figures: Mapping[str, Mapping[str, Figure]]) -> dict[str, dict[str, JsonObject]]:
-    return {
-        system: {name: asdict(figure) for name, figure in by_metric.items()}
-        for system, by_metric in figures.items()
-    }
-
-
-def _questions(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """A digest of the gold passages and the ids of all questions, which must be the same for all systems."""
-    qids = pq.read_table(folder / QUESTIONS_FILE, columns=["qid"]).column("qid").to_pylist()
-    return file_sha256(folder / QRELS_FILE), tuple(qids)

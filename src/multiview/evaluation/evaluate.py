@@ -1,10 +1,12 @@
-"""Evaluation of retrieved passages, by the same rules for a model and for BM25."""
+"""Evaluation of retrieved passages, by the same rules for a model, for BM25 and for several rankings fused into one."""
 
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -16,7 +18,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.data.answers import matching_mode
-from multiview.data.passages import Passage, PassageLookup, read_passages, read_titled_texts
+from multiview.data.passages import Passage, PassageLookup, TitledText, read_passages, read_titled_texts
 from multiview.data.processes import rare_collections
 from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
@@ -30,11 +32,12 @@ from multiview.evaluation.metrics import (
     first_rank,
     gold_metrics,
     means,
+    read_trec_run,
     top_k_accuracy,
     write_qrels,
     write_trec_run,
 )
-from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, IndexViews, write_top_hits
+from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, index_views, write_top_hits
 from multiview.index.ranking import TopPassages
 from multiview.negatives.filtering import AnswerHits, positive_hits
 from multiview.steps.context import StepContext
@@ -42,6 +45,13 @@ from multiview.steps.context import StepContext
 if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
     from multiview.model.layouts import Layout
+
+
+FUSION_CONSTANT = 60
+"""k of reciprocal rank fusion: Σ 1 / (k + rank)."""
+
+Ranking = Sequence[tuple[str, float]]
+"""(passage id, score), best first."""
 
 
 def evaluate(context: StepContext) -> None:
@@ -97,7 +107,7 @@ def evaluate_queries(
     context.events.fact(SEARCH_SECONDS, given.search_seconds)
     if not top.exact:
         measure_questions(index, queries, top.passages, context.events)
-    views = IndexViews(index, queries, given.indexed_passages)
+    views = index_views(index, queries, given.indexed_passages)
     write_evaluation(context, top, index.ids, questions, find_views=views, answers=given.answers)
     analyse(context.output("evaluation"), given)
 
@@ -116,30 +126,55 @@ def evaluate_bm25(context: StepContext) -> None:
     questions = _questions(context)
     passages: Path = context.input("passages").path
     queries = context.optional_input("queries")
-    indexed = expanded(passages, queries.path) if queries else read_titled_texts(passages)
+    indexed: Iterable[Passage | TitledText] = read_titled_texts(passages)
+    if queries:  # sentences end as they did before, without the queries
+        with_drawn = with_queries(read_passages(passages), queries.path)
+        indexed = (replace(passage, text=" ".join((passage.text, *drawn))) for passage, drawn in with_drawn)
     index = Bm25Index(indexed, context.settings.bm25, context.settings.corpus.language)
     begun = time.perf_counter()
-    top = index.search(
-        [question.question for question in questions],
-        context.settings.evaluation.depth,
-        lambda done: context.events.progress(done, len(questions), "searches"),
-    )
+    texts, depth = [question.question for question in questions], context.settings.evaluation.depth
+    top = index.search(texts, depth, lambda done: context.events.progress(done, len(questions), "searches"))
     context.events.fact(SEARCH_SECONDS, (time.perf_counter() - begun) / len(questions))
-    alone = median_milliseconds(
-        lambda text: index.search([text], context.settings.evaluation.depth),
-        [question.question for question in questions],
-    )
+    alone = median_milliseconds(lambda text: index.search([text], depth), texts)
     context.events.fact(SINGLE_QUESTION, round(alone, 3))
     write_evaluation(context, top, index.ids, questions, tag="doct5query" if queries else "bm25")
 
 
-def expanded(passages: Path, queries: Path) -> Iterator[Passage]:
-    """Yields the passages of a folder with their `queries` at the end of their texts, for an index of words.
+def reciprocal_rank_fusion(rankings: Sequence[Ranking], constant: int, depth: int) -> Ranking:
+    """Returns one question's passages with their scores Σ 1 / (constant + rank) over the rankings that contain them.
 
-    Sentences end as they did before, without the queries.
+    Cormack, Clarke and Büttcher, SIGIR 2009. Ranks count from 1, the retrievers' scores are ignored, and of passages
+    that tie the one with the smaller id comes first. Returns at most `depth` passages, best first.
     """
-    for passage, drawn in with_queries(read_passages(passages), queries):
-        yield replace(passage, text=" ".join((passage.text, *drawn)))
+    terms: dict[str, list[float]] = defaultdict(list)
+    for ranking in rankings:
+        for rank, (name, _) in enumerate(ranking, start=1):
+            terms[name].append(1 / (constant + rank))
+    # fsum: passages with the same terms in another order tie.
+    scores = {name: math.fsum(parts) for name, parts in terms.items()}
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:depth]
+
+
+def evaluate_fusion(context: StepContext) -> None:
+    """Step: fuse the runs of several evaluations of the same questions and measure the result.
+
+    Inputs `evaluations` (a list), `passages`, `questions`; output `evaluation` (see `write_evaluation`).
+    """
+    questions = read_questions(context.input("questions").path)
+    runs = [read_trec_run(staged.path / RUN_FILE) for staged in context.list_input("evaluations")]
+    depth = context.settings.evaluation.depth
+    fused = [
+        reciprocal_rank_fusion([run.get(question.qid, ()) for run in runs], FUSION_CONSTANT, depth)
+        for question in questions
+    ]
+    ids = sorted({name for ranking in fused for name, _ in ranking})
+    row_of = {name: row for row, name in enumerate(ids)}
+    top = TopPassages.empty(len(fused), max(1, *map(len, fused)))
+    for question, ranking in enumerate(fused):
+        top.passages[question, : len(ranking)] = [row_of[name] for name, _ in ranking]
+        top.scores[question, : len(ranking)] = np.array([score for _, score in ranking], np.float32)
+        top.winning_views[question, : len(ranking)] = 0
+    write_evaluation(context, top, pa.array(ids, pa.string()), questions, tag="fusion")
 
 
 def write_evaluation(
@@ -168,10 +203,8 @@ def write_evaluation(
     if answers is None:
         corpus = PassageLookup(context.input("passages").path)
         answers = AnswerHits(questions, ids, corpus, matching_mode(context.settings))
-    holds = answers.holds(top.passages)
-    first_answer = first_rank(holds)
-    gold_hits = positive_hits(top.passages, ids, questions)
-    first_gold = first_rank(gold_hits)
+    holds, gold_hits = answers.holds(top.passages), positive_hits(top.passages, ids, questions)
+    first_answer, first_gold = first_rank(holds), first_rank(gold_hits)
     rankings = _rankings(top, ids, questions)
     gold = {question.qid: question.grades for question in questions}
     cuts = metric_names.accuracy_cuts(settings.at, settings.depth)
@@ -197,10 +230,7 @@ def ranks_of(folder: Path) -> np.ndarray:
     For a question without answers, the rank of its first gold passage.
     """
     table = pq.read_table(folder / QUESTIONS_FILE)
-    answer, gold = (
-        table[f"rank_of_first_{kind}"].to_numpy(zero_copy_only=False).astype(np.float64)
-        for kind in ("answer", "gold")
-    )
+    answer, gold = (_floats(table, f"rank_of_first_{kind}") for kind in ("answer", "gold"))
     accuracy = [name for name in table.column_names if name.startswith(metric_names.ACCURACY_PREFIX)]
     answered = table[accuracy[0]].is_valid().to_numpy() if accuracy else np.zeros(len(table), bool)
     return np.nan_to_num(np.where(answered, answer, gold), nan=np.inf)
@@ -210,10 +240,11 @@ def values_of(folder: Path, metrics: Collection[str]) -> dict[str, np.ndarray]:
     """Per-question values [q] float64 of those `metrics` that have them; NaN where a question is not judged."""
     present = pq.read_schema(folder / QUESTIONS_FILE).names
     table = pq.read_table(folder / QUESTIONS_FILE, columns=[name for name in metrics if name in present])
-    return {
-        name: table.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
-        for name in table.column_names
-    }
+    return {name: _floats(table, name) for name in table.column_names}
+
+
+def _floats(table: pa.Table, name: str) -> np.ndarray:
+    return table[name].to_numpy(zero_copy_only=False).astype(np.float64)
 
 
 def _questions(context: StepContext) -> list[Question]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.artifacts.record import Record
@@ -39,6 +42,11 @@ ANALYSES_PAGE_FILE = "tables.md"
 def analysis_table_file(table: str) -> str:
     """Returns the file name of a table of the analyses."""
     return f"{table}.parquet"
+
+
+def question_ids(evaluation: Path) -> list[str]:
+    """Returns the ids of the questions of an evaluation, in order."""
+    return pq.read_table(evaluation / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
 
 
 def of_evaluation(store: Store, record: Record) -> dict[str, float]:

@@ -57,8 +57,8 @@ def self_bleu(queries: Sequence[str]) -> float | None:
     smoothing = SmoothingFunction().method1
     words = [Words().tokenize(query) for query in queries]
     scores = [
-        sentence_bleu([*words[:index], *words[index + 1 :]], query, smoothing_function=smoothing)
-        for index, query in enumerate(words)
+        sentence_bleu(words[:i] + words[i + 1 :], query, smoothing_function=smoothing)
+        for i, query in enumerate(words)
     ]
     return float(np.mean(scores))
 
@@ -90,8 +90,12 @@ def diversity_levels(
 
 def queries_table(rouge_by_k: Mapping[int, float], levels: Sequence[Mapping[str, float | None]]) -> str:
     """Returns two tables in Markdown, in per cent: quality by number of queries (Table 6), then by diversity (Figure 4)."""
+
+    def cell(value: float | None) -> str:
+        return "" if value is None else f"{100 * value:.2f}"
+
     lines = ["| queries | ROUGE-L |", "|--------:|--------:|"]
-    lines += [f"| {k:>7} | {_cell(rouge_by_k[k]):>7} |" for k in sorted(rouge_by_k)]
+    lines += [f"| {k:>7} | {cell(rouge_by_k[k]):>7} |" for k in sorted(rouge_by_k)]
     lines += [
         "",
         "| self-BLEU-4 | passages |  mean | ROUGE-L |",
@@ -99,10 +103,6 @@ def queries_table(rouge_by_k: Mapping[int, float], levels: Sequence[Mapping[str,
     ]
     for level in levels:
         span = f"{level['start']:.1f} to {level['stop']:.1f}"
-        mean, quality = _cell(level[metric_names.SELF_BLEU]), _cell(level[metric_names.ROUGE_L])
+        mean, quality = cell(level[metric_names.SELF_BLEU]), cell(level[metric_names.ROUGE_L])
         lines.append(f"| {span:<11} | {level['passages']:>8} | {mean:>5} | {quality:>7} |")
     return "\n".join(lines) + "\n"
-
-
-def _cell(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.2f}"

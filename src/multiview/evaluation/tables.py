@@ -8,14 +8,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-import pyarrow.parquet as pq
-
 from multiview import metric_names, names
 from multiview.artifacts.record import load_record
 from multiview.config import JsonObject, PaperFigures
 from multiview.data.questions import GENERATED
 from multiview.errors import InputError, counted, nearest
-from multiview.evaluation.files import PAPER_FILE, QUESTIONS_FILE
+from multiview.evaluation.files import PAPER_FILE, question_ids
 from multiview.lineage.trace import Ancestor
 
 if TYPE_CHECKING:  # scipy takes a second to import; showing a table needs none of it
@@ -154,7 +152,12 @@ def paper_columns(
 
 def metric_columns(metrics: Mapping[str, Mapping[str, object]]) -> list[str]:
     """All metrics that at least one system has, ordered by name and k."""
-    return sorted({name for values in metrics.values() for name in values}, key=_name_and_k)
+
+    def name_and_k(name: str) -> tuple[str, int]:
+        stem, _, k = name.rpartition("_")
+        return (stem, int(k)) if k.isdigit() else (name, 0)
+
+    return sorted({name for values in metrics.values() for name in values}, key=name_and_k)
 
 
 def best_values(metrics: Metrics) -> dict[str, float]:
@@ -163,12 +166,6 @@ def best_values(metrics: Metrics) -> dict[str, float]:
         name: max(values[name] for values in metrics.values() if name in values)
         for name in metric_columns(metrics)
     }
-
-
-def _name_and_k(name: str) -> tuple[str, int]:
-    """A metric's name and k: `accuracy_at_20` as (accuracy_at, 20), a name without k as (name, 0)."""
-    stem, _, k = name.rpartition("_")
-    return (stem, int(k)) if k.isdigit() else (name, 0)
 
 
 def baseline_of(chosen: str | None, rows: Sequence[str]) -> str:
@@ -225,7 +222,7 @@ def legend(significance: Significance) -> str:
 
 def count_generated(evaluation: Path) -> tuple[int, int]:
     """Returns the number of questions of an evaluation that were generated from the corpus, and of all of them."""
-    qids = pq.read_table(evaluation / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
+    qids = question_ids(evaluation)
     return sum(qid.startswith(GENERATED) for qid in qids), len(qids)
 
 
@@ -233,7 +230,7 @@ def asked_legend(generated: int, questions: int) -> str:
     """One sentence that marks figures on generated questions; empty where all questions are labelled.
 
     >>> asked_legend(0, 50)
-    \'\'
+    ''
     """
     if not generated:
         return ""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,8 +43,7 @@ SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True)
-class HitViews:
+class HitViews(NamedTuple):
     """The views of a retrieved passage."""
 
     scores: Sequence[float]
@@ -59,32 +57,23 @@ FindViews = Callable[[Sequence[int], np.ndarray], list[list[HitViews]]]
 which comes last; returns the views of each passage per question, without padding."""
 
 
-class IndexViews:
-    """Finds the views of an index's passages, for the questions that retrieved them (`FindViews`)."""
+def index_views(index: ViewIndex, queries: np.ndarray, passages: IndexedPassages) -> FindViews:
+    """Returns the function that finds the views of an index's passages; `queries` [q, dim] are the questions' vectors."""
 
-    def __init__(self, index: ViewIndex, queries: np.ndarray, passages: IndexedPassages) -> None:
-        """`queries` [q, dim] are the questions' vectors."""
-        self._index, self._queries, self._passages = index, queries, passages
-
-    def __call__(self, questions: Sequence[int], passage_rows: np.ndarray) -> list[list[HitViews]]:
+    def find(questions: Sequence[int], passage_rows: np.ndarray) -> list[list[HitViews]]:
         spans = {
-            indexed.row: [view.span for view in indexed.views]
-            for indexed in self._passages.read(passage_rows)
+            indexed.row: [view.span for view in indexed.views] for indexed in passages.read(passage_rows)
         }
-        scores: dict[tuple[int, int], list[float]] = {}
-        # Views are read in their order.
+        found = [[HitViews((), ())] * int((rows >= 0).sum()) for rows in passage_rows]
         hits = np.argwhere(passage_rows >= 0)
-        in_order = np.argsort(passage_rows[tuple(hits.T)], kind="stable")
+        in_order = np.argsort(passage_rows[tuple(hits.T)], kind="stable")  # of the stored views
         for position, column in hits[in_order].tolist():
-            query, row = self._queries[questions[position]], int(passage_rows[position, column])
-            scores[position, column] = self._index.view_scores(query, row).tolist()
-        return [
-            [
-                HitViews(scores[position, column], spans[row])
-                for column, row in enumerate(rows[rows >= 0].tolist())
-            ]
-            for position, rows in enumerate(passage_rows)
-        ]
+            row = int(passage_rows[position, column])
+            scores = index.view_scores(queries[questions[position]], row)
+            found[position][column] = HitViews(scores.tolist(), spans[row])
+        return found
+
+    return find
 
 
 def write_top_hits(
@@ -104,8 +93,8 @@ def write_top_hits(
     and the spans are null.
     """
     first_spans: list[Span | None] = []
+    views: list[list[HitViews]] = []
     with pq.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
-        views: list[list[HitViews]] = []
         for start in range(0, len(questions), QUESTIONS_PER_GROUP):
             if find_views and start % QUESTIONS_AT_ONCE == 0:
                 some = range(start, min(start + QUESTIONS_AT_ONCE, len(questions)))
@@ -124,17 +113,11 @@ def write_top_hits(
                         "gold": bool(gold[question, column]),
                     }
                     if hit_views:
-                        record |= _view_columns(winner, hit_views[column])
+                        scores, spans = hit_views[column]
+                        record |= {"view": winner, "view_scores": scores}
+                        record["view_starts"] = [span and span[0] for span in spans]
+                        record["view_stops"] = [span and span[1] for span in spans]
                     records.append(record)
                 first_spans.append(hit_views[0].spans[hits[0][2]] if hit_views else None)
             writer.write_table(pa.Table.from_pylist(records, SCHEMA))
     return first_spans
-
-
-def _view_columns(winner: int, views: HitViews) -> dict[str, object]:
-    return {
-        "view": winner,
-        "view_scores": views.scores,
-        "view_starts": [span and span[0] for span in views.spans],
-        "view_stops": [span and span[1] for span in views.spans],
-    }

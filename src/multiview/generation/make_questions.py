@@ -65,14 +65,9 @@ class DrawnSnippet:
 
     def questions(self, texts: Iterable[str]) -> list[Question]:
         """Returns questions about the snippet, which is their answer; empty and repeated texts are left out."""
+        qid, answer = f"{GENERATED}{self.name}", ((self.text,), (self.start,), (self.passage.id,))
         return [
-            Question(
-                f"{GENERATED}{self.name}" + (f":{number}" if number else ""),
-                text,
-                (self.text,),
-                (self.start,),
-                (self.passage.id,),
-            )
+            Question(qid + (f":{number}" if number else ""), text, *answer)
             for number, text in enumerate(filter(None, distinct(texts)))
         ]
 
@@ -246,14 +241,9 @@ def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[li
     searched = 0
     while searched < len(ranked) and (asked.limit is None or len(kept) < asked.limit):
         batch = ranked[searched : searched + TOGETHER]
-        kept.update(found_again(index, batch, k))
+        top = index.search([question.question for question in batch], k)
+        hits = positive_hits(top.passages, index.ids, batch).any(axis=1)
+        kept.update(question.qid for question, found in zip(batch, hits, strict=True) if found)
         searched += len(batch)
         context.events.progress(searched, len(ranked), "questions")
     return limited([q for q in questions if q.qid in kept], asked.limit, asked.seed), searched
-
-
-def found_again(index: Bm25Index, questions: Sequence[Question], k: int) -> list[str]:
-    """Returns the ids of the questions whose passage is among the first `k` that BM25 finds."""
-    top = index.search([question.question for question in questions], k)
-    hits = positive_hits(top.passages, index.ids, questions)
-    return [question.qid for question, found in zip(questions, hits, strict=True) if found.any()]

@@ -17,7 +17,7 @@ from transformers import (
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from multiview.artifacts.scratch import scratch
-from multiview.config import Generation, GeneratorTraining
+from multiview.config import Generation
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import read_questions
 from multiview.errors import InputError
@@ -38,10 +38,20 @@ def train_generator(context: StepContext) -> None:
     model, tokenizer = load(context.input("base").path)
     longest = input_length(model, context.settings.generation)
     latest = context.checkpoints.latest() if context.checkpoints is not None else None
+    settings = context.settings.generation.train
     with tempfile.TemporaryDirectory(prefix="training-", dir=scratch()) as folder:
+        arguments = shared_arguments(
+            Seq2SeqTrainingArguments,
+            settings,
+            Path(folder),
+            per_device_train_batch_size=settings.batch_size,
+            num_train_epochs=settings.epochs,
+            max_steps=settings.max_steps or -1,
+            warmup_steps=settings.warmup_ratio,  # below 1: a share of all steps
+        )
         trainer = Seq2SeqTrainer(
             model=model,
-            args=generator_arguments(context.settings.generation.train, Path(folder)),
+            args=arguments,
             train_dataset=Pairs(pairs, tokenizer, context.settings.generation, longest),
             data_collator=DataCollatorForSeq2Seq(tokenizer, model),
             callbacks=[ReportingCallback(context.events, context.checkpoints), LossCallback(context.events)],
@@ -84,15 +94,11 @@ class Pairs(Dataset):
 
     def __getitem__(self, index: int) -> dict[str, list[int]]:
         passage, question = self._pairs[index]
-        settings = self._settings
-        text = input_text(passage, settings)
+        text, most = input_text(passage, self._settings), self._settings.max_length
         source = self._tokenizer(text, truncation=True, max_length=self._longest)
-        target = self._tokenizer(text_target=question, truncation=True, max_length=settings.max_length)
-        return {
-            "input_ids": source["input_ids"],
-            "attention_mask": source["attention_mask"],
-            "labels": target["input_ids"],
-        }
+        target = self._tokenizer(text_target=question, truncation=True, max_length=most)
+        names = ("input_ids", "attention_mask")
+        return {**{name: source[name] for name in names}, "labels": target["input_ids"]}
 
 
 class LossCallback(TrainerCallback):
@@ -112,16 +118,3 @@ class LossCallback(TrainerCallback):
         if logs and "loss" in logs:
             for name, value in logs.items():
                 self._events.metric(name, float(value), step=state.global_step)
-
-
-def generator_arguments(settings: GeneratorTraining, folder: Path) -> Seq2SeqTrainingArguments:
-    """Returns our settings as arguments of transformers' Trainer."""
-    return shared_arguments(
-        Seq2SeqTrainingArguments,
-        settings,
-        folder,
-        per_device_train_batch_size=settings.batch_size,
-        num_train_epochs=settings.epochs,
-        max_steps=settings.max_steps or -1,
-        warmup_steps=settings.warmup_ratio,  # below 1: a share of all steps
-    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -65,7 +65,7 @@ class Bm25Index:
         # `streaming_tokenize` only iterates over its texts, but is annotated with a list.
         words: Any = texts()
         streamed = self._tokenizer.streaming_tokenize(words, update_vocab=True, allow_empty=False)
-        tokens = TokenIds(streamed)
+        tokens = [array("I", token_ids) for token_ids in streamed]  # lists need twice the memory
         self.ids = pa.array(ids, pa.string())
         self._tie_order = tie_order(self.ids)
         stemmed = self._tokenizer.stemmer is not None
@@ -112,27 +112,6 @@ class Bm25Index:
             for done in threads.map(fill, firsts, batches):
                 report_done(done)
         return top
-
-
-class TokenIds(Sequence["array[int]"]):
-    """Token ids per passage, in 4 bytes per token and 8 per passage; lists need 8 and 56."""
-
-    def __init__(self, passages: Iterable[Sequence[int]]) -> None:
-        self._ids, self._stops = array("I"), array("Q", [0])
-        for token_ids in passages:
-            self._ids.extend(token_ids)
-            self._stops.append(len(self._ids))
-
-    def __len__(self) -> int:
-        return len(self._stops) - 1
-
-    def __getitem__(self, row: int) -> array[int]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if not 0 <= row < len(self):
-            raise IndexError(row)
-        return self._ids[self._stops[row] : self._stops[row + 1]]
-
-    def __iter__(self) -> Iterator[array[int]]:
-        return (self._ids[start:stop] for start, stop in pairwise(self._stops))
 
 
 def words(text: str) -> list[str]:

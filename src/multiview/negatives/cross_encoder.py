@@ -1,28 +1,33 @@
 """Judgement of pairs by a cross-encoder: of hits, so that unlabelled positives are not trained on as negatives (RocketQA
-3.3), and of what a question trains on, for distillation."""
+3.3), and of what a question trains on, for distillation (`multiview.model.loss.distillation_loss`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from multiview.config import Config, Encode, JsonObject
-from multiview.data.passages import COLUMNS, Passage, PassageLookup, passages_of
-from multiview.data.questions import Question
+from multiview.config import Config, Encode
+from multiview.data.passages import COLUMNS, Passage, PassageLookup, ids_in, passages_of
+from multiview.data.questions import Question, read_questions
 from multiview.encoding.batches import Buckets, Shape
 from multiview.encoding.encode import arithmetic, smaller_batches, weights_type
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import staged_base
-from multiview.model.base_model.loading import LoadedModel, quiet
+from multiview.model.base_model.loading import quiet
 from multiview.model.devices import device
 from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
 from multiview.negatives.filtering import hits_by_passage
+from multiview.negatives.negatives_file import NEGATIVES_FILE, read_negatives, read_positives
+from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
 SETTING = "mining.cross_encoder"
@@ -30,6 +35,12 @@ PAIR_LENGTH = 512
 """Longest pair in tokens, unless the model allows less; the longer of the two texts is cut first."""
 ROWS = 8
 """The rows of a batch are a multiple of this: products over fewer rows, as in a classifier's head, depend on a row's place."""
+
+TEACHER_FILE = "teacher.parquet"
+"""File of the negatives artifact with the cross-encoder's logits, one row per question."""
+SCHEMA = pa.schema(
+    [("qid", pa.string()), ("passage_ids", pa.list_(pa.string())), ("logits", pa.list_(pa.float32()))]
+)
 
 HitPosition = tuple[int, int]
 """(question, column) of a hit among the retrieved passages [q, k]."""
@@ -45,7 +56,20 @@ class CrossEncoder:
         """Loads the checkpoint in `folder`, called `name` in error lines. Raises InputError if it is not such a classifier."""
         self.settings = settings
         self.device = device(settings.device, "encode.device")
-        model, notes, self.tokenizer = _load(folder, weights_type(settings), name)
+        try:
+            with quiet():
+                model, notes = AutoModelForSequenceClassification.from_pretrained(
+                    folder,
+                    dtype=weights_type(settings),
+                    use_safetensors=True,
+                    trust_remote_code=False,
+                    output_loading_info=True,
+                )
+                self.tokenizer: PreTrainedTokenizer = AutoTokenizer.from_pretrained(
+                    folder, trust_remote_code=False
+                )
+        except (OSError, ValueError, ImportError, KeyError, SafetensorError) as error:
+            raise InputError(f"{SETTING}: cannot load {name}: {' '.join(str(error).split())}") from error
         if (labels := model.config.num_labels) != 1:
             raise InputError(
                 f"{SETTING}: {name} gives {labels} logits per pair; give a cross-encoder with one (num_labels 1)"
@@ -137,18 +161,97 @@ def logits(
     return result
 
 
-def probabilities(logits: np.ndarray) -> np.ndarray:
-    """Returns the probabilities that pairs with these logits are positives: 1 / (1 + exp(-logit))."""
-    return 1 / (1 + np.exp(-logits))
+# --- distillation ---------------------------------------------------------------------------------
 
 
-def _load(folder: Path, dtype: torch.dtype, name: str) -> tuple[LoadedModel, JsonObject, PreTrainedTokenizer]:
-    """Returns the classifier, transformers' notes on loading it, and its tokenizer."""
-    try:
-        with quiet():
-            model, notes = AutoModelForSequenceClassification.from_pretrained(
-                folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+def teach(context: StepContext) -> None:
+    """Step: scores each training question's positives and hard negatives with `mining.cross_encoder`.
+
+    Inputs `passages`, `questions` and `hard_negatives`. Output `negatives`: the same negatives, and the logits of every
+    passage that the corpus holds. Positives that mining found are scored too. Reads settings.mining and .encode.
+    """
+    corpus, folder = context.input("passages").path, context.input("hard_negatives").path
+    questions = read_questions(context.input("questions").path)
+    negatives, positives = read_negatives(folder), read_positives(folder)
+    lists = [
+        list(
+            dict.fromkeys(
+                chain(
+                    question.positive_ids,
+                    positives.get(question.qid, ()),
+                    *negatives.get(question.qid, {}).values(),
+                )
             )
-            return model, notes, AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, ImportError, KeyError, SafetensorError) as error:
-        raise InputError(f"{SETTING}: cannot load {name}: {' '.join(str(error).split())}") from error
+        )
+        for question in questions
+    ]
+    held = ids_in(corpus, set().union(*lists))
+    lists = [[id_ for id_ in ids if id_ in held] for ids in lists]
+    row_of = {id_: row for row, id_ in enumerate(dict.fromkeys(chain(*lists)))}
+    ids, rows = pa.array(row_of, pa.string()), np.full((len(lists), max(map(len, lists), default=0)), -1)
+    for question, some in enumerate(lists):
+        rows[question, : len(some)] = [row_of[id_] for id_ in some]
+    found = logits(rows, rows >= 0, ids, corpus, questions, context.settings, context.events)
+    write_teacher(context.output("negatives"), [question.qid for question in questions], lists, found)
+    shutil.copyfile(folder / NEGATIVES_FILE, context.output("negatives") / NEGATIVES_FILE)
+    context.events.fact("questions", len(questions))
+    context.events.fact("pairs", sum(map(len, lists)))
+    if (accuracy := teacher_accuracy(questions, lists, found)) is not None:
+        context.events.metric("teacher_accuracy", accuracy)
+
+
+def teacher_accuracy(
+    questions: Sequence[Question], lists: Sequence[Sequence[str]], logits: np.ndarray
+) -> float | None:
+    """Returns the share of questions whose first positive has a higher logit than every passage but its positives.
+
+    Counted are questions with a positive and another passage; None where there are none.
+    """
+    right = []
+    for question, ids, row in zip(questions, lists, logits, strict=True):
+        others = [row[column] for column, id_ in enumerate(ids) if id_ not in question.positive_ids]
+        if others and ids[0] in question.positive_ids:
+            right.append(row[0] > max(others))
+    return float(np.mean(right)) if right else None
+
+
+def write_teacher(
+    folder: Path, qids: Sequence[str], lists: Sequence[Sequence[str]], logits: np.ndarray
+) -> None:
+    """Writes the logits [q, k] of the passages in `lists`."""
+    columns = {
+        "qid": list(qids),
+        "passage_ids": list(lists),
+        "logits": [row[: len(ids)].tolist() for ids, row in zip(lists, logits, strict=True)],
+    }
+    pq.write_table(pa.table(columns, schema=SCHEMA), folder / TEACHER_FILE)
+
+
+class Logits(Mapping[str, dict[str, float]]):
+    """The logit of each passage by question. Memory has them as Arrow does, with the passages' ids."""
+
+    def __init__(self, table: pa.Table) -> None:
+        """`table` has the columns of `SCHEMA`."""
+        self._table = table
+        self._rows = {qid: row for row, qid in enumerate(table["qid"].to_pylist())}
+
+    def __getitem__(self, qid: str) -> dict[str, float]:
+        ids, logits = (self._table[name][self._rows[qid]].as_py() for name in ("passage_ids", "logits"))
+        return dict(zip(ids, logits, strict=True))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def read_teacher(folder: Path) -> Logits:
+    """Returns the logit of each passage by question. Raises InputError where the negatives have no logits."""
+    path = folder / TEACHER_FILE
+    if not path.is_file():
+        raise InputError(
+            f"train.distill_weight: {folder} holds no logits of a cross-encoder ({TEACHER_FILE}); give negatives that step "
+            "teach has scored, or set it to 0"
+        )
+    return Logits(pq.read_table(path))

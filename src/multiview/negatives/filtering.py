@@ -84,53 +84,40 @@ class AnswerHits:
         )
 
 
-@dataclass(frozen=True)
 class Positives:
-    """The positives of each question that a corpus holds, one question after the other."""
+    """The positives that a corpus holds, those of one question after those of another.
 
-    rows: np.ndarray
-    """[n] int64: their rows in the corpus."""
-    counts: np.ndarray
-    """[q] int64: how many of them are of each question."""
+    `rows` [n] int64 are their rows in the corpus, and `questions` [n] int64 the question of each.
+    """
 
-    @classmethod
-    def of(cls, ids: pa.Array, questions: Sequence[Question]) -> Positives:
-        """Returns the positives among the `ids` of a corpus, in the order in which each question names them."""
+    def __init__(self, ids: pa.Array, questions: Sequence[Question]) -> None:
+        """Finds the questions' positives among the `ids` of a corpus."""
         named = pa.array([id_ for question in questions for id_ in question.positive_ids], pa.string())
         found = pc.call_function("index_in", [named], pc.SetLookupOptions(ids))
         rows = pc.fill_null(found, -1).to_numpy().astype(np.int64)
-        counts = np.array([len(question.positive_ids) for question in questions], np.int64)
-        asked = np.repeat(np.arange(len(questions)), counts)[rows >= 0]
-        return cls(rows[rows >= 0], np.bincount(asked, minlength=len(questions)))
-
-    @property
-    def questions(self) -> np.ndarray:
-        """The question of each [n] int64."""
-        return np.repeat(np.arange(len(self.counts)), self.counts)
+        asked = np.repeat(np.arange(len(questions)), [len(question.positive_ids) for question in questions])
+        self.rows, self.questions, self._asked = rows[rows >= 0], asked[rows >= 0], len(questions)
 
     @property
     def first(self) -> np.ndarray:
         """The row of each question's first one [q] int64, -1 for a question without any."""
-        first, some = np.full(len(self.counts), -1), self.counts > 0
-        first[some] = self.rows[self._starts[some]]
+        first = np.full(self._asked, -1)
+        first[self.questions[::-1]] = self.rows[::-1]
         return first
 
     def hits(self, passage_rows: np.ndarray) -> np.ndarray:
         """Returns which retrieved passages [q, k] are positives of their question [q, k] bool; -1 is none."""
         hits = np.zeros(passage_rows.shape, dtype=bool)
-        for number in range(self.counts.max(initial=0)):  # most questions have few
-            asked = np.flatnonzero(self.counts > number)
-            hits[asked] |= passage_rows[asked] == self.rows[self._starts[asked] + number][:, None]
+        numbers = np.arange(len(self.rows)) - np.searchsorted(self.questions, self.questions)
+        for number in range(numbers.max(initial=-1) + 1):  # most questions have few
+            asked, rows = self.questions[numbers == number], self.rows[numbers == number]
+            hits[asked] |= passage_rows[asked] == rows[:, None]
         return hits
-
-    @property
-    def _starts(self) -> np.ndarray:
-        return np.cumsum(self.counts) - self.counts
 
 
 def positive_hits(passage_rows: np.ndarray, ids: pa.Array, questions: Sequence[Question]) -> np.ndarray:
     """Returns whether each retrieved passage is one of the positives of its question [q, k] bool."""
-    return Positives.of(ids, questions).hits(passage_rows)
+    return Positives(ids, questions).hits(passage_rows)
 
 
 def above_margin(

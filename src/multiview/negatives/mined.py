@@ -18,7 +18,7 @@ from multiview.data.answers import matching_mode
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question, read_questions
 from multiview.encoding.embeddings import VIEWS_FILE
-from multiview.errors import counted
+from multiview.errors import InputError, counted
 from multiview.index.ranking import TopPassages
 from multiview.model.base_model.checkpoint import base_fingerprint
 from multiview.negatives.filtering import (
@@ -68,6 +68,13 @@ def cross_encoder_fingerprint(settings: Config) -> JsonObject:
     """Returns the fingerprint of `mining.cross_encoder`, if it is set: part of the key of the negatives that it filters."""
     name = settings.mining.cross_encoder
     return {"cross_encoder": base_fingerprint(name, "mining.cross_encoder")} if name else {}
+
+
+def teacher_fingerprint(settings: Config) -> JsonObject:
+    """Returns the fingerprint of the cross-encoder, which is part of the key of its scores. Raises InputError without one."""
+    if not settings.mining.cross_encoder:
+        raise InputError("mining.cross_encoder: distillation needs a cross-encoder; name one")
+    return cross_encoder_fingerprint(settings)
 
 
 def mine(context: StepContext) -> None:
@@ -136,16 +143,15 @@ def mine_hits(
         positive_scores = best_positive_scores(index, queries, questions)
         reasons["margin"] = above_margin(top.scores, positive_scores, mining.margin, mining.relative_margin)
     if mining.cross_encoder:
-        from multiview.negatives.cross_encoder import logits, probabilities
+        from multiview.negatives.cross_encoder import logits
 
         remaining = filter_hits(top.passages, reasons).kept
         if mining.cross_encoder_above == 1:
             remaining = np.zeros_like(remaining)
         judged = logits(top.passages, remaining, index.ids, passages, questions, settings, events)
-        reasons["cross_encoder"] = remaining & (probabilities(judged) > mining.cross_encoder_above)
+        reasons["cross_encoder"] = remaining & (1 / (1 + np.exp(-judged)) > mining.cross_encoder_above)
     filtered = filter_hits(top.passages, reasons)
-    qids = [question.qid for question in questions]
-    sampled = sample_negatives(filtered.kept, qids, mining.number, mining.seed)
+    sampled = sample_negatives(filtered.kept, [q.qid for q in questions], mining.number, mining.seed)
     return Mined(top, filtered, sampled, found, positive_scores)
 
 
@@ -154,7 +160,7 @@ def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Seque
 
     s+ is -inf where the index has none of a question's positives.
     """
-    positives = Positives.of(index.ids, questions)
+    positives = Positives(index.ids, questions)
     best = np.full(len(questions), -np.inf, np.float32)
     scores = index.pair_scores(queries, positives.questions, positives.rows)
     np.maximum.at(best, positives.questions, scores)

@@ -97,16 +97,24 @@ def _forwarded(store: Store, now: Champion | None, settings: Config) -> Artifact
     """Returns the champion's artifacts and the model to encode with, by kind; the model alone without a champion."""
     address = settings.refresh.model
     if now is None and not address:
+        known = [f", such as {store.url}/{names.MODEL}/{key}" for key in store.folders(names.MODEL)[:1]]
         raise InputError(
             f"store {store.url} has no champion yet: name the model whose index is to be the first, "
-            f"with --set refresh.model=ADDRESS{_known_models(store)}"
+            f"with --set refresh.model=ADDRESS{''.join(known)}"
         )
     forwarded = now.load(store) if now else {}
     if now:
         forwarded[names.CHAMPION_MODEL] = forwarded[names.MODEL]
     if address:
-        forwarded[names.MODEL] = _model(address)
-    _check_architecture(forwarded[names.MODEL], settings.model.architecture, address)
+        model = load_record(address, "refresh.model")
+        if model[1].kind != names.MODEL:
+            raise InputError(f"refresh.model: {address} is the address of {model[1].kind}, not of a model")
+        forwarded[names.MODEL] = model
+    folder = stage(*forwarded[names.MODEL], SETTINGS_FILE).path
+    architecture = Model.model_validate_json((folder / SETTINGS_FILE).read_bytes()).architecture
+    if architecture != settings.model.architecture:
+        subject = f"refresh.model: {address}" if address else "the champion's model"
+        raise InputError(f"{subject} is a {architecture} model: set model.architecture={architecture}")
     return forwarded
 
 
@@ -121,47 +129,25 @@ def challenger_of(store: Store, champion: Champion) -> Reference | None:
     found: list[tuple[float, Reference]] = []
     for run in store.folders(names.RUNS):
         state = read_state(store, run, "promote")
-        record = read_record(store, names.PROMOTION, state.key) if state and state.ended else None
-        if (
-            state
-            and record
-            and (record.facts["decision"], record.facts["champion"]) == ("refuse", champion.number)
-        ):
-            found.append((state.ended or 0.0, state.inputs[names.INDEX][0]))
+        if not (state and state.ended):
+            continue
+        record = read_record(store, names.PROMOTION, state.key)
+        if record and (record.facts["decision"], record.facts["champion"]) == ("refuse", champion.number):
+            found.append((state.ended, state.inputs[names.INDEX][0]))
     return max(found, key=lambda refusal: refusal[0], default=(0.0, None))[1]
 
 
-def _model(address: str) -> tuple[Store, Record]:
-    store, record = load_record(address, "refresh.model")
-    if record.kind != names.MODEL:
-        raise InputError(f"refresh.model: {address} is the address of {record.kind}, not of a model")
-    return store, record
-
-
-def _check_architecture(model: tuple[Store, Record], expected: str, address: str | None) -> None:
-    folder = stage(*model, SETTINGS_FILE).path
-    architecture = Model.model_validate_json((folder / SETTINGS_FILE).read_bytes()).architecture
-    if architecture != expected:
-        subject = f"refresh.model: {address}" if address else "the champion's model"
-        raise InputError(f"{subject} is a {architecture} model: set model.architecture={architecture}")
-
-
-def _known_models(store: Store) -> str:
-    keys = store.folders(names.MODEL)[:3]
-    return f", such as {store.url}/{names.MODEL}/{keys[0]}" if keys else ""
+# --- a store without a champion -------------------------------------------------------------------
 
 
 def empty_artifacts(store: Store, model: tuple[Store, Record]) -> Artifacts:
     """Returns an empty index, its empty corpus, and the model that encodes its questions, by kind of artifact."""
-    corpus = empty_corpus(store)
-    index = empty_index(store, Reference.to(*model), Reference.to(store, corpus), _width(model))
-    return {names.INDEX: (store, index), names.PASSAGES: (store, corpus), names.CHAMPION_MODEL: model}
-
-
-def _width(model: tuple[Store, Record]) -> int:
-    """Length of a model's vectors, as its encoder's configuration says."""
+    # The length of the model's vectors stands in its encoder's configuration.
     file = next(file.path for file in model[1].files if file.path.endswith("/config.json"))
-    return int(json.loads((stage(*model, file).path / file).read_text())["hidden_size"])
+    dim = int(json.loads((stage(*model, file).path / file).read_text())["hidden_size"])
+    corpus = empty_corpus(store)
+    index = empty_index(store, Reference.to(*model), Reference.to(store, corpus), dim)
+    return {names.INDEX: (store, index), names.PASSAGES: (store, corpus), names.CHAMPION_MODEL: model}
 
 
 def empty_corpus(store: Store) -> Record:

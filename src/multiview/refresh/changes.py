@@ -16,10 +16,8 @@ import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.artifacts.record import Record
-from multiview.artifacts.staging import Recorded
 from multiview.data.passages import ROW_GROUP, PassageRows, shard_files
 from multiview.data.shards import Rows
-from multiview.errors import InputError
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.trace import Ancestor
 from multiview.steps.context import StepContext
@@ -46,26 +44,18 @@ def find_changes(context: StepContext) -> None:
     per passage of the new corpus, in order: `old`, its row in the index, or -1 where it must be encoded.
 
     Memory holds the ids and hashes of both corpora, and one row group of texts. Raises InputError for an index that
-    an earlier version wrote, or that was built from passages that are gone.
+    was built from passages that are gone.
     """
-    index, files = _index(context.recorded_input("index")), shard_files(context.input("passages").path)
-    known = _known(index)
+    index, files = Ancestor.of(context.recorded_input("index")), shard_files(context.input("passages").path)
+    assert index is not None, "named inputs have an address"
+    known = pq.read_table(index.file(PASSAGES_FILE), columns=KNOWN_BY)
     passages = pa.concat_tables([pq.read_table(file, columns=KNOWN_BY) for file in files])
     old, same = match(passages, known)
     full = _why_full(known, index, context)
     old_rows = np.where(same & (not full), old, -1)
-    pq.write_table(
-        pa.table([old_rows], schema=SCHEMA), context.output(names.CHANGES) / CHANGES_FILE, compression="zstd"
-    )
-    changed = np.flatnonzero(old_rows < 0)
-    _write_shards(
-        files,
-        changed,
-        len(old_rows),
-        context.settings.corpus.shards,
-        context.output(names.CHANGES),
-        context.events,
-    )
+    changed, folder = np.flatnonzero(old_rows < 0), context.output(names.CHANGES)
+    pq.write_table(pa.table([old_rows], schema=SCHEMA), folder / CHANGES_FILE, compression="zstd")
+    _write_shards(files, changed, len(old_rows), context.settings.corpus.shards, folder, context.events)
     context.events.fact("full", full)
     counts = {
         "passages": len(old_rows),
@@ -90,25 +80,6 @@ def match(passages: pa.Table, known: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         pc.fill_null(rows, -1).to_numpy().astype(np.int64),
         pc.fill_null(same, False).to_numpy(),
     )
-
-
-def _index(recorded: Recorded) -> Ancestor:
-    index = Ancestor.of(recorded)
-    assert index is not None, "named inputs have an address"
-    return index
-
-
-def _known(index: Ancestor) -> pa.Table:
-    """Ids and hashes of the passages of an index. No other file of the index is staged."""
-    file = index.file(PASSAGES_FILE)
-    metadata = pq.read_metadata(file)
-    has_model = "model" in index.record.inputs or not metadata.num_rows
-    if not has_model or not set(KNOWN_BY) <= set(metadata.schema.names):
-        raise InputError(
-            f"{index.store.url}/{index.record.folder}: this index was written by an earlier version of multiview and "
-            "does not say what it holds: build it again, from the same embeddings"
-        )
-    return pq.read_table(file, columns=KNOWN_BY)
 
 
 def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:

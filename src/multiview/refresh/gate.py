@@ -6,8 +6,6 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from multiview import metric_names, names
 from multiview.artifacts.champions import Champion, champion_numbers, crown, read_champion
 from multiview.artifacts.record import Record, Reference, load_record
@@ -18,7 +16,7 @@ from multiview.data.questions import read_lost_questions
 from multiview.errors import InputError, one_line
 from multiview.evaluation.costs import SEARCH_SECONDS
 from multiview.evaluation.evaluate import ranks_of, values_of
-from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE
+from multiview.evaluation.files import METRICS_FILE, question_ids
 from multiview.evaluation.significance import RESAMPLES
 from multiview.evaluation.tables import escaped
 from multiview.refresh.champion import read_champion_found
@@ -40,8 +38,8 @@ def gate(context: StepContext) -> None:
     champion = read_champion_found(context.input("champion").path)
     champion_evaluation = context.input("champion_evaluation")
     challenger_evaluation = context.input("challenger_evaluation")
-    qids = _qids(challenger_evaluation)
-    if qids != _qids(champion_evaluation):
+    qids = question_ids(challenger_evaluation.path)
+    if qids != question_ids(champion_evaluation.path):
         raise InputError(
             "champion and challenger were not evaluated on the same questions: run the refresh whole"
         )
@@ -117,10 +115,6 @@ def text(verdict: Verdict) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _qids(evaluation: Staged) -> list[str]:
-    return pq.read_table(evaluation.path / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
-
-
 # --- carrying out the verdict ------------------------------------------------------------------------
 
 
@@ -132,11 +126,8 @@ def promote(context: StepContext) -> None:
     a failure to send it is a warning, and the decision holds. Raises InputError where another refresh or a rollback
     made the next champion meanwhile.
     """
-    before, verdict = (
-        read_champion_found(context.input("champion").path),
-        read_verdict(context.input("verdict").path),
-    )
-    now = before
+    now = before = read_champion_found(context.input("champion").path)
+    verdict = read_verdict(context.input("verdict").path)
     if verdict.decision == "promote":
         now = crown(
             context.store,

@@ -192,21 +192,20 @@ def drift(index: FaissObject, corpus: MergedCorpus, added: np.ndarray, seed: int
     share = float(added.mean()) if len(added) else 0.0
     if not 0 < share < 1:
         return Drift(share)
-    new, old = (squared_errors(index, _sample(corpus, which, seed)) for which in (added, ~added))
-    if new is None or old is None or not old.any():  # views that are stored as they are have no error
+
+    def squared_errors(which: np.ndarray) -> np.ndarray:
+        rows = np.flatnonzero(which)
+        views = corpus.read_rows(rows[sampled_rows(len(rows), SAMPLED, seed)]).astype(np.float32)
+        return np.square(index.sa_decode(index.sa_encode(views)).astype(np.float64) - views).sum(axis=1)
+
+    try:
+        new, old = squared_errors(added), squared_errors(~added)
+    except RuntimeError:  # faiss cannot decode this kind
+        return Drift(share)
+    if not old.any():  # views that are stored as they are have no error
         return Drift(share)
     deviation = new.std(ddof=1) / math.sqrt(len(new)) if len(new) > 1 else math.inf
     return Drift(share, float(new.mean() / old.mean()), float(deviation / old.mean()))
-
-
-def squared_errors(index: FaissObject, views: np.ndarray) -> np.ndarray | None:
-    """Returns the squared distance of each of `views` [n, dim] float32 to its decoded code in `index` [n] float64; None
-    for a kind of index that cannot decode."""
-    try:
-        stored = index.sa_decode(index.sa_encode(views))
-    except RuntimeError:
-        return None
-    return np.square(stored.astype(np.float64) - views).sum(axis=1)
 
 
 def why_retrain(found: Drift) -> str:
@@ -218,8 +217,3 @@ def why_retrain(found: Drift) -> str:
         error = f"{found.error:.2f} times the squared error of the others, more than {RETRAIN_ERROR:g}"
         return f"views added since the index was trained have {error}"
     return ""
-
-
-def _sample(corpus: MergedCorpus, which: np.ndarray, seed: int) -> np.ndarray:
-    rows = np.flatnonzero(which)
-    return corpus.read_rows(rows[sampled_rows(len(rows), SAMPLED, seed)]).astype(np.float32)

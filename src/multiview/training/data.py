@@ -18,8 +18,8 @@ from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
 from multiview.data.tokens import Mode
 from multiview.errors import InputError, counted
+from multiview.negatives.cross_encoder import read_teacher
 from multiview.negatives.negatives_file import HardNegatives, read_negatives, read_positives
-from multiview.negatives.teacher import read_teacher
 from multiview.steps.context import StepContext
 from multiview.training.example_order import QueryStream, QuestionStream, Stream
 from multiview.training.held_out import HeldOut, hold_out, pool_of

@@ -193,7 +193,7 @@ class AnalysisInput:
     @cached_property
     def positives(self) -> Positives:
         """The questions' positives that the index has."""
-        return Positives.of(self.index.ids, self.questions)
+        return Positives(self.index.ids, self.questions)
 
     @cached_property
     def gold(self) -> np.ndarray:

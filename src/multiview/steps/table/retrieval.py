@@ -68,7 +68,7 @@ STEPS = (
     Step(
         name="evaluate-fusion",
         version=4,
-        function_path="multiview.evaluation.fusion:evaluate_fusion",
+        function_path="multiview.evaluation.evaluate:evaluate_fusion",
         settings=("evaluation", *MATCHING),
         inputs=("evaluations", "passages", "questions"),
         list_inputs=("evaluations",),

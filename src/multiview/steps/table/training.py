@@ -77,11 +77,11 @@ STEPS = (
     Step(
         name="teach",
         version=2,
-        function_path="multiview.negatives.teacher:teach",
+        function_path="multiview.negatives.cross_encoder:teach",
         settings=("mining.cross_encoder", "encode"),
         inputs=("passages", "questions", "hard_negatives"),
         outputs=(names.NEGATIVES,),
-        fingerprint_path="multiview.negatives.teacher:teacher_fingerprint",
+        fingerprint_path="multiview.negatives.mined:teacher_fingerprint",
         gpu=True,
     ),
     Step(

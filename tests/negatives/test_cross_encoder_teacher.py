@@ -12,8 +12,9 @@ import pytest
 from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Encode, Mining, Questions, Train
 from multiview.errors import InputError
+from multiview.negatives.cross_encoder import read_teacher, teach, teacher_accuracy
+from multiview.negatives.mined import teacher_fingerprint
 from multiview.negatives.negatives_file import SCHEMA, with_positives
-from multiview.negatives.teacher import read_teacher, teach, teacher_accuracy, teacher_fingerprint
 from multiview.steps.context import StepContext
 from multiview.training.data import training_data
 from multiview.training.train import train
