@@ -5,7 +5,7 @@ from typing import Any
 
 from multiview.report.contents import Contents, System, Training
 from multiview.report.page import environment_of_pages
-from multiview.report.summary import duration, size, summary
+from multiview.report.summary import duration, summary
 from tests.fixtures.page_tree import read
 
 
@@ -90,7 +90,7 @@ def test_the_summary_of_costs_and_of_collapsed_views():
     assert "fine" not in said and "single" not in said
 
 
-def test_durations_and_sizes():
+def test_durations():
     assert [duration(s) for s in (0.52, 48.2, 60, 425, 11_520)] == [
         "0.5 s",
         "48 s",
@@ -98,7 +98,6 @@ def test_durations_and_sizes():
         "7 min 5 s",
         "3 h 12 min",
     ]
-    assert [size(b) for b in (12, 2_400, 3.4e6, 5e13)] == ["12 B", "2.4 kB", "3.4 MB", "50.0 TB"]
 
 
 def test_the_summary_marks_generated_questions_and_who_learned_from_some():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -21,16 +22,13 @@ class Training:
 
     name: str
     curves: dict[str, dict[int, float]]
-    """Metric as training reports it (`loss`, `temperature`, `fallback_share`, `view_1_wins`, …) to training step
-    to value."""
+    """Metric as training reports it (`loss`, `view_1_wins`, …) to training step to value."""
 
     @property
     def wins(self) -> list[dict[int, float]]:
         """Per view, the share of questions that it won, by step."""
-        wins = []
-        while curve := self.curves.get(f"view_{len(wins) + 1}_wins"):
-            wins.append(curve)
-        return wins
+        wins = (self.curves.get(f"view_{number}_wins") for number in itertools.count(1))
+        return list(itertools.takewhile(bool, wins))  # pyright: ignore[reportReturnType]
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class System:
 
     name: str
     position: int
-    """Position in the comparison, from 0, which determines the system's colour."""
+    """Position in the comparison, from 0; the system's colour goes by it."""
     metrics: Mapping[str, float]
     architecture: str | None = None
     analyses: Mapping[str, float] = field(default_factory=dict)
@@ -76,11 +74,6 @@ class Asked:
         """Returns the outcome of each system against the one at position `base`."""
         return [outcome(rank, self.ranks[base]) for rank in self.ranks]
 
-    @property
-    def wrong(self) -> bool:
-        """Whether no system has a right passage at rank 1."""
-        return 1 not in self.ranks
-
 
 def outcome(rank: int | None, base: int | None) -> Outcome:
     """Returns whether a system's first right passage ranks above the baseline's; None ranks below all."""
@@ -115,8 +108,7 @@ class Contents:
 
     @property
     def base(self) -> int:
-        """The position of the system that the others are compared with: the baseline, or the first row where the
-        baseline is a mean over seeds."""
+        """The position of the baseline, or of the first row where the baseline is a mean over seeds."""
         return next((system.position for system in self.systems if system.name == self.baseline), 0)
 
     def figure(self, system: str, metric: str) -> JsonObject:

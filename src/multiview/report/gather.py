@@ -64,9 +64,14 @@ def gather(
 
     systems = []
     for position, (row, staged) in enumerate(zip(rows, evaluations, strict=True)):
-        evaluation = found[row]
-        index = kept(f"{row}'s index", lambda e=evaluation: _input(e, "index"), None)
-        model = kept(f"{row}'s model", lambda e=evaluation: _input(e, "model"), None)
+        evaluation, folder = found[row], staged.path / names.ANALYSES
+        index, model = (
+            kept(f"{row}'s {name}", lambda e=evaluation, name=name: e and e.input(name), None)
+            for name in ("index", "model")
+        )
+        generated_by = kept(
+            f"{row}'s training questions", lambda e=evaluation: e and generated_training(e), None
+        )
         systems.append(
             System(
                 name=row,
@@ -75,19 +80,17 @@ def gather(
                 architecture=kept(f"{row}'s architecture", lambda m=model: _architecture(m), None),
                 analyses=analyses.get(row, {}),
                 view_counts=kept(f"{row}'s views per passage", lambda i=index: _view_counts(i), {}),
-                generated_by=kept(
-                    f"{row}'s training questions", lambda e=evaluation: e and generated_training(e), None
-                ),
+                generated_by=generated_by,
                 trainings=kept(f"{row}'s training", lambda m=model: trainings(m) if m else [], []),
-                usage=_usage(staged.path / names.ANALYSES),
-                alone=_each_view(staged.path / names.ANALYSES),
-                attention=_matrix(staged.path / names.ANALYSES, "attention"),
-                cosine=_matrix(staged.path / names.ANALYSES, "cosine"),
+                usage=_usage(folder),
+                alone=_each_view(folder),
+                attention=_matrix(folder, "attention"),
+                cosine=_matrix(folder, "cosine"),
             )
         )
     first = next((evaluation for evaluation in found.values() if evaluation is not None), None)
-    passages = kept("the passages", lambda: _input(first, "passages"), None)
-    questions = kept("the questions", lambda: _input(first, "questions"), None)
+    passages = kept("the passages", lambda: first and first.input("passages"), None)
+    questions = kept("the questions", lambda: first and first.input("questions"), None)
     folders = [staged.path for staged in evaluations]
     base = next((s.position for s in systems if s.name == significance["baseline"]), 0)
     asked, texts = kept(
@@ -119,21 +122,13 @@ def _read(folder: Path, name: str) -> JsonObject:
 
 def _costs(rows: Sequence[str], comparison: Ancestor | None) -> dict[str, dict[str, float]]:
     """Costs by system and name, from the comparison's metrics: no file holds them, because they differ between runs."""
-    values: dict[str, float] = {}
-    if comparison is not None:
-        metrics = read_metrics(comparison.store, comparison.record.data)
-        values = {metric.name: metric.value for metric in metrics}
-    costs = {
-        row: {
-            n: values[metric_names.of_group(row, n)] for n in COSTS if metric_names.of_group(row, n) in values
-        }
-        for row in rows
+    metrics = read_metrics(comparison.store, comparison.record.data) if comparison else ()
+    values = {metric.name: metric.value for metric in metrics}
+    costs = {row: {cost: values.get(metric_names.of_group(row, cost)) for cost in COSTS} for row in rows}
+    found = {
+        row: {n: of for n, of in row_costs.items() if of is not None} for row, row_costs in costs.items()
     }
-    return {row: row_costs for row, row_costs in costs.items() if row_costs}
-
-
-def _input(ancestor: Ancestor | None, name: str) -> Ancestor | None:
-    return None if ancestor is None else ancestor.input(name)
+    return {row: row_costs for row, row_costs in found.items() if row_costs}
 
 
 def _architecture(model: Ancestor | None) -> str | None:
@@ -164,7 +159,7 @@ def trainings(model: Ancestor) -> list[Training]:
         if negatives is not None and negatives.record.step == "teach":
             negatives = negatives.input("hard_negatives")
         mined = negatives is not None and negatives.record.step == "mine"
-        ancestor = _input(negatives, "model") if mined else None
+        ancestor = negatives.input("model") if negatives and mined else None
     start = rounds[0].input("start") if rounds else model
     warmed = [start] if start is not None and start.record.step == "warm-up" else []
     stages = [("warm-up", made) for made in warmed]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 import jinja2
+from jinja2.filters import do_filesizeformat
 from markupsafe import Markup
 
 from multiview import metric_names, names
@@ -29,13 +30,12 @@ from multiview.evaluation.tables import (
 )
 from multiview.refresh.gate import TITLES, read_verdict
 from multiview.refresh.gate_rules import Verdict
-from multiview.report.charts import MODELS, metric_charts, model_charts
+from multiview.report.charts import MODELS, metric_charts, model_charts, validation_charts
 from multiview.report.contents import Contents
-from multiview.report.curves import validation_charts
 from multiview.report.drawing import Look
 from multiview.report.gather import COSTS, gather
 from multiview.report.passages import MOST_BARS, bars, figure, pieces, shortened
-from multiview.report.summary import duration, listed, p_value, size, summary
+from multiview.report.summary import duration, listed, p_value, summary
 from multiview.steps.context import StepContext
 
 SETTINGS = 600
@@ -50,13 +50,8 @@ def report(context: StepContext) -> None:
     Inputs `comparison` and `evaluations`, in the order of `settings.comparison.rows`; output `report`: `report.html`.
     The page also shows data from the records and events behind them, such as training curves and costs.
     """
-    contents = gather(
-        context.settings.comparison.rows,
-        context.input("comparison"),
-        context.list_input("evaluations"),
-        context.events,
-    )
-    write_page(context, render(contents))
+    rows, evaluations = context.settings.comparison.rows, context.list_input("evaluations")
+    write_page(context, render(gather(rows, context.input("comparison"), evaluations, context.events)))
 
 
 def write_page(context: StepContext, page: str) -> None:
@@ -68,34 +63,31 @@ def render(contents: Contents) -> str:
     """Returns the page as HTML."""
     script = _text_of("report.js")
     values = {system.name: system.metrics for system in contents.systems}
-    settings = _settings(contents.settings)
-    most_settings = max(10, SETTINGS // len(contents.systems))
-    return (
-        environment_of_pages()
-        .get_template("report.html")
-        .render(
-            **summary(contents),
-            title=title(contents),
-            script=Markup(script),
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            looks=[Look.of(system.position, contents.base) for system in contents.systems],
-            metrics=metric_columns(values),
-            bold={
-                name: value
-                for name, value in best_values(values).items()
-                if any(metrics.get(name, value) != value for metrics in values.values())
-            },
-            marked=marked_of(contents.significance),
-            legend=legend(contents.significance),
-            paper=paper_columns(values, contents.paper),
-            paper_of_seeds=paper_columns(contents.seeds, contents.paper),
-            paper_legend=paper_legend(contents.paper),
-            settings=settings[:most_settings],
-            more_settings=len(settings[most_settings:]),
-            curves=metric_charts(contents),
-            validation=validation_charts(contents),
-            groups=model_charts(contents),
-        )
+    differ = {
+        name: best
+        for name, best in best_values(values).items()
+        if any(metrics.get(name, best) != best for metrics in values.values())
+    }
+    settings, most_settings = _settings(contents.settings), max(10, SETTINGS // len(contents.systems))
+    return _rendered(
+        "report.html",
+        **summary(contents),
+        title=title(contents),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        looks=[Look.of(system.position, contents.base) for system in contents.systems],
+        metrics=metric_columns(values),
+        bold=differ,
+        marked=marked_of(contents.significance),
+        legend=legend(contents.significance),
+        paper=paper_columns(values, contents.paper),
+        paper_of_seeds=paper_columns(contents.seeds, contents.paper),
+        paper_legend=paper_legend(contents.paper),
+        settings=settings[:most_settings],
+        more_settings=len(settings[most_settings:]),
+        curves=metric_charts(contents),
+        validation=validation_charts(contents),
+        groups=model_charts(contents),
     )
 
 
@@ -108,22 +100,27 @@ def title(contents: Contents) -> str:
 
 def _settings(settings: Mapping[str, Mapping[str, object]]) -> list[tuple[str, dict[str, str]]]:
     """Names of settings, each with its value per system as text."""
-    setting_names = sorted({name for values in settings.values() for name in values})
+
+    def shown(value: object) -> str:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return shortened(text, LONGEST_SETTING)
+
     return [
-        (name, {system: _value(values[name]) for system, values in settings.items() if name in values})
-        for name in setting_names
+        (name, {system: shown(values[name]) for system, values in settings.items() if name in values})
+        for name in sorted({name for values in settings.values() for name in values})
     ]
-
-
-def _value(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return shortened(text, LONGEST_SETTING)
 
 
 def cost_text(value: float, name: str) -> str:
     if name.endswith("_seconds"):
         return duration(value)
-    return size(value) if name.endswith("_bytes") else f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+    return (
+        do_filesizeformat(value)
+        if name.endswith("_bytes")
+        else f"{value:,.0f}"
+        if value >= 10
+        else f"{value:.2g}"
+    )
 
 
 def environment_of_pages() -> jinja2.Environment:
@@ -136,15 +133,19 @@ def environment_of_pages() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "short": metric_names.short, "shortened": shortened, "figure": figure, "cost": cost_text, "listed": listed,
-        "duration": duration, "size": size, "p_value": p_value,
+        "short": metric_names.short, "shortened": shortened, "figure": figure, "listed": listed, "duration": duration,
+        "p_value": p_value,
     }  # fmt: skip
     environment.globals |= {
-        "style": Markup(_text_of("report.css")), "pieces": pieces, "bars": bars, "counted": counted, "MODELS": MODELS,
-        "COSTS": COSTS, "MARK": MARK, "SEEDS_MARK": SEEDS_MARK, "LEVEL": LEVEL, "MOST_BARS": MOST_BARS,
+        "style": Markup(_text_of("report.css")), "pieces": pieces, "bars": bars, "counted": counted, "cost": cost_text,
+        "MODELS": MODELS, "COSTS": COSTS, "MARK": MARK, "SEEDS_MARK": SEEDS_MARK, "LEVEL": LEVEL, "MOST_BARS": MOST_BARS,
         "LONGEST_SETTING": LONGEST_SETTING,
     }  # fmt: skip
     return environment
+
+
+def _rendered(template: str, **values: object) -> str:
+    return environment_of_pages().get_template(template).render(**values)
 
 
 def _text_of(name: str) -> str:
@@ -172,32 +173,24 @@ def refresh_report(context: StepContext) -> None:
     """
     promotion = json.loads((context.input("promotion").path / names.PROMOTION_FILE).read_text())
     changes, index = (load_record(context.recorded_input(name).address)[1] for name in ("changes", "index"))
-    write_page(
-        context, render_refresh(promotion, read_verdict(context.input("verdict").path), changes, index)
-    )
+    verdict = read_verdict(context.input("verdict").path)
+    write_page(context, render_refresh(promotion, verdict, changes, index))
 
 
 def render_refresh(promotion: JsonObject, verdict: Verdict, changes: Record, index: Record) -> str:
     """Returns the page as HTML. Facts that a record lacks are left out."""
-    metrics = {"challenger": {name: metric.challenger for name, metric in verdict.metrics.items()}}
-    return (
-        environment_of_pages()
-        .get_template("refresh.html")
-        .render(
-            outcome=TITLES[verdict.decision],
-            verdict=verdict,
-            promotion=promotion,
-            metrics={name: verdict.metrics[name] for name in metric_columns(metrics)},
-            confidence=CONFIDENCE,
-            counts={called: changes.facts[name] for name, called in COUNTS.items() if name in changes.facts},
-            whole=changes.facts.get("full"),
-            rebuilt=index.facts.get("rebuilt"),
-            drift={
-                name: index.facts[name]
-                for name in (metric_names.DRIFT_ADDED, metric_names.DRIFT_ERROR)
-                if name in index.facts
-            },
-            index=f"{counted(index.facts['passages'], 'passage')}, {counted(index.facts['views'], 'view')}, "
-            f"{size(sum(file.bytes for file in index.files))}",
-        )
+    challenger = {"challenger": {name: metric.challenger for name, metric in verdict.metrics.items()}}
+    made = f"{counted(index.facts['passages'], 'passage')}, {counted(index.facts['views'], 'view')}"
+    return _rendered(
+        "refresh.html",
+        outcome=TITLES[verdict.decision],
+        verdict=verdict,
+        promotion=promotion,
+        metrics={name: verdict.metrics[name] for name in metric_columns(challenger)},
+        confidence=CONFIDENCE,
+        counts={called: changes.facts[name] for name, called in COUNTS.items() if name in changes.facts},
+        whole=changes.facts.get("full"),
+        rebuilt=index.facts.get("rebuilt"),
+        drift=index.facts,
+        index=f"{made}, {do_filesizeformat(sum(file.bytes for file in index.files))}",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from multiview.data.reading.tables import Row
 
@@ -16,18 +16,15 @@ MOST_BARS = 16
 """Most views with a bar; the others are counted."""
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A piece of a passage's text."""
+class Piece(NamedTuple):
+    """A piece of a passage's text, with the view that represents it, if one does."""
 
     text: str
     view: int | None = None
-    """The view that represents the piece, if one does."""
     won: bool = False
 
 
-@dataclass(frozen=True)
-class Bar:
+class Bar(NamedTuple):
     """A bar for a view's score; `width` is in per cent of the widest bar."""
 
     view: int
@@ -85,12 +82,5 @@ def bars(hit: Row, hits: Sequence[Row]) -> list[Bar]:
     every = [score for other in hits for score in other["view_scores"]]
     low, high = min(every), max(every)
     shown = sorted(range(len(scores)), key=lambda view: view != hit["view"])[:MOST_BARS]
-    return [
-        Bar(
-            view=view + 1,
-            score=figure(scores[view]),
-            width=round(6 + 94 * (scores[view] - low) / (high - low)) if high > low else 100,
-            won=view == hit["view"],
-        )
-        for view in sorted(shown)
-    ]
+    widths = [round(6 + 94 * (score - low) / (high - low)) if high > low else 100 for score in scores]
+    return [Bar(view + 1, figure(scores[view]), widths[view], view == hit["view"]) for view in sorted(shown)]

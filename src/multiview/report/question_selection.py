@@ -29,17 +29,17 @@ GOLD = 3
 """Most gold passages to name per question."""
 
 KINDS = ("won", "lost", "wrong", "right")
-"""Some system wins, some system loses, all systems are wrong, and the other questions: the order on the page."""
+"""Kinds of questions in the page's order: a system wins, a system loses, all systems are wrong, and the others."""
 
 
 def chosen_questions(
     folders: Sequence[Path], base: int, passages: Ancestor | None, questions: Ancestor | None
 ) -> tuple[list[Asked], dict[str, tuple[str, str]]]:
-    """Returns the chosen questions, and the passages that these name.
+    """Returns the chosen questions, and title and text of the passages that they name.
 
-    `folders` are the systems' evaluations of the same questions, `base` the position of the baseline. Memory does not
-    grow with the corpus. Raises InputError for a passage that is not in the corpus, and for an evaluation of an earlier
-    version, which did not write its first passages.
+    `folders` are the systems' evaluations of the same questions, `base` is the position of the baseline. Memory does
+    not grow with the corpus. Raises InputError for a passage that is not in the corpus, and for an evaluation of an
+    earlier version, which did not write its first passages.
     """
     if passages is None or questions is None:
         return [], {}
@@ -68,10 +68,8 @@ def chosen_questions(
 def _choice(
     qids: Sequence[str], ranks: Sequence[Sequence[int | None]], base: int, most: int
 ) -> dict[str, int]:
-    """At most `most` questions, by kind, and their rows.
-
-    They are taken in turns from the kinds, within a kind in a random order that is always the same.
-    """
+    """At most `most` questions and their rows, taken in turns from the kinds, within a kind always in the same random
+    order."""
     kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
     rows = {qid: row for row, qid in enumerate(qids)}
     for qid in sorted(qids, key=lambda qid: seeded_hash(0, qid)):
@@ -95,8 +93,6 @@ def _hits(folder: Path, qids: Sequence[str]) -> dict[str, list[Row]]:
         raise InputError(f"{folder} has no {TOP_HITS_FILE}: evaluate again")
     filters = [("qid", "in", list(qids)), ("rank", "<=", HITS)]
     found: dict[str, list[Row]] = defaultdict(list)
-    for row in sorted(
-        pq.read_table(folder / TOP_HITS_FILE, filters=filters).to_pylist(), key=lambda r: r["rank"]
-    ):
+    for row in pq.read_table(folder / TOP_HITS_FILE, filters=filters).sort_by("rank").to_pylist():
         found[row["qid"]].append(row)
     return found

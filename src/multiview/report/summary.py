@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from multiview import metric_names
+from multiview.config import JsonObject
 from multiview.evaluation.tables import LEVEL, asked_legend, metric_columns
 from multiview.report.contents import Contents, System
 
@@ -19,94 +19,61 @@ ALL_WINS = 0.9
 """Share of questions won by one view above which a system's views have collapsed."""
 
 
-@dataclass(frozen=True)
-class Best:
-    """The best systems by one metric, and the system that they are compared with."""
-
-    metric: str
-    value: float
-    names: list[str]
-    """The systems with this value."""
-    tied: bool
-    """Whether all systems reach it."""
-    other: str | None
-    """The baseline, or the next best system where the baseline is the best."""
-    ahead: float
-    """Difference from `other`."""
-    p: float | None
-    """Corrected p-value of that difference; None where it was not tested, or where it differs between `names`."""
-
-
-@dataclass(frozen=True)
-class Tested:
-    """The significant differences of one system from the baseline."""
-
-    name: str
-    better: int
-    worse: int
-    metrics: int
-    """Number of metrics that were tested."""
-
-    @property
-    def differs(self) -> bool:
-        return self.better + self.worse > 0
-
-
-def summary(contents: Contents) -> dict[str, object]:
+def summary(contents: Contents) -> JsonObject:
     """Returns what the template `summary.html` fills in."""
+    columns = metric_columns({system.name: system.metrics for system in contents.systems})
+    headlines = ([name for name in HEADLINES if name in columns] or columns)[:MOST]
+    trained: dict[str, list[str]] = {}
+    for system in contents.systems:
+        if system.generated_by and system.trainings:
+            trained.setdefault(system.generated_by, []).append(system.name)
     return {
         "contents": contents,
         "generated_legend": asked_legend(contents.generated, contents.questions),
-        "trained": trained_on_generated(contents.systems),
-        "headlines": headlines(contents),
-        "best": best(contents),
-        "tested": tested(contents),
+        "trained": trained,
+        "headlines": headlines,
+        "best": [best for metric in headlines if (best := _best(contents, metric))],
+        "tested": [
+            tested for system in contents.significance["systems"] if (tested := _tested(contents, system))
+        ],
         "seconds": extremes(contents.cost, "compute_seconds"),
         "bytes": extremes(contents.cost, "index_bytes"),
         "collapsed": {system.name: how for system in contents.systems if (how := collapsed(system))},
     }
 
 
-def headlines(contents: Contents) -> list[str]:
-    columns = metric_columns({system.name: system.metrics for system in contents.systems})
-    return ([name for name in HEADLINES if name in columns] or columns)[:MOST]
-
-
-def best(contents: Contents) -> list[Best]:
-    """Returns the best systems by each headline that several systems have."""
-    ranked = [
-        (
-            metric,
-            sorted((s for s in contents.systems if metric in s.metrics), key=lambda s: -s.metrics[metric]),
-        )
-        for metric in headlines(contents)
-    ]
-    return [_best(contents, metric, systems) for metric, systems in ranked if len(systems) > 1]
-
-
-def _best(contents: Contents, metric: str, ranked: Sequence[System]) -> Best:
+def _best(contents: Contents, metric: str) -> JsonObject | None:
+    """The best systems by a metric, and their lead over the baseline, or over the next best where the baseline is the
+    best; None where fewer than two systems have the metric."""
+    ranked = sorted((s for s in contents.systems if metric in s.metrics), key=lambda s: -s.metrics[metric])
+    if len(ranked) < 2:
+        return None
     values = {system.name: system.metrics[metric] for system in ranked}
-    value = ranked[0].metrics[metric]
+    value = max(values.values())
     first = [name for name in values if values[name] == value]
     others = [name for name in values if values[name] != value]
     against_baseline = contents.baseline not in first
     other = next((name for name in others if not against_baseline or name == contents.baseline), None)
     tested = first if against_baseline else others[:1]
     p_values = {contents.figure(name, metric).get("corrected_p") for name in tested}
-    p = p_values.pop() if other is not None and len(p_values) == 1 else None
-    return Best(metric, value, first, not others, other, value - values[other] if other else 0.0, p)
+    return {
+        "metric": metric,
+        "value": value,
+        "systems": first,
+        "tied": not others,
+        "other": other,
+        "ahead": value - values[other] if other else 0.0,
+        "p": p_values.pop() if other and len(p_values) == 1 else None,
+    }
 
 
-def tested(contents: Contents) -> list[Tested]:
-    """Returns the significant differences of every system that was tested."""
-    found = []
-    for name, figures in contents.significance["systems"].items():
-        compared = [figure for figure in figures.values() if figure["corrected_p"] is not None]
-        signs = [figure["difference"] for figure in compared if figure["corrected_p"] < LEVEL]
-        if compared:
-            better, worse = (sum(sign * of > 0 for of in signs) for sign in (1, -1))
-            found.append(Tested(name, better, worse, len(compared)))
-    return found
+def _tested(contents: Contents, system: str) -> JsonObject | None:
+    """The number of tested metrics, and of those on which a system is significantly better or worse than the baseline."""
+    figures = contents.significance["systems"][system].values()
+    tested = [figure for figure in figures if figure["corrected_p"] is not None]
+    differences = [figure["difference"] for figure in tested if figure["corrected_p"] < LEVEL]
+    better, worse = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    return {"name": system, "better": better, "worse": worse, "metrics": len(tested)} if tested else None
 
 
 def extremes(cost: Mapping[str, Mapping[str, float]], name: str) -> list[tuple[str, float]]:
@@ -123,21 +90,10 @@ def collapsed(system: System) -> str:
     cosine = system.analyses.get(metric_names.VIEW_COSINE)
     shares = system.usage.get(metric_names.SHARE_OF_TOP_1, [])
     if cosine is not None and cosine > ALIKE:
-        return (
-            f"the mean cosine between two of them is {cosine:.3f}, so that they are one view in all but name"
-        )
+        return f"the mean cosine between two of them is {cosine:.3f}, so they are one view in all but name"
     if len(shares) > 1 and max(shares) > ALL_WINS:
         return f"view {shares.index(max(shares)) + 1} wins {100 * max(shares):.0f} % of the questions"
     return ""
-
-
-def trained_on_generated(systems: Sequence[System]) -> dict[str, list[str]]:
-    """Returns the systems that were trained on generated questions, by `questions.origin`."""
-    found: dict[str, list[str]] = {}
-    for system in systems:
-        if system.generated_by and system.trainings:
-            found.setdefault(system.generated_by, []).append(system.name)
-    return found
 
 
 # --- figures in words --------------------------------------------------------------------------
@@ -150,15 +106,6 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def size(number: float) -> str:
-    """Returns a number of bytes as text, such as `2.4 MB`."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1000
-    return f"{number:,.1f} TB"
 
 
 def p_value(p: float) -> str:

@@ -20,14 +20,10 @@ if TYPE_CHECKING:
 RUN_FILE = "run.json"
 """The MLflow artifact of a parent run that holds its description."""
 
-_SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?P<file>(?!:memory:)[^?]+)(\?.*)?")
-
-_REFUSED_AGAIN = re.compile(r"too many (\d+) error responses")
-_STATUS = re.compile(r"failed with error code (\d+)")
-_ERROR_CODE = re.compile(r"^[A-Z_]+: ")
-
 SQLITE = b"SQLite format 3\0"
 """The beginning of an SQLite file."""
+
+_SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?P<file>(?!:memory:)[^?]+)(\?.*)?")
 
 OTHER = f"name another with --tracking-uri ({environment.MLFLOW_TRACKING_URI})"
 """The way out where an MLflow cannot be used."""
@@ -70,20 +66,19 @@ def tracking_uri(store: Store) -> str:
 
 def connect(uri: str) -> MlflowClient:
     """Returns an MLflow client that writes. Raises InputError for an SQLite file that cannot be written to."""
-    _check_file(uri, "r+b")
-    return _client(uri)
+    return _client(uri, "r+b")
 
 
 def connect_to_read(uri: str) -> MlflowClient:
-    """Returns an MLflow client that reads. Raises InputError for an SQLite file that is missing, which MLflow
-    would create, or cannot be read."""
+    """Returns an MLflow client that reads. Raises InputError for an SQLite file that cannot be read, or is missing:
+    MLflow would create it."""
     if database(uri) == "absent":
         raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
-    _check_file(uri, "rb")
-    return _client(uri)
+    return _client(uri, "rb")
 
 
-def _client(uri: str) -> MlflowClient:
+def _client(uri: str, mode: Literal["rb", "r+b"]) -> MlflowClient:
+    _check_file(uri, mode)
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
     if without_secrets(uri) != uri:  # MLflow prints the address of each run that ends
@@ -99,66 +94,66 @@ def _check_file(uri: str, mode: Literal["rb", "r+b"]) -> None:
     """Raises Away for an SQLite file that cannot be opened in a mode, or is no database: MLflow would try for minutes."""
     if not (match := _SQLITE_FILE.fullmatch(uri)):
         return
-    file = Path(match["file"])
     try:
-        with file.open(mode) as opened:
+        with Path(match["file"]).open(mode) as opened:
             beginning = opened.read(len(SQLITE))
     except FileNotFoundError:  # MLflow makes it
         return
     except OSError as error:
         how = "read" if mode == "rb" else "written to"
-        raise Away(f"MLflow's database {file} cannot be {how} ({error.strerror}): {OTHER}") from error
+        raise Away(
+            f"MLflow's database {match['file']} cannot be {how} ({error.strerror}): {OTHER}"
+        ) from error
     if beginning and beginning != SQLITE:
         raise Away(_about_database(uri, "file is not a database"))
 
 
 @contextlib.contextmanager
 def explained(uri: str) -> Iterator[None]:
-    """Raises the errors of MLflow and its libraries within the block as InputErrors of one line: Away where no request
-    can succeed."""
+    """Raises the errors of MLflow and its libraries within the block as InputErrors of one line without class names:
+    as Away where no request can succeed."""
     try:
         yield
     except Exception as error:
-        if type(error).__module__ == "configparser":  # its text repeats a line of the file
+        library = type(error).__module__.partition(".")[0]
+        if library == "configparser":  # its text repeats a line of the file
             raise Away(
                 f"MLflow at {uri}: ~/.mlflow/credentials cannot be read ({type(error).__name__}): "
                 "it begins with [mlflow], and a % is written %%"
             ) from None
-        if not type(error).__module__.startswith(("mlflow", "sqlalchemy", "requests", "urllib3")):
+        if library not in ("mlflow", "sqlalchemy", "requests", "urllib3"):
             raise
-        if type(error).__name__ == "UnsupportedModelRegistryStoreURIException":
-            raise Away(f"MLflow at {uri}: it has no such kind of address; {OTHER}") from None
-        # Of a header that is refused, the error repeats the token.
+        # The error about a refused header repeats the token.
         raise _in_plain_words(uri, error) from (None if repeats_header(error) else error)
 
 
 def _in_plain_words(uri: str, error: BaseException) -> InputError:
-    """Returns an error of MLflow or of a library below it without class names."""
-    below: BaseException | None = error
-    while below is not None:  # MLflow's own error holds the text of the one below it
-        room = type(below).__module__.partition(".")[0]
-        if room == "sqlalchemy" and type(below).__name__ in ("DatabaseError", "OperationalError"):
-            return Away(_about_database(uri, str(getattr(below, "orig", None) or below)))
-        if room in ("requests", "urllib3"):
-            refused = _REFUSED_AGAIN.search(str(below))
-            said = f"answers with error {refused[1]} alone" if refused else "does not answer"
-            return Away(f"MLflow at {uri} {said}: start it or wait for it, or {OTHER}")
-        below = below.__cause__ or below.__context__
+    if type(error).__name__ == "UnsupportedModelRegistryStoreURIException":
+        return Away(f"MLflow at {uri}: it has no such kind of address; {OTHER}")
+    cause: BaseException | None = error
+    while cause is not None:  # MLflow's own error holds the text of the one below it
+        library = type(cause).__module__.partition(".")[0]
+        if library == "sqlalchemy" and type(cause).__name__ in ("DatabaseError", "OperationalError"):
+            return Away(_about_database(uri, str(getattr(cause, "orig", None) or cause)))
+        if library in ("requests", "urllib3"):
+            refused = re.search(r"too many (\d+) error responses", str(cause))
+            problem = f"answers with error {refused[1]} alone" if refused else "does not answer"
+            return Away(f"MLflow at {uri} {problem}: start it or wait for it, or {OTHER}")
+        cause = cause.__cause__ or cause.__context__
     line = (str(error).strip().splitlines() or ["an error without a text"])[0]
-    if status := _STATUS.search(line):
+    if status := re.search(r"failed with error code (\d+)", line):
         return InputError(
             f"MLflow at {uri} answers with error {status[1]}: is it MLflow, and are you let in?"
         )
-    return InputError(f"MLflow at {uri}: {_ERROR_CODE.sub('', line)}")
+    return InputError(f"MLflow at {uri}: {re.sub(r'^[A-Z_]+: ', '', line)}")
 
 
 def _about_database(uri: str, reason: str) -> str:
-    """Returns one line about a database's error."""
     match = _SQLITE_FILE.fullmatch(uri)
-    database = f"MLflow's database {match['file']}" if match else f"MLflow at {uri}"
-    said = next((plain for part, plain in DATABASE.items() if part in reason), None)
     first = (reason.strip().splitlines() or ["no reason given"])[0]
-    return f"{database} {said}" if said else f"{database} cannot be used ({first}): {OTHER}"
+    problem = next((plain for part, plain in DATABASE.items() if part in reason), None)
+    name = f"MLflow's database {match['file']}" if match else f"MLflow at {uri}"
+    return f"{name} {problem or f'cannot be used ({first}): {OTHER}'}"
 
 
 def database(uri: str) -> str:
@@ -168,6 +163,7 @@ def database(uri: str) -> str:
     """
     if not (match := _SQLITE_FILE.fullmatch(uri)):
         return ""
-    with contextlib.suppress(OSError):
+    try:
         return str(Path(match["file"]).stat().st_ino)
-    return "absent"
+    except OSError:
+        return "absent"

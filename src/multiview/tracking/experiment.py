@@ -1,7 +1,7 @@
-"""Tags of MLflow's experiment: its description, and a view of its systems with charts that open by themselves.
+"""Tags of MLflow's experiment: its description, and a prepared view of its systems with charts.
 
-MLflow's button *Share* stores a view of an experiment as a tag, which an address with the view's name opens. Here the
-tag is written without the button. A server that knows no such view shows the experiment without it.
+MLflow's button *Share* stores a view of an experiment as a tag, and an address with the view's name opens it. We write
+the tag ourselves; a server that knows no such views shows the experiment without it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections.abc import Iterable
 
 from multiview import metric_names, names
+from multiview.config import JsonObject
 from multiview.tracking.tags import SYSTEM
 
 VIEW = "systems"
@@ -29,22 +31,17 @@ COLUMNS = (
 )
 """Columns of the table beside MLflow's own."""
 
-CHARTED = (
+FIGURES = (
     *map(metric_names.accuracy_at, (1, 5, 20, 100)),
     metric_names.MRR,
     metric_names.recall_at(5),
     "index_bytes",
     "compute_seconds",
 )
-"""Metrics with a bar chart each, in this order; one that no system has is hidden."""
+"""Metrics with a bar chart each; MLflow hides a chart that no system fills."""
 
-CURVES = tuple(
-    map(
-        metric_names.of_validation,
-        (metric_names.recall_at(1), metric_names.MRR, metric_names.AVERAGE_RANK, metric_names.VIEW_COSINE),
-    )
-)
-"""Metrics of a training with a chart of curves each."""
+CURVES = (metric_names.recall_at(1), metric_names.MRR, metric_names.AVERAGE_RANK, metric_names.VIEW_COSINE)
+"""Validation metrics with a chart of curves each."""
 
 ROUNDS = 3
 """Rounds of training whose curves are charted: `snippet-means` and the papers have two."""
@@ -69,13 +66,8 @@ def experiment_tags(experiment: str) -> dict[str, str]:
 | refreshes that were refused | `tags.decision = 'refuse'` |
 | everything done with a corpus | `tags.corpus = 'passages.parquet@4c1fb96f'` |
 """,
-        VIEW_TAG: _compressed(json.dumps(_view(), separators=(",", ":"))),
+        VIEW_TAG: _view_tag(),
     }
-
-
-def _compressed(text: str) -> str:
-    """Returns a text as MLflow's pages write long ones: an earlier MLflow takes 5,000 characters per tag."""
-    return "deflate;" + base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def charts_address(experiment: str) -> str:
@@ -83,65 +75,72 @@ def charts_address(experiment: str) -> str:
     return f"#/experiments/{experiment}/runs?viewStateShareKey={VIEW}&compareRunsMode=CHART&workflowType=machine_learning"
 
 
-def _view() -> dict[str, object]:
-    shares = (metric_names.of_validation(metric_names.view_wins(view)) for view in range(VIEWS))
-    charts = {
-        "figures": [("BAR", metric) for metric in CHARTED],
-        "curves": [("LINE", name) for metric in CURVES for name in _by_round(metric)],
-        "shares": [("LINE", name) for metric in shares for name in _by_round(metric)],
-        "differences": [("DIFFERENCE", "table")],
-    }
-    return {
+def _view_tag() -> str:
+    """The view as MLflow's pages write it, which is documented nowhere: packed, since an earlier MLflow takes 5,000
+    characters per tag."""
+    sections = [
+        _section("figures", "Figures", [("BAR", name) for name in FIGURES], columns=3),
+        _section("curves", "Held-out questions while training", _curves(CURVES), columns=2),
+        _section(
+            "shares",
+            "Share of each view while training",
+            _curves(map(metric_names.view_wins, range(VIEWS))),
+            columns=3,
+            display=False,
+        ),
+        _section("differences", "What differs", [("DIFFERENCE", "table")], columns=1, cardHeight=600),
+    ]
+    view = {
         "searchFilter": f"tags.`{names.TAG_LEVEL}` = '{SYSTEM}'",
         # MLflow nests runs that are sorted by their start, and draws nested runs only when they are unfolded.
         "orderByKey": "attributes.end_time",
         "orderByAsc": False,
         "selectedColumns": list(COLUMNS),
-        "compareRunCharts": [
-            _chart(f"{VIEW}-{section}", kind, name) for section, of in charts.items() for kind, name in of
-        ],
-        "compareRunSections": [
-            _section("figures", "Figures", columns=3),
-            _section("curves", "Held-out questions while training", columns=2),
-            _section("shares", "Share of each view while training", columns=3, unfolded=False),
-            _section("differences", "What differs", columns=1, height=600),
-        ],
+        "compareRunCharts": [chart for _, charts in sections for chart in charts],
+        "compareRunSections": [section for section, _ in sections],
     }
+    packed = zlib.compress(json.dumps(view, separators=(",", ":")).encode(), 9)
+    return "deflate;" + base64.b64encode(packed).decode()
 
 
-def _by_round(metric: str) -> list[str]:
-    """A metric of a training as runs of one and of several rounds name it; a chart that no system fills is hidden."""
-    return [
-        metric,
-        *(metric_names.of_group(f"round-{number}", metric) for number in range(1, ROUNDS + 1)),
-    ]
+def _curves(metrics: Iterable[str]) -> list[tuple[str, str]]:
+    """Charts of validation metrics, as runs of one and of several rounds name them."""
+    charts = []
+    for metric in map(metric_names.of_validation, metrics):
+        rounds = [metric_names.of_group(f"round-{number}", metric) for number in range(1, ROUNDS + 1)]
+        charts += [("LINE", name) for name in (metric, *rounds)]
+    return charts
 
 
-def _chart(section: str, kind: str, name: str) -> dict[str, object]:
-    """A chart, with a bar or a line per system, or a table of their differences."""
-    further: dict[str, dict[str, object]] = {
-        "BAR": {"metricKey": name},
-        "LINE": {
-            "metricKey": name,
-            "xAxisKey": "step",
-            "lineSmoothness": 0,
-            "useGlobalXaxisKey": False,
-            "useGlobalLineSmoothing": False,
-        },
-        "DIFFERENCE": {
-            "chartName": "Settings that differ, and figures",
-            "compareGroups": ["Parameters", "Model metrics"],
-            "showDifferencesOnly": True,
-            "showChangeFromBaseline": False,
-            "baselineColumnUuid": "",
-        },
-    }
-    common = {"uuid": f"{section}-{name}", "type": kind, "metricSectionId": section}
-    return {**common, "deleted": False, "isGenerated": False, **further[kind]}
+CHARTS: dict[str, JsonObject] = {
+    "BAR": {},
+    "LINE": {
+        "xAxisKey": "step",
+        "lineSmoothness": 0,
+        "useGlobalXaxisKey": False,
+        "useGlobalLineSmoothing": False,
+    },
+    "DIFFERENCE": {
+        "chartName": "Settings that differ, and figures",
+        "compareGroups": ["Parameters", "Model metrics"],
+        "showDifferencesOnly": True,
+        "showChangeFromBaseline": False,
+        "baselineColumnUuid": "",
+    },
+}
+"""What MLflow keeps of each kind of chart beside its metric."""
 
 
 def _section(
-    name: str, title: str, columns: int, height: int = 300, unfolded: bool = True
-) -> dict[str, object]:
-    layout = {"columns": columns, "cardHeight": height, "display": unfolded, "isReordered": False}
-    return {"uuid": f"{VIEW}-{name}", "name": title, **layout}
+    name: str, title: str, charts: list[tuple[str, str]], **layout: object
+) -> tuple[JsonObject, list[JsonObject]]:
+    """A section of the page, and its charts: with a bar or a line per system, or a table of their differences."""
+    section = f"{VIEW}-{name}"
+    common: JsonObject = {"metricSectionId": section, "deleted": False, "isGenerated": False}
+    return (
+        {"uuid": section, "name": title, "display": True, "cardHeight": 300, "isReordered": False, **layout},
+        [
+            {"uuid": f"{section}-{metric}", "type": kind, "metricKey": metric, **common, **CHARTS[kind]}
+            for kind, metric in charts
+        ],
+    )

@@ -42,9 +42,6 @@ if TYPE_CHECKING:
 FIGURES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
 """Prefixes of the evaluation metrics that are a system's figures; metrics of analyses would drown them."""
 
-REPORTING = ("compare", "train", "evaluate")
-"""How the names of steps begin that report figures."""
-
 VALIDATION = metric_names.of_validation("")
 """How metrics of a training's held-out questions begin."""
 
@@ -136,7 +133,9 @@ class Systems:
         metrics: list[Metric] = []
         for state in (*self.states[system], *self.shared):
             name = f"{state.path}@{state.attempt.rsplit('/', 1)[-1]}"
-            if name not in logged and state.attempt and state.finished and state.step.startswith(REPORTING):
+            if name in logged or not state.attempt or not state.finished:
+                continue
+            if state.step in ("compare", "train") or state.step.startswith("evaluate"):
                 logged.add(name)
                 metrics += self._figures_of_step(system, state)
         states = self.states[system]
