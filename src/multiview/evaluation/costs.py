@@ -38,13 +38,7 @@ QUESTIONS = 30
 SECONDS = 10.0
 """No further question is asked after this time, because a large exact index takes as long for one question as for many."""
 
-COSTS = (
-    "compute_seconds",
-    "wall_seconds",
-    "index_bytes",
-    "questions_per_second",
-    SINGLE_QUESTION,
-)
+COSTS = ("compute_seconds", "wall_seconds", "index_bytes", "questions_per_second", SINGLE_QUESTION)
 """The figures of `cost_of`, which a comparison reports as metrics."""
 
 

@@ -136,18 +136,13 @@ def paper_columns(
     """
     rows = list(rows)
     cited = {row: paper[row] for row in rows if row in paper}
-    if not cited:
-        return [], {row: [] for row in rows}
     metrics = metric_columns({row: found.figures for row, found in cited.items()})
-    cells = {
-        row: [
-            *(f"{found.figures[name]:.1f}" if name in found.figures else "" for name in metrics),
-            found.source,
-        ]
-        for row, found in cited.items()
-    }
-    heads = [*(f"paper's {metric_names.short(name)}" for name in metrics), SOURCE]
-    return heads, {row: cells.get(row, [""] * len(heads)) for row in rows}
+    heads = [*(f"paper's {metric_names.short(name)}" for name in metrics), SOURCE] if cited else []
+    cells = {row: [""] * len(heads) for row in rows}
+    for row, found in cited.items():
+        figures = [f"{found.figures[name]:.1f}" if name in found.figures else "" for name in metrics]
+        cells[row] = [*figures, found.source]
+    return heads, cells
 
 
 def metric_columns(metrics: Mapping[str, Mapping[str, object]]) -> list[str]:

@@ -71,19 +71,21 @@ class QueryGenerator:
         """Returns the queries of each of at most `batch_size` passages, given by id and tokens."""
         settings = self.settings
         filled = [*members, *[members[-1]] * (settings.batch_size - len(members))]
-        input_ids = torch.full((len(filled), length), self.tokenizer.pad_token_id)
-        mask = torch.zeros(len(filled), length, dtype=torch.int64)
-        for row, (_, tokens) in enumerate(filled):
-            input_ids[row, : len(tokens)] = torch.tensor(tokens)
-            mask[row, : len(tokens)] = 1
+        inputs = self.tokenizer.pad(
+            {"input_ids": [tokens for _, tokens in filled]},
+            padding="max_length",
+            max_length=length,
+            padding_side="right",
+            return_tensors="pt",
+        ).to(self.device)
+        mask = inputs["attention_mask"]
         random_numbers = np.concatenate(
             [uniforms(settings.seed, id_, settings.queries, settings.max_length) for id_, _ in filled]
         )
         sampler = SeededSampler(torch.from_numpy(random_numbers).to(self.device), TOP_K, TOP_P)
-        mask = mask.to(self.device)
         with within_gpu_memory(f"set generation.batch_size below {settings.batch_size}"):
             # A passage is encoded once for all of its queries.
-            hidden = self.model.get_encoder()(input_ids=input_ids.to(self.device), attention_mask=mask)[0]
+            hidden = self.model.get_encoder()(input_ids=inputs["input_ids"], attention_mask=mask)[0]
             generated = self.model.generate(
                 encoder_outputs=BaseModelOutput(
                     last_hidden_state=hidden.repeat_interleave(settings.queries, 0)

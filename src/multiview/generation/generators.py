@@ -24,15 +24,6 @@ SETTING = "generation.model"
 
 INPUT_LENGTH = 512
 """Longest input in tokens; longer inputs are truncated at the end (the authors' code)."""
-_TOKENS = (
-    "decoder_start_token_id",
-    "bos_token_id",
-    "eos_token_id",
-    "pad_token_id",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-)
-"""Fields of a model's generation settings that are kept: special tokens, and nothing about the search."""
 
 
 def published(model: str) -> Reference | None:
@@ -89,8 +80,9 @@ def load(folder: Path) -> tuple[LoadedModel, PreTrainedTokenizer]:
         raise InputError(
             f"{SETTING}: cannot load {folder} as a sequence-to-sequence model such as T5: {first_line(error)}"
         ) from error
-    saved = model.generation_config
-    model.generation_config = GenerationConfig(**{name: getattr(saved, name) for name in _TOKENS})
+    saved = model.generation_config.to_dict()  # the special tokens are kept, and nothing about the search
+    tokens = {name: value for name, value in saved.items() if name.endswith("_token_id")}
+    model.generation_config = GenerationConfig(**tokens)
     return model.eval(), tokenizer
 
 

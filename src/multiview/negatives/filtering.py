@@ -78,10 +78,8 @@ class AnswerHits:
         for table, in_table, which, _ in hits:
             found[which] = self._answers.answered(table["text"].combine_chunks(), in_table, questions[which])
         places = np.searchsorted(self._pairs, pairs)
-        self._pairs, self._holds = (
-            np.insert(self._pairs, places, pairs),
-            np.insert(self._holds, places, found),
-        )
+        self._pairs = np.insert(self._pairs, places, pairs)
+        self._holds = np.insert(self._holds, places, found)
 
 
 class Positives:

@@ -195,9 +195,8 @@ def report(mined: Mined, qids: Sequence[str]) -> pa.Table:
     hits = sum of excluded + left, and drawn <= left. `positive_score` is s+, null without a margin or where no
     positive is in the index.
     """
-    scores = mined.positive_scores
-    if scores is None:
-        scores = np.full(len(qids), -np.inf, np.float32)
+    missing = np.full(len(qids), -np.inf, np.float32)
+    scores = missing if mined.positive_scores is None else mined.positive_scores
     columns = {name: pa.array(values, pa.int32()) for name, values in _counts(mined).items()}
     score = pa.array(scores, pa.float32(), mask=np.isneginf(scores))
     return pa.table({"qid": pa.array(qids, pa.string()), **columns, "positive_score": score})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -95,31 +96,32 @@ def _rebuild_or_edit(
         found = drift(index, corpus, np.repeat(corpus.added, corpus.view_counts), chosen.seed)
         if reason := why_retrain(found):
             return reason, None
-    return "", _editing(index, corpus, old.header, found)
+    return "", partial(_edit, index, corpus, found)
 
 
-def _editing(
-    index: FaissObject, corpus: MergedCorpus, header: JsonObject, found: Drift | None
-) -> ApproximateBuilder:
-    """Returns a builder that edits the old faiss `index` until it holds the new corpus's views; `found` is its drift."""
-
-    def edit(
-        sources: Sequence[ViewBlocks], chosen: Index, keep: Callable[[np.ndarray], object], events: Events
-    ) -> tuple[FaissObject, JsonObject]:
-        editing = Editing(index, corpus.moved_view_rows(), corpus.rows)
-        for number in range(corpus.blocks):
-            block, rows = corpus.read_block(number), corpus.block_rows(number)
-            keep(block)
-            new = corpus.are_new(rows)
-            editing.add(block[new].astype(np.float32), rows[new])
-            events.progress(int(rows[-1]) + 1, corpus.rows, "views")
-        editing.finish()
-        entries = description(index, chosen, header["factory"], header["sample"])
-        if found:
-            entries |= {metric_names.DRIFT_ADDED: found.added, metric_names.DRIFT_ERROR: found.error}
-        return index, entries
-
-    return edit
+def _edit(
+    index: FaissObject,
+    corpus: MergedCorpus,
+    found: Drift | None,
+    sources: Sequence[ViewBlocks],
+    chosen: Index,
+    keep: Callable[[np.ndarray], object],
+    events: Events,
+) -> tuple[FaissObject, JsonObject]:
+    """Edits the old faiss `index`, whose drift is `found`, until it holds the new corpus's views; see `build`."""
+    assert corpus.old is not None
+    editing = Editing(index, corpus.moved_view_rows(), corpus.rows)
+    for number in range(corpus.blocks):
+        block, rows = corpus.read_block(number), corpus.block_rows(number)
+        keep(block)
+        new = corpus.are_new(rows)
+        editing.add(block[new].astype(np.float32), rows[new])
+        events.progress(int(rows[-1]) + 1, corpus.rows, "views")
+    editing.finish()
+    entries = description(index, chosen, corpus.old.header["factory"], corpus.old.header["sample"])
+    if found:
+        entries |= {metric_names.DRIFT_ADDED: found.added, metric_names.DRIFT_ERROR: found.error}
+    return index, entries
 
 
 def _check_changes(context: StepContext) -> str:
