@@ -44,11 +44,15 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
             tracking.ship_live(store, run.id, tracking_uri, soon=True),
             contextlib.nullcontext() if debug else _output_to(log),
         ):
+            error: Exception | None = None
             try:
-                error = _failure(plan, run, store)
+                execute(plan, run, store)
             except KeyboardInterrupt:
                 progress.console.print("stopped; the same command goes on from here", style="yellow")
                 raise
+            except Exception as failure:
+                traceback.print_exc()
+                error = failure
         states = {state.path: state for state in progress.finish()}
     if unshipped := ship_or_say(store, run, tracking_uri):
         progress.console.print(unshipped, style="yellow", markup=False)
@@ -79,16 +83,6 @@ def _free_memory() -> None:
     torch = sys.modules.get("torch")
     if torch and torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def _failure(plan: Plan, run: Run, store: Store) -> Exception | None:
-    """Executes a plan; returns the exception that ended it, whose traceback is printed."""
-    try:
-        execute(plan, run, store)
-    except Exception as error:
-        traceback.print_exc()
-        return error
-    return None
 
 
 def _step_failed(run: Run, states: Iterable[StepState], error: Exception, log: Path) -> StepFailed:

@@ -40,8 +40,8 @@ class Progress:
         self.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
         self.states: dict[str, StepState] = {}
         self.details: dict[str, tuple[int, int, str]] = {}
-        self.screen = Screen(self)
-        self.live = Live(console=self.console, get_renderable=self.screen.render, refresh_per_second=4)
+        self.spinner, self.rows = Spinner("dots"), _rows(paths)
+        self.live = Live(console=self.console, get_renderable=self.render, refresh_per_second=4)
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True, name="progress")
 
@@ -99,23 +99,14 @@ class Progress:
                 if isinstance(event, WarningEvent):
                     self.console.print(f"  {state.path}: {event.text}", style="yellow", markup=False)
 
-
-class Screen:
-    """The rows of the screen, one per round of each system; steps that all systems share have rows of their own."""
-
-    def __init__(self, progress: Progress):
-        self.progress = progress
-        self.spinner = Spinner("dots")
-        self.rows = _rows(progress.paths)
-
     def render(self) -> RenderableType:
-        """Returns all rows, and the bar of the whole run."""
+        """Returns the screen: a row per round of each system and per step that all systems share, and the bar of the run."""
         table = Table.grid(padding=(0, 2))
         for prefix, steps in self.rows:
             table.add_row(Text(prefix, "bold"), Text("   ").join(self._cell(*step) for step in steps.items()))
-        states = self.progress.states.values()
-        ended, total = sum(state.ended is not None for state in states), len(self.progress.paths)
-        seconds = int(time.time() - self.progress.started)
+        states = self.states.values()
+        ended, total = sum(state.ended is not None for state in states), len(self.paths)
+        seconds = int(time.time() - self.started)
         elapsed = f"{ended}/{counted(total, 'step')}  {seconds // 60}:{seconds % 60:02d}"
         last = Table.grid(padding=(0, 2))
         last.add_row(ProgressBar(total, ended, width=40), Text(elapsed))
@@ -123,7 +114,7 @@ class Screen:
 
     def _cell(self, name: str, paths: list[str]) -> Text:
         """A step with all of its shards: its mark, name and time, or how far it is."""
-        states = [self.progress.states[path] for path in paths if path in self.progress.states]
+        states = [self.states[path] for path in paths if path in self.states]
         if not states:
             return Text(f"· {name}", "dim")
         running = [state for state in states if not state.ended]
@@ -134,7 +125,7 @@ class Screen:
             mark, style = MARKS[worst.status]
             note = "found" if worst.status == "found" else _seconds(seconds)
             return Text(f"{mark} ", style) + Text(f"{name} ", "") + Text(note, "dim")
-        details = [self.progress.details[s.path] for s in running if s.path in self.progress.details]
+        details = [self.details[s.path] for s in running if s.path in self.details]
         note = "  ".join(f"{done:,}/{total:,} {unit}" for done, total, unit in details)
         spinner = self.spinner.render(time.time())
         return Text.assemble(f"{spinner} ", (name, "bold"), f" {note}", style="cyan")

@@ -128,27 +128,19 @@ def show_settings(name: str | None, preset: str | None, settings: Sequence[str])
 
     Raises InputError for a name that is neither, and for a mistake in a preset or setting.
     """
-    overrides = gather(preset, settings)
-    print_settings(Console(highlight=False), name, resolve(overrides) if overrides else None)
-
-
-def print_settings(console: Console, name: str | None, config: Config | None = None) -> None:
-    """Print all settings, a section or one setting, with their values in `config` (None: the defaults).
-
-    Raises InputError for a name that is neither.
-    """
-    sections = groups(config)
+    console, overrides = Console(highlight=False), gather(preset, settings)
+    sections = groups(resolve(overrides) if overrides else None)
     names = [section.name for section in sections]
     names += [setting.name for section in sections for setting in section.settings]
     if name is not None and not any(_within(known, name) for known in names):
         raise InputError(f"there is no setting {name}{nearest(name, names)}")
     for section in sections:
-        settings = [setting for setting in section.settings if name is None or _within(setting.name, name)]
-        if len(settings) > 1:
+        shown = [setting for setting in section.settings if name is None or _within(setting.name, name)]
+        if len(shown) > 1:
             console.print(Text(f"{section.name}: {section.about}", style="bold"))
-        for setting in settings:
+        for setting in shown:
             _print_setting(console, setting)
-        if settings and name is None:
+        if shown and name is None:
             console.print()
 
 

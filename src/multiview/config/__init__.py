@@ -9,12 +9,30 @@ holds by content.
 
 from __future__ import annotations
 
-from multiview.config.data import Bm25, Corpus, DataFormat, Questions, Sources
-from multiview.config.generation import Generation, GeneratorTraining, MakeQuestions
+from multiview.config.data import (
+    Bm25,
+    Corpus,
+    DataFormat,
+    Generation,
+    GeneratorTraining,
+    MakeQuestions,
+    Questions,
+    Sources,
+)
 from multiview.config.kubeflow import Kubeflow, Pod, Toleration
 from multiview.config.notify import Notify
-from multiview.config.refresh import Export, ExportFormat, Gate, Refresh
-from multiview.config.retrieval import Analysis, Comparison, Encode, Evaluation, Index, PaperFigures
+from multiview.config.retrieval import (
+    Analysis,
+    Comparison,
+    Encode,
+    Evaluation,
+    Export,
+    ExportFormat,
+    Gate,
+    Index,
+    PaperFigures,
+    Refresh,
+)
 from multiview.config.section import UNKEYED, JsonObject, Section, canonical_json
 from multiview.config.training import Mining, Model, Pooling, Temperature, Train
 

@@ -1,4 +1,4 @@
-"""Repair of a damaged artifact: it leaves its store, and the command that made it makes it again, and it alone."""
+"""Repair of a damaged artifact: it is deleted, so that the command that made it recreates it alone."""
 
 from __future__ import annotations
 
@@ -11,51 +11,41 @@ from multiview.artifacts.staging import verified_file
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.lineage.trace import node_flaws, superfluous_files, trace
-from multiview.steps.runs import StepState, read_states
+from multiview.steps.runs import read_states
 
 
 def repair(address: str) -> Iterator[str]:
-    """Removes the artifact at an address if any byte of it is not as it was written; yields one line per flaw, and one
-    about the outcome.
+    """Deletes a damaged artifact so that the next run recreates it; yields a line per flaw, and one about the outcome.
 
-    Its record goes first, so that an interrupted repair leaves no half artifact. Of an artifact with superfluous files
-    only these are removed; a whole artifact is left alone. Raises InputError if there is nothing at the address.
+    The record goes first, so that an interrupted repair leaves no half artifact. Superfluous files are deleted alone,
+    and a whole artifact stays. Raises InputError if there is nothing at the address.
     """
     url, kind, key = split_address(address)
     store = open_store(url)
     folder = f"{kind}/{key}"
+    flaws: list[str] = []
     try:
         record = read_record(store, kind, key)
+        if record is None:
+            raise InputError(f"there is no artifact at {address}: run the step that makes it")
+        if record.folder != folder:
+            flaws, record = [f"{url}/{folder} holds the record of {record.folder}"], None
     except DamagedRecord:
-        yield f"{url}/{folder}/{names.RECORD_FILE} is damaged"
-        # Which attempt was the artifact's is not known any more: `multiview gc` collects them.
-        _remove_record(store, folder)
-        yield _removed(store, kind, key)
-        return
-    if record is None:
-        raise InputError(f"there is no artifact at {address}: run the step that makes it")
-    if (record.kind, record.key) != (kind, key):
-        yield f"{url}/{folder} holds the record of {record.folder}"
-        _remove_record(store, folder)
-        yield _removed(store, kind, key)
-        return
-    superfluous = list(superfluous_files(store, record))
+        flaws, record = [f"{url}/{folder}/{names.RECORD_FILE} is damaged"], None
+    superfluous = list(superfluous_files(store, record)) if record else []
     for path in superfluous:
         yield f"{url}/{path} is no file of the artifact"
         store.remove(path)
-    if flaws := _flaws(store, record):
-        yield from (flaw.partition(": remove ")[0] for flaw in flaws)
-        _remove_record(store, folder)
-        store.remove(verified_file(record.data))
-        store.remove(record.data)
-        yield _removed(store, kind, key)
-    else:
+    if record and not (flaws := _flaws(store, record)):
         yield f"{address} is whole" + (" again" if superfluous else ": nothing to repair")
-
-
-def _remove_record(store: Store, folder: str) -> None:
+        return
+    yield from (flaw.partition(": remove ")[0] for flaw in flaws)
     for file in (names.ASIDE_FILE, names.RECORD_FILE):
         store.remove(f"{folder}/{file}")
+    if record:  # else nobody knows which attempt was the artifact's: `multiview gc` collects them
+        store.remove(verified_file(record.data))
+        store.remove(record.data)
+    yield _removed(store, kind, key)
 
 
 def _flaws(store: Store, record: Record) -> list[str]:
@@ -64,18 +54,14 @@ def _flaws(store: Store, record: Record) -> list[str]:
 
 
 def _removed(store: Store, kind: str, key: str) -> str:
-    """The line that says what makes an artifact again."""
+    """Returns the line that says which command recreates the artifact."""
     removed = f"removed {store.url}/{kind}/{key}"
     for run in store.folders(names.RUNS):
         try:
             states = list(read_states(store, run))
         except InputError:  # a damaged state, about which the run's command says more
             continue
-        if made := next((state for state in states if _makes(state, kind, key)), None):
+        if made := next((each for each in states if each.key == key and kind in each.outputs), None):
             rerun = shlex.join(["rerun", made.path, "--from", run, "--store", store.url])
             return f"{removed}: the command of run {run} makes it again, or that step alone: python -m pipelines {rerun}"
     return f"{removed}: the command that made it makes it again"
-
-
-def _makes(state: StepState, kind: str, key: str) -> bool:
-    return state.key == key and kind in state.outputs

@@ -38,7 +38,7 @@ def state(path: str, status, seconds: float | None = 0.0, **more) -> StepState:
 
 def screen(progress: Progress) -> list[str]:
     console = Console(file=io.StringIO(), width=100)
-    console.print(progress.screen.render())
+    console.print(progress.render())
     assert isinstance(console.file, io.StringIO)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
