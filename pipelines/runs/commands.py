@@ -76,8 +76,8 @@ def compare(
     changes: Overrides = {"comparison": {"rows": list(rows), "baseline": baseline}}
     settings = validate(changes).comparison
     baseline_of(baseline, settings.rows)
-    evaluations = {name: row.evaluation for name, row in rows.items()}
-    architectures = {name: row.architecture for name, row in rows.items() if row.architecture}
+    evaluations = {name: evaluation for name, (evaluation, _) in rows.items()}
+    architectures = {name: architecture for name, (_, architecture) in rows.items() if architecture}
     plan = comparison_of_evaluations("compare", evaluations, settings, architectures)
     request = Request(plan, changes, compares=tuple(dict.fromkeys(run.run.id for run in earlier)))
     run_and_show(request, open_store(store or earlier[0].store), uri, debug)

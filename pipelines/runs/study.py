@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -46,7 +45,7 @@ class Study(Section):
     paper: dict[RowName, PaperFigures] = {}
     """What a paper reports for a row; in a file it stands in the row, beside the settings."""
     seeds: tuple[int, ...] = ()
-    """Seeds, with each of which every row runs; empty: every row runs once, with the configured seed."""
+    """Seeds: every row runs once with each of them; empty: once, with the configured seed."""
     by_seed: dict[int, Overrides] = {}
     """Settings of all rows with a seed, such as the model that another run trained with it, over `settings`."""
 
@@ -146,26 +145,20 @@ def read_study(name: str) -> Study:
     return find_document(name, "study").checked(Study, name=Path(name).stem)
 
 
-@dataclass(frozen=True)
-class Row:
-    evaluation: Reference
-    architecture: str | None
-
-
-def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, Row]:
-    """Returns the rows by name: the name of the system, with the end of its run's id where two have one name.
+def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, tuple[Reference, str | None]]:
+    """Returns the evaluation and the architecture of each row by name: the name of the system, with the end of its run's id where two have one name.
 
     An evaluation that several runs share is one row. Raises InputError for a run without an evaluation, for a
     single row, and unless all evaluations are of the same questions over the same corpus.
     """
-    rows: dict[tuple[str, str], Row] = {}
+    rows: dict[tuple[str, str], tuple[Reference, str | None]] = {}
     for run in runs:
         evaluations = evaluations_of_run(run)
         if not evaluations:
             raise InputError(f"run {run.run.id} has no finished evaluation: let it finish, then compare")
         for system, evaluation in evaluations.items():
-            if evaluation not in [row.evaluation for row in rows.values()]:
-                rows[system, run.run.id] = Row(evaluation, run.run.architectures.get(system))
+            if evaluation not in [known for known, _ in rows.values()]:
+                rows[system, run.run.id] = evaluation, run.run.architectures.get(system)
     count = Counter(system for system, _ in rows)
     by_name = {
         system if count[system] == 1 else f"{system}:{run.rpartition('-')[2]}": row
@@ -173,7 +166,7 @@ def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, Row]:
     }
     if len(by_name) < 2:
         raise InputError(f"{', '.join(by_name)}: a comparison needs two systems; name another run")
-    check_alike({name: row.evaluation.address for name, row in by_name.items()})
+    check_alike({name: evaluation.address for name, (evaluation, _) in by_name.items()})
     return by_name
 
 

@@ -54,23 +54,13 @@ class BucketStore(Store):
         self._ask("pipe_file", path, data)
 
     def read(self, path: str) -> bytes | None:
-        try:
-            return self._ask("cat_file", path)
-        except FileNotFoundError:
-            return None
+        return self._found("cat_file", path)
 
     def files(self, path: str) -> list[str]:
-        try:
-            objects = self._ask("find", path)
-        except FileNotFoundError:
-            return []
-        return sorted(name[len(self.root) + 1 :] for name in objects)
+        return sorted(name[len(self.root) + 1 :] for name in self._found("find", path) or ())
 
     def entries(self, path: str) -> list[Entry]:
-        try:
-            objects = self._ask("find", path, detail=True)
-        except FileNotFoundError:
-            return []
+        objects = self._found("find", path, detail=True) or {}
         return [
             # The time is `mtime` in gcsfs and `LastModified` in s3fs.
             Entry(
@@ -82,19 +72,13 @@ class BucketStore(Store):
         ]
 
     def folders(self, path: str) -> list[str]:
-        try:
-            entries = self._ask("ls", path, detail=True)
-        except FileNotFoundError:
-            return []
+        entries = self._found("ls", path, detail=True) or ()
         folders = (e["name"].rstrip("/") for e in entries if e["type"] == "directory")
         return sorted(name.rsplit("/", 1)[-1] for name in folders)
 
     def remove(self, path: str) -> None:
         for file in self.files(path) or [path]:
-            try:
-                self._ask("rm_file", file)
-            except FileNotFoundError:
-                continue
+            self._found("rm_file", file)
 
     def workspace(self, path: str) -> Path:
         return Path(tempfile.mkdtemp(prefix="attempt-", dir=scratch()))
@@ -129,6 +113,13 @@ class BucketStore(Store):
         with self._explained():
             check_reachable(self.fs, self.url)
             return getattr(self.fs, operation)(f"{self.root}/{path}", *arguments, **options)
+
+    def _found(self, operation: str, path: str, **options: object) -> Any:
+        """Returns the result of `_ask`; None if there is nothing at the path."""
+        try:
+            return self._ask(operation, path, **options)
+        except FileNotFoundError:
+            return None
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -33,10 +33,10 @@ def scratch() -> Path:
 
 
 def streamed_from(copied: int) -> float:
-    """Returns the number of bytes from which on a file that can be read in parts stays in its bucket.
+    """Returns the size from which a file stays in its bucket and is read in parts: `MULTIVIEW_STREAMED`.
 
-    That is `MULTIVIEW_STREAMED`; where it is unset, any number if `copied` bytes, those of all inputs, have no room, and
-    else none. Raises InputError where the variable is no size.
+    Where that is unset, all such files stay there if the `copied` bytes of all inputs exceed the free disk space, else
+    none. Raises InputError if the variable is not a size.
     """
     if chosen := os.environ.get(environment.STREAMED):
         try:
@@ -49,7 +49,6 @@ def streamed_from(copied: int) -> float:
 
 
 def remove_scratch() -> None:
-    """Removes this process's scratch folder, if it has one. Before `os._exit`, which leaves out what Python does at an
-    end."""
+    """Removes this process's scratch folder, if it has one. Call it before `os._exit`, which skips exit handlers."""
     if folder := _folders.pop(os.getpid(), None):
         shutil.rmtree(folder, ignore_errors=True)

@@ -20,11 +20,11 @@ from multiview.terminal import Console, safe
 
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
 ID_SHARE = 0.3
-"""The share of a line that an id takes at most, so that there is room for the text after it."""
+"""Largest share of a line that an id takes; the text after it needs the rest."""
 READ = 5000
 """Characters of a text that are considered for display: rich takes minutes for a text of 50 MB."""
 FILES = 3
-"""Most files to name; the others are counted."""
+"""Number of files that are named; the others are counted."""
 
 
 def show_inspection(sources: Sequence[str], preset: str | None, settings: Sequence[str]) -> Inspection:

@@ -21,9 +21,9 @@ from multiview.terminal import Console
 SHORT = 12
 """Digits of a digest or commit that are shown."""
 WIDE = 10_000
-"""Width of the output where it is no terminal: every line is whole, and can be searched."""
+"""Width of the output that goes to a file or pipe: no line is broken, so all can be searched."""
 FILES = 3
-"""Most source files to name; the others are counted."""
+"""Number of source files that are named; the others are counted."""
 
 
 def show_lineage(lineage: Lineage, *, verify: bool = False, json: bool = False) -> None:
@@ -189,8 +189,7 @@ def read_all(log: Console, lineage: Lineage) -> list[str]:
 
 
 def verified(lineage: Lineage) -> str:
-    """Returns the line that says how many artifacts were read, how many of them in other stores than the lineage's
-    own, and how many could not be, being collected."""
+    """Returns how many artifacts were read, how many of them from other stores, and how many had been collected."""
     collected = sum(node.collected for node in lineage.nodes)
     more = f"; the files of {collected} more were collected" if collected else ""
     read = len(lineage.nodes) - collected

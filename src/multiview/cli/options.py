@@ -131,9 +131,9 @@ def with_options(
 
 
 def check_folder(option: str, folder: Path) -> None:
-    """Raises InputError, before work begins, for a folder of an option that cannot be made or written to.
+    """Raises InputError, before work begins, for an option's folder that cannot be made or written to.
 
-    It is tried in the folder, or in the nearest one above it that there is, and nothing is left there.
+    Tries it in the folder, or in its nearest existing parent, and leaves nothing there.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{option} {folder}: it is a file; name a folder")

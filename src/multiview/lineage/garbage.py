@@ -47,9 +47,9 @@ LIVE_DAYS = 7.0
 START_SECONDS = 60.0
 """Seconds within which the first steps of a run begin."""
 DEAD_SECONDS = 43_200.0
-"""Seconds after which a collection that says nothing is taken for dead: half a day, so that tomorrow's does the work."""
+"""Seconds of silence after which a collection counts as dead: half a day, so that tomorrow's does the work."""
 ALIVE_SECONDS = 600.0
-"""Seconds between two times that a collection says that it is alive."""
+"""Seconds between two signs of life of a collection."""
 
 ArtifactId = tuple[str, str]
 """Kind and key of an artifact."""
@@ -253,10 +253,9 @@ def _artifact_id(address: str) -> ArtifactId:
 
 @contextmanager
 def only_collection(store: Store) -> Iterator[Callable[[], None]]:
-    """Keeps other collections away from a store; yields a function to call before each change of it.
+    """Keeps other collections away from a store; yields a function to call before each change, as a sign of life.
 
-    That function says that this collection is alive. Both raise InputError where another collection is at work: the
-    function, after this one was silent for half a day and was taken for dead.
+    Raises InputError if another collection is at work; so does the function, if this one counted as dead meanwhile.
     """
     file, said = f"{names.COLLECTIONS}/{uuid.uuid4().hex}.json", time.time()
     begun = json.dumps(

@@ -22,16 +22,6 @@ ATTEMPTS = 2
 """How often a step is done if `multiview gc` collects what it forwards meanwhile."""
 
 
-def _read(store: Store, record: Record, file: str) -> bytes:
-    """Returns the bytes of an output's file. Raises InputError if it is gone, or was altered."""
-    data = store.read(f"{record.data}/{file}")
-    if data is None:
-        raise InputError(broken_file(store, record, file, "is missing"))
-    if hashlib.sha256(data).hexdigest() != record.file(file).sha256:
-        raise InputError(broken_file(store, record, file, "was altered (its sha256 differs)"))
-    return data
-
-
 def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) -> dict[str, Record]:
     """Returns the records of a step's outputs by kind, found or made. Raises every exception of the step."""
     store = reporter.store
@@ -49,9 +39,13 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
 
 def find_outputs(work: Work, store: Store) -> dict[str, Record]:
     """Returns the records of a step's outputs by kind; none unless all of them are in the store and still hold."""
-    outputs = work.find(store)
-    complete = len(outputs) == len(work.step.outputs) and _still_holds(store, work.step, outputs)
-    return outputs if complete else {}
+    step, outputs = work.step, work.find(store)
+    if len(outputs) < len(step.outputs):
+        return {}
+    first = outputs[step.outputs[0]]
+    if not _forwards_hold(store, step, first):
+        return {}
+    return outputs if not step.still_holds or load_function(step.still_holds)(store, first) else {}
 
 
 def claim_outputs(
@@ -82,7 +76,9 @@ def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> di
     Raises InputError if its file of forwarded references is gone.
     """
     references = {kind: Reference.to(store, record) for kind, record in outputs.items()}
-    return references | (_forwarded(store, step, outputs[step.outputs[0]]) if step.forwards else {})
+    for output, reference in _forwards(store, step, outputs[step.outputs[0]]).items():
+        references[output] = Reference.to(*load_reference(reference, f"{step.name} {output}", store))
+    return references
 
 
 def _make_outputs(work: Work, reporter: StepReporter) -> dict[str, Record]:
@@ -97,30 +93,19 @@ def _make_outputs(work: Work, reporter: StepReporter) -> dict[str, Record]:
     return claim_outputs(work, made, reporter, "done")
 
 
-def _still_holds(store: Store, step: Step, outputs: Mapping[str, Record]) -> bool:
-    """Whether the step's effect is still there, and the artifacts that it forwards."""
-    first = outputs[step.outputs[0]]
-    return _forwards_hold(store, step, first) and (
-        not step.still_holds or load_function(step.still_holds)(store, first)
-    )
-
-
 def _forwards_hold(store: Store, step: Step, record: Record) -> bool:
     """Whether no artifact that a step forwards was collected."""
-    references = _forwards(store, step, record).values() if step.forwards else ()
-    return all(is_in_place(reference, store) for reference in references)
-
-
-def _forwarded(store: Store, step: Step, record: Record) -> dict[str, Reference]:
-    """Returns the artifacts that a step forwards, by output, where they are now. Raises InputError if one is gone."""
-    artifacts = {
-        output: load_reference(reference, f"{step.name} {output}", store)
-        for output, reference in _forwards(store, step, record).items()
-    }
-    return {output: Reference.to(*pair) for output, pair in artifacts.items()}
+    return all(is_in_place(reference, store) for reference in _forwards(store, step, record).values())
 
 
 def _forwards(store: Store, step: Step, record: Record) -> dict[str, Reference]:
-    """Returns a step's file of forwarded references, by output. Raises InputError if it is gone."""
-    references = json.loads(_read(store, record, FORWARDED_FILE))
+    """Returns the references that a step forwards, by output. Raises InputError if their file is gone or was altered."""
+    if not step.forwards:
+        return {}
+    data = store.read(f"{record.data}/{FORWARDED_FILE}")
+    if data is None:
+        raise InputError(broken_file(store, record, FORWARDED_FILE, "is missing"))
+    if hashlib.sha256(data).hexdigest() != record.file(FORWARDED_FILE).sha256:
+        raise InputError(broken_file(store, record, FORWARDED_FILE, "was altered (its sha256 differs)"))
+    references = json.loads(data)
     return {output: Reference.model_validate(references[output]) for output in step.forwards}

@@ -11,7 +11,7 @@ import json
 from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -106,6 +106,11 @@ class StepState(BaseModel, frozen=True):
         return self.status in ("done", "found")
 
 
+_RUN, _START, _STATE = TypeAdapter(Run), TypeAdapter(Start), TypeAdapter(StepState)
+_SETTINGS = TypeAdapter(dict[str, str])
+Parsed = TypeVar("Parsed")
+
+
 def run_id(pipeline: str, config: JsonObject, versions: dict[str, int], **more: object) -> str:
     """Returns the identity of a run, made of its pipeline, its settings and the versions of its steps."""
     identity = canonical_json({"pipeline": pipeline, "config": config, "versions": versions, **more})
@@ -129,15 +134,16 @@ def read_run(store: Store, run: str) -> Run:
     if data is None:
         known = ", ".join(store.folders(names.RUNS)) or "none"
         raise InputError(f"store {store.url} has no run {run}; it has: {known}")
+    file = f"{store.url}/{names.RUNS}/{run}/run.json"
+    return _parsed(_RUN, data, file, "the command that began the run writes it anew")
+
+
+def _parsed(kind: TypeAdapter[Parsed], data: bytes, file: str, way_out: str) -> Parsed:
+    """Returns what a file holds. Raises InputError for a damaged one."""
     try:
-        return Run.model_validate_json(data)
+        return kind.validate_json(data)
     except ValidationError:
-        raise InputError(
-            f"{store.url}/{names.RUNS}/{run}/run.json is damaged: remove it, and the command that began the run writes it anew"
-        ) from None
-
-
-_SETTINGS = TypeAdapter(dict[str, str])
+        raise InputError(f"{file} is damaged: remove it, and {way_out}") from None
 
 
 def write_settings(store: Store, run: str, settings: Mapping[str, str]) -> None:
@@ -148,16 +154,12 @@ def write_settings(store: Store, run: str, settings: Mapping[str, str]) -> None:
 
 
 def read_settings(store: Store, run: str, path: str) -> str:
-    """Returns the canonical JSON of a step's settings. Raises InputError for a step that the run does not have, and for
-    a damaged file."""
+    """Returns the canonical JSON of a step's settings. Raises InputError if the run has no such step, or for a damaged
+    file."""
     file = f"{names.RUNS}/{run}/{names.STEP_SETTINGS_FILE}"
     data = store.read(file)
-    try:
-        settings = _SETTINGS.validate_json(data) if data is not None else {}
-    except ValidationError:
-        raise InputError(
-            f"{store.url}/{file} is damaged: remove it, and start the run again to write it anew"
-        ) from None
+    anew = "start the run again to write it anew"
+    settings = {} if data is None else _parsed(_SETTINGS, data, f"{store.url}/{file}", anew)
     if path not in settings:
         raise InputError(
             f"run {run} of store {store.url} has no settings of step {path}: start the run again"
@@ -178,12 +180,9 @@ def read_start(store: Store, job: str) -> Start:
     damaged file."""
     file = f"{names.STARTS}/{job}.json"
     data = store.read(file)
-    try:
-        return Start.model_validate_json(data) if data is not None else Start()
-    except ValidationError:
-        raise InputError(
-            f"{store.url}/{file} is damaged: remove it, and start the run again on Kubeflow"
-        ) from None
+    if data is None:
+        return Start()
+    return _parsed(_START, data, f"{store.url}/{file}", "start the run again on Kubeflow")
 
 
 def read_state(store: Store, run: str, path: str) -> StepState | None:
@@ -204,12 +203,7 @@ def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[St
 
 
 def _state(store: Store, file: str, data: bytes) -> StepState:
-    try:
-        return StepState.model_validate_json(data)
-    except ValidationError:
-        raise InputError(
-            f"{store.url}/{file} is damaged: remove it, and run again to write it anew"
-        ) from None
+    return _parsed(_STATE, data, f"{store.url}/{file}", "run again to write it anew")
 
 
 def _states_folder(run: str) -> str:
