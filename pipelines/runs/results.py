@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
 import pyarrow.parquet as pq
-from rich.box import SIMPLE_HEAD
+from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
-from multiview import metric_names, names
+from multiview import names
 from multiview.artifacts.record import load_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
@@ -26,17 +27,12 @@ from multiview.data.reading.tables import Row
 from multiview.errors import without_secrets
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, SIGNIFICANCE_FILE
 from multiview.evaluation.tables import (
-    MARK,
-    SOURCE,
     Significance,
     asked_legend,
-    best_values,
     count_generated,
     legend,
     markdown_table,
     marked_of,
-    metric_columns,
-    paper_columns,
     paper_legend,
     read_paper,
     trained_legend,
@@ -45,9 +41,6 @@ from multiview.refresh.gate import TITLES
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
 from multiview.terminal import Console, safe
-
-WIDEST = 10_000
-"""More columns of text than any terminal has."""
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
@@ -94,12 +87,18 @@ def show_table(
     """Prints the table and the meaning of its marks and columns; on a terminal that is wide enough with lines, elsewhere
     as Markdown, since Rich would leave out figures."""
     marked = marked_of(significance) if significance else ()
-    table = as_table(metrics, marked, paper)
-    width = console.measure(table, options=console.options.update_width(WIDEST)).maximum
-    if console.is_terminal and width <= console.width:
-        console.print(table)
+    table = markdown_table(metrics, marked, paper)
+    if console.is_terminal and max(map(len, table.splitlines())) < console.width - len("| "):
+        name = {system: _verbatim(system) for system in metrics}
+        figures = {name[system]: values for system, values in metrics.items()}
+        papers = {
+            name[system]: cited.model_copy(update={"source": _verbatim(cited.source)})
+            for system, cited in (paper or {}).items()
+        }
+        lines = markdown_table(figures, [(name[system], metric) for system, metric in marked], papers)
+        console.print(Markdown(lines))
     else:
-        console.print(markdown_table(metrics, marked, paper), markup=False)
+        console.print(table, markup=False)
     if console.is_terminal:
         meaning = "per cent; acc: an answer among the top k passages, gold: the gold passage"
         console.print(meaning, style="dim", soft_wrap=False)
@@ -111,34 +110,9 @@ def show_table(
         console.print()
 
 
-def as_table(
-    metrics: Mapping[str, Mapping[str, float]],
-    marked: Collection[tuple[str, str]] = (),
-    paper: Mapping[str, PaperFigures] | None = None,
-) -> Table:
-    """Returns a row per system and a column per metric, in per cent: the best value of a column is bold, and the
-    `marked` pairs of system and metric have a mark. The figures of papers are in columns behind them."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
-    columns, best = metric_columns(metrics), best_values(metrics)
-    wider = {name for _, name in marked}
-    for name in columns:
-        table.add_column(metric_names.short(name), justify="right")
-    heads, papers = paper_columns(metrics, paper or {})
-    for head in heads:
-        table.add_column(head, justify="left" if head == SOURCE else "right", style="dim")
-    for system, values in metrics.items():
-        cells: list[Text | str] = []
-        for name in columns:
-            value = values.get(name)
-            text = "" if value is None else f"{100 * value:.1f}"
-            # rich strips the spaces at the end of a cell that it justifies; figures should stand below each other.
-            end = MARK if (system, name) in marked else " " if name in wider else ""
-            pad = " " * (max(len(metric_names.short(name)), len("100.0") + len(end)) - len(text) - len(end))
-            style = "bold green" if value == best[name] else ""
-            cells.append(Text.assemble(pad, (text, style), end, justify="left"))
-        table.add_row(Text(system), *cells, *papers[system])
-    return table
+def _verbatim(text: str) -> str:
+    """Returns Markdown that shows a text as it is."""
+    return re.sub(r"([\\`*_{}\[\]<>#+!|~&])", r"\\\1", text)
 
 
 def read_metrics(store: Store, run: str) -> dict[str, dict[str, float]]:

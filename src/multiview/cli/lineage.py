@@ -11,7 +11,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.text import Text
 from rich.tree import Tree
 
-from multiview.artifacts.record import Record, split_address
+from multiview.artifacts.record import Record
 from multiview.cli.settings import flattened
 from multiview.config import JsonObject
 from multiview.errors import InputError, counted
@@ -112,22 +112,15 @@ def _details(record: Record) -> list[Text]:
 
 def _code(environment: JsonObject) -> list[str]:
     """The commit and the image of the code that ran; the version of multiview where neither is known."""
-    code = [_commit(environment["git_sha"])] if "git_sha" in environment else []
-    code += [_image(environment["image"])] if "image" in environment else []
+    code = []
+    if commit := environment.get("git_sha"):
+        code.append(commit[:SHORT] + ("-dirty" if commit.endswith("-dirty") else ""))
+    if name := environment.get("image"):
+        image, at, digest = name.rsplit("/", 1)[-1].partition("@sha256:")
+        code.append(f"{image}@{digest[:SHORT]}" if at else image)
     if "multiview" in environment and not code:
         code.append(f"multiview {environment['multiview']}")
     return code
-
-
-def _commit(git_sha: str) -> str:
-    """The first digits of a commit, and `-dirty` where files differed from it."""
-    return git_sha[:SHORT] + ("-dirty" if git_sha.endswith("-dirty") else "")
-
-
-def _image(name: str) -> str:
-    """An image's name without its registry, the digest shortened."""
-    image, _, digest = name.rsplit("/", 1)[-1].partition("@sha256:")
-    return f"{image}@{digest[:SHORT]}" if digest else image
 
 
 def _sources(sources: JsonObject) -> list[str]:
@@ -193,11 +186,7 @@ def verified(lineage: Lineage) -> str:
     collected = sum(node.collected for node in lineage.nodes)
     more = f"; the files of {collected} more were collected" if collected else ""
     read = len(lineage.nodes) - collected
-    own = {_store(root.node.address) for root in lineage.roots if root.node}
-    others = Counter(_store(node.address) for node in lineage.nodes if not node.collected)
+    own = {root.node.store.url for root in lineage.roots if root.node}
+    others = Counter(node.store.url for node in lineage.nodes if not node.collected)
     elsewhere = "".join(f"; {count} of them in {url}" for url, count in others.items() if url not in own)
     return f"verified: {counted(read, 'artifact')}, every byte as it was written{elsewhere}{more}"
-
-
-def _store(address: str) -> str:
-    return split_address(address)[0]

@@ -96,14 +96,20 @@ def shown(terminal: bool, significance: Significance | None) -> list[str]:
 def test_what_differs_is_marked_on_a_terminal():
     lines = shown(True, SIGNIFICANCE)
     rows = [line.split() for line in lines]
-    assert ["acc@5", "nDCG@10", "views"] in rows
+    assert ["system", "acc@5", "nDCG@10", "views"] in rows
     assert ["mvr", "50.0", "25.0", "12.5"] in rows and ["camvr", "75.0†", "25.0"] in rows, (
         "by the corrected p"
     )
-    (mvr,) = [line for line in lines if "mvr" in line.split()[:1]]
-    (camvr,) = [line for line in lines if "camvr" in line]
-    assert mvr.index("50.0") == camvr.index("75.0"), "figures stand below each other"
     assert any(line.startswith("† differs from mvr, p < 0.05: paired") for line in lines)
+
+
+def test_a_name_on_a_terminal_is_no_markdown():
+    file = io.StringIO()
+    name = r"a*b* _c_ <b>d</b> [e](f) `g` \h |i"
+    show_table(
+        Console(file=file, force_terminal=True, color_system=None, width=200), {name: METRICS["mvr"]}, None
+    )
+    assert name in file.getvalue()
 
 
 def test_what_differs_is_marked_in_markdown():
