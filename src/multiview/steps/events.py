@@ -108,8 +108,16 @@ class EventLog:
         self._flushed = time.monotonic()
 
 
-class NoEvents(Events):
+class NoEvents:
     """Events that are discarded, for all processes of a step except the first."""
+
+    def metric(self, name: str, value: float, step: int | None = None) -> None: ...
+
+    def warning(self, text: str) -> None: ...
+
+    def fact(self, name: str, value: object) -> None: ...
+
+    def progress(self, done: int, total: int, unit: str) -> None: ...
 
 
 def events_path(attempt: str) -> str:

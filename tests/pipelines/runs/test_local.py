@@ -119,7 +119,7 @@ def test_mlflow_holds_the_run_its_steps_and_what_flowed_between_them(project, tr
     children = {run.data.tags["multiview.path"]: run for run in runs if "multiview.path" in run.data.tags}
     train, evaluate = children["camvr/round-2/train"], children["camvr/round-2/evaluate"]
     steps = [m.step for m in client.get_metric_history(train.info.run_id, "loss")]
-    assert len(steps) == len(set(steps)) > 3
+    assert len(steps) == len(set(steps)) > 1, "every LOG_STEPS steps, and the last"
     assert train.data.params["train.positive"] == "answer"
     train = client.get_run(train.info.run_id)
     assert train.inputs is not None and train.outputs is not None
