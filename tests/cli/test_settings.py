@@ -1,6 +1,5 @@
 """Settings as `multiview config` and the page of settings show them."""
 
-import io
 import sys
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from multiview.config import Config
 from multiview.config.overrides import DERIVED_SETTINGS, parse_setting, read_preset, validate
 from multiview.errors import InputError
 from multiview.model.systems import resolve
-from multiview.terminal import Console
 from tests.fixtures.settings import settings_of
 
 
@@ -34,11 +32,12 @@ def test_a_default_is_written_as_it_would_be_set():
         assert validate(parse_setting(f"{setting.name}={setting.default}")) == Config(), setting.name
 
 
-def test_settings_are_shown_by_their_names():
+def test_settings_are_shown_by_their_names(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
     def shown(name: str | None) -> str:
-        console = Console(file=io.StringIO(), width=200)
-        settings_text.print_settings(console, name)
-        return console.file.getvalue()  # type: ignore[attr-defined]
+        settings_text.show_settings(name, None, [])
+        return capsys.readouterr().out
 
     assert shown("mining.depth").splitlines() == [
         "mining.depth=200  int ≥ 1",
