@@ -26,7 +26,7 @@ def test_row_groups_do_not_depend_on_the_tables(tmp_path_factory, parts: list[in
     written = []
     for each in ([table], [table.slice(sum(parts[:part]), size) for part, size in enumerate(parts)]):
         folder = tmp_path_factory.mktemp("shards")
-        assert write_shards(each, sizes, folder, lambda done, total, what: None) == count
+        assert write_shards(each, sizes, folder, lambda done, total, what: None, table.schema) == count
         written.append([file.read_bytes() for file in sorted(folder.iterdir())])
     assert written[0] == written[1]
     ids = [pq.read_table(file)["id"].to_pylist() for file in sorted(folder.iterdir())]

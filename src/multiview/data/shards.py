@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +55,11 @@ def shard_sizes(lengths: np.ndarray, shards: int) -> list[int]:
 
 
 def write_shards(
-    tables: Iterable[pa.Table], sizes: Sequence[int], folder: Path, progress: Callable[[int, int, str], None]
+    tables: Iterable[pa.Table],
+    sizes: Sequence[int],
+    folder: Path,
+    progress: Callable[[int, int, str], None],
+    schema: pa.Schema,
 ) -> int:
     """Writes the passages of `tables`, with all columns, as shards of `sizes` passages; returns their number of sentences.
 
@@ -65,13 +68,9 @@ def write_shards(
     """
     rows, written, sentences = Rows(tables), 0, 0
     for shard, size in enumerate(sizes):
-        with ExitStack() as stack:
-            writer = None
+        with pq.ParquetWriter(folder / shard_file(shard_name(shard)), schema, compression="zstd") as writer:
             for first in range(0, size, ROW_GROUP):
                 table = rows.take(min(ROW_GROUP, size - first))
-                if writer is None:
-                    file = Path(folder) / shard_file(shard_name(shard))
-                    writer = stack.enter_context(pq.ParquetWriter(file, table.schema, compression="zstd"))
                 writer.write_table(table)
                 sentences += pc.sum(pc.list_value_length(table.column("sentence_ends"))).as_py()
                 written += table.num_rows

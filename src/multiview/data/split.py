@@ -76,8 +76,11 @@ def split(context: StepContext) -> None:
         selection = select(settings, train, dev, scan)
         is_wanted = np.fromiter((id_ in selection.passages for id_ in scan.rows), bool, len(scan.rows))
         sizes = shards.shard_sizes(np.concatenate(lengths)[is_wanted], settings.corpus.shards)
-        tables = cache.tables(selection.passages, pa.schema([*passages.SCHEMA, *scan.further.schema]))
-        sentences = shards.write_shards(tables, sizes, context.output("passages"), context.events.progress)
+        schema = pa.schema([*passages.SCHEMA, *scan.further.schema])
+        tables = cache.tables(selection.passages, schema)
+        sentences = shards.write_shards(
+            tables, sizes, context.output("passages"), context.events.progress, schema
+        )
     questions.write_questions(selection.train, context.output("train_questions"))
     questions.write_questions(selection.dev, context.output("dev_questions"))
     if names.LOST_QUESTIONS in context.outputs:

@@ -242,8 +242,8 @@ def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[li
     while searched < len(ranked) and (asked.limit is None or len(kept) < asked.limit):
         batch = ranked[searched : searched + TOGETHER]
         top = index.search([question.question for question in batch], k)
-        hits = positive_hits(top.passages, index.ids, batch).any(axis=1)
-        kept.update(question.qid for question, found in zip(batch, hits, strict=True) if found)
+        hits = positive_hits(top.passages, index.ids, batch)
+        kept.update(question.qid for question, found in zip(batch, hits, strict=True) if found.any())
         searched += len(batch)
         context.events.progress(searched, len(ranked), "questions")
     return limited([q for q in questions if q.qid in kept], asked.limit, asked.seed), searched

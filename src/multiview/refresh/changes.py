@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +14,11 @@ import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.artifacts.record import Record
-from multiview.data.passages import ROW_GROUP, PassageRows, shard_files
-from multiview.data.shards import Rows
+from multiview.data.passages import PassageRows, shard_files
+from multiview.data.shards import write_shards
 from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.trace import Ancestor
 from multiview.steps.context import StepContext
-from multiview.steps.events import Events
 from multiview.steps.path import shard_file, shard_name
 from multiview.steps.table import STEPS
 
@@ -55,7 +52,14 @@ def find_changes(context: StepContext) -> None:
     old_rows = np.where(same & (not full), old, -1)
     changed, folder = np.flatnonzero(old_rows < 0), context.output(names.CHANGES)
     pq.write_table(pa.table([old_rows], schema=SCHEMA), folder / CHANGES_FILE, compression="zstd")
-    _write_shards(files, changed, len(old_rows), context.settings.corpus.shards, folder, context.events)
+    shards = context.settings.corpus.shards
+    if len(changed) == len(old_rows) and len(files) == shards:
+        for number, file in enumerate(files):  # not even another version of Parquet's writer changes a byte
+            shutil.copyfile(file, folder / shard_file(shard_name(number)))
+    else:
+        tables = (table for _, table in PassageRows(files).tables(changed))
+        sizes = [len(part) for part in np.array_split(changed, shards)]
+        write_shards(tables, sizes, folder, context.events.progress, pq.read_schema(files[0]))
     context.events.fact("full", full)
     counts = {
         "passages": len(old_rows),
@@ -129,22 +133,3 @@ def _queries_record(index: Ancestor) -> Record | None:
 def _language(passages: Ancestor | None) -> str | None:
     """The language that sentences were split for, which changes encodings; None for the default."""
     return passages and passages.record.config.get("corpus", {}).get("language")
-
-
-def _write_shards(
-    files: Sequence[Path], rows: np.ndarray, total: int, shards: int, folder: Path, events: Events
-) -> None:
-    """Writes the passages at `rows` of the `total` passages in `files`, as `shards` files in `folder`."""
-    if len(rows) == total and len(files) == shards:
-        for number, file in enumerate(files):  # not even another version of Parquet's writer changes a byte
-            shutil.copyfile(file, folder / shard_file(shard_name(number)))
-        return
-    tables = Rows(table for _, table in PassageRows(files).tables(rows))
-    schema, written = pq.read_schema(files[0]), 0
-    for number, part in enumerate(np.array_split(rows, shards)):
-        with pq.ParquetWriter(folder / shard_file(shard_name(number)), schema, compression="zstd") as writer:
-            for first in range(0, len(part), ROW_GROUP):
-                group = tables.take(min(ROW_GROUP, len(part) - first))
-                writer.write_table(group)
-                written += group.num_rows
-                events.progress(written, len(rows), "passages")
