@@ -199,9 +199,10 @@ def test_one_process_goes_on_from_a_checkpoint_of_two(
 
 
 def test_the_processes_of_the_step_read_what_their_starter_has_prepared(
-    all_trainings: Trainings, data: dict[str, Staged], tmp_path: Path
+    all_trainings: Trainings, data: dict[str, Staged], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a teacher, so that all that a stream may hold is sent to them."""
+    monkeypatch.setattr("multiview.training.train.fit", watched.fit_steadily)
     inputs = {"start": Staged(all_trainings.folder / "start" / "teacher", ""), **data}
     settings = Config.partial(
         {"train": settings_of("teacher", 2), "questions": Questions(), "corpus": Corpus()}

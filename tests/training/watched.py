@@ -16,7 +16,8 @@ from multiview.steps.context import StepContext
 from multiview.training import train as training
 from multiview.training import trainer
 from multiview.training.all_gather import check_same_start
-from multiview.training.data import training_data, warm_up_data
+from multiview.training.data import TrainingData, training_data, warm_up_data
+from multiview.training.example_order import Stream
 from multiview.training.trainer import BiEncoderTrainer
 from tests.fixtures.checkpoints import KeptCheckpoints
 
@@ -82,6 +83,11 @@ def _train(case: Train, inputs: dict[str, Staged], context: StepContext, name: s
         folder = Path(temporary)
         warms_up = "queries" in inputs
         data = warm_up_data(given, folder) if warms_up else training_data(given, folder)
-        # Adam divides by a gradient's size: without this, one that is zero but for rounding would decide a step's sign.
-        with patch.object(trainer, "ADAM_EPSILON", 1e-3), patch.object(trainer, "LOG_STEPS", 1):
-            training.fit(data, given)
+        fit_steadily(data, given)
+
+
+def fit_steadily(data: TrainingData[Stream], context: StepContext) -> None:
+    """`fit`, which logs every step, with a large epsilon of Adam, which divides by a gradient's size: else one that is
+    zero but for rounding would decide a step's sign."""
+    with patch.object(trainer, "ADAM_EPSILON", 1e-3), patch.object(trainer, "LOG_STEPS", 1):
+        training.fit(data, context)
