@@ -46,12 +46,12 @@ class TrackedRun:
     run: Run
     steps: dict[str, TrackedStep]
     step: str | None = None
-    """The path of the step with the MLflow id that the run was found by; None where that id was no step's."""
+    """The path of the step whose MLflow id was looked up, if it was a step's."""
     system: str | None = None
-    """The system with the MLflow id that the run was found by; None where that id was no system's."""
+    """The system whose MLflow id was looked up, if it was a system's."""
 
     def steps_of_system(self) -> dict[str, TrackedStep]:
-        """Returns the steps of the system that the run was found by, by path; all steps where it was found otherwise."""
+        """Returns the steps of `system` by path; all steps where there is none."""
         if self.system is None:
             return self.steps
         return {path: step for path, step in self.steps.items() if StepPath.parse(path).system == self.system}
@@ -72,8 +72,7 @@ def logged_model(uri: str, model_id: str) -> Reference:
 def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
     """Returns the pipeline's run with an id: multiview's, Kubeflow's, MLflow's, or MLflow's of one of its systems or steps.
 
-    Two stores may hold runs of the same id; `store` selects one.
-    Raises InputError if MLflow has no such run, or more than one.
+    `store` selects between runs of the same id. Raises InputError if MLflow has no such run, or more than one.
     """
     if not re.fullmatch(r"[\w.-]+", run):
         raise InputError(f"{run!r} is no run id: give an MLflow, Kubeflow or multiview run id")
@@ -83,7 +82,9 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
         if experiment is None:
             raise InputError(f"MLflow at {uri} has no experiment {names.EXPERIMENT}: nothing was run with it")
         parent = _parent(client, experiment.experiment_id, uri, run, store)
-        description = _description(client, parent)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(client.download_artifacts(parent.info.run_id, RUN_FILE, folder))
+            description = Run.model_validate_json(file.read_bytes())
         parent_store = parent.data.tags[names.TAG_STORE]
         steps = find_run(uri, description.rerun_of, parent_store).steps if description.rerun_of else {}
         step = system = None
@@ -94,12 +95,6 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
             if below.info.run_id == run:
                 step, system = path, None if path else below.data.tags[names.TAG_SYSTEM]
     return TrackedRun(parent.info.run_id, parent_store, description, steps, step, system)
-
-
-def _description(client: MlflowClient, parent: MlflowRun) -> Run:
-    with tempfile.TemporaryDirectory() as folder:
-        path = client.download_artifacts(parent.info.run_id, RUN_FILE, folder)
-        return Run.model_validate_json(Path(path).read_bytes())
 
 
 def _parent(client: MlflowClient, experiment: str, uri: str, run: str, store: str | None) -> MlflowRun:
@@ -114,16 +109,10 @@ def _parent(client: MlflowClient, experiment: str, uri: str, run: str, store: st
         raise InputError(f"several stores hold run {run}: give the MLflow id, one of {ids}")
     if parents:
         return parents[0]
-    return _by_kubeflow_id(client, experiment, run) or _by_mlflow_id(client, uri, run)
-
-
-def _by_kubeflow_id(client: MlflowClient, experiment: str, run: str) -> MlflowRun | None:
-    """The run that was started on Kubeflow under this id, perhaps among other starts; None if none was."""
-    parents = client.search_runs([experiment], f"tags.`{names.TAG_KUBEFLOW_RUNS}` LIKE '%{run}%'")
-    for parent in parents:
-        if run in parent.data.tags[names.TAG_KUBEFLOW_RUNS].split():
-            return parent
-    return None
+    # Started on Kubeflow under this id, perhaps among other starts.
+    started = client.search_runs([experiment], f"tags.`{names.TAG_KUBEFLOW_RUNS}` LIKE '%{run}%'")
+    same = (parent for parent in started if run in parent.data.tags[names.TAG_KUBEFLOW_RUNS].split())
+    return next(same, None) or _by_mlflow_id(client, uri, run)
 
 
 def _by_mlflow_id(client: MlflowClient, uri: str, run: str) -> MlflowRun:

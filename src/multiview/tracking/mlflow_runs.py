@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from multiview import names
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric
     from mlflow.entities import Run as MlflowRun
+    from mlflow.store.entities import PagedList
 
 PARENT_RUN = "mlflow.parentRunId"
+NOTE = "mlflow.note.content"
+"""The tag of an MLflow run's, model's or experiment's description."""
 
 IDENTITY = (
     names.TAG_RUN, names.TAG_STORE, PARENT_RUN, names.TAG_PATH, names.TAG_ATTEMPT, names.TAG_LEVEL, names.TAG_SYSTEM,
@@ -38,11 +42,11 @@ class Claims:
         self.store, self.client, self.experiment, self.folder = store, client, experiment, folder
 
     def claimed(self, name: str, run_name: str, tags: Tags, started: float) -> str:
-        """Returns the id of the MLflow run claimed under a name, which is created if there is none; of several shippers
-        that race, the first one's.
+        """Returns the id of the MLflow run claimed under a name, which is created if there is none; where shippers race,
+        the first one's. `started` is in seconds.
 
-        A run that a shipper created and was killed before claiming is found by its tags. Where an answer was lost,
-        MLflow's client has created a run twice; the unclaimed one is deleted. `started` is in seconds.
+        A run whose shipper was killed before claiming it is found by its tags. A second run, which MLflow's client
+        creates when an answer is lost, is deleted.
         """
         path = f"{self.folder}/{name}"
         if (claimed := self.store.read(path)) is not None:
@@ -64,10 +68,6 @@ class Claims:
                 self.client.delete_run(run.info.run_id)
         return claimed.decode()
 
-    def release(self, name: str) -> None:
-        """Removes the claim of a run that was deleted."""
-        self.store.remove(f"{self.folder}/{name}")
-
 
 def identity(tags: Tags) -> str:
     """Returns MLflow's filter for the run with the tags that identify it."""
@@ -85,13 +85,8 @@ def runs_below(client: MlflowClient, experiment: str, run: str, parent: str) -> 
 
     `run` is the run's id, which a run of another store may have too, and `parent` the MLflow run of the whole run.
     """
-    found, token = [], None
-    while token != "":
-        page = client.search_runs(
-            [experiment], condition(names.TAG_RUN, run), max_results=1000, page_token=token
-        )
-        found += page
-        token = page.token or ""
+    search = partial(client.search_runs, [experiment], condition(names.TAG_RUN, run), max_results=1000)
+    found = list(every_page(search))
     children = [each for each in found if each.data.tags.get(PARENT_RUN) == parent]
     ids = {child.info.run_id for child in children}
     return children + [each for each in found if each.data.tags.get(PARENT_RUN) in ids]
@@ -138,22 +133,18 @@ def status_of(states: Iterable[StepState], paths: Iterable[str]) -> str:
 
 
 def set_status(client: MlflowClient, run: MlflowRun, status: str, ended: float) -> None:
-    """Sets the status of a run that has another; one that is not RUNNING ends the run, at a time in seconds."""
-    if run.info.status == status:
-        return
-    if status == "RUNNING":
+    """Sets a run's status if it has another; all but RUNNING end the run, at a time in seconds."""
+    if run.info.status != status and status == "RUNNING":
         client.update_run(run.info.run_id, status=status)
-    else:
+    elif run.info.status != status:
         client.set_terminated(run.info.run_id, status, round(ended * 1000))
 
 
 def set_description(client: MlflowClient, run: MlflowRun, note: str) -> None:
     """Sets a run's description, unless a person has written another."""
-    from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
-
-    current = run.data.tags.get(MLFLOW_RUN_NOTE, "")
+    current = run.data.tags.get(NOTE, "")
     if not current or run.data.tags.get(names.TAG_NOTED) == short_digest(current):
-        fill(client, run, tags={MLFLOW_RUN_NOTE: note, names.TAG_NOTED: short_digest(note)})
+        fill(client, run, tags={NOTE: note, names.TAG_NOTED: short_digest(note)})
 
 
 def short_digest(text: str) -> str:
@@ -164,6 +155,15 @@ def short_digest(text: str) -> str:
 def parameters(config: JsonObject) -> dict[str, str]:
     """Returns settings as MLflow's parameters: texts by dotted names."""
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in flatten(config)}
+
+
+def every_page(search: Callable[..., PagedList[Item]]) -> Iterator[Item]:
+    """Yields all results of one of MLflow's searches, which returns them by page."""
+    page = search()
+    yield from page
+    while page.token:
+        page = search(page_token=page.token)
+        yield from page
 
 
 def parts(items: Sequence[Item], size: int) -> Iterator[list[Item]]:

@@ -30,16 +30,9 @@ def of_run(
     states = list(states)
     systems = ", ".join(run.architectures)
     subject = f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {corpus}' if corpus else ''}"
-    sections = [
-        subject,
-        _generated(states),
-        _failures(states),
-        _verdict(store, states),
-        _table(store, states),
-        f"[Compare {systems}]({compared}): settings and figures side by side" if compared else "",
-        _next(run, states),
-    ]
-    return "\n\n".join(section for section in sections if section)
+    link = f"[Compare {systems}]({compared}): settings and figures side by side" if compared else ""
+    results = (_verdict(store, states), _table(store, states))
+    return _joined(subject, _generated(states), _failures(states), *results, link, _next(run, states))
 
 
 def of_system(store: Store, run: Run, system: str, states: Iterable[StepState], corpus: str | None) -> str:
@@ -47,8 +40,7 @@ def of_system(store: Store, run: Run, system: str, states: Iterable[StepState], 
     are those of its steps."""
     states = list(states)
     subject = f"{system} of run {run.id}{f' over {corpus}' if corpus else ''}"
-    sections = [subject, _generated(states), _failures(states), _table(store, states), _next(run, states)]
-    return "\n\n".join(section for section in sections if section)
+    return _joined(subject, _generated(states), _failures(states), _table(store, states), _next(run, states))
 
 
 def of_step(run: Run, state: StepState) -> str:
@@ -66,13 +58,16 @@ def of_step(run: Run, state: StepState) -> str:
     table = "\n".join(["| | |", "|---|---|", *lines]) if lines else ""
     outputs = [reference.address for reference in state.outputs.values()]
     further = _commands([f"multiview lineage {outputs[0]}"]) if outputs else ""
-    return "\n\n".join(part for part in (f"{state.path} of run {run.id}", table, further) if part)
+    return _joined(f"{state.path} of run {run.id}", table, further)
 
 
 def of_model(run: Run, state: StepState, reference: Reference) -> str:
     """Returns the description of a logged model: the step that made it, and its lineage."""
-    command = _commands([f"multiview lineage {reference.address}"])
-    return f"{state.path} of run {run.id}\n\n{command}"
+    return _joined(f"{state.path} of run {run.id}", _commands([f"multiview lineage {reference.address}"]))
+
+
+def _joined(*sections: str) -> str:
+    return "\n\n".join(section for section in sections if section)
 
 
 def _address(reference: Reference) -> str:

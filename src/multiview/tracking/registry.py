@@ -1,8 +1,8 @@
-"""The model registry: versions that refer to indexes, and aliases of versions.
+"""The model registry: each version of a registered model is an index, named by the tags `multiview.index` (address) and
+`sha256` (digest).
 
-A registered model answers questions over a corpus. Each of its versions is an index, which the tags
-`multiview.index` (address) and `sha256` (digest) name. Aliases mirror decisions made elsewhere: MLflow sets
-them one by one and keeps no history, so they are only ever repaired from a mapping.
+Aliases mirror decisions made elsewhere: MLflow sets them one by one and keeps no history, so they are only ever
+repaired from a mapping.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from multiview.errors import InputError, counted
 from multiview.lineage.trace import corpus_name, corpus_of, trace
 from multiview.refresh.champion import challenger_of
 from multiview.tracking.client import connect, connect_to_read, database, explained
+from multiview.tracking.mlflow_runs import every_page
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -95,24 +96,20 @@ def champions_name(store: Store) -> str:
 
 
 def mirror(store: Store, uri: str) -> dict[str, str]:
-    """Sets the aliases in MLflow to the store's champions, and returns the version that each refers to, by alias.
+    """Sets the aliases in MLflow to the store's champions, if it has any, and returns the version of each alias.
 
     `champion` is the current champion's index, `previous` its predecessor's, and `challenger` the last index that was
-    refused against it. Nothing happens where there is no champion. Raises InputError as `repair` does.
+    refused against it. Raises InputError as `repair` does.
     """
     now = current(store)
     if now is None:
         return {}
-    indexes = {names.CHAMPION: now.index}
-    if now.predecessor is not None:
-        indexes[names.PREVIOUS] = read_champion(store, now.predecessor).index
-    if (refused := challenger_of(store, now)) is not None:
-        indexes[names.CHALLENGER] = refused
-    # An index that was collected cannot be registered any more.
-    existing = {
+    before = read_champion(store, now.predecessor).index if now.predecessor is not None else None
+    indexes = {names.CHAMPION: now.index, names.PREVIOUS: before, names.CHALLENGER: challenger_of(store, now)}
+    existing = {  # an index that was collected cannot be registered any more
         alias: index
         for alias, index in indexes.items()
-        if read_record(store, *split_address(index.address)[1:])
+        if index is not None and read_record(store, *split_address(index.address)[1:])
     }
     return repair(uri, champions_name(store), existing, store)
 
@@ -125,15 +122,11 @@ def aliased_indexes(uri: str) -> list[str]:
     if database(uri) == "absent":
         return []
     with explained(uri):
-        client, found, token = connect_to_read(uri), [], None
-        while True:
-            models = client.search_registered_models(page_token=token)
-            for model in models:
-                for version in set(model.aliases.values()):
-                    found.append(client.get_model_version(model.name, version).tags.get(names.TAG_INDEX))
-            token = models.token
-            if not token:
-                return [address for address in found if address]
+        client = connect_to_read(uri)
+        models = every_page(client.search_registered_models)
+        versions = [(model.name, version) for model in models for version in set(model.aliases.values())]
+        addresses = [client.get_model_version(*version).tags.get(names.TAG_INDEX) for version in versions]
+        return [address for address in addresses if address]
 
 
 def register(
@@ -169,13 +162,7 @@ def repair(
     """
     versions = {alias: register(uri, index, name, near=near) for alias, index in indexes.items()}
     with explained(uri):
-        client = connect(uri)
-        _set_aliases(client, name, versions)
-        gone = [alias for alias in OURS if alias not in indexes]
-        existing = _aliases(client, name) if gone else {}
-        for alias in gone:
-            if alias in existing:
-                client.delete_registered_model_alias(name, alias)
+        _set_aliases(connect(uri), name, {**dict.fromkeys(OURS), **versions})
     return versions
 
 
@@ -220,14 +207,11 @@ def _run_of(client: MlflowClient, record: Record) -> str | None:
     return found[0].info.run_id if found else None
 
 
-def _aliases(client: MlflowClient, name: str) -> dict[str, str]:
-    return {alias: str(version) for alias, version in client.get_registered_model(name).aliases.items()}
-
-
-def _set_aliases(client: MlflowClient, name: str, versions: Mapping[str, str]) -> None:
-    if not versions:
-        return
-    now = _aliases(client, name)
+def _set_aliases(client: MlflowClient, name: str, versions: Mapping[str, str | None]) -> None:
+    """Sets aliases to versions; those without a version are deleted."""
+    aliases = client.get_registered_model(name).aliases if versions else {}
     for alias, version in versions.items():
-        if now.get(alias) != version:
+        if version is None and alias in aliases:
+            client.delete_registered_model_alias(name, alias)
+        elif version is not None and str(aliases.get(alias)) != version:
             client.set_registered_model_alias(name, alias, version)

@@ -17,7 +17,7 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.steps.table import STEPS
 from multiview.tracking import notes
-from multiview.tracking.mlflow_runs import fill, parameters
+from multiview.tracking.mlflow_runs import NOTE, fill, parameters
 from multiview.tracking.tags import model_tags, step_tags
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ class RunContents:
         shipped again as exact duplicates, which MLflow drops.
         """
         from mlflow.entities import Metric
-        from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
         run = child.info.run_id
         events = list(read_events(self.store, state.attempt)) if state.attempt else []
         warnings = [event.text for event in events if isinstance(event, WarningEvent)]
-        tags = step_tags(self.run, state, self._record(state), warnings, self.corpus)
-        tags[MLFLOW_RUN_NOTE] = notes.of_step(self.run, state) if state.ended else None
+        first = next((self._record(*output) for output in state.outputs.items()), None)
+        tags = step_tags(self.run, state, first, warnings, self.corpus)
+        tags[NOTE] = notes.of_step(self.run, state) if state.ended else None
         tags[names.TAG_SHIPPED] = str(len(events))
         link = self._evaluated(run, state)
         shipped = int(child.data.tags.get(names.TAG_SHIPPED, 0))
@@ -70,11 +70,8 @@ class RunContents:
         ]
         fill(self.client, child, parameters(state.config), metrics, tags)
 
-    def _record(self, state: StepState) -> Record | None:
-        """The record of a step's first output."""
-        for kind, reference in state.outputs.items():
-            return read_record(self.store, kind, split_address(reference.address)[2])
-        return None
+    def _record(self, kind: str, reference: Reference) -> Record | None:
+        return read_record(self.store, kind, split_address(reference.address)[2])
 
     def _evaluated(self, run: str, state: StepState) -> dict[str, str]:
         """The model and the questions that an evaluation's metrics are linked to.
@@ -94,15 +91,13 @@ class RunContents:
         """Logs the passages and questions that a run's steps make or read as the datasets of its parent. A comparison
         of finished evaluations has those of the first evaluation."""
         kinds = (names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS)
-        used: dict[str, list[Reference]] = {}
         references = [r for state in states for r in (*state.outputs.values(), *_read(state.inputs))]
         evaluations = [reference for reference in references if _kind(reference) == names.EVALUATION]
         if not any(_kind(reference) in kinds for reference in references) and evaluations:
             with contextlib.suppress(InputError):  # the evaluation is gone
                 references = _read(load_reference(evaluations[0], "MLflow", self.store)[1].inputs)
-        for reference in references:
-            if (kind := _kind(reference)) in kinds:
-                used.setdefault(kind, [reference.model_copy(update={"file": None})])
+        first = {_kind(reference): reference for reference in reversed(references)}
+        used = {kind: [first[kind].model_copy(update={"file": None})] for kind in kinds if kind in first}
         if used:
             self._log_datasets(self.client.get_run(parent), used)
 
@@ -125,15 +120,13 @@ class RunContents:
 
     def _model(self, reference: Reference, run: str | None, state: StepState) -> str:
         """Id of the logged model with an artifact's digest, which is created if there is none."""
-        from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
-
         found = self.client.search_logged_models(
             [self.experiment], filter_string=f"tags.{names.TAG_SHA256} = '{reference.digest}'"
         )
         model, path = found[0] if found else None, StepPath.parse(state.path)
         if model is None:
             tags = model_tags(self.run, state, reference, self.corpus)
-            tags[MLFLOW_RUN_NOTE] = notes.of_model(self.run, state, reference)
+            tags[NOTE] = notes.of_model(self.run, state, reference)
             model = self.client.create_logged_model(
                 self.experiment,
                 name=path.dashed,
@@ -181,18 +174,18 @@ class RunContents:
             return
         run = child.info.run_id
         for kind, reference in state.outputs.items():
-            _, _, key = split_address(reference.address)
-            record = read_record(self.store, kind, key)
-            if record is None:
+            if (record := self._record(kind, reference)) is None:
                 continue
             self.client.log_text(run, record.to_json().decode(), f"{kind}/{names.RECORD_FILE}")
             if kind in READ:
                 folder = stage(self.store, record).path
-                for file in record.files:
-                    if file.path.endswith((".json", ".md", ".html", ".trec")):
-                        artifact_folder = f"{kind}/{file.path}".rpartition("/")[0]
-                        for target in (run, parent) if kind == names.REPORT else (run,):
-                            self.client.log_artifact(target, str(folder / file.path), artifact_folder)
+                for path in (
+                    f.path for f in record.files if f.path.endswith((".json", ".md", ".html", ".trec"))
+                ):
+                    for target in (run, parent) if kind == names.REPORT else (run,):
+                        self.client.log_artifact(
+                            target, str(folder / path), f"{kind}/{path}".rpartition("/")[0]
+                        )
         self.client.set_tag(run, names.TAG_FILES, len(state.outputs))
 
 

@@ -63,32 +63,31 @@ def ship(
 ) -> bool:
     """Brings MLflow up to date with one run of a store; returns False if there was nothing new.
 
-    `only` ships the steps of these paths, as a pod does with its step, and leaves the run's end open.
-    `failed` ends the run as failed although no step has failed, as after a pod that was killed.
-    Shippers on one machine take turns by a file lock, because two processes must not open MLflow's
-    SQLite store while it is new. The lock's file, one per MLflow, stays: while one process waits for it, a removed and
-    newly made file would be a second lock. Shippers on different machines claim each MLflow run by an
-    exclusively created file in the store. Raises InputError if MLflow cannot be reached.
+    `only` ships the steps with these paths, as a pod does with its step, and leaves the run's end open. `failed` ends
+    the run as failed although no step has failed, as when a pod was killed.
+
+    Two processes must not open MLflow's SQLite store while it is new, so shippers on one machine take turns by a file
+    lock, whose file stays: a new file would be a second lock. Shippers on different machines claim each MLflow run by
+    an exclusively created file in the store. Raises InputError if MLflow cannot be reached.
     """
     name = short_digest(f"{user()} {uri}")
     with explained(uri), FileLock(Path(tempfile.gettempdir()) / f"multiview-ship-{name}.lock"):
-        run, states = read_run(store, run_id), list(read_states(store, run_id))
-        states.sort(key=lambda state: state.started)
-        if only is not None:
-            shipper, mine = _Shipper(store, run, uri, states), [s for s in states if s.path in only]
-            shipper.systems.report(shipper.ship(mine), mine)
-            return True
+        run = read_run(store, run_id)
+        states = sorted(read_states(store, run_id), key=lambda state: state.started)
         marker = f"{names.RUNS}/{run_id}/mlflow/shipped"
-        if store.read(marker) == _fingerprint(store, states, uri) and not failed:
-            _mirror(store, uri, states)
-            return False
-        shipper = _Shipper(store, run, uri, states)
-        parent = shipper.ship(states)
-        shipper.systems.report(parent, states, failed)
-        shipper.end(parent, failed)
-        _mirror(store, uri, states)
-        store.replace(marker, _fingerprint(store, states, uri))
-        return True
+        if only is not None:
+            mine = [state for state in states if state.path in only]
+            _Shipper(store, run, uri, states).ship(mine)
+            return True
+        new = failed or store.read(marker) != _fingerprint(store, states, uri)
+        if new:
+            shipper = _Shipper(store, run, uri, states)
+            shipper.end(shipper.ship(states, failed), failed)
+        if any(state.step == "promote" and names.PROMOTION in state.outputs for state in states):
+            mirror(store, uri)
+        if new:
+            store.replace(marker, _fingerprint(store, states, uri))
+        return new
 
 
 @contextlib.contextmanager
@@ -100,11 +99,11 @@ def ship_live(
     soon: bool = False,
     end_seconds: float | None = None,
 ) -> Iterator[None]:
-    """Ships a run, or `only` the steps of some paths, now and then while the block runs.
+    """Ships a run, or `only` the steps with some paths, now and then while the block runs.
 
-    A shipment that is under way at the end has `end_seconds` more, by default `END_SECONDS`.
-    With `soon` the first time is after `SOON_SECONDS`: to import MLflow and to start its store takes seconds, which a
-    short run would spend at its end. Results never wait for MLflow: a shipment that fails is left to a later one.
+    A shipment under way at the end has `end_seconds` more, by default `END_SECONDS`. With `soon` the first shipment is
+    after `SOON_SECONDS`: MLflow takes seconds to start, which a short run would spend at its end. Results never wait
+    for MLflow: a shipment that fails is left to a later one.
     """
     ended = threading.Event()
 
@@ -129,15 +128,17 @@ def ship_step_live(
 ) -> Iterator[None]:
     """Ships one step of a run while the block runs, and once more at its end.
 
-    `plugin_run` is the run that Kubeflow's MLflow plugin made for the step, if it made one: it is tagged with the
-    step. A shipment that fails, or has not ended `STEP_END_SECONDS` after the step, is left to the last step of the run, or
-    to `multiview sync`: no step waits for a slow server.
+    `plugin_run` is the run that Kubeflow's MLflow plugin made for the step, if any: it is tagged with the step. A
+    shipment that fails, or has not ended `STEP_END_SECONDS` after the step, is left to the run's last step or to
+    `multiview sync`: no step waits for a slow server.
     """
 
     def ship_at_last() -> None:
         with contextlib.suppress(Exception):
             if plugin_run:
-                link(uri, plugin_run, run_id, path)
+                client = connect(uri)
+                client.set_tag(plugin_run, names.TAG_STEP_OF, run_id)
+                client.set_tag(plugin_run, names.TAG_PATH, path)
             ship(store, run_id, uri, only={path})
 
     ended = 0.0
@@ -155,19 +156,6 @@ def _started(work: Callable[[], None]) -> threading.Thread:
     thread = threading.Thread(target=work, daemon=True, name="shipping")
     thread.start()
     return thread
-
-
-def link(uri: str, plugin_run: str, run_id: str, path: str) -> None:
-    """Tags the run `plugin_run`, which Kubeflow's MLflow plugin made for a step, with the step.
-
-    `ship` makes a separate MLflow run for the step.
-
-    Raises InputError if MLflow cannot be reached or has no such run.
-    """
-    with explained(uri):
-        client = connect(uri)
-        client.set_tag(plugin_run, names.TAG_STEP_OF, run_id)
-        client.set_tag(plugin_run, names.TAG_PATH, path)
 
 
 def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:
@@ -203,13 +191,13 @@ class _Shipper:
         self.experiment = experiment.experiment_id
         instance = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
         self.corpus = corpus_tag(states)
-        self.contents = RunContents(store, run, self.client, self.experiment, self.corpus)
         folder = f"{names.RUNS}/{run.id}/mlflow/{short_digest(instance)}"
         self.claims = Claims(store, self.client, self.experiment, folder)
+        self.contents = RunContents(store, run, self.client, self.experiment, self.corpus)
         self.systems = Systems(store, run, self.client, self.claims, states, self.corpus)
 
-    def ship(self, states: list[StepState]) -> str:
-        """Ships these steps, and returns the id of the run's parent."""
+    def ship(self, states: list[StepState], failed: bool = False) -> str:
+        """Ships these steps and their systems, and returns the id of the run's parent."""
         parent = self._parent()
         below = runs_below(self.client, self.experiment, self.run.id, parent)
         children = {child.info.run_id: child for child in below if names.TAG_PATH in child.data.tags}
@@ -225,6 +213,7 @@ class _Shipper:
             if status == "FINISHED":
                 self.client.set_tag(child.info.run_id, names.TAG_COMPLETE, "true")
         self.contents.report_data(parent, self.states)
+        self.systems.report(parent, states, failed)
         return parent
 
     def _experiment(self, uri: str) -> Experiment:
@@ -260,7 +249,7 @@ class _Shipper:
             known = child.data.tags
             if known[names.TAG_PATH] == state.path and known.get(names.TAG_ATTEMPT) != attempt:
                 self.client.delete_run(run_id)
-                self.claims.release(f"steps/{state.path}/{known.get(names.TAG_ATTEMPT)}")
+                self.store.remove(f"{self.claims.folder}/steps/{state.path}/{known.get(names.TAG_ATTEMPT)}")
                 del children[run_id]
         claimed = self.claims.claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
         return self.client.get_run(claimed)  # a search omits the models that a run read and made
@@ -279,12 +268,6 @@ class _Shipper:
                     fill(self.client, now, tags={names.TAG_DECISION: record.facts["decision"]})
         ended = max((state.ended for state in self.states if state.ended), default=0.0)
         set_status(self.client, now, status, ended)
-
-
-def _mirror(store: Store, uri: str, states: Iterable[StepState]) -> None:
-    """After a refresh, sets MLflow's aliases to the store's champions."""
-    if any(state.step == "promote" and names.PROMOTION in state.outputs for state in states):
-        mirror(store, uri)
 
 
 def _fingerprint(store: Store, states: Iterable[StepState], uri: str) -> bytes:

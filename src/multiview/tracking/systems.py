@@ -6,6 +6,7 @@ compared on MLflow's page. Steps that systems share have no such run.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -182,25 +183,21 @@ def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
 
 
 def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObject:
-    """Returns all settings of a system, by section. A trained system has the settings that were asked for; another, such
-    as `bm25`, has the settings that its steps have read so far."""
-    if (config := _resolved(run, system)) is None:
+    """Returns all settings of a system, by section. One that the run trains has the settings that were asked for; another,
+    such as `bm25`, has those that its steps have read so far, as does one whose settings this version does not know."""
+    config: Config | None = None
+    with contextlib.suppress(InputError):
+        if run.pipeline == "comparison":
+            config = resolve_systems(run.config).get(system)
+        elif run.pipeline == "training":
+            config = resolve(run.config)
+    if config is None:
         return merge(*(state.config for state in states))
     reads_queries = architecture(config.model.architecture).reads_queries
     origin = config.questions.origin
     generates = reads_queries or origin == "generator"
     sections = (*SECTIONS, *["generation"] * generates, *["make_questions"] * (origin != "labelled"))
     return {name: getattr(config, name).model_dump(mode="json") for name in sections}
-
-
-def _resolved(run: Run, system: str) -> Config | None:
-    """The config of a system that the run trains; None for others, and where a later version reads no such settings."""
-    try:
-        if run.pipeline == "comparison":
-            return resolve_systems(run.config).get(system)
-        return resolve(run.config) if run.pipeline == "training" else None
-    except InputError:
-        return None
 
 
 def _quoted(values: list[str]) -> str:

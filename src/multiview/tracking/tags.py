@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from multiview import names
@@ -86,8 +86,8 @@ def system_tags(run: Run, system: str, parent: str) -> Tags:
 
 
 def child_tags(run: Run, state: StepState, parent: str) -> Tags:
-    """Returns the tags of a child, the MLflow run of a step's attempt, that identify it. It lies in the MLflow run of
-    its system, or of the whole run for a step that all systems share."""
+    """Returns the tags that identify a child, the MLflow run of a step's attempt. `parent` is its system's MLflow run, or
+    the whole run's for a step that systems share."""
     system = StepPath.parse(state.path).system
     return {
         **_opening_tags(run, STEP, parent),
@@ -131,13 +131,13 @@ def model_tags(run: Run, state: StepState, reference: Reference, corpus: str | N
 
 
 def corpus_tag(states: Iterable[StepState]) -> str | None:
-    """Returns the tag of the passages that steps are about: names of files and digest, `passages.parquet@4c1fb96f`.
+    """Returns the tag of the passages that steps read or make: names of files and digest, `passages.parquet@4c1fb96f`.
 
-    Where no step reads or makes passages, as in a comparison of finished evaluations, the passages are those that the
-    steps' inputs were made from. None where the steps have neither inputs nor outputs, or no passages are found.
+    Where they have none, as in a comparison of finished evaluations, the passages are those that the steps' inputs were
+    made from. None where there are no passages either.
     """
     states = list(states)
-    read = [reference for state in states for references in state.inputs.values() for reference in references]
+    read = [*_inputs(states)]
     made = [reference for state in states for reference in state.outputs.values()]
     passages = [r for r in (*made, *read) if split_address(r.address)[1] == names.PASSAGES]
     if not passages and not read:
@@ -149,13 +149,12 @@ def corpus_tag(states: Iterable[StepState]) -> str | None:
 
 
 def question_tags(states: Iterable[StepState]) -> Tags:
-    """Returns the tags of the generated questions that steps read, as in `generated: crop`; empty for labelled questions.
+    """Returns the tags of the generated questions that steps read, as in `generated: crop`; empty for labelled questions."""
+    return _tags_of_questions(_inputs(states))
 
-    Questions that a step makes and none reads, such as held-out ones beside labelled dev questions, do not count.
-    """
-    return _tags_of_questions(
-        r for state in states for references in state.inputs.values() for r in references
-    )
+
+def _inputs(states: Iterable[StepState]) -> Iterator[Reference]:
+    return (r for state in states for references in state.inputs.values() for r in references)
 
 
 def _tags_of_questions(references: Iterable[Reference]) -> Tags:
@@ -170,7 +169,7 @@ def _tags_of_questions(references: Iterable[Reference]) -> Tags:
 
 
 def user() -> str:
-    """Returns the name of this process's user; its number where the system knows no name, as for KFP's and OpenShift's users."""
+    """Returns the name of this process's user; its number where there is none, as for KFP's and OpenShift's users."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
