@@ -182,8 +182,7 @@ def evaluations_of_run(run: TrackedRun) -> dict[str, Reference]:
 
 
 def evaluation_paths(row: str, plan: Plan) -> dict[str, StepPath]:
-    """Returns the paths of a plan's evaluations after the last round by the names of their rows: `row`, or `row/SYSTEM`
-    where there are several systems.
+    """Returns the paths of a plan's last evaluations by row: `row`, or `row/SYSTEM` if there are several systems.
 
     Raises InputError for a pipeline without an evaluation.
     """
@@ -202,8 +201,8 @@ def evaluations_of_states(paths: Mapping[str, StepPath], states: Iterable[StepSt
 def comparison_settings(study: Study, rows: Sequence[str], shared: Overrides) -> Comparison:
     """Returns the settings of a study's comparison, over those that its rows share.
 
-    Raises InputError for a baseline that is none of its rows, or, with several seeds, none of its systems, and for a
-    paper's figures of a row that stands for several systems.
+    Raises InputError for a baseline that is not a row (with several seeds, a system), and for a paper's figures of a row
+    with several systems.
     """
     without_seed = {
         row: plain + row.removeprefix(seeded)

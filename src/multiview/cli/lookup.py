@@ -49,8 +49,8 @@ class Lookup:
     """Finds the artifacts behind typed names. Store and MLflow are opened when a name first needs them."""
 
     def __init__(self, store: str | None, tracking_uri: str | None) -> None:
-        """`store`, by default the folder `store`, holds runs and champions; MLflow's database lies in it too, unless
-        `tracking_uri` is given."""
+        """`store` (None: the folder `store`) holds runs and champions, and MLflow's database unless `tracking_uri` is
+        given."""
         self._store_url = store
         self._tracking_uri = tracking_uri
 
@@ -64,8 +64,8 @@ class Lookup:
         return self._tracking_uri or tracking.tracking_uri(self.store)
 
     def tracking_uri_for(self, text: str) -> str:
-        """Returns the URI of the MLflow that a named index is registered in: where neither store nor MLflow was given,
-        an address names the store."""
+        """Returns the URI of the MLflow to register a named index in. Without a given store or MLflow, the store is the
+        one that an address names."""
         if form_of(text) == "address" and self._store_url is None and self._tracking_uri is None:
             return tracking.tracking_uri(open_store(split_address(text)[0]))
         return self.tracking_uri
@@ -144,8 +144,7 @@ class Lookup:
 
 
 def run_artifacts(name: str, run: AnyRun) -> list[Reference]:
-    """Returns the last artifacts of a run, or of one of its systems in MLflow, which no step of it reads; for a step in
-    MLflow, its outputs.
+    """Returns the artifacts of a run, or of a system in MLflow, that none of its steps reads; for a step, its outputs.
 
     Raises InputError if there are none yet.
     """
@@ -162,8 +161,8 @@ def run_artifacts(name: str, run: AnyRun) -> list[Reference]:
 
 
 def run_index(name: str, run: AnyRun, near: Store | None = None) -> str:
-    """Returns the address of the only index of a run, or of a system in MLflow; for a step in MLflow, of the index that
-    it built or searched: in the store `near`, where it is there.
+    """Returns the address of the only index of a run, or of a system in MLflow, preferably in the store `near`; for a
+    step, of the index that it built or searched.
 
     Raises InputError if there is none, or if several systems have one.
     """
@@ -201,10 +200,9 @@ def newest_index(store: Store) -> str:
 
 
 def sole_index(run: str, indexes: Mapping[str, Reference], near: Store | None = None) -> str:
-    """Returns the address of the index of a run's only system, from its last round: in the store `near`, where it is there.
+    """Returns the address of the index of a run's only system, from its last round, preferably in the store `near`.
 
-    `indexes` are by their steps' paths, such as `camvr/round-2/index`. Raises InputError if there is none, or if there
-    are several systems.
+    `indexes` maps paths of steps, such as `camvr/round-2/index`. Raises InputError for no system, and for several.
     """
     paths = last_rounds(StepPath.parse(path) for path in sorted(indexes))
     references = {system: indexes[str(path)] for system, path in paths.items()}

@@ -147,8 +147,7 @@ def _summary(retriever: Retriever) -> str:
 
 
 def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
-    """Print the hits of one question: rank, title, id and score, the text with its snippet marked, and the scores of
-    all views where the hits have them."""
+    """Print the hits of a question: rank, title, id, score, the text with its snippet marked, and any scores of views."""
     console.print(Text(_clean(question).strip(), style="bold underline"))
     for rank, hit in enumerate(hits, 1):
         console.print()
@@ -176,8 +175,7 @@ def _heading(console: Console, hit: Hit) -> Iterator[Text]:
 
 
 def _packed(console: Console, begin: str, pieces: Iterable[Text]) -> Iterator[Text]:
-    """Yields lines of as many pieces as fit side by side, the first after `begin`, the others indented; a piece too
-    long for a line is wrapped between words."""
+    """Yields lines with as many pieces as fit, the first after `begin`, the others indented; long pieces are wrapped."""
     line, room = Text(begin), console.width - len(INDENT)
     for piece in pieces:
         first, *more = piece.wrap(console, room) or [Text()]
@@ -242,7 +240,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def _columns(console: Console, hit: Hit) -> Iterator[Text]:
-    """`url: https://…`, `date: 2020`: those of the corpus's further columns that have a value, on a line at most."""
+    """`url: https://…`, `date: 2020`: the corpus's further columns that have a value, each on one line."""
     for name, value in hit.columns.items():
         if value not in (None, ""):
             piece = Text(f"{name}: {_clean(str(value))}", style="dim")

@@ -145,7 +145,7 @@ def show_settings(name: str | None, preset: str | None, settings: Sequence[str])
 
 
 def _within(setting: str, name: str) -> bool:
-    """Whether a setting is the named one, or belongs to the named section; a pod's settings are listed under `kubeflow.cpu`."""
+    """Whether a setting is the named one or in the named section; all pods' settings are listed as `kubeflow.cpu`'s."""
     name = name.replace("kubeflow.gpu.", "kubeflow.cpu.")
     return setting == name or setting.startswith(f"{name}.")
 
@@ -165,7 +165,7 @@ def flattened(overrides: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 
 def written(value: object) -> str:
-    """Returns a value as YAML on one line; of a GPU's pod, which repeats the settings of others, what differs from theirs."""
+    """Returns a value as YAML on one line; of a GPU's pod only the settings that differ from other pods'."""
     if isinstance(value, GpuPod):
         others = Pod()
         value = {name: own for name, own in value if own != getattr(others, name)}
