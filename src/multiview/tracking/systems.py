@@ -123,7 +123,7 @@ class Systems:
         and with the system's name where there are several."""
         several = len({StepPath.parse(path).system for path in self.run.steps} - {""}) > 1
         return [
-            _metric(m, metric_names.of_group(system, m.key) if several else m.key, m.step)
+            _metric(metric_names.of_group(system, m.key) if several else m.key, m.value, m.timestamp, m.step)
             for m in metrics
             if not m.key.startswith(VALIDATION)
         ]
@@ -151,28 +151,26 @@ class Systems:
         ending = metric_names.of_group(system, "")
         found = []
         for metric in self._reported(state):
-            name, is_figure = metric.key, metric.key.startswith(FIGURES)
+            name, step, is_figure = metric.key, metric.step, metric.key.startswith(FIGURES)
             if state.step == "train":
-                by_round = metric_names.of_group(f"round-{number}", name) if number else name
-                found += [_metric(metric, by_round, metric.step)] if name.startswith(VALIDATION) else []
+                wanted = name.startswith(VALIDATION)
+                name = metric_names.of_group(f"round-{number}", name) if number else name
             elif state.step == "compare":
-                is_cost = name.endswith(ending) and not is_figure
-                found += [_metric(metric, name.removesuffix(ending), 0)] if is_cost else []
-            elif is_figure and "/" not in name:
-                found.append(_metric(metric, name, number))
+                wanted, name = name.endswith(ending) and not is_figure, name.removesuffix(ending)
+            else:
+                wanted, step = is_figure and "/" not in name, number
+            found += [_metric(name, metric.value, metric.timestamp, step)] if wanted else []
         return found
 
     def _reported(self, state: StepState) -> list[Metric]:
-        from mlflow.entities import Metric
-
         events = read_metrics(self.store, state.attempt)
-        return [Metric(event.name, event.value, event.time, event.step or 0) for event in events]
+        return [_metric(event.name, event.value, event.time, event.step or 0) for event in events]
 
 
-def _metric(metric: Metric, name: str, step: int) -> Metric:
+def _metric(name: str, value: float, timestamp: int, step: int) -> Metric:
     from mlflow.entities import Metric
 
-    return Metric(name, metric.value, metric.timestamp, step)
+    return Metric(name, value, timestamp, step)
 
 
 def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
