@@ -175,8 +175,10 @@ def test_the_warm_up_reads_passages_with_their_queries_or_alone(
 
     def looked_at(self, model, inputs, *others, **more):
         for batch in inputs["passages"]["batches"]:
-            packed = batch.input_ids[0, : sum(batch.lengths)].split(batch.lengths)
-            seen.extend(row.tolist() for row in packed)
+            lengths = batch["attention_mask"].sum(dim=1)
+            seen.extend(
+                row[:length].tolist() for row, length in zip(batch["input_ids"], lengths, strict=True)
+            )
         return plain(self, model, inputs, *others, **more)
 
     monkeypatch.setattr(BiEncoderTrainer, "compute_loss", looked_at)

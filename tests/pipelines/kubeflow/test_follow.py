@@ -285,7 +285,6 @@ def test_patience_lasts_some_minutes():
 def test_the_table_is_shown_also_where_no_mlflow_is_known(kubeflow, command, store, monkeypatch):
     """What a run leaves is made up here."""
     monkeypatch.setattr("pipelines.runs.results._metrics", lambda states: {"camvr": {"ndcg_at_10": 0.25}})
-    monkeypatch.setattr("pipelines.runs.results._significance", lambda states: None)
     kubeflow.on_run = Cluster()
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
     assert "| camvr" in printed and "Look at it" not in printed

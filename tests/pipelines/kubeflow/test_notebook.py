@@ -25,7 +25,6 @@ SMALL = {
     "evaluation": {"depth": 5, "analyses": []},
     "bm25": {"depth": 5},
     "comparison": {
-        "resamples": 100,
         "fusion": [],
         "systems": {"base": {"model": {"architecture": "dpr"}, "train": {"rounds": 0}}},
     },
