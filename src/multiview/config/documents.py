@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from multiview.config.section import JsonObject, Section
+from multiview.config.section import DERIVED, JsonObject, Section, marked
 from multiview.errors import InputError, nearest, without_secrets
 
 NAMED = re.compile(r"'(?!<|.')[^']*'|\"[^\"]{2,}\"")
@@ -239,7 +239,8 @@ def _settings_beside(location: list[str], section: type[BaseModel]) -> list[str]
             inner = _section_in(inner.model_fields[part].annotation)
         elif not part.isdigit():  # not an offset in a list
             return []
-    return list(inner.model_fields) if inner else []
+    fields = inner.model_fields if inner else {}
+    return [name for name, field in fields.items() if not marked(field, DERIVED)]
 
 
 def _section_in(annotation: object) -> type[BaseModel] | None:
