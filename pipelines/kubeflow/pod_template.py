@@ -160,7 +160,7 @@ def _node_affinity(pod: Pod) -> JsonObject:
         for weight, condition in conditions
         if weight is not None
     ]
-    # In one term, of which a node must fulfil all.
+    # A node must fulfil all expressions of one term.
     terms = {"nodeSelectorTerms": [{"matchExpressions": required}]} if required else None
     return _filled({REQUIRED: terms, PREFERRED: preferred})
 

@@ -182,7 +182,7 @@ class _PassageCheck:
         return news
 
     def _check_repetition(self, file: str, row: int, id_: str, text: str) -> None:
-        """Reports a passage whose id another one has: in most files any, in those that repeat passages one of another text."""
+        """Reports a passage whose id is taken; a file that repeats passages may repeat an id with the same text."""
         first, repeats = self._scan.rows[id_], self._corpus.repeats(file)
         if first != row and not repeats:
             self._report(
@@ -247,7 +247,7 @@ def check_gold(
 
 
 def check_held_out(questions: Sequence[Question], report_problem: ReportProblem = raise_problem) -> None:
-    """Reports training questions of which none can be held out, because all are about one passage."""
+    """Reports that no training question can be held out, because all are about one passage."""
     if len({question.positive_ids[0] for question in questions}) == 1:
         report_problem(
             UNSUITABLE,

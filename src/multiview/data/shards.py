@@ -41,7 +41,7 @@ def counted_lengths(passages: pa.Table) -> np.ndarray:
 def shard_sizes(lengths: np.ndarray, shards: int) -> list[int]:
     """Returns the number of passages of each of `shards` contiguous shards, which are about as long as each other.
 
-    Encoding takes time by length. `lengths` [p] are those of the passages, of which there are at least as many as shards.
+    Encoding takes time by length. `lengths` [p] has one per passage, at least as many as shards.
     Each shard ends with the passage that reaches its share of their sum, or so that no shard is empty.
 
     >>> shard_sizes(np.array([30, 10, 10, 10]), 2), shard_sizes(np.array([1, 1, 98]), 3)

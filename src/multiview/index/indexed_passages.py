@@ -111,7 +111,7 @@ class TextsById:
 
 
 class TextsInOrder:
-    """Texts of a corpus that is in the order of the index, of which nothing need be held in memory."""
+    """Texts of a corpus in the order of the index; nothing is held in memory."""
 
     def __init__(self, corpus: PassageRows) -> None:
         self._corpus = corpus

@@ -45,7 +45,7 @@ class TopPassages:
 
 
 def width(k: int, passages: int) -> int:
-    """Returns the columns of a result of k hits among `passages`, of which no question has more; at least one.
+    """Returns the number of columns of a result: k hits, but no more than `passages`; at least one.
 
     >>> width(10, 3), width(10, 0)
     (3, 1)

@@ -16,7 +16,7 @@ Name = TypeVar("Name")
 MOST_WORKERS = 4
 """Most processes per GPU that tokenise ahead of the model."""
 CPU_WORKERS = 0
-"""The same where there is no GPU: the model needs all cores, and tokenising is a hundredth of its work."""
+"""Processes that tokenise ahead without a GPU: none, since the model needs all cores and tokenising is a hundredth of its work."""
 
 HALF = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 """The data types of half precision by their names in `encode.compute` and `train.precision`."""

@@ -49,7 +49,7 @@ SPLIT_WORDS, BM25_WORDS, BM25_SCORES, ANSWER_WORDS = 4e6, 1.2e6, 4e8, 4e7
 COPIED_BYTES, READ_BYTES, HNSW_VIEWS = 3.1e8, 1e9, 1.5e4
 """Work per second: words and scores; bytes copied with their digests, bytes read from a local SSD, views into a graph."""
 START_SECONDS, PROCESS_BYTES = 5.0, 5.5e8
-"""Of a process with torch and transformers."""
+"""Start and memory of a process with torch and transformers."""
 STORED_WORD, INDEXED_WORD, TOKENS_PER_WORD, QUESTION_TOKENS, EXTRA_TOKENS = 3.0, 22.0, 1.3, 14, 10
 ROW, QUESTION, HIT = 270.0, 1200.0, 12.0
 """Bytes per passage and per question in memory, and per hit on disk."""
@@ -155,7 +155,7 @@ class Scenario:
     """GPUs in all; 0: processors do everything."""
     gpu: str = "h100"
     cores: int = 8
-    """Of a step's pod, as is `memory`, in bytes."""
+    """Cores of a step's pod; `memory` is its main memory in bytes."""
     memory: float = 64e9
     config: Config = field(default_factory=Config)
     shards: int = 1
@@ -316,7 +316,7 @@ def index_bytes(kind: str, s: Scenario) -> tuple[float, float]:
 
 
 def index(s: Scenario, added: float = 1.0) -> Cost:
-    """A copy of the views, of which the share `added` is added to a graph, or to lists after ten rounds of k-means."""
+    """A copy of the views. The share `added` of them goes into a graph, or into lists after ten rounds of k-means."""
     kind, views, seconds = s.config.index.kind, s.view_count, s.view_bytes / COPIED_BYTES
     if kind == "hnsw":
         seconds += added * views / HNSW_VIEWS
@@ -421,7 +421,7 @@ def base_config(overrides: Overrides) -> Config:
 
 
 def shards_for(overrides: Overrides, scenario: Scenario) -> int:
-    """The number of shards of which each is encoded within `SHARD_SECONDS`, a multiple of the GPUs as far as possible."""
+    """The number of shards, each encoded within `SHARD_SECONDS`; a multiple of the GPUs where possible."""
     gpus = min(max(1, scenario.gpus), MOST_SHARDS)
     one = replace(scenario, gpus=min(1, scenario.gpus), config=base_config(overrides))
     wanted = gpus * math.ceil(max(2, cost_of("encode", one).seconds / SHARD_SECONDS) / gpus)

@@ -29,9 +29,9 @@ class Request:
     """The given settings, as nested overrides of the defaults."""
     preset: str | None = None
     rerun_of: str | None = None
-    """The id of the run of which this is a rerun."""
+    """The id of the run that this one repeats."""
     study: str | None = None
-    """The study of which this is a row."""
+    """The study that has this run as a row."""
     schedule: str | None = None
     """The schedule that makes this request at each of its times."""
     compares: tuple[str, ...] = ()

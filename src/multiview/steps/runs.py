@@ -58,7 +58,7 @@ class Run(BaseModel, frozen=True):
     git_sha: str | None = None
     rerun_of: str | None = None
     study: str | None = None
-    """The study of which this run is a row."""
+    """The study that has this run as a row."""
     compares: list[str] = []
     """The ids of the earlier runs that this run compares."""
     steps: list[str] = []

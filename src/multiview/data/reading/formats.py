@@ -128,7 +128,7 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
         return by_suffix
     if by_suffix == "tsv" and is_triples(file, first):
         return TRIPLES
-    # An article may begin with four words of which two are numbers.
+    # An article may begin with four words, two of them numbers.
     maybe_qrels = by_suffix != "json" and (by_suffix != "text" or "qrels" in base_name(file).lower())
     if maybe_qrels and is_qrels(first):
         return QRELS

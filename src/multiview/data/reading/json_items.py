@@ -29,7 +29,7 @@ Event = tuple[str, Any]
 def json_items(file: str, key: str = "") -> Iterator[Any]:
     """Yields the items of the list that a file of JSON is, or that its object has under `key`.
 
-    Raises InputError for a key given twice in an object, of which a parser would keep the last value, for deep nesting
+    Raises InputError for a key given twice in an object, where a parser would keep the last value, for deep nesting
     and for half a character.
     """
     around = 2 if key else 1  # what is open where an item begins

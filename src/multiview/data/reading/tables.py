@@ -41,7 +41,7 @@ csv.field_size_limit(1 << 30)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> Row:
-    """Returns an object of JSON. Raises ValueError for a key that comes twice, of which Python keeps the last value."""
+    """Returns an object of JSON. Raises ValueError for a key given twice, where Python would keep the last value."""
     row = dict(pairs)
     if len(row) < len(pairs):
         key, _ = Counter(key for key, _ in pairs).most_common(1)[0]

@@ -24,7 +24,7 @@ CONVERTED = "multiview-converted"
 """The folder of converted weights by commit, in the hub's cache of the model; deleting the model there deletes it too."""
 
 TOKENIZERS = ("tokenizer*.json", "vocab.*", "*.model")
-"""Files of which a tokenizer has at least one."""
+"""A tokenizer has at least one of these files."""
 
 
 def split_name(base: str) -> tuple[str, str | None]:
