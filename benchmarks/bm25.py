@@ -35,7 +35,7 @@ from multiview.data.passages import ROW_GROUP, PassageLookup, read_titled_texts,
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.negatives.bm25 import Bm25Index, tokenizer
-from multiview.negatives.filtering import answer_holding
+from multiview.negatives.filtering import AnswerHits
 
 ENGLISH = "english"
 PEER = "bm25s"
@@ -86,7 +86,7 @@ def measure(
         }
 
         def answers() -> object:
-            return answer_holding(hits, ours.ids, PassageLookup(outputs["passages"]), asked, "string")
+            return AnswerHits(asked, ours.ids, PassageLookup(outputs["passages"]), "string").holds(hits)
 
         for work, contestants, goal in (
             (f"BM25's index of {len(texts):,} passages", builds, Goal(times_peer=0.9)),
@@ -156,7 +156,7 @@ class Hits:
 
     def answers(self, part: int, parts: int, found: np.ndarray) -> None:
         """Asks whether the hits `found` (see `among`) hold answers."""
-        answer_holding(found, self.ids, PassageLookup(self.shard.parent), self.questions, "string")
+        AnswerHits(self.questions, self.ids, PassageLookup(self.shard.parent), "string").holds(found)
 
 
 HELD: dict[tuple[int, int], Callable[[], None]] = {}

@@ -153,10 +153,24 @@ def test_the_optimizer_steps_in_one_kernel(
 
 
 @pytest.mark.parametrize(
-    ("steps", "says"), [(4, "the loss is no number by step"), (1, "some weights are no numbers")]
+    ("steps", "validation", "says"),
+    [
+        (4, {}, "the loss is no number by step"),
+        (1, {}, "some weights are no numbers"),
+        (
+            1,
+            {"validate_steps": 10, "validation_questions": 2, "validation_passages": 4},
+            "some weights are no numbers",
+        ),
+    ],
 )
 def test_a_training_that_diverges_is_not_published(
-    data: dict[str, Staged], base: Path, tmp_path: Path, steps: int, says: str
+    data: dict[str, Staged],
+    base: Path,
+    tmp_path: Path,
+    steps: int,
+    validation: dict[str, Any],
+    says: str,
 ) -> None:
     model = training_material.saved_model(tmp_path / "start", base)
     options: dict[str, Any] = {
@@ -164,6 +178,7 @@ def test_a_training_that_diverges_is_not_published(
         "warmup_steps": 0,
         "weight_decay": 1.0,
         "max_steps": steps,
+        **validation,
     }
     with pytest.raises(InputError, match=rf"diverged: {says}.*; lower train.learning_rate=1e\+38"):
         run(data, model, tmp_path / "out", RecordedEvents(), **options)

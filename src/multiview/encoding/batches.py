@@ -46,7 +46,7 @@ class Buckets(Generic[Tag]):
         self._open: dict[Shape, list[Member[Tag]]] = {}
 
     def shape(self, tokens: int) -> Shape:
-        """Returns the shape of the batches in which sequences of so many tokens lie."""
+        """Returns the shape of the batch for a sequence of `tokens` tokens."""
         length = padded_length(tokens, self._limit)
         rows = max(1, self._tokens // length // self._multiple) * self._multiple
         return Shape(rows, length, tokens < length)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -88,7 +87,8 @@ class EmbeddingsWriter:
             raise InputError(
                 f"passage {passage_id!r}: its vector does not fit into float16; train with model.normalise=true, or for fewer steps"
             )
-        os.pwrite(self._views.fileno(), views.tobytes(), row * self._row_bytes)
+        self._views.seek(row * self._row_bytes)
+        self._views.write(views.tobytes())
 
     def __enter__(self) -> EmbeddingsWriter:
         return self

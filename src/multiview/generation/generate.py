@@ -26,8 +26,7 @@ from multiview.model.devices import device, within_gpu_memory
 from multiview.steps.context import StepContext
 
 TOP_K, TOP_P = 25, 0.95
-"""Each token is drawn from this many most probable tokens, of which only the fewest with this total probability (the
-authors' code)."""
+"""Top-k, then nucleus (top-p) sampling of each token, as in the authors' code."""
 BUCKET = 64
 """Inputs are padded to multiples of this many tokens."""
 

@@ -59,10 +59,10 @@ FEW_QUESTIONS = 16
 torch's scatter is faster than its reduction of segments."""
 
 EVERY = 12
-"""One block in so many comes first. Their best passages tell of most others that they are not among the best."""
+"""Every `EVERY`-th block is read first: the best passages in it rule out most others."""
 
 SCORED_BYTES = 4 << 30
-"""Size of the views after which candidates among them are scored, before the system needs their memory for others."""
+"""Size of the views after which candidates among them are scored, while the pages that were read are still cached."""
 
 CANDIDATES = 1 << 18
 """Number of candidates, of all rankings, beyond 2 k per question, from which on they are scored early and cut to k."""

@@ -73,7 +73,7 @@ def training_data(context: StepContext, folder: Path) -> TrainingData[QuestionSt
     stream = QuestionStream(questions, positives, pool, settings, _teacher(settings, negatives))
     if stream.batch_size < settings.batch_size:
         context.events.warning(
-            f"train.batch_size {settings.batch_size}: there is no more than {counted(len(questions), 'question')}, so batches have {len(questions):,}"
+            f"train.batch_size {settings.batch_size}: there are only {counted(len(questions), 'question')}, so batches hold {len(questions):,}"
         )
     short_of_negatives = sum(pool.number(question.qid) < settings.negatives for question in questions)
     if settings.negatives and short_of_negatives:

@@ -17,8 +17,8 @@ from multiview.training.batches import GROUP_COST, Collator
 from multiview.training.data import TrainingData, training_data, warm_up_data
 from multiview.training.example_order import Stream
 from multiview.training.processes import on_processes, processes_here
-from multiview.training.trainer import BiEncoderTrainer, check_finite, training_arguments
-from multiview.training.validation import Validating, Validation
+from multiview.training.trainer import BiEncoderTrainer, training_arguments
+from multiview.training.validation import Validating, Validation, check_finite
 
 
 def train(context: StepContext) -> None:

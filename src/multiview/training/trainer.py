@@ -25,6 +25,7 @@ from multiview.steps.events import Events
 from multiview.training.all_gather import whole_batch
 from multiview.training.batches import Collator, TrainingBatch
 from multiview.training.example_order import Example, Stream
+from multiview.training.validation import diverged
 
 LOG_STEPS = 10
 """Steps between logged losses."""
@@ -145,19 +146,6 @@ class BiEncoderTrainer(Trainer):
         epoch = step / self.stream.steps_per_epoch
         for name, value in {**logs, **means, "temperature": self._temperature, "epoch": epoch}.items():
             self._events.metric(name, float(value), step=step)
-
-
-def check_finite(model: torch.nn.Module, settings: Train) -> None:
-    """Raises InputError where a trained model has a weight that is no number."""
-    if not all(weight.isfinite().all() for weight in model.parameters()):
-        raise InputError(
-            f"the training diverged: some weights are no numbers at its end; {diverged(settings)}"
-        )
-
-
-def diverged(settings: Train) -> str:
-    """Returns what to do where a training diverges."""
-    return f"lower train.learning_rate={settings.learning_rate:g}, or raise train.warmup_steps"
 
 
 class Steps(Dataset):

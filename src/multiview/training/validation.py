@@ -17,6 +17,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from multiview import metric_names
 from multiview.config import Train
 from multiview.data.passages import Passage
+from multiview.errors import InputError
 from multiview.evaluation.analyses.matrices import PairMeans, add_cosines, off_diagonal
 from multiview.evaluation.metrics import first_rank, gold_metrics, means
 from multiview.model.batch import Batch, encode_groups, make_groups, to_device
@@ -144,6 +145,17 @@ class Validation:
             self.model.train(training)
 
 
+def check_finite(model: torch.nn.Module, settings: Train) -> None:
+    """Raises InputError where a model has a weight that is no number."""
+    if not all(weight.isfinite().all() for weight in model.parameters()):
+        raise InputError(f"the training diverged: some weights are no numbers; {diverged(settings)}")
+
+
+def diverged(settings: Train) -> str:
+    """Returns what to do where a training diverges."""
+    return f"lower train.learning_rate={settings.learning_rate:g}, or raise train.warmup_steps"
+
+
 class Validating(TrainerCallback):
     """Validates every `train.validate_steps` steps and after the last, keeps the best model, and stops by `train.patience`.
 
@@ -234,6 +246,7 @@ class Validating(TrainerCallback):
         return figures
 
     def _compare(self, validation: Validation, step: int) -> None:
+        check_finite(validation.model, self._settings)
         figures = self._measure(validation, step)
         self._without_better += 1
         if not self._best or figures[metric_names.MRR] > self._best[metric_names.MRR]:
