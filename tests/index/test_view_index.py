@@ -13,7 +13,7 @@ from multiview.config import Config
 from multiview.data.passages import content_hash
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
-from multiview.index.stored_views import LOST
+from multiview.index.stored_views import LOST_IN_BFLOAT16
 from multiview.index.view_index import ViewIndex, streamed_files
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import write_embeddings, write_index
@@ -161,7 +161,7 @@ def test_an_index_of_an_earlier_version_finds_the_same(tmp_path):
     )
     index = ViewIndex.load(folder)
     header = json.loads((folder / "index.json").read_text())
-    assert header.pop(LOST) > 0
+    assert header.pop(LOST_IN_BFLOAT16) > 0
     (folder / "index.json").write_text(json.dumps(header))
     queries = rng.standard_normal((80, 8)).astype(np.float32)
     now, before = (each.search(queries, 3) for each in (index, ViewIndex.load(folder)))

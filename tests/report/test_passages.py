@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiview.data.reading.tables import Row
-from multiview.report.passages import LONGEST, bars, pieces
+from multiview.report.passages import SHOWN_CHARACTERS, bars, pieces
 
 
 def hit(*spans: tuple[int, int] | None, won: int = 1, scores: tuple[float, ...] = ()) -> Row:
@@ -14,7 +14,9 @@ def hit(*spans: tuple[int, int] | None, won: int = 1, scores: tuple[float, ...] 
 
 
 @given(
-    st.builds(lambda text, times: text * times, st.text(max_size=30), st.integers(0, 3 * LONGEST // 30)),
+    st.builds(
+        lambda text, times: text * times, st.text(max_size=30), st.integers(0, 3 * SHOWN_CHARACTERS // 30)
+    ),
     st.lists(st.tuples(st.integers(0, 2200), st.integers(0, 2200)), max_size=6),
     st.integers(1, 6),
 )
@@ -22,10 +24,10 @@ def test_pieces_are_the_text_or_a_part_of_it_with_the_winners_beginning(text, sp
     """Whatever spans there are, overlapping, empty or beyond the text."""
     found = pieces(text, hit(*spans, won=won))
     shown = "".join(piece.text for piece in found)
-    if len(text) <= LONGEST:
+    if len(text) <= SHOWN_CHARACTERS:
         assert shown == text
     else:
-        assert len(shown) <= LONGEST + 2 and shown.strip("…") in text
+        assert len(shown) <= SHOWN_CHARACTERS + 2 and shown.strip("…") in text
     assert sum(piece.won for piece in found) <= 1
     for piece in found:
         if piece.won:

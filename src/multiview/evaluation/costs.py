@@ -35,7 +35,7 @@ SINGLE_SEARCH = "single_search_milliseconds"
 
 QUESTIONS = 30
 """Number of questions that are asked one at a time, at most."""
-SECONDS = 10.0
+ASKING_SECONDS = 10.0
 """No further question is asked after this time, because a large exact index takes as long for one question as for many."""
 
 COSTS = ("compute_seconds", "wall_seconds", "index_bytes", "questions_per_second", SINGLE_QUESTION)
@@ -58,7 +58,7 @@ def median_milliseconds(
         started = clock()
         ask(question)
         seconds.append(clock() - started)
-        if clock() - begun > SECONDS:
+        if clock() - begun > ASKING_SECONDS:
             break
     return 1000 * statistics.median(seconds)
 

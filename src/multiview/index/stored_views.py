@@ -21,8 +21,8 @@ from multiview.index.streamed_views import Matrix, StreamedViews
 if TYPE_CHECKING:
     from torch import Tensor
 
-LONGEST = "longest_view"
-LOST = "lost_in_bfloat16"
+LONGEST_VIEW = "longest_view"
+LOST_IN_BFLOAT16 = "lost_in_bfloat16"
 """Fields of an index's header, of `ViewNorms`."""
 
 NORMS_AT_ONCE = 1024
@@ -211,7 +211,7 @@ class ViewNorms(NamedTuple):
 
     def fields(self) -> dict[str, float]:
         """Returns the norms as fields of an index's header."""
-        return {LONGEST: self.longest, LOST: self.lost}
+        return {LONGEST_VIEW: self.longest, LOST_IN_BFLOAT16: self.lost}
 
 
 def view_norms(views: Matrix) -> ViewNorms:

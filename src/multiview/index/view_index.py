@@ -24,7 +24,7 @@ from multiview.index.approximate import EXACT, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
 from multiview.index.faiss_index import FaissObject
 from multiview.index.ranking import TieOrder, TopPassages, width
-from multiview.index.stored_views import LONGEST, REBUILD, StoredViews, score_passages
+from multiview.index.stored_views import LONGEST_VIEW, REBUILD, StoredViews, score_passages
 
 INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
@@ -64,7 +64,7 @@ class ViewIndex:
         self._queries = queries
         self.tie_order = TieOrder(ids)
         """Position of each passage's id in string order; decides between passages that tie."""
-        self._search = ExactSearch(stored.matrix, offsets, self.tie_order, header[LONGEST], device)
+        self._search = ExactSearch(stored.matrix, offsets, self.tie_order, header[LONGEST_VIEW], device)
         self.exact = faiss_index is None
         """Whether searches find the best passages; an approximate index may miss some."""
         parameters = (header.get(name, 0) for name in ("probes", "ef_search", "rerank"))

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from multiview.data.reading.tables import Row
 
-LONGEST = 700
+SHOWN_CHARACTERS = 700
 """Most characters to show of a text."""
 BEFORE = 200
-"""Characters to show before the matching snippet, where the text is longer than `LONGEST`."""
+"""Characters to show before the matching snippet, where the text is longer than `SHOWN_CHARACTERS`."""
 MOST_BARS = 16
 """Most views with a bar; the others are counted."""
 
@@ -51,8 +51,12 @@ def pieces(text: str, hit: Row) -> list[Piece]:
     won = next((span for span in spans if span[2] == hit["view"]), None)
     if any(stop > following for (_, stop, _), (following, _, _) in itertools.pairwise(spans)):
         spans = [won] if won else []
-    low = max(0, min((won[0] if won else 0) - BEFORE, len(text) - LONGEST)) if len(text) > LONGEST else 0
-    high = min(len(text), low + LONGEST)
+    low = (
+        max(0, min((won[0] if won else 0) - BEFORE, len(text) - SHOWN_CHARACTERS))
+        if len(text) > SHOWN_CHARACTERS
+        else 0
+    )
+    high = min(len(text), low + SHOWN_CHARACTERS)
     found, end = [Piece("…")] if low else [], low
     for start, stop, view in spans:
         start, stop = max(start, low), min(stop, high)

@@ -10,8 +10,8 @@ from multiview.evaluation.tables import LEVEL, asked_legend, metric_columns
 from multiview.report.contents import Contents, System
 
 HEADLINES = ("accuracy_at_1", "accuracy_at_5", "accuracy_at_20", "mrr_at_10", "ndcg_at_10", "recall_at_5")
-"""Metrics that the summary may name, at most `MOST` of them, in this order."""
-MOST = 4
+"""Metrics that the summary may name, at most `SHOWN_HEADLINES` of them, in this order."""
+SHOWN_HEADLINES = 4
 
 ALIKE = 0.99
 """Mean cosine between views above which they have collapsed into one."""
@@ -22,7 +22,7 @@ ALL_WINS = 0.9
 def summary(contents: Contents) -> JsonObject:
     """Returns what the template `summary.html` fills in."""
     columns = metric_columns({system.name: system.metrics for system in contents.systems})
-    headlines = ([name for name in HEADLINES if name in columns] or columns)[:MOST]
+    headlines = ([name for name in HEADLINES if name in columns] or columns)[:SHOWN_HEADLINES]
     trained: dict[str, list[str]] = {}
     for system in contents.systems:
         if system.generated_by and system.trainings:

@@ -32,8 +32,8 @@ disable_created_metrics()  # a second time series for each, with the time when i
 
 log = logging.getLogger(__name__)
 
-SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
-QUESTIONS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+SECONDS_BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
+QUESTIONS_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
@@ -48,10 +48,10 @@ class Metrics:
             "multiview_requests", "Requests by route and status.", ["route", "status"], **own
         )
         self.seconds = Histogram(
-            "multiview_request_seconds", "Seconds of requests.", ["route"], buckets=SECONDS, **own
+            "multiview_request_seconds", "Seconds of requests.", ["route"], buckets=SECONDS_BUCKETS, **own
         )
         self.batches = Histogram(
-            "multiview_batch_questions", "Questions searched together.", buckets=QUESTIONS, **own
+            "multiview_batch_questions", "Questions searched together.", buckets=QUESTIONS_BUCKETS, **own
         )
 
 

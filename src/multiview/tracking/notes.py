@@ -14,7 +14,7 @@ from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import Run, StepState
 from multiview.tracking.tags import question_tags
 
-LONGEST = 5000
+DESCRIPTION_CHARACTERS = 5000
 """Characters of a description; MLflow takes 8000 and silently cuts longer ones."""
 INPUTS = 12
 """Inputs of a step that are listed; the others are counted."""
@@ -88,21 +88,21 @@ def _verdict(store: Store, states: list[StepState]) -> str:
     """The verdict on a refresh's challenger; empty for other runs."""
     found = (_file(store, state, names.VERDICT, names.VERDICT_TEXT_FILE) for state in states)
     text = next((text.decode() for text in found if text), "")
-    return text if len(text) < LONGEST else text[:LONGEST].rpartition("\n")[0]
+    return text if len(text) < DESCRIPTION_CHARACTERS else text[:DESCRIPTION_CHARACTERS].rpartition("\n")[0]
 
 
 def _table(store: Store, states: list[StepState]) -> str:
     """The table of the run's comparison, or of its evaluations."""
     for state in states:
         if text := _file(store, state, names.COMPARISON, TABLE_FILE):
-            return text.decode() if len(text) < LONGEST else ""
+            return text.decode() if len(text) < DESCRIPTION_CHARACTERS else ""
     metrics = {
         StepPath.parse(state.path).row: json.loads(text)
         for state in states
         if (text := _file(store, state, names.EVALUATION, METRICS_FILE))
     }
     table = markdown_table(metrics) if metrics else ""
-    return f"{table}\nper cent" if table and len(table) < LONGEST else ""
+    return f"{table}\nper cent" if table and len(table) < DESCRIPTION_CHARACTERS else ""
 
 
 def _file(store: Store, state: StepState, kind: str, name: str) -> bytes | None:

@@ -13,7 +13,7 @@ from multiview.data.questions import Question, seeded_hash
 from multiview.errors import InputError
 from multiview.negatives.negatives_file import Pool
 
-MOST = 0.2
+HELD_OUT_SHARE = 0.2
 """The largest share of the questions that is held out."""
 
 
@@ -44,7 +44,7 @@ def hold_out(
     for question in sorted(questions, key=lambda question: question.qid):
         of_passage[gold[question.qid][0]].append(question)
     drawn = sorted(of_passage, key=lambda id_: _rank(seed, id_))
-    number = min(number, int(MOST * len(questions)))
+    number = min(number, int(HELD_OUT_SHARE * len(questions)))
     held = list(islice((question for id_ in drawn for question in of_passage[id_]), number))
     shown = {id_ for question in held for id_ in gold[question.qid]}
     training = [question for question in questions if shown.isdisjoint(gold[question.qid])]

@@ -22,7 +22,7 @@ from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
 from multiview.evaluation.analyses import analysis_input
 from multiview.evaluation.analyses.run import ANALYSES, asked_ranges
-from multiview.evaluation.analyses.tables import LONGEST, CaptionedTable, markdown, page
+from multiview.evaluation.analyses.tables import SHOWN_ROWS, CaptionedTable, markdown, page
 from multiview.evaluation.evaluate import evaluate
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import LAYOUTS
@@ -254,7 +254,7 @@ def test_tables_to_read():
     table = pa.table({"view": [1, None], "share": [0.5, 1.0], "group": ["a", "b"]})
     expected = "| view | share | group |\n| ---: | ---: | --- |\n| 1 | 0.500 | a |\n|  | 1.000 | b |\n"
     assert markdown(table) == expected
-    long = pa.table({"view": range(LONGEST + 1)})
+    long = pa.table({"view": range(SHOWN_ROWS + 1)})
     assert page({"usage": CaptionedTable("Which wins.", table), "long": CaptionedTable("All.", long)}) == (
-        f"# Analyses\n\n## usage\n\nWhich wins.\n\n{expected}\n## long\n\nAll.\n\n{LONGEST + 1} rows: `long.parquet`\n"
+        f"# Analyses\n\n## usage\n\nWhich wins.\n\n{expected}\n## long\n\nAll.\n\n{SHOWN_ROWS + 1} rows: `long.parquet`\n"
     )

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from multiview.evaluation.files import analysis_table_file
 
-LONGEST = 64
+SHOWN_ROWS = 64
 """Tables with more rows, such as one row per question, are for programs only."""
 
 
@@ -26,7 +26,9 @@ def page(tables: Mapping[str, CaptionedTable]) -> str:
     parts = ["# Analyses\n"]
     for name, table in tables.items():
         length = table.rows.num_rows
-        rows = f"{length} rows: `{analysis_table_file(name)}`\n" if length > LONGEST else markdown(table.rows)
+        rows = (
+            f"{length} rows: `{analysis_table_file(name)}`\n" if length > SHOWN_ROWS else markdown(table.rows)
+        )
         parts.append(f"## {name}\n\n{table.caption}\n\n{rows}")
     return "\n".join(parts)
 
