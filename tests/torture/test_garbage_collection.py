@@ -72,13 +72,13 @@ def _fill(folder: Path) -> None:
 
 
 BUILD = Step("build", 1, f"{__name__}:build", settings=(), inputs=(), outputs=(names.INDEX,))
-READ = replace(BUILD, name="read", run=f"{__name__}:read", inputs=(names.INDEX,), outputs=(names.EVALUATION,))
+READ = replace(BUILD, name="read", function_path=f"{__name__}:read", inputs=(names.INDEX,), outputs=(names.EVALUATION,))
 FIRST = {
     "found": BUILD,
     "forwarded": replace(
         BUILD,
         name="forward",
-        run=f"{__name__}:forward",
+        function_path=f"{__name__}:forward",
         outputs=(names.CHAMPION,),
         forwards=(names.INDEX,),
         reads_store=True,

@@ -15,6 +15,7 @@ from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.negatives.cross_encoder import write_teacher
 from multiview.steps.context import StepContext
+from multiview.training import trainer
 from multiview.training.batches import Collator
 from multiview.training.train import train
 from tests.fixtures import training_material
@@ -79,6 +80,7 @@ class Trained:
         )
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Collator, "__call__", self._watched(Collator.__call__))
+            patch.setattr(trainer, "LOG_STEPS", 1)
             train(context)
 
     def _watched(self, collate: Any) -> Any:
