@@ -72,7 +72,9 @@ def _fill(folder: Path) -> None:
 
 
 BUILD = Step("build", 1, f"{__name__}:build", settings=(), inputs=(), outputs=(names.INDEX,))
-READ = replace(BUILD, name="read", function_path=f"{__name__}:read", inputs=(names.INDEX,), outputs=(names.EVALUATION,))
+READ = replace(
+    BUILD, name="read", function_path=f"{__name__}:read", inputs=(names.INDEX,), outputs=(names.EVALUATION,)
+)
 FIRST = {
     "found": BUILD,
     "forwarded": replace(
