@@ -30,6 +30,18 @@ def test_an_id_used_twice_names_both_rows(tmp_path, files):
     fails(tmp_path / "q", r"t\.jsonl row 2: question id 't0' .* t\.jsonl row 1", corpus, settings(files)[1])
 
 
+def test_articles_that_are_cut_are_counted_by_their_pieces(tmp_path, files):
+    """Of the second article of one id: the first has four pieces of two words."""
+    articles = [{"id": "a", "text": "one two three four five six seven eight"}, {"id": "a", "text": "nine"}]
+    source = write(tmp_path / "articles.jsonl", articles)
+    fails(
+        tmp_path,
+        r"articles\.jsonl piece 5: passage id 'a-0' was used before, in articles\.jsonl piece 1",
+        Corpus(source=(source,), cut="words", cut_length=2),
+        settings(files)[1],
+    )
+
+
 def dpr(path: Path, *texts: str) -> str:
     """Entries of DPR's training file that each name passage 1, with these texts."""
     contexts = ({"passage_id": "1", "title": "T", "text": text} for text in texts)

@@ -119,7 +119,7 @@ def scan_corpus(
     gold, articles = GoldAnswers(scan, questions, matching), ArticleAnswers(scan, questions, matching)
     passages = _PassageCheck(corpus, scan, gold, report_problem)
     for file, table in corpus.tables():
-        scan.begin(file, row)
+        scan.begin(file, row, "piece" if corpus.cuts(file) else "row")
         scan.further.add(table, partial(scan.location, row, len(table)))
         is_new = passages.check(file, table, row)
         if ARTICLE_COLUMNS[0] in table.column_names and corpus.cuts(file):

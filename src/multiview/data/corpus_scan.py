@@ -122,6 +122,8 @@ class CorpusScan:
     files: list[str] = field(default_factory=list)
     firsts: list[int] = field(default_factory=list)
     """The row at which each file begins."""
+    units: list[str] = field(default_factory=list)
+    """What a row of each file is called."""
     holding: dict[tuple[Question, str], list[str]] = field(default_factory=dict)
     """(question, cut article) to the passages of the article that hold an answer."""
     cut: set[str] = field(default_factory=set)
@@ -137,18 +139,20 @@ class CorpusScan:
     unheld: list[Question] = field(default_factory=list)
     """Questions without offsets of whose gold passages in the corpus none holds an answer: free answers, or an edit."""
 
-    def begin(self, file: str, row: int) -> None:
-        """Says that `row`, and those after it, are in `file`."""
+    def begin(self, file: str, row: int, unit: str = "row") -> None:
+        """Says that `row`, and the rows after it, are in `file`, and what one is called: a piece where articles are cut."""
         if self.files[-1:] != [file]:
             self.files.append(file)
             self.firsts.append(row)
+            self.units.append(unit)
 
     def location(self, row: int, rows: int = 1) -> str:
         """Returns the file of a row, which is counted over all files, and its number in that file, or those of several
         `rows` from it on."""
         index = bisect_right(self.firsts, row) - 1
         first = row - self.firsts[index] + 1
-        numbers = f"row {first}" if rows == 1 else f"rows {first}-{first + rows - 1}"
+        unit = self.units[index]
+        numbers = f"{unit} {first}" if rows == 1 else f"{unit}s {first}-{first + rows - 1}"
         return f"{shown_names(self.files)[self.files[index]]} {numbers}"
 
     def lacks_gold(self, question: Question) -> bool:
