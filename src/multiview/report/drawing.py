@@ -182,7 +182,7 @@ def _finish(
     axes.set_xlabel(label)
     axes.set_ylim(low, high)
     if shares:
-        axes.yaxis.set_major_formatter(PercentFormatter(1, 0, symbol=" %"))
+        axes.yaxis.set_major_formatter(PercentFormatter(1, None, symbol=" %"))
     if isinstance(axes.xaxis.get_major_locator(), AutoLocator):  # texts stay as they are
         axes.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
     for step, name in (rounds or {}).items() if len(rounds or {}) > 1 else ():
