@@ -225,7 +225,7 @@ def test_without_answers_every_passage_of_a_gold_article_is_a_positive(tmp_path,
 def test_an_article_without_words_is_named(tmp_path, articles):
     (tmp_path / "articles" / "Empty.txt").write_text(" \n")
     train, dev = asked(tmp_path, {"answers": ["1815"], "positive_ids": "Ada_Lovelace-0"})
-    with pytest.raises(InputError, match=re.escape("Empty.txt row 1: passage 'Empty-0' has no text")):
+    with pytest.raises(InputError, match=re.escape("Empty.txt piece 1: passage 'Empty-0' has no text")):
         Done(
             tmp_path / "out",
             Corpus(source=(articles,), shards=1),
