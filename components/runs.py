@@ -1,6 +1,6 @@
-"""Steps of every run on Kubeflow that are in no plan: the first step, imports from a store, and the exit handler."""
+"""Steps on Kubeflow that are in no plan: the first step of a run, its exit handler, and artifacts that exist already."""
 
-from kfp.dsl import Artifact, Output, PipelineTaskFinalStatus
+from kfp.dsl import Artifact, Dataset, Model, Output, PipelineTaskFinalStatus
 
 from components import component
 
@@ -23,22 +23,13 @@ def open_run(
     full_refresh: bool = False,
 ) -> str:
     """Write the run into the store and open it in MLflow."""
+    given = {**locals()}
     from multiview.kubeflow.component import exit_with_one_line
     from multiview.kubeflow.run import open_run
 
-    given = {
-        "corpus_source": corpus_source,
-        "questions_source": questions_source,
-        "dev_questions_source": dev_questions_source,
-        "base_model": base_model,
-        "learning_rate": learning_rate,
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "seed": seed,
-        "full_refresh": full_refresh,
-    }
+    start = {name: given.pop(name) for name in ("store", "described", "job", "compiled", "settings")}
     with exit_with_one_line():
-        return open_run(store, described, job, compiled, given, settings)
+        return open_run(**start, given=given)
 
 
 @component
@@ -48,6 +39,15 @@ def import_artifact(address: str, artifact: Output[Artifact], digest: str = ""):
 
     with exit_with_one_line():
         import_artifact(address, digest, artifact)
+
+
+@component
+def open_index(address: str, index: Output[Artifact], model: Output[Model], passages: Output[Dataset]) -> str:
+    """An index that exists, or a store's champion, with the model and the passages that it was made from."""
+    from multiview.kubeflow.component import exit_with_one_line, open_index
+
+    with exit_with_one_line():
+        return open_index(address, index=index, model=model, passages=passages)
 
 
 @component

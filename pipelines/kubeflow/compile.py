@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from kfp import compiler, dsl
-from kfp.dsl.python_component import PythonComponent
 
-from components import data, evaluation, queries, refresh, retrieval, training
 from components.runs import close_run, import_artifact, open_run
+from components.steps import artifact_type, step_component
 from multiview import names
 from multiview.artifacts.record import Reference, split_address
 from multiview.kubeflow.run import CLOSE_RUN, IMPORT_ARTIFACT, OPEN_RUN
@@ -24,14 +23,6 @@ from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 from pipelines.kubeflow.pod_template import KfpObject
 from pipelines.kubeflow.pods import Pods
-
-COMPONENTS: dict[str, PythonComponent] = {
-    value.name: value
-    for module in (data, evaluation, queries, refresh, retrieval, training)
-    for value in vars(module).values()
-    if isinstance(value, PythonComponent)
-}
-"""The component of each step, by the step's name."""
 
 STORE_HELP = "Address of the store, as in gs://BUCKET/PREFIX or s3://BUCKET/PREFIX."
 DESCRIBED_HELP = (
@@ -131,11 +122,6 @@ def compile_request(request: Request, target: Path, store: str | None = None) ->
     return target
 
 
-def artifact_type(output: str) -> type[dsl.Artifact]:
-    """The class of an output of a step on Kubeflow's pages."""
-    return getattr(dsl, names.KFP_TYPES.get(output, "Artifact"))
-
-
 class _Builder:
     """Makes the KFP tasks of a plan, and imports of artifacts from outside it, while KFP traces."""
 
@@ -149,7 +135,7 @@ class _Builder:
             self.add(node)
 
     def add(self, node: Node) -> None:
-        component, inputs, reads = COMPONENTS[node.step.name], {}, Counter[str]()
+        component, inputs, reads = step_component(node.step), {}, Counter[str]()
         for name, value in node.inputs.items():
             if isinstance(value, list):
                 inputs[name] = self._addresses(value)
@@ -199,6 +185,6 @@ class _Builder:
             return task.outputs["artifact"]
         return dsl.importer(
             artifact_uri=f"{source.address}/{names.RECORD_FILE}",
-            artifact_class=artifact_type(kind),
+            artifact_class=getattr(dsl, artifact_type(kind)),
             metadata={"address": source.address, "digest": source.digest},
         ).output

@@ -49,8 +49,11 @@ KFP_TYPES = {
     QUERIES: "Dataset",
     CHANGES: "Dataset",
     REPORT: "HTML",
+    METRICS: "Metrics",
+    **dict.fromkeys(("questions", "known", "bm25_negatives", "hard_negatives"), "Dataset"),
+    **dict.fromkeys(("start", "base"), "Model"),
 }
-"""The class in `kfp.dsl` of each output, for Kubeflow's pages; every other output is a plain `Artifact`."""
+"""The class in `kfp.dsl` of an output, and of an input with a name of its own; all others are a plain `Artifact`."""
 
 ANALYSES = "analyses"
 """Folder of an evaluation with the results of the model's analyses."""

@@ -1,48 +1,27 @@
-"""Components against the table of steps: the one declares what the other's function must have."""
+"""Components, made from the table of steps: their types, and the line with which a pod ends."""
 
 import inspect
-import pkgutil
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
-from kfp.dsl.python_component import PythonComponent
 
-import components
-from components import artifacts, runs
+from components import runs
+from components.steps import step_component
 from multiview import names
 from multiview.config.overrides import gather
 from multiview.kubeflow import component as library
 from multiview.plans import PIPELINES
 from multiview.plans.plan import Output, Plan
 from multiview.steps.table import STEPS
-from pipelines.kubeflow.compile import COMPONENTS
-from pipelines.kubeflow.pods import OWN_STEPS
 from tests.fixtures.project import ROOT
-
-UNTYPED = {("refresh-report", "changes")}
-"""Inputs that take any artifact, whatever its kind."""
-
-
-def test_every_step_has_exactly_one_component():
-    modules = [
-        import_module(f"components.{module.name}") for module in pkgutil.iter_modules(components.__path__)
-    ]
-    found = [
-        value.name
-        for module in modules
-        for value in vars(module).values()
-        if isinstance(value, PythonComponent)
-    ]
-    assert sorted(found) == sorted([*STEPS, *OWN_STEPS, "open-index"])
-    assert set(COMPONENTS) == set(STEPS)
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_component_has_the_inputs_and_outputs_that_its_step_declares(name):
-    step, spec = STEPS[name], COMPONENTS[name].component_spec
+    step, spec = STEPS[name], step_component(STEPS[name]).component_spec
     assert spec.inputs is not None and spec.outputs is not None
+    assert spec.description == step.about
     shard = ["shard"] if step.sharded else []
     assert sorted(spec.inputs) == sorted(["run", "path", "config", *shard, *step.inputs])
     figures = [names.METRICS] if step.figures_path else []
@@ -52,25 +31,14 @@ def test_a_component_has_the_inputs_and_outputs_that_its_step_declares(name):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_component_hands_all_that_it_is_given_to_its_own_step(name, monkeypatch):
-    given = {parameter: object() for parameter in inspect.signature(COMPONENTS[name].python_func).parameters}
+    given = {
+        parameter: object()
+        for parameter in inspect.signature(step_component(STEPS[name]).python_func).parameters
+    }
     calls = []
     monkeypatch.setattr(library, "execute", lambda step, **artifacts: calls.append((step, artifacts)))
-    COMPONENTS[name].execute(**given)
+    step_component(STEPS[name]).execute(**given)
     assert calls == [(name, given)]
-
-
-def artifact_type(kind: str) -> str:
-    return f"system.{names.KFP_TYPES.get(kind, 'Artifact')}@0.0.1"
-
-
-@pytest.mark.parametrize("name", STEPS)
-def test_an_output_has_the_type_of_its_kind(name):
-    step, outputs = STEPS[name], COMPONENTS[name].component_spec.outputs
-    assert outputs is not None
-    for output in (*step.outputs, *step.forwards):
-        assert outputs[output].type == artifact_type(output), output
-    if step.figures_path:
-        assert outputs[names.METRICS].type == "system.Metrics@0.0.1"
 
 
 def plans() -> list[Plan]:
@@ -101,21 +69,18 @@ def plans() -> list[Plan]:
 
 def test_an_input_has_the_type_of_every_artifact_that_it_is_given():
     seen: set[str] = set()
-    for node in (node for plan in plans() for node in plan.nodes.values()):
+    for plan, node in ((made, node) for made in plans() for node in made.nodes.values()):
         seen.add(node.step.name)
-        inputs = COMPONENTS[node.step.name].component_spec.inputs
+        inputs = step_component(node.step).component_spec.inputs
         assert inputs is not None
         for name, source in node.inputs.items():
-            if (node.step.name, name) in UNTYPED:
-                assert inputs[name].type == "system.Artifact@0.0.1", (
-                    "it can be typed, or be taken from UNTYPED"
-                )
-            elif isinstance(source, Output):
-                assert inputs[name].type == artifact_type(source.kind), (node.path, name)
+            if isinstance(source, Output):
+                outputs = step_component(plan.nodes[source.path].step).component_spec.outputs
+                assert outputs and inputs[name].type == outputs[source.kind].type, (node.path, name)
     assert seen == set(STEPS)
 
 
-@pytest.mark.parametrize("made", [runs.import_artifact, artifacts.open_index], ids=lambda made: made.name)
+@pytest.mark.parametrize("made", [runs.import_artifact, runs.open_index], ids=lambda made: made.name)
 def test_what_the_store_lacks_ends_a_pod_with_one_line(tmp_path, made):
     given = dict.fromkeys(inspect.signature(made.python_func).parameters)
     with pytest.raises(SystemExit, match="^error: .*there is no artifact at"):
@@ -124,19 +89,20 @@ def test_what_the_store_lacks_ends_a_pod_with_one_line(tmp_path, made):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_bad_input_of_a_step_ends_its_pod_with_one_line(tmp_path, name):
-    given = dict.fromkeys(inspect.signature(COMPONENTS[name].python_func).parameters, "")
+    given = dict.fromkeys(inspect.signature(step_component(STEPS[name]).python_func).parameters, "")
     given |= {"run": f"{tmp_path}/store", "config": "nothing.such=1"}
     with pytest.raises(SystemExit, match=f"^error: nothing.such is not read by {name}, which reads"):
-        COMPONENTS[name].execute(**given)
+        step_component(STEPS[name]).execute(**given)
 
 
 POD = """
 import sys
 from kfp.dsl import Artifact
-from components.data import split
+from components.steps import step_component
+from multiview.steps.table import STEPS
 store, config = sys.argv[1:]
 made = {name: Artifact(uri=f"{store}/{name}") for name in ("passages", "train_questions", "dev_questions")}
-split.python_func(run=store, path="", config=config, **made)
+step_component(STEPS["split"]).python_func(run=store, path="", config=config, **made)
 """
 
 

@@ -17,10 +17,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from kfp.dsl.python_component import PythonComponent
 
 from multiview.steps.table import STEPS
-from pipelines.kubeflow.compile import COMPONENTS
 from tests.fixtures.imports import LAYERS
 from tests.fixtures.project import ROOT
 
@@ -110,7 +108,7 @@ def add_file(block: Block, folder: Path, patch: pytest.MonkeyPatch) -> ModuleTyp
 
 
 def add_code(block: Block, folder: Path, patch: pytest.MonkeyPatch) -> None:
-    """Definitions at the end of a module; a component also into the table of components."""
+    """Definitions at the end of a module."""
     module, file = importlib.import_module(block.module), folder / block.path
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(block.code)
@@ -119,8 +117,6 @@ def add_code(block: Block, folder: Path, patch: pytest.MonkeyPatch) -> None:
     for name, value in names.items():
         if name not in vars(module):
             patch.setattr(module, name, value, raising=False)
-            if isinstance(value, PythonComponent):
-                patch.setitem(COMPONENTS, value.name, value)
 
 
 def add_items(block: Block, patch: pytest.MonkeyPatch) -> None:

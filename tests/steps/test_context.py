@@ -13,6 +13,7 @@ from multiview.steps.step import Step, key_settings
 
 STEP = Step(
     name="example",
+    about="Nothing.",
     version=1,
     function_path="nowhere:nothing",
     settings=("questions.answer_matching", "bm25"),

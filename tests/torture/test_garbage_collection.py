@@ -71,7 +71,7 @@ def _fill(folder: Path) -> None:
         (folder / file).write_text(file)
 
 
-BUILD = Step("build", 1, f"{__name__}:build", settings=(), inputs=(), outputs=(names.INDEX,))
+BUILD = Step("build", "An index.", 1, f"{__name__}:build", settings=(), inputs=(), outputs=(names.INDEX,))
 READ = replace(
     BUILD, name="read", function_path=f"{__name__}:read", inputs=(names.INDEX,), outputs=(names.EVALUATION,)
 )

@@ -33,6 +33,8 @@ class Step:
     """A kind of step. `version` rises whenever the same inputs would give a different output."""
 
     name: str
+    about: str
+    """What it makes, in a sentence: the description of its component on Kubeflow."""
     version: int
     function_path: str
     """The function that does the work, as `module:function`: it takes a `StepContext`, and is imported only when

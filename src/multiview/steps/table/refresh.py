@@ -10,6 +10,7 @@ from multiview.steps.table.training import PAIRS, SAMPLING
 
 _CHANGES = Step(
     name="changes",
+    about="Changes of the corpus since an index was built.",
     version=5,
     function_path="multiview.refresh.changes:find_changes",
     settings=("corpus.shards", "encode", "refresh.full"),
@@ -22,6 +23,7 @@ _CHANGES = Step(
 STEPS = (
     Step(
         name="champion",
+        about="The champion's index and passages, and the model to encode with.",
         version=2,
         function_path="multiview.refresh.champion:champion",
         settings=("refresh.model", "model.architecture"),
@@ -35,12 +37,14 @@ STEPS = (
     replace(
         _CHANGES,
         name="changes-with-queries",
+        about="Changes of the corpus since an index of passages with generated queries was built.",
         settings=(*_CHANGES.settings, *SAMPLING, *PAIRS),
         inputs=(*_CHANGES.inputs, "generator"),
         recorded_inputs=(*_CHANGES.recorded_inputs, "generator"),
     ),
     Step(
         name="refresh-index",
+        about="Index of the changed corpus, made from the old index and the embeddings of new passages.",
         version=7,
         function_path="multiview.refresh.index:refresh_index",
         settings=("index", "encode"),
@@ -52,6 +56,7 @@ STEPS = (
     ),
     Step(
         name="gate",
+        about="Verdict on whether the challenger becomes the champion.",
         version=3,
         function_path="multiview.refresh.gate:gate",
         settings=("gate", "comparison.seed"),
@@ -70,6 +75,7 @@ STEPS = (
     ),
     Step(
         name="promote",
+        about="Promotion of the challenger to champion, where the verdict says so.",
         version=1,
         function_path="multiview.refresh.gate:promote",
         settings=("notify",),
@@ -81,6 +87,7 @@ STEPS = (
     ),
     Step(
         name="champion-now",
+        about="The champion after the verdict, and the index that it replaced.",
         version=1,
         function_path="multiview.refresh.champion:champion_now",
         settings=("export.formats",),
@@ -91,6 +98,7 @@ STEPS = (
     ),
     Step(
         name="export",
+        about="Files of the champion's index for other systems.",
         version=2,
         function_path="multiview.export.step:export",
         settings=("export.formats",),
@@ -104,6 +112,7 @@ STEPS = (
     ),
     Step(
         name="follow-champion",
+        about="The champion's collection in a vector database, and the alias that refers to it.",
         version=1,
         function_path="multiview.export.step:follow",
         settings=("export.qdrant_url", "export.alias", "export.keep"),
@@ -114,6 +123,7 @@ STEPS = (
     ),
     Step(
         name="refresh-report",
+        about="One page about a refresh.",
         version=3,
         function_path="multiview.report.page:refresh_report",
         settings=(),

@@ -10,6 +10,7 @@ from multiview.steps.table.training import MATCHING
 
 _BM25 = Step(
     name="evaluate-bm25",
+    about="Metrics of BM25 on the dev questions.",
     version=7,
     function_path="multiview.evaluation.evaluate:evaluate_bm25",
     settings=("evaluation", "bm25", *MATCHING),
@@ -20,6 +21,7 @@ _BM25 = Step(
 STEPS = (
     Step(
         name="encode",
+        about="Views of the passages of one shard.",
         version=6,
         function_path="multiview.encoding.encode:encode",
         settings=("encode",),
@@ -30,6 +32,7 @@ STEPS = (
     ),
     Step(
         name="encode-with-queries",
+        about="Views of the passages of one shard, each read with its generated queries.",
         version=7,
         function_path="multiview.encoding.encode:encode",
         settings=("encode",),
@@ -40,6 +43,7 @@ STEPS = (
     ),
     Step(
         name="index",
+        about="The search index over the views of all shards.",
         version=8,
         function_path="multiview.index.build:build_index",
         settings=("index", "encode"),
@@ -51,6 +55,7 @@ STEPS = (
     ),
     Step(
         name="evaluate",
+        about="Metrics of an index on the dev questions, and analyses of its model.",
         version=13,
         function_path="multiview.evaluation.evaluate:evaluate",
         settings=("evaluation", "encode", *MATCHING),
@@ -62,11 +67,13 @@ STEPS = (
     replace(
         _BM25,
         name="evaluate-bm25-with-queries",
+        about="Metrics of BM25 over passages with their generated queries (DocT5Query) on the dev questions.",
         version=2,
         inputs=("passages", "questions", "queries"),
     ),
     Step(
         name="evaluate-fusion",
+        about="Metrics of several rankings fused into one.",
         version=4,
         function_path="multiview.evaluation.evaluate:evaluate_fusion",
         settings=("evaluation", *MATCHING),
@@ -76,6 +83,7 @@ STEPS = (
     ),
     Step(
         name="compare",
+        about="One table of all evaluations.",
         version=7,
         function_path="multiview.evaluation.compare:compare",
         settings=(
@@ -92,6 +100,7 @@ STEPS = (
     ),
     Step(
         name="report",
+        about="One page about a comparison.",
         version=4,
         function_path="multiview.report.page:report",
         settings=("comparison.rows",),

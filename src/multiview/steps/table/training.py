@@ -21,6 +21,7 @@ _SNIPPETS = tuple(f"make_questions.{name}" for name in ("share", "snippets", "pe
 
 _SPLIT = Step(
     name="split",
+    about="Cut the corpus into Parquet shards, and choose the questions.",
     version=6,
     function_path="multiview.data.split:split",
     settings=("corpus", "questions"),
@@ -34,6 +35,7 @@ STEPS = (
     replace(
         _SPLIT,
         name="split-again",
+        about="Cut the corpus into Parquet shards once more, and choose the questions.",
         inputs=("known",),
         unkeyed_inputs=("known",),
         supersedes="known",
@@ -41,6 +43,7 @@ STEPS = (
     ),
     Step(
         name="initial-model",
+        about="The pretrained encoder with its viewer tokens, untrained.",
         version=1,
         function_path="multiview.model.encoder:initial_model",
         settings=("model",),
@@ -50,6 +53,7 @@ STEPS = (
     ),
     Step(
         name="bm25-negatives",
+        about="BM25 negatives of the training questions.",
         version=3,
         function_path="multiview.negatives.bm25:bm25_negatives",
         settings=("bm25", "questions.hard_negatives", *MATCHING),
@@ -58,6 +62,7 @@ STEPS = (
     ),
     Step(
         name="given-negatives",
+        about="Hard negatives that come with the training questions.",
         version=1,
         function_path="multiview.negatives.negatives_file:given_negatives",
         settings=(),
@@ -66,6 +71,7 @@ STEPS = (
     ),
     Step(
         name="mine",
+        about="Hard negatives mined with the index of the round before.",
         version=9,
         function_path="multiview.negatives.mined:mine",
         settings=("mining", "encode", *MATCHING),
@@ -76,6 +82,7 @@ STEPS = (
     ),
     Step(
         name="teach",
+        about="Scores of a cross-encoder for what each training question learns from.",
         version=2,
         function_path="multiview.negatives.cross_encoder:teach",
         settings=("mining.cross_encoder", "encode"),
@@ -86,6 +93,7 @@ STEPS = (
     ),
     Step(
         name="warm-up",
+        about="The stage of training on generated queries, before the first round.",
         version=7,
         function_path="multiview.training.train:warm_up",
         settings=("train",),
@@ -96,6 +104,7 @@ STEPS = (
     ),
     Step(
         name="train",
+        about="One round of training.",
         version=8,
         function_path="multiview.training.train:train",
         settings=("train", *MATCHING),
@@ -106,6 +115,7 @@ STEPS = (
     ),
     Step(
         name="initial-generator",
+        about="The query generator as it was pretrained.",
         version=1,
         function_path="multiview.generation.generators:initial_generator",
         settings=("generation.model",),
@@ -115,6 +125,7 @@ STEPS = (
     ),
     Step(
         name="train-generator",
+        about="The query generator fine-tuned on the training questions.",
         version=1,
         function_path="multiview.generation.train:train_generator",
         settings=("generation.train", *PAIRS),
@@ -125,6 +136,7 @@ STEPS = (
     ),
     Step(
         name="generate-queries",
+        about="Queries of the passages of one shard.",
         version=1,
         function_path="multiview.generation.generate:generate_queries",
         settings=(*SAMPLING, *PAIRS),
@@ -136,6 +148,7 @@ STEPS = (
     ),
     Step(
         name="gather-queries",
+        about="The generated queries of all shards in one artifact.",
         version=1,
         function_path="multiview.data.queries:gather_queries",
         settings=(),
@@ -145,6 +158,7 @@ STEPS = (
     ),
     Step(
         name="evaluate-queries",
+        about="Metrics of the generated queries on the dev questions.",
         version=2,
         function_path="multiview.generation.evaluate:evaluate_queries",
         settings=("generation.queries",),
@@ -154,6 +168,7 @@ STEPS = (
     ),
     Step(
         name="crop-questions",
+        about="Questions about the passages of one shard, cropped from their snippets.",
         version=1,
         function_path="multiview.generation.make_questions:crop_questions",
         settings=(*_SNIPPETS, "make_questions.longest", "corpus.language"),
@@ -163,6 +178,7 @@ STEPS = (
     ),
     Step(
         name="generate-questions",
+        about="Questions about the passages of one shard, generated from their snippets.",
         version=1,
         function_path="multiview.generation.make_questions:generate_questions",
         settings=(*_SNIPPETS, *(name for name in SAMPLING if name != "generation.queries"), *PAIRS),
@@ -174,6 +190,7 @@ STEPS = (
     ),
     Step(
         name="make-questions",
+        about="Training and dev questions made from the corpus: drafts by which BM25 finds their passage.",
         version=2,
         function_path="multiview.generation.make_questions:make_questions",
         settings=(

@@ -1,0 +1,51 @@
+"""The component of each step, written from the step's declaration.
+
+KFP compiles a function's source into the pipeline, and its executor reads the function's annotations in the pod. The
+source is therefore written here, where `inspect` finds it as it finds that of a class that attrs has made.
+"""
+
+import linecache
+from functools import cache
+
+from kfp import dsl
+from kfp.dsl.python_component import PythonComponent
+
+from components import component
+from multiview import names
+from multiview.steps.step import Step
+
+SOURCE = '''\
+def {function}({parameters}) -> str:
+    """{about}"""
+    given = {{**locals()}}
+    from multiview.kubeflow.component import execute
+
+    return execute("{step}", **given)
+'''
+
+
+@cache
+def step_component(step: Step) -> PythonComponent:
+    """Returns the component of a step, which hands what it is given to `multiview.kubeflow.component.execute`."""
+    inputs = [
+        f"{name}: list[str]" if name in step.list_inputs else f"{name}: Input[{artifact_type(name)}]"
+        for name in step.inputs
+    ]
+    figures = [names.METRICS] if step.figures_path else []
+    outputs = [f"{name}: Output[{artifact_type(name)}]" for name in (*step.outputs, *step.forwards, *figures)]
+    shard = ["shard: str"] if step.sharded else []
+    parameters = ["run: str", *shard, *inputs, *outputs, 'path: str = ""', 'config: str = ""']
+    function = step.name.replace("-", "_")
+    source = SOURCE.format(
+        function=function, parameters=", ".join(parameters), about=step.about, step=step.name
+    )
+    file = f"<component {step.name}>"
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
+    namespace = dict(vars(dsl))
+    exec(compile(source, file, "exec"), namespace)
+    return component(namespace[function], step.gpu)
+
+
+def artifact_type(name: str) -> str:
+    """Returns the class in `kfp.dsl` of an input or an output, for Kubeflow's pages."""
+    return names.KFP_TYPES.get(name, "Artifact")
