@@ -84,7 +84,7 @@ def evaluate_queries(
 ) -> None:
     """The step `evaluate` after its questions are encoded as `queries` [q, dim] float32."""
     from multiview.evaluation.analyses.analysis_input import AnalysisInput
-    from multiview.evaluation.analyses.run import analyse, asked_ranges
+    from multiview.evaluation.analyses.run import analyse
     from multiview.index.approximate.measuring import measure_questions
 
     training = context.optional_input("train_questions")
@@ -101,7 +101,7 @@ def evaluate_queries(
         matching=matching_mode(context.settings),
         events=context.events,
     )
-    given.search(asked_ranges(given))
+    given.search()
     top = given.top
     # MVR Table 4: the search without the question's encoding. A fact, because outputs must be reproducible.
     context.events.fact(SEARCH_SECONDS, given.search_seconds)

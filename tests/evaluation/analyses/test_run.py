@@ -21,14 +21,14 @@ from multiview.data.passages import PassageLookup
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
 from multiview.evaluation.analyses import analysis_input
-from multiview.evaluation.analyses.run import ANALYSES, asked_ranges
+from multiview.evaluation.analyses.run import ANALYSES
 from multiview.evaluation.analyses.tables import SHOWN_ROWS, CaptionedTable, markdown, page
 from multiview.evaluation.evaluate import evaluate
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import LAYOUTS
 from multiview.refresh.champion import empty_corpus, empty_index
 from multiview.steps.context import StepContext
-from tests.fixtures.analysed_model import AnalysedModel, fresh_views
+from tests.fixtures.analysed_model import DEPTH, AnalysedModel, fresh_views
 from tests.fixtures.artifacts import questions_folder, write_index
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.halves import Halves
@@ -205,20 +205,20 @@ def test_a_shared_pass_finds_what_searches_find_one_by_one(padded, tmp_path, kin
     """The whole index's passages, scores and views, and the rankings by some views; of an approximate index too."""
     write_index(tmp_path / "index", padded.folder / "embeddings", kind=kind)
     index = ViewIndex.load(tmp_path / "index")
-    alone, together = (padded.subject(analyses=("each_view", "first_views")) for _ in range(2))
-    alone.index = together.index = index
-    alone.search()
-    ranges = asked_ranges(together)
-    together.search(ranges)
-    assert together.top.exact == index.exact == (kind == "exact")
-    assert together.search_seconds > 0
+    given = padded.subject(analyses=("each_view", "first_views"))
+    given.index = index
+    given.search()
+    assert given.top.exact == index.exact == (kind == "exact")
+    assert given.search_seconds > 0
+    whole = index.search(given.queries, DEPTH)
     for name in ("passages", "scores", "winning_views"):
-        np.testing.assert_array_equal(getattr(together.top, name), getattr(alone.top, name))
-    for each in ranges:
-        (one,), (other,) = alone.rankings([each]), together.rankings([each])
-        np.testing.assert_array_equal(one.passages, other.passages)
-        np.testing.assert_array_equal(one.holds, other.holds)
-    np.testing.assert_array_equal(alone.ranking.gold, together.ranking.gold)
+        np.testing.assert_array_equal(getattr(given.top, name), getattr(whole, name))
+    assert list(given.rankings) == [(0, None), *((v, v + 1) for v in range(4)), (0, 2), (0, 3)]
+    for each, ranking in given.rankings.items():
+        (alone,) = index.search_views([each], given.queries, DEPTH)
+        np.testing.assert_array_equal(ranking.passages, alone.passages)
+        np.testing.assert_array_equal(ranking.holds, given.answers.holds(alone.passages))
+        np.testing.assert_array_equal(ranking.gold, given.positives.hits(alone.passages))
 
 
 def test_data_without_training_questions_or_answers(camvr, tmp_path):

@@ -28,7 +28,8 @@ from tests.fixtures.snippet_views import PASSAGE, VIEWS, ask
     ],
 )
 def test_how_a_training_question_s_answer_is_found(question, kind):
-    assert found_by(question, PASSAGE, [view.span for view in VIEWS], "string") == kind
+    spans = [view.span for view in VIEWS]
+    assert found_by(question.answers, question.answer_starts, PASSAGE, spans, "string") == kind
 
 
 def test_training_answers_of_data(padded):
@@ -55,19 +56,18 @@ class Sentences:
 
     has_spans = True
 
-    def __init__(self, whole_sentences: bool, together: int = 1):
-        self.whole_sentences, self.together = whole_sentences, together
+    def __init__(self, together: int = 1):
+        self.together = together
 
     def spans(self, passage):
         ends = (*passage.sentence_ends[: -1 : self.together], passage.sentence_ends[-1])
         return [None, *zip([0, *ends], ends, strict=False)]
 
 
-@pytest.mark.parametrize("layout", [Sentences(False), Sentences(True), Sentences(True, 2)])
+@pytest.mark.parametrize("layout", [Sentences(), Sentences(2)])
 @pytest.mark.parametrize("offsets", ["all", "some", "none"])
-def test_kinds_are_those_of_the_questions_one_by_one(tmp_path, monkeypatch, offsets, layout):
+def test_kinds_are_those_of_the_questions_one_by_one(tmp_path, offsets, layout):
     """With letters of several bytes, several answers, answers across sentences, and passages that the corpus lacks."""
-    monkeypatch.setattr("multiview.evaluation.analyses.training_answers.PASSAGES_AT_ONCE", 3)
     rng = np.random.default_rng(0)
     words = ["Zoë", "naïve", "東京", "king", "𝄞", "tower"]
     passages, questions = [], []
@@ -90,7 +90,7 @@ def test_kinds_are_those_of_the_questions_one_by_one(tmp_path, monkeypatch, offs
     subject = hand_subject(tmp_path, passages, [], layout=layout, train_questions=train)
     by_id = {passage.id: passage for passage in passages}
     plain = Counter(
-        found_by(question, passage, layout.spans(passage), "string")
+        found_by(question.answers, question.answer_starts, passage, layout.spans(passage), "string")
         for question in questions
         if (passage := by_id.get(question.positive_ids[0]))
     )

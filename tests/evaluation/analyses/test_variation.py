@@ -1,6 +1,7 @@
 """Local variation and perplexity (MVR Eq. 9-10), beside the plain formulas in float64."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,8 +99,8 @@ def test_one_question_a_passage_has_no_perplexity(camvr):
         for i, q in enumerate(subject.questions)
         if not (q.positive_ids[0] in seen or seen.add(q.positive_ids[0]))
     ]
-    subject.questions = [subject.questions[row] for row in rows]
-    subject.queries = subject.queries[rows]
+    asked = [subject.questions[row] for row in rows]
+    subject = replace(subject, questions=asked, queries=subject.queries[rows])
     metrics = variation(subject).metrics
     assert set(metrics) == {"lv_cosine", "lv_softmax"}
     assert isinstance(subject.questions[0], Question)

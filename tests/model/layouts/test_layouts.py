@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -133,25 +132,6 @@ def test_a_tokenizer_without_the_viewers_is_of_another_model(base: Path) -> None
 def test_layouts_import_without_torch_or_transformers() -> None:
     code = "import sys, multiview.model.layouts, multiview.model.base_model.checkpoint, multiview.plans.system; sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-@pytest.mark.parametrize("pooling", ["viewer", "snippet"])
-@pytest.mark.parametrize("name", ["camvr", "sentence"])
-def test_sentences_lie_in_the_span_of_a_view(base: Path, name: str, pooling: str) -> None:
-    """However many snippets there are, with a title and without."""
-    held = []
-    for views, merge_title, title in product((1, 2, 5), (True, False), ("Europe", "")):
-        made = make(base, name, views=views, pooling=pooling, merge_title=merge_title)
-        held.append(made.whole_sentences)
-        for count in range(1, 9):
-            ends = [3 * count + 5 * number for number in range(1, count + 1)]
-            spans = made.spans(Passage("p", title, "the king. " * ends[-1], tuple(ends)))
-            inside = [
-                any(span and span[0] <= start and stop <= span[1] for span in spans)
-                for start, stop in pairwise((0, *ends))
-            ]
-            assert all(inside) or not made.whole_sentences
-    assert set(held) == {not (name == "camvr" and pooling == "snippet")}
 
 
 WORDS = "the king won a castle in the north, and lost it. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +40,23 @@ class NotApplicable(Exception):
 SEED = 0
 """Seed of the random rows that analyses look at."""
 
+LARGEST_K = 16
+"""Largest k for which the first k views are searched; each search reads k views per passage."""
+
+
+def single_views(most: int) -> list[ViewRange]:
+    """Each of up to `most` views alone."""
+    return [(view, view + 1) for view in range(most)]
+
+
+def leading_views(most: int) -> list[ViewRange]:
+    """The first k views, for every k up to `LARGEST_K` and below `most`."""
+    return [(0, k) for k in range(1, min(most, LARGEST_K + 1))]
+
+
+RANGES = {"each_view": single_views, "first_views": leading_views}
+"""Ranges of views that an analysis searches for, by the largest number of a passage's views."""
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -47,8 +64,6 @@ class Findings:
 
     metrics: dict[str, float] = field(default_factory=dict)
     tables: dict[str, CaptionedTable] = field(default_factory=dict)
-    facts: dict[str, object] = field(default_factory=dict)
-    """Values that may differ from run to run, such as times: they are reported, and kept out of the files."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +111,8 @@ class AnalysisInput:
     events: Events
     top: TopPassages = field(init=False)
     """[q, depth]: the passages retrieved from the whole index; missing before `search`."""
-    _rankings: dict[ViewRange | None, Ranking] = field(default_factory=dict, init=False)
-    """By ranges of views; none: of the whole index, as `top` has them."""
+    _by_range: dict[ViewRange, np.ndarray] = field(default_factory=dict, init=False)
+    """[q, depth] int64 each: the passages retrieved by a range of views."""
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -122,34 +137,57 @@ class AnalysisInput:
         """Which questions have answers [q] bool; accuracy is measured on these questions."""
         return np.array([bool(question.answers) for question in self.questions])
 
+    def search(self) -> None:
+        """Finds `top`, and the passages by each range of views that an analysis compares.
+
+        All of them are found in one pass over the views of an exact index.
+        """
+        ranges, depth = self._ranges(), self.settings.depth
+        report = lambda done: self.events.progress(done, len(self.queries), "searches")  # noqa: E731
+        if self.index.exact:
+            self.top, *tops = self.index.search_views([ALL_VIEWS, *ranges], self.queries, depth, report)
+        else:
+            self.top = self.index.search(self.queries, depth, report)
+            tops = self.index.search_views(ranges, self.queries, depth, report) if ranges else []
+        self._by_range = {each: top.passages for each, top in zip(ranges, tops, strict=True)}
+        _ = self.rankings  # now, so that the texts of all of them are read once
+
+    def _ranges(self) -> list[ViewRange]:
+        """The ranges of views that the analyses search for; none where views cannot be compared by their position."""
+        asked = [ranges for name, ranges in RANGES.items() if name in self.settings.analyses]
+        if not (asked and len(self.index)):  # without passages: the first refresh's champion
+            return []
+        try:
+            most = self.check_views().most
+        except NotApplicable:
+            return []
+        return list(dict.fromkeys(each for ranges in asked for each in ranges(most)))
+
+    @cached_property
+    def rankings(self) -> dict[ViewRange, Ranking]:
+        """What was retrieved by all views and by each range, judged in one reading of the texts."""
+        passages = {ALL_VIEWS: self.top.passages, **self._by_range}
+        together = np.concatenate(list(passages.values()), axis=1)
+        columns = (together, self.answers.holds(together), self.positives.hits(together))
+        parts = (np.split(column, len(passages), axis=1) for column in columns)
+        return {
+            each: Ranking(*judged) for each, judged in zip(passages, zip(*parts, strict=True), strict=True)
+        }
+
     @property
     def ranking(self) -> Ranking:
         """The passages retrieved from the whole index."""
-        if None not in self._rankings:
-            self._judge({None: self.top.passages})
-        return self._rankings[None]
+        return self.rankings[ALL_VIEWS]
 
     @property
     def holds(self) -> np.ndarray:
         """Whether each retrieved passage holds an answer [q, depth] bool."""
         return self.ranking.holds
 
-    def answers_in(self, passage_rows: np.ndarray, questions: np.ndarray | None = None) -> np.ndarray:
-        """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool (see `AnswerHits`)."""
-        return self.answers.holds(passage_rows, questions)
-
     @cached_property
     def answers(self) -> AnswerHits:
         """Which passages hold an answer of which question."""
         return AnswerHits(self.questions, self.index.ids, self.corpus, self.matching)
-
-    def search(self, ranges: Sequence[ViewRange] = ()) -> None:
-        """Finds `top`, and the passages by each of `ranges` of views: of an exact index in one pass over the views."""
-        if ranges and self.index.exact:
-            self._search_views(ranges, whole=True)
-        else:
-            self.top = self.index.search(self.queries, self.settings.depth, self._report("searches"))
-            self.rankings(ranges)
 
     @cached_property
     def search_seconds(self) -> float:
@@ -158,37 +196,6 @@ class AnalysisInput:
         begun = time.perf_counter()
         self.index.search(timed, self.settings.depth)
         return (time.perf_counter() - begun) / len(timed)
-
-    def rankings(self, ranges: Sequence[ViewRange]) -> list[Ranking]:
-        """Returns the passages retrieved by each of `ranges` of views alone, exactly.
-
-        Those that were not asked for before are searched for in one pass over the views.
-        """
-        if missing := [each for each in dict.fromkeys(ranges) if each not in self._rankings]:
-            self._search_views(missing)
-        return [self._rankings[each] for each in ranges]
-
-    def _search_views(self, ranges: Sequence[ViewRange], whole: bool = False) -> None:
-        """Makes the rankings by `ranges`, and `top`, if the search is of the whole index too."""
-        asked = [ALL_VIEWS, *ranges] if whole else list(ranges)
-        report_done = self._report("searches" if whole else "searches by some views")
-        tops = self.index.search_views(asked, self.queries, self.settings.depth, report_done)
-        if whole:
-            self.top = tops.pop(0)
-        found = {each: top.passages for each, top in zip(ranges, tops, strict=True)}
-        del tops  # their scores take as much memory again
-        self._judge({None: self.top.passages, **found})
-
-    def _report(self, doing: str) -> Callable[[int], None]:
-        return lambda done: self.events.progress(done, len(self.queries), doing)
-
-    def _judge(self, passages: Mapping[ViewRange | None, np.ndarray]) -> None:
-        """Makes rankings of retrieved passages [q, depth] each, in one reading of the texts for all of them."""
-        together = np.concatenate(list(passages.values()), axis=1)
-        columns = (together, self.answers_in(together), self.positives.hits(together))
-        parts = (np.split(column, len(passages), axis=1) for column in columns)
-        judged = (Ranking(*each) for each in zip(*parts, strict=True))
-        self._rankings.update(zip(passages, judged, strict=True))
 
     @cached_property
     def positives(self) -> Positives:

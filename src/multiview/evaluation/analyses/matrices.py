@@ -38,17 +38,12 @@ def view_cosines(vectors: np.ndarray, counts: np.ndarray, view_count: int) -> np
 
     `vectors` [v, dim] are those of all passages, `counts` [p] their number per passage.
     """
-    vectors = vectors.astype(np.float64, copy=False)
-    lengths = np.sqrt(np.add.reduce(vectors * vectors, axis=1, keepdims=True))
-    if lengths.all():
-        vectors = vectors / lengths
-    else:
-        vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    if len(vectors) == len(counts) * view_count:
-        padded = vectors.reshape(len(counts), view_count, -1)
-    else:
-        padded = np.zeros((len(counts), view_count, vectors.shape[1]))
-        padded[np.arange(view_count) < counts[:, None]] = vectors
+    vectors = vectors.astype(np.float64)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    padded = np.zeros((len(counts), view_count, vectors.shape[1]))
+    padded[np.arange(view_count) < counts[:, None]] = np.divide(
+        vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0
+    )
     return padded @ padded.transpose(0, 2, 1)
 
 

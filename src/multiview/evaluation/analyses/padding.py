@@ -38,28 +38,24 @@ def padding(given: AnalysisInput) -> Findings:
         raise NotApplicable("no passage has padding views")
     chosen = given.random_rows(len(given.questions), QUESTIONS)
     pool = given.index.search(given.queries[chosen], POOL * given.settings.depth).passages
-    holds = given.answers_in(pool, chosen)
+    holds = given.answers.holds(pool, chosen)
     by_all, by_real = best_scores(given, pool, given.queries[chosen])
     with_order, without_order = (ranking(pool, scores, given.index.tie_order) for scores in (by_all, by_real))
     first = with_order[:, :1]
     wins = np.take_along_axis(by_all, first, axis=1) > np.take_along_axis(by_real, first, axis=1)
     metrics = {metric_names.PADDING_WINS: float(wins.mean())}
-    answered = given.answered[chosen]
-    ranked = [np.take_along_axis(holds, order, axis=1) for order in (with_order, without_order)]
-    accuracies = [accuracy(first_rank(holds)[answered], given.cuts) for holds in ranked]
-    rows = []
+    rows: list[dict[str, float | None]] = []
     for k in given.cuts:
         shared = overlap(with_order[:, :k], without_order[:, :k])
-        row: dict[str, float | None] = {"k": k, "overlap": shared}
         metrics[metric_names.padding_overlap_at(k)] = shared
-        accuracy_at_k = metric_names.accuracy_at(k)
-        for group, values in zip(
-            (metric_names.WITH_PADDING, metric_names.WITHOUT_PADDING), accuracies, strict=True
-        ):
-            row[group] = values.get(accuracy_at_k)
-            if values:
-                metrics[metric_names.of_group(group, accuracy_at_k)] = values[accuracy_at_k]
-        rows.append(row)
+        rows.append({"k": k, "overlap": shared})
+    answered = given.answered[chosen]
+    orders = {metric_names.WITH_PADDING: with_order, metric_names.WITHOUT_PADDING: without_order}
+    for group, order in orders.items():
+        figures = accuracy(first_rank(np.take_along_axis(holds, order, axis=1))[answered], given.cuts)
+        metrics |= {metric_names.of_group(group, name): value for name, value in figures.items()}
+        for row, k in zip(rows, given.cuts, strict=True):
+            row[group] = figures.get(metric_names.accuracy_at(k))
     return Findings(metrics, {"padding": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 

@@ -20,9 +20,8 @@ from multiview.evaluation.analyses.tables import CaptionedTable, page
 from multiview.evaluation.analyses.training_answers import training_answers
 from multiview.evaluation.analyses.usage import cosine, usage
 from multiview.evaluation.analyses.variation import variation
-from multiview.evaluation.analyses.view_ranges import each_view, first_views, leading_views, single_views
+from multiview.evaluation.analyses.view_ranges import each_view, first_views
 from multiview.evaluation.files import ANALYSES_PAGE_FILE, METRICS_FILE, analysis_table_file
-from multiview.index.exact import ViewRange
 
 ANALYSES: dict[Analysis, Callable[[AnalysisInput], Findings]] = {
     "each_view": each_view,
@@ -38,12 +37,6 @@ ANALYSES: dict[Analysis, Callable[[AnalysisInput], Findings]] = {
     "speed": speed,
 }
 
-RANGES: dict[Analysis, Callable[[int], list[ViewRange]]] = {
-    "each_view": single_views,
-    "first_views": leading_views,
-}
-"""Ranges of views that an analysis searches for, by the largest number of a passage's views."""
-
 LARGEST_K = 5
 """Largest k of the metrics that are reported to MLflow."""
 
@@ -57,19 +50,6 @@ def reported(metrics: Mapping[str, float], cuts: Sequence[int]) -> dict[str, flo
     whole = {name: value for name, value in metrics.items() if "/" not in name}
     others = {metric_names.padding_overlap_at(other) for other in cuts if other != k}
     return {name: value for name, value in whole.items() if name not in others}
-
-
-def asked_ranges(given: AnalysisInput) -> list[ViewRange]:
-    """Returns the ranges of views that the analyses search for, so that they share a pass over the views
-    and a reading of the texts; none where the index's views cannot be compared by their position."""
-    asking = [ranges for name, ranges in RANGES.items() if name in given.settings.analyses]
-    if not (asking and len(given.index)):  # without passages: the first refresh's champion
-        return []
-    try:
-        most = given.check_views().most
-    except NotApplicable:
-        return []
-    return list(dict.fromkeys(each for ranges in asking for each in ranges(most)))
 
 
 def analyse(folder: Path, given: AnalysisInput) -> None:
@@ -99,8 +79,6 @@ def analyse(folder: Path, given: AnalysisInput) -> None:
         tables |= findings.tables
         for table_name, table in findings.tables.items():
             pq.write_table(table.rows, analyses_folder / analysis_table_file(table_name))
-        for fact, value in findings.facts.items():
-            given.events.fact(fact, value)
     (analyses_folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     (analyses_folder / ANALYSES_PAGE_FILE).write_text(page(tables))
     for name, value in reported(metrics, given.cuts).items():

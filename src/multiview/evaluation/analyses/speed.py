@@ -35,30 +35,24 @@ def speed(given: AnalysisInput) -> Findings:
     begun = time.perf_counter()
     _encode(encoder, passages)
     encode_seconds = (time.perf_counter() - begun) / len(passages)
-    facts: dict[str, object] = {
-        "encode_milliseconds_per_passage": round(1000 * encode_seconds, 3),
-        "search_milliseconds_per_question": round(1000 * given.search_seconds, 3),
+    facts = {
+        "encode_milliseconds_per_passage": 1000 * encode_seconds,
+        "search_milliseconds_per_question": 1000 * given.search_seconds,
     }
     if not given.index.stored.streamed:
-        facts |= _alone(given, encoder)
-    return Findings(facts=facts)
+        texts = [question.question for question in given.questions[:QUESTIONS]]
+        vectors = dict(zip(texts, given.queries[:QUESTIONS, None], strict=True))
 
+        def search(query: np.ndarray) -> None:
+            given.index.search(query, given.settings.depth)
 
-def _alone(given: AnalysisInput, encoder: Encoder) -> dict[str, object]:
-    """The facts of questions that are asked one at a time."""
-    queries = given.queries[:QUESTIONS]
-    texts = [question.question for question in given.questions[:QUESTIONS]]
-    vectors = dict(zip(texts, queries[:, None], strict=True))
-
-    def search(query: np.ndarray) -> None:
-        given.index.search(query, given.settings.depth)
-
-    return {
-        SINGLE_QUESTION: round(
-            median_milliseconds(lambda text: search(encoder.question_vector(text)[None]), texts), 3
-        ),
-        SINGLE_SEARCH: round(median_milliseconds(lambda text: search(vectors[text]), texts), 3),
-    }
+        facts[SINGLE_QUESTION] = median_milliseconds(
+            lambda text: search(encoder.question_vector(text)[None]), texts
+        )
+        facts[SINGLE_SEARCH] = median_milliseconds(lambda text: search(vectors[text]), texts)
+    for name, value in facts.items():
+        given.events.fact(name, round(value, 3))
+    return Findings()
 
 
 def _encode(encoder: Encoder, passages: Sequence[Sequence[TokenSequence]]) -> None:

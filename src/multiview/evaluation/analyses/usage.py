@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings
-from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of, view_cosines
+from multiview.evaluation.analyses.matrices import PairMeans, add_cosines, off_diagonal, table_of
 from multiview.evaluation.analyses.tables import CaptionedTable
 
 if TYPE_CHECKING:
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
 PASSAGES_AT_ONCE = 1024
 """Number of passages whose cosines are added at once."""
-
-PASSAGES_IN_CACHE = 32
-"""Number of passages whose views are held in memory at once; only speed depends on it."""
-
 
 USAGE = "The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage."
 
@@ -84,18 +80,9 @@ def cosine(given: AnalysisInput) -> Findings:
 
 def mean_cosines(index: ViewIndex, view_count: int) -> np.ndarray:
     """Mean cosine [views, views] float64 of views i and j over the passages that have both; NaN where no passage has."""
-    from multiview.index.stored_views import tensor
-
-    means, views = PairMeans(view_count), index.stored.matrix
+    means = PairMeans(view_count)
     for start in range(0, len(index), PASSAGES_AT_ONCE):
         counts = index.view_counts[start : start + PASSAGES_AT_ONCE]
-        cosines = np.zeros((len(counts), view_count, view_count))
-        for first in range(0, len(counts), PASSAGES_IN_CACHE):
-            part = slice(first, first + PASSAGES_IN_CACHE)
-            if rows := int(counts[part].sum()):
-                begin = int(index.offsets[start + first])
-                # By way of float32, since torch has no vector instructions from float16 to float64.
-                vectors = tensor(views[begin : begin + rows]).float().double().numpy()
-                cosines[part] = view_cosines(vectors, counts[part], view_count)
-        means.add(cosines, np.arange(view_count) < counts[:, None])
+        first = int(index.offsets[start])
+        add_cosines(means, index.stored.matrix[first : first + int(counts.sum())], counts)
     return means.means()

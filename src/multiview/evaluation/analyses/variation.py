@@ -63,19 +63,18 @@ def variation(given: AnalysisInput) -> Findings:
     if not len(pairs):
         raise NotApplicable("no question has a gold passage in the index")
     vectors = dict(zip(pairs.tolist(), given.questions_encoded(pairs), strict=True))
-    questions_of: dict[int, list[int]] = {}
-    for question in pairs.tolist():
-        questions_of.setdefault(int(given.gold[question]), []).append(question)
+    views_of = _real_views(given, given.gold[pairs])
     rows = []
     winners: dict[str, list[int]] = {}
-    for passage_row, view_numbers, views in _real_views(given, given.gold[pairs]):
-        passage = given.index.passage_id(passage_row)
-        for question in questions_of[passage_row] if len(views) else []:
-            scores = views @ vectors[question]
-            view = int(view_numbers[scores.argmax()]) + 1
-            winners.setdefault(passage, []).append(view)
-            if len(views) < 2:
-                continue
+    for question in pairs.tolist():
+        numbers, views = views_of[int(given.gold[question])]
+        if not numbers:
+            continue
+        passage = given.index.passage_id(int(given.gold[question]))
+        scores = views @ vectors[question]
+        view = numbers[scores.argmax()] + 1
+        winners.setdefault(passage, []).append(view)
+        if len(views) > 1:
             rows.append(
                 {
                     "qid": given.questions[question].qid,
@@ -117,27 +116,17 @@ def mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
-def _real_views(
-    given: AnalysisInput, passage_rows: np.ndarray
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Encodes passages: (row, numbers of the real views [views] from 0, real views [views, dim]) per passage, in any order.
-
-    The sequences of a passage may be encoded at different times; the passage is returned when all of them are.
-    """
-    parts: dict[int, list[tuple[int, np.ndarray]]] = {}
-    left: dict[int, int] = {}
+def _real_views(given: AnalysisInput, passage_rows: np.ndarray) -> dict[int, tuple[list[int], np.ndarray]]:
+    """Encodes passages: row to the numbers of its real views [views] from 0, and these views [views, dim]."""
+    found: dict[int, dict[int, np.ndarray]] = {}
 
     def sequences() -> Iterator[tuple[TokenSequence, tuple[int, int]]]:
         for indexed in given.read_passages(passage_rows):
-            first = 0
-            parts[indexed.row], left[indexed.row] = [], len(indexed.sequences)
+            first, found[indexed.row] = 0, {}
             for sequence in indexed.sequences:
                 yield sequence, (indexed.row, first)
                 first += len(sequence.views)
 
     for sequence, (row, first), vectors in given.encoder.passages(sequences()):
-        parts[row] += [(first + i, vectors[i]) for i, view in enumerate(sequence.views) if not view.padding]
-        left[row] -= 1
-        if not left[row]:
-            real = sorted(parts.pop(row), key=lambda part: part[0])
-            yield row, np.array([number for number, _ in real]), np.array([vector for _, vector in real])
+        found[row] |= {first + i: vectors[i] for i, view in enumerate(sequence.views) if not view.padding}
+    return {row: (sorted(views), np.array([views[i] for i in sorted(views)])) for row, views in found.items()}

@@ -8,14 +8,16 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.data.queries import distinct
-from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings
+from multiview.evaluation.analyses.analysis_input import (
+    AnalysisInput,
+    Findings,
+    leading_views,
+    single_views,
+)
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.generated_queries import diversity_levels, rouge_l_by_number, self_bleu
 from multiview.evaluation.metrics import accuracy, first_rank
-from multiview.index.exact import ViewRange
-
-LARGEST_K = 16
-"""Largest k up to which every k is searched; each search reads k views per passage."""
+from multiview.index.exact import ALL_VIEWS
 
 BY_EACH_VIEW = (
     "Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved: "
@@ -37,7 +39,7 @@ def each_view(given: AnalysisInput) -> Findings:
     `recall_at_5/view_1`, `share_of_passages/view_1`.
     """
     summary = given.check_views()
-    rankings = [*given.rankings(single_views(summary.most)), given.ranking]
+    rankings = [given.rankings[each] for each in (*single_views(summary.most), ALL_VIEWS)]
     rows: list[dict[str, float | None]] = []
     metrics: dict[str, float] = {}
     for view, ranking in enumerate(rankings):
@@ -52,11 +54,6 @@ def each_view(given: AnalysisInput) -> Findings:
             figures |= share
             metrics |= {metric_names.of_view(view, name): value for name, value in figures.items()}
     return Findings(metrics, {"each_view": CaptionedTable(BY_EACH_VIEW, pa.Table.from_pylist(rows))})
-
-
-def single_views(most: int) -> list[ViewRange]:
-    """Each of up to `most` views alone."""
-    return [(view, view + 1) for view in range(most)]
 
 
 def gold_recall(hits: np.ndarray, given: AnalysisInput) -> dict[str, float]:
@@ -83,13 +80,12 @@ def first_views(given: AnalysisInput) -> Findings:
     drawn (section 5.2, Figure 4).
     """
     summary = given.check_views()
-    ranges = leading_views(summary.most)
-    view_counts = [*(k for _, k in ranges), summary.most]
-    rankings = [*given.rankings(ranges), given.ranking]
+    ranges = [*leading_views(summary.most), ALL_VIEWS]
     queries = given.index.queries(np.unique(given.gold[given.gold >= 0]).tolist())
     rouge = best_rouge(given, queries, summary.most)
     rows: list[dict[str, float]] = []
-    for k, ranking in zip(view_counts, rankings, strict=True):
+    for each in ranges:
+        k, ranking = each[1] or summary.most, given.rankings[each]
         figures = accuracy(first_rank(ranking.holds)[given.answered], given.cuts)
         figures |= gold_recall(ranking.gold, given) | mean_reciprocal_rank(ranking.gold, given)
         if rouge is not None:
@@ -107,11 +103,6 @@ def first_views(given: AnalysisInput) -> Findings:
         levels = pa.Table.from_pylist(by_diversity(given, queries, rouge[:, -1]))
         tables["query_diversity"] = CaptionedTable(BY_DIVERSITY, levels)
     return Findings(metrics, tables)
-
-
-def leading_views(most: int) -> list[ViewRange]:
-    """The first k views, for every k up to `LARGEST_K` and below `most`."""
-    return [(0, k) for k in range(1, min(most, LARGEST_K + 1))]
 
 
 def reciprocal_ranks(hits: np.ndarray) -> np.ndarray:

@@ -157,11 +157,6 @@ class Layout(ABC):
     def max_views(self) -> int:
         """Maximum number of views per sequence."""
 
-    @property
-    def whole_sentences(self) -> bool:
-        """Whether each sentence of a passage lies in the span of a view."""
-        return False
-
     @abstractmethod
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         """Returns the sequences of `passage`, which include `queries` in architectures that read them."""

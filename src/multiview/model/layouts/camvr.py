@@ -36,10 +36,6 @@ class Camvr(Layout):
     has_spans = True
     marks_snippets = True
 
-    @property
-    def whole_sentences(self) -> bool:
-        return bool(self._viewers)  # without them a snippet without word pieces has no view
-
     @classmethod
     def check(cls, settings: Model, max_positions: int | None = None) -> None:
         super().check(settings, max_positions)

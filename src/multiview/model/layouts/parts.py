@@ -60,10 +60,6 @@ class Sentence(Parts):
 
     name = "sentence"
 
-    @property
-    def whole_sentences(self) -> bool:
-        return True
-
     def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "list[Span]":
         return list(pairwise((0, *passage.sentence_ends))) or [(0, 0)]
 
