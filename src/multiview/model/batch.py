@@ -3,13 +3,17 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from typing import NotRequired, TypedDict
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from multiview.model.layouts import TokenSequence, View
+from multiview.data.arrays import rows_in
+from multiview.model.layouts import TokenSequence
+from multiview.model.layouts.base import TokenRange
 
 
 class Batch(TypedDict):
@@ -52,43 +56,50 @@ def make_batch(
     copies of the last sequence.
     """
     filled = [*sequences, *[sequences[-1]] * ((rows or 0) - len(sequences))]
-    length = length or max(len(sequence.input_ids) for sequence in filled)
-    input_ids = torch.full((len(filled), length), pad_id, dtype=torch.int64)
-    attention_mask = torch.zeros(len(filled), length, dtype=torch.int64)
-    weights = torch.zeros(len(filled), max_views, length)
-    positioned = any(sequence.position_ids is not None for sequence in filled)
-    position_ids = torch.zeros(len(filled), length, dtype=torch.int64)
-    for row, sequence in enumerate(filled):
-        tokens = len(sequence.input_ids)
-        input_ids[row, :tokens] = torch.tensor(sequence.input_ids)
-        attention_mask[row, :tokens] = 1
-        if positioned:
-            position_ids[row, :tokens] = torch.tensor(sequence.position_ids or range(tokens))
-        add_view_weights(weights[row], sequence.views)
-    batch = Batch(input_ids=input_ids, attention_mask=attention_mask, weights=weights)
-    if positioned:
-        batch["position_ids"] = position_ids
+    lengths = np.array([len(sequence.input_ids) for sequence in filled])
+    present = np.arange(length or lengths.max()) < lengths[:, None]
+    batch = Batch(
+        input_ids=_padded([sequence.input_ids for sequence in filled], present, pad_id),
+        attention_mask=torch.from_numpy(present.astype(np.int64)),
+        weights=_mean_weights(
+            [[view.runs for view in sequence.views] for sequence in filled], max_views, present.shape[1]
+        ),
+    )
+    if any(sequence.position_ids for sequence in filled):
+        positions = [each.position_ids or range(len(each.input_ids)) for each in filled]
+        batch["position_ids"] = _padded(positions, present, 0)
     if any(sequence.snippets for sequence in filled):
-        batch["viewers"] = torch.zeros(len(filled), max_views, dtype=torch.int64)
-        batch["snippets"] = torch.zeros_like(weights)
-        for row, sequence in enumerate(filled):
-            set_snippets(batch["viewers"][row], batch["snippets"][row], sequence)
+        viewers = [[view.runs[0][0] for view in sequence.views] for sequence in filled]
+        existing = np.arange(max_views) < np.array([len(row) for row in viewers])[:, None]
+        batch["viewers"] = _padded(viewers, existing, 0)
+        snippets = [[[snippet] for snippet in sequence.snippets] for sequence in filled]
+        batch["snippets"] = _mean_weights(snippets, max_views, present.shape[1])
     return batch
 
 
-def add_view_weights(weights: Tensor, views: Sequence[View]) -> None:
-    """Adds the weights of `views` over a sequence's tokens to the rows of `weights` [V, L]."""
-    for row, view in enumerate(views):
-        for start, stop in view.runs:
-            weights[row, start:stop] += 1 / (stop - start)
+def _padded(rows: Sequence[Sequence[int]], present: np.ndarray, padding: int) -> Tensor:
+    """Returns `rows`, whose values stand where `present` is true, as int64."""
+    padded = np.full(present.shape, padding, np.int64)
+    padded[present] = np.fromiter(chain.from_iterable(rows), np.int64)
+    return torch.from_numpy(padded)
 
 
-def set_snippets(viewers: Tensor, snippets: Tensor, sequence: TokenSequence) -> None:
-    """Sets the viewer tokens [V] of a sequence's views, and the weights [V, L] of their snippets."""
-    for row, (view, (start, stop)) in enumerate(zip(sequence.views, sequence.snippets, strict=True)):
-        viewers[row] = view.runs[0][0]
-        if start < stop:
-            snippets[row, start:stop] = 1 / (stop - start)
+def _mean_weights(runs: Sequence[Sequence[Sequence[TokenRange]]], max_views: int, length: int) -> Tensor:
+    """Returns the weights [S, V, L] float32 of the sum, over the runs of each view, of the mean of a run's tokens."""
+    weights = np.zeros((len(runs), max_views, length), np.float32)
+    located = [
+        ((row * max_views + view) * length + start, stop - start)
+        for row, views in enumerate(runs)
+        for view, its_runs in enumerate(views)
+        for start, stop in its_runs
+        if start < stop
+    ]
+    if located:
+        starts, sizes = np.array(located).T
+        np.add.at(
+            weights.reshape(-1), rows_in(starts, sizes), np.repeat((1 / sizes).astype(np.float32), sizes)
+        )
+    return torch.from_numpy(weights)
 
 
 def make_groups(
