@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from unittest import mock
@@ -17,16 +19,26 @@ def in_turns(
     repeats: int,
     clock: Callable[[], float],
     uncounted: int = 1,
+    limit: float = math.inf,
 ) -> dict[str, Milliseconds]:
-    """The times of each contestant, which run in turns, after `uncounted` rounds, which warm them up."""
-    times: dict[str, Milliseconds] = {name: [] for name in contestants}
+    """The times of each contestant, which run in turns, after `uncounted` rounds, which warm them up.
+
+    No round begins after `limit` seconds; where all were to warm up, the last one counts.
+    """
+    rounds: list[dict[str, float]] = []
+    begun = time.monotonic()
     for turn in range(uncounted + repeats):
-        for name, run in contestants.items():
-            begun = clock()
-            run()
-            if turn >= uncounted:
-                times[name].append(1000 * (clock() - begun))
-    return times
+        if turn and time.monotonic() - begun > limit:
+            break
+        rounds.append({name: _milliseconds(run, clock) for name, run in contestants.items()})
+    counted = rounds[uncounted:] or rounds[-1:]
+    return {name: [times[name] for times in counted] for name in contestants}
+
+
+def _milliseconds(run: Callable[[], object], clock: Callable[[], float]) -> float:
+    begun = clock()
+    run()
+    return 1000 * (clock() - begun)
 
 
 @contextmanager

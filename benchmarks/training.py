@@ -41,7 +41,7 @@ from multiview.model.base_model.checkpoint import staged_base
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence
-from multiview.steps.events import NoEvents
+from multiview.steps.events import Events, NoEvents
 from multiview.training.batches import GROUP_COST, Collator
 from multiview.training.example_order import QuestionStream
 from multiview.training.trainer import BiEncoderTrainer, training_arguments
@@ -52,16 +52,21 @@ OURS, PEER, BOUND = "ours", "sentence-transformers", "no padding"
 
 @dataclass
 class Clock(TrainerCallback):
-    """The seconds of each step; the first step of a run, which warms up, is left out."""
+    """The seconds of each step, as means over `window` steps; the first window of a run, which warms up, is left out."""
 
     read: Callable[[], float]
+    window: int = 1
     seconds: list[float] = field(default_factory=list)
+    _steps: int = 0
     _last: float | None = None
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
+        self._steps += 1
+        if self._steps % self.window:
+            return
         now = self.read()
         if self._last is not None:
-            self.seconds.append(now - self._last)
+            self.seconds.append((now - self._last) / self.window)
         self._last = now
 
 
@@ -73,6 +78,8 @@ class Task:
     stream: QuestionStream
     passages: dict[str, Passage]
     clock: Callable[[], float]
+    window: int = 1
+    """Steps that are timed at once, as work that a GPU was given may not be done yet."""
 
     def model(self) -> BiEncoder:
         """The model before its first step."""
@@ -83,8 +90,12 @@ class Task:
     def settings(self) -> Train:
         return self.stream.settings
 
+    def timer(self) -> Clock:
+        """A clock of the steps of one run."""
+        return Clock(self.clock, self.window)
 
-def task(data: Path, base: str, settings: Train, clock: Callable[[], float]) -> Task:
+
+def task(data: Path, base: str, settings: Train, clock: Callable[[], float], window: int = 1) -> Task:
     """SQuAD's training questions, each with a passage drawn from the corpus as its hard negative."""
     rows = pq.read_table(data / "passages.parquet").to_pylist()
     passages = {r["id"]: Passage(r["id"], r["title"], r["text"], (len(r["text"]),)) for r in rows}
@@ -95,19 +106,26 @@ def task(data: Path, base: str, settings: Train, clock: Callable[[], float]) -> 
     ids, draws = list(passages), random.Random(0)
     pool = {q.qid: {"drawn": [draws.choice(ids)]} for q in questions}
     stream = QuestionStream(questions, [q.positive_ids for q in questions], pool, settings)
-    return Task(base, stream, passages, clock)
+    return Task(base, stream, passages, clock, window)
 
 
-def ours(work: Task, attention: float | None = None, group_cost: float | None = None) -> list[float]:
+def ours(
+    work: Task,
+    attention: float | None = None,
+    group_cost: float | None = None,
+    events: Events | None = None,
+) -> list[float]:
     """The seconds of our steps, with the Trainer and the collator of the step `train`."""
-    model, settings, clock = work.model(), work.settings, Clock(work.clock)
+    events = events or NoEvents()
+    model, settings, clock = work.model(), work.settings, work.timer()
     set_dropout(model, settings.dropout, attention)
+    model.encode_again = settings.chunk is not None
     pad_id = model.tokenizer.pad_token_id
     padding = group_cost or GROUP_COST["cuda" if torch.cuda.is_available() else "cpu"]
     collator = Collator(model.layout, pad_id, work.passages, settings, group_cost=padding)
     with tempfile.TemporaryDirectory() as folder:
-        arguments = training_arguments(settings, work.stream, Path(folder), NoEvents())
-        trainer = BiEncoderTrainer(model, work.stream, collator, arguments, NoEvents())
+        arguments = training_arguments(settings, work.stream, Path(folder), events)
+        trainer = BiEncoderTrainer(model, work.stream, collator, arguments, events)
         trainer.add_callback(clock)
         trainer.train()
     return clock.seconds
@@ -122,9 +140,12 @@ def sentence_transformers(work: Task) -> list[float]:
         SentenceTransformerTrainingArguments,
     )
     from sentence_transformers.base.sampler import DefaultBatchSampler
-    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer.losses import (
+        CachedMultipleNegativesRankingLoss,
+        MultipleNegativesRankingLoss,
+    )
 
-    settings, clock = work.settings, Clock(work.clock)
+    settings, clock = work.settings, work.timer()
     with staged_base(work.base) as folder, tempfile.TemporaryDirectory() as output:
         model = SentenceTransformer(folder, device="cuda" if torch.cuda.is_available() else "cpu")
         model.max_seq_length = Model().passage_length
@@ -159,7 +180,9 @@ def sentence_transformers(work: Task) -> list[float]:
             model=model,
             args=arguments,
             train_dataset=Dataset.from_dict(columns),
-            loss=MultipleNegativesRankingLoss(model),
+            loss=CachedMultipleNegativesRankingLoss(model, mini_batch_size=settings.chunk)
+            if settings.chunk
+            else MultipleNegativesRankingLoss(model),
             callbacks=[clock],
         ).train()
     return clock.seconds
@@ -167,7 +190,7 @@ def sentence_transformers(work: Task) -> list[float]:
 
 def packed(work: Task, attention: float | None = None) -> list[float]:
     """The seconds of forward, backward and AdamW over each step's sequences laid end to end."""
-    model, settings, clock = work.model(), work.settings, Clock(work.clock)
+    model, settings, clock = work.model(), work.settings, work.timer()
     set_dropout(model, settings.dropout, attention)
     encoder = model.encoders["passage"].train()
     assert isinstance(encoder, nn.Module)
