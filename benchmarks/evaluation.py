@@ -38,7 +38,7 @@ from multiview.config import Analysis, Config, Corpus, Encode, Evaluation, Quest
 from multiview.data.passages import read_passages
 from multiview.data.question_selection import limited
 from multiview.data.questions import Question, read_questions
-from multiview.evaluation.analyses.run import RANGES
+from multiview.evaluation.analyses.analysis_input import RANGES
 from multiview.evaluation.evaluate import evaluate_queries
 from multiview.index.exact import ALL_VIEWS
 from multiview.index.faiss_library import threads
@@ -57,7 +57,7 @@ SQUAD = 20_958
 MANY = 100_000
 """Passages of the larger collection."""
 
-SEARCHING: tuple[Analysis, ...] = tuple(RANGES)
+SEARCHING = tuple(name for name in get_args(Analysis) if name in RANGES)
 """The analyses that ask for further rankings."""
 OTHERS: tuple[Analysis, ...] = tuple(name for name in get_args(Analysis) if name not in ENCODING)
 

@@ -27,7 +27,7 @@ from multiview.model.layouts import PreTrainedTokenizer
 SizeName = Literal["tiny", "small", "whole"]
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 MINILM_SHAPE, BERT_SHAPE = "MiniLM's shape", "BERT-base's shape"
-SHAPES: dict[str, dict[str, int]] = {
+SHAPES: dict[str, dict[str, Any]] = {
     MINILM_SHAPE: {
         "hidden_size": 384,
         "num_hidden_layers": 6,
@@ -36,7 +36,7 @@ SHAPES: dict[str, dict[str, int]] = {
     },
     BERT_SHAPE: {},
 }
-TINY_SHAPE = {
+TINY_SHAPE: dict[str, Any] = {
     "hidden_size": 64,
     "num_hidden_layers": 1,
     "num_attention_heads": 4,
