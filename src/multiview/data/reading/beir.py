@@ -6,21 +6,16 @@ a folder of BEIR like any other. What is fetched or unpacked halfway is never re
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import posixpath
 import shutil
 import sys
 import zlib
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from zipfile import BadZipFile, ZipFile, is_zipfile
+from pathlib import Path
+from zipfile import BadZipFile
 
 import requests
 from filelock import FileLock
-from requests.adapters import HTTPAdapter
-from urllib3.util import Retry
 
 from multiview import environment
 from multiview.errors import InputError, nearest, without_secrets
@@ -49,7 +44,6 @@ MD5 = {
 }
 """MD5 of each public archive, as the README of github.com/beir-cellar/beir lists them."""
 
-RETRY = Retry(total=5, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), raise_on_status=False)
 TIMEOUT = (10, 60)
 """Seconds to connect, and between two pieces of an answer."""
 PIECE = 1 << 16
@@ -78,13 +72,14 @@ def located(source: str) -> str:
     name, _, rest = source.removeprefix(SCHEME).strip("/").partition("/")
     if name not in MD5:
         raise InputError(f"{source}: not a public collection of BEIR{nearest(name, MD5, listed=MD5)}")
-    folder = _fetched(source, name)
+    collections = sorted(file.parent for file in _fetched(source, name).rglob("corpus.jsonl"))
+    top = os.path.commonpath(collections)  # most archives hold a folder of their own name
     places: dict[str, Path] = {}
-    for corpus in sorted(folder.rglob("corpus.jsonl")):
-        collection = corpus.parent
-        prefix = "" if collection == folder else f"{collection.relative_to(folder).as_posix()}/"
-        places[prefix.rstrip("/")] = collection
-        places |= {f"{prefix}{split.stem}": split for split in sorted((collection / "qrels").glob("*.tsv"))}
+    for collection in collections:
+        inner = "" if str(collection) == top else collection.relative_to(top).as_posix()
+        places[inner] = collection
+        for split in sorted((collection / "qrels").glob("*.tsv")):
+            places[f"{inner}/{split.stem}".lstrip("/")] = split
     if rest not in places:
         known = [f"{SCHEME}{name}/{place}".rstrip("/") for place in places]
         raise InputError(f"{source}: no such split or collection{nearest(source, known, listed=known)}")
@@ -98,17 +93,20 @@ def _fetched(source: str, name: str) -> Path:
     cache = Path(os.environ.get(environment.CACHE_HOME) or Path.home() / ".cache") / "multiview" / "beir"
     folder = cache / f"{name}-{MD5[name][:8]}"
     try:
-        if folder.is_dir():
-            return folder
         cache.mkdir(parents=True, exist_ok=True)
         with FileLock(cache / f"{folder.name}.lock"):
             if not folder.is_dir():
                 archive = cache / f"{folder.name}.zip"
-                with _explained(source, url):
-                    _download(url, archive)
-                _check(source, url, archive, MD5[name])
-                _unpack(source, archive, folder)
-                archive.unlink()
+                _download(url, archive)
+                _unpack(f"{source}: {url}", archive, MD5[name], folder)
+    except requests.RequestException as error:
+        answer = error.response
+        said = f"{url} cannot be fetched ({type(error).__name__})"
+        if answer is not None:
+            said = f"{url} answers {answer.status_code} {answer.reason}"
+        raise InputError(f"{source}: {said}; {WAY_OUT}; run again, it continues where it ended") from None
+    except (shutil.ReadError, BadZipFile, zlib.error, NotImplementedError) as error:
+        raise InputError(f"{source}: its archive cannot be unpacked ({error}); {WAY_OUT}") from None
     except OSError as error:
         raise InputError(
             f"{source}: cannot be kept in {cache} ({error.strerror or error}); name another folder by "
@@ -117,81 +115,35 @@ def _fetched(source: str, name: str) -> Path:
     return folder
 
 
-@contextlib.contextmanager
-def _explained(source: str, url: str) -> Iterator[None]:
-    """Turns a failure to fetch into one line."""
-    try:
-        yield
-    except requests.exceptions.ChunkedEncodingError:
-        line = f"the connection broke while {url} was fetched; run it again: it continues where it ended"
-    except requests.HTTPError as error:
-        line = f"{url} answers {error.response.status_code} {error.response.reason}; {WAY_OUT}"
-    except requests.RequestException as error:
-        line = f"{url} cannot be reached ({type(error).__name__}); {WAY_OUT}"
-    else:
-        return
-    raise InputError(f"{source}: {line}")
-
-
 def _download(url: str, archive: Path) -> None:
     """Fetches the part of an archive that `archive` lacks; the whole where the server sends no parts."""
     present = archive.stat().st_size if archive.exists() else 0
     # Compressed on the way, the bytes would count differently.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={present}-"} if present else {})
-    with requests.Session() as session:
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, HTTPAdapter(max_retries=RETRY))
-        with session.get(url, headers=headers, stream=True, timeout=TIMEOUT) as answer:
-            if present and answer.status_code == requests.codes.requested_range_not_satisfiable:
-                return  # nothing is lacking
-            answer.raise_for_status()
-            print(f"fetching {without_secrets(url)}", file=sys.stderr)
-            with archive.open("ab" if answer.status_code == requests.codes.partial_content else "wb") as file:
-                for piece in answer.iter_content(PIECE):
-                    file.write(piece)
+    with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as answer:
+        if present and answer.status_code == requests.codes.requested_range_not_satisfiable:
+            return  # nothing is lacking
+        answer.raise_for_status()
+        print(f"fetching {without_secrets(url)}", file=sys.stderr)
+        with archive.open("ab" if answer.status_code == requests.codes.partial_content else "wb") as file:
+            for piece in answer.iter_content(PIECE):
+                file.write(piece)
 
 
-def _check(source: str, url: str, archive: Path, expected: str) -> None:
-    """Raises InputError for an archive that is not the published one, and deletes it."""
+def _unpack(named: str, archive: Path, expected: str, folder: Path) -> None:
+    """Unpacks an archive into `folder`, which appears when all is there, and deletes the archive. Raises InputError that
+    begins with `named` unless it is the published one."""
     with archive.open("rb") as file:
         found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if found == expected:
-        return
-    what = f"has MD5 {found}, and BEIR publishes {expected}" if is_zipfile(archive) else "is no zip archive"
-    archive.unlink()
-    raise InputError(f"{source}: {url} {what}; it was deleted: run it again, or {WAY_OUT}")
-
-
-def _unpack(source: str, archive: Path, folder: Path) -> None:
-    """Unpacks the collections of an archive into `folder`, which appears when all is there. Other files are ignored."""
+    if found != expected:
+        archive.unlink()
+        raise InputError(
+            f"{named} has MD5 {found}, and BEIR publishes {expected}; it was deleted: run again, or {WAY_OUT}"
+        )
     part = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
-    try:
-        with ZipFile(archive) as members:
-            places = _places(members.namelist())
-            if not places:
-                raise InputError(f"{source}: not in BEIR's form: no corpus.jsonl in its archive")
-            for member, place in places.items():
-                target = part / place
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with members.open(member) as packed, target.open("wb") as file:
-                    shutil.copyfileobj(packed, file, 1 << 20)
-    except (BadZipFile, zlib.error, NotImplementedError) as error:
-        raise InputError(f"{source}: its archive cannot be unpacked ({error}); {WAY_OUT}") from None
+    shutil.unpack_archive(archive, part, "zip")
+    if not any(part.rglob("corpus.jsonl")):
+        raise InputError(f"{named} is not in BEIR's form: no corpus.jsonl in its archive")
     part.rename(folder)
-
-
-def _places(members: list[str]) -> dict[str, PurePosixPath]:
-    """Returns the paths, below the folder to unpack into, of the members that belong to a collection."""
-    paths = {member: PurePosixPath(member) for member in members}
-    inside = {m: path for m, path in paths.items() if not path.is_absolute() and ".." not in path.parts}
-    roots = {path.parent for path in inside.values() if path.name == "corpus.jsonl"}
-    if not roots:
-        return {}
-    top = posixpath.commonpath(map(str, roots))
-    return {
-        member: path.relative_to(top)
-        for member, path in inside.items()
-        if (path.parent in roots and path.name in ("corpus.jsonl", "queries.jsonl"))
-        or (path.parent.name == "qrels" and path.parent.parent in roots and path.suffix == ".tsv")
-    }
+    archive.unlink()
