@@ -12,7 +12,7 @@ from pathlib import Path
 
 import typer
 
-from multiview.data.reading.squad import squad_id, squad_paragraphs
+from multiview.data.reading.training_files import squad_entries
 
 
 def merge(files: list[str], folder: Path = Path("merged")) -> None:
@@ -20,11 +20,11 @@ def merge(files: list[str], folder: Path = Path("merged")) -> None:
     passages: dict[str, dict] = {}
     gold: dict[str, dict[str, None]] = {}
     for file in files:
-        for title, paragraph in squad_paragraphs(file):
-            id_ = squad_id(paragraph["context"])
-            passages[id_] = {"id": id_, "title": title, "text": paragraph["context"]}
-            for entry in paragraph["qas"]:
-                gold.setdefault(" ".join(entry["question"].split()), {})[id_] = None
+        for (passage,), questions in squad_entries(file):
+            passages[passage["id"]] = passage
+            for question in questions:
+                text = " ".join(question["question"].split())
+                gold.setdefault(text, {})[passage["id"]] = None
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / "passages.jsonl", passages.values())
     questions = enumerate(gold.items())

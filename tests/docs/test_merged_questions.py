@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from multiview.data.reading.squad import squad_id
+from multiview.data.reading.training_files import squad_id
 from tests.fixtures.project import ROOT
 
 SCRIPT = ROOT / "docs" / "examples" / "merged_questions.py"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from multiview.config import Corpus, JsonObject, Questions
 from multiview.data.passages import PassageLookup
 from multiview.data.reading.articles import by_sentences, by_words, text_articles
-from multiview.data.reading.squad import squad_id
+from multiview.data.reading.training_files import squad_id
 from multiview.data.sentences import sentence_ends
 from multiview.errors import InputError
 from tests.fixtures.split_run import Done, write

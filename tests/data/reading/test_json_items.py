@@ -9,10 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from multiview.data.reading.dpr import dpr_questions
-from multiview.data.reading.json_items import DEEPEST, has_list, json_items
-from multiview.data.reading.squad import squad_paragraphs
+from multiview.data.reading.json_items import DEEPEST, json_items
 from multiview.data.reading.tables import tables_of_rows
+from multiview.data.reading.training_files import dpr_entries, squad_entries
 from multiview.errors import InputError
 
 TEXTS = st.text(st.sampled_from('ab"\\{}[],: é東😀\n\u2028\x7f'), max_size=8)
@@ -43,7 +42,6 @@ def test_items_are_those_of_pythons_parser(tmp_path_factory, items, ascii, inden
     }.items():
         file.write_text(json.dumps(content, ensure_ascii=ascii, indent=indent))
         assert list(json_items(str(file), key)) == items
-        assert not key or has_list(str(file), key)
 
 
 @pytest.mark.parametrize(
@@ -126,10 +124,10 @@ def test_brackets_within_texts_do_not_count(tmp_path):
     text = "[" * 5000 + '{\\"' * 5000
     article = {"title": "t", "paragraphs": [{"context": text, "qas": []}]}
     (tmp_path / "s.json").write_text(json.dumps({"data": [article] * 3}))
-    assert [paragraph["context"] for _, paragraph in squad_paragraphs(str(tmp_path / "s.json"))] == [text] * 3
+    assert [passage["text"] for (passage,), _ in squad_entries(str(tmp_path / "s.json"))] == [text] * 3
     entry = {"question": text, "answers": [text], "positive_ctxs": []}
     (tmp_path / "d.json").write_text(json.dumps([entry] * 3))
-    assert [row["question"] for row in dpr_questions(str(tmp_path / "d.json"))] == [text] * 3
+    assert [row["question"] for _, (row,) in dpr_entries(str(tmp_path / "d.json"))] == [text] * 3
 
 
 @pytest.mark.parametrize(("depth", "refused"), [(DEEPEST, False), (DEEPEST + 1, True)])

@@ -12,20 +12,19 @@ import pyarrow as pa
 
 from multiview.data.reading import tables
 from multiview.data.reading.articles import text_articles
-from multiview.data.reading.dpr import (
-    dpr_passages,
-    dpr_questions,
+from multiview.data.reading.files import ARCHIVES, HEAD, READ_PACKED, base_name, head, is_web, plain_name
+from multiview.data.reading.parquet import parquet_rows, parquet_tables
+from multiview.data.reading.qrels import QRELS_HEADER, is_qrels, is_triples, marco_rows, split_of
+from multiview.data.reading.training_files import (
+    Entry,
+    dpr_entries,
     dpr_stem,
     is_tevatron,
     qa_questions,
     qa_stem,
-    tevatron_passages,
-    tevatron_questions,
+    squad_entries,
+    tevatron_entries,
 )
-from multiview.data.reading.files import ARCHIVES, HEAD, READ_PACKED, base_name, head, is_web, plain_name
-from multiview.data.reading.parquet import parquet_rows, parquet_tables
-from multiview.data.reading.qrels import QRELS_HEADER, is_qrels, is_triples, marco_rows, split_of
-from multiview.data.reading.squad import squad_passages, squad_questions
 from multiview.errors import InputError
 
 Rows = Callable[[str], Iterator[tables.Row]]
@@ -56,14 +55,22 @@ def _named(about: str, rows: Rows) -> Format:
     return Format(about, _tables(rows), rows, names_columns=True)
 
 
+def _training(
+    about: str, entries: Callable[[str], Iterator[Entry]], ids_begin: Callable[[str], str] | None = None
+) -> Format:
+    return Format(
+        about,
+        _tables(lambda file: (passage for passages, _ in entries(file) for passage in passages)),
+        lambda file: (question for _, questions in entries(file) for question in questions),
+        repeats=True,
+        ids_begin=ids_begin,
+    )
+
+
 FORMATS = {
-    "squad": Format("SQuAD's JSON", _tables(squad_passages), squad_questions, repeats=True),
-    "dpr": Format(
-        "DPR's JSON of training questions", _tables(dpr_passages), dpr_questions, True, ids_begin=dpr_stem
-    ),
-    "tevatron": Format(
-        "tevatron's JSONL of training questions", _tables(tevatron_passages), tevatron_questions, repeats=True
-    ),
+    "squad": _training("SQuAD's JSON", squad_entries),
+    "dpr": _training("DPR's JSON of training questions", dpr_entries, dpr_stem),
+    "tevatron": _training("tevatron's JSONL of training questions", tevatron_entries),
     "qa": Format("DPR's questions with lists of answers (*.qa.csv)", None, qa_questions, ids_begin=qa_stem),
     "marco": Format(
         "MS MARCO's TSV of id and text, without header",

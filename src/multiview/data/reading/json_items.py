@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import IO, Any
 
 import ijson
@@ -23,8 +23,6 @@ HALF = re.compile(
 OPEN_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB]..(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?\Z")
 """The end of a block within an escape, or between the two of one character."""
 
-Event = tuple[str, Any]
-
 
 def json_items(file: str, key: str = "") -> Iterator[Any]:
     """Yields the items of the list that a file of JSON is, or that its object has under `key`.
@@ -33,36 +31,35 @@ def json_items(file: str, key: str = "") -> Iterator[Any]:
     and for half a character.
     """
     around = 2 if key else 1  # what is open where an item begins
+    opened: list[Any] = []
+    keys: list[str] = []  # the last key of each open object
     with open_stream(file) as stream:
-        events = ijson.basic_parse(_WholeCharacters(stream, file), use_float=True)
-        yield from ijson.items(ijson.parse(_checked(events, file, around)), f"{key}.item" if key else "item")
-
-
-def has_list(file: str, key: str) -> bool:
-    """Whether the object that a file of JSON is has a list under `key`."""
-    with open_stream(file) as stream:
-        return (key, "start_array", None) in ijson.parse(_checked(ijson.basic_parse(stream), file))
-
-
-def _checked(events: Iterable[Event], file: str, around: int = 2) -> Iterator[Event]:
-    """Yields ijson's events as they come. Raises InputError where they are nested too deeply, or a key comes twice."""
-    opened: list[set[str]] = []  # the keys of each open object
-    for event in events:
-        kind, value = event
-        if kind == "map_key":
-            if value in opened[-1]:
-                within = "within an item of" if len(opened) > around else "in the object around"
-                raise InputError(f"{file}: {value!r} is given twice {within} the list; give it once")
-            opened[-1].add(value)
-        elif kind in ("start_map", "start_array"):
-            opened.append(set())
-            if len(opened) > DEEPEST:
-                raise InputError(
-                    f"{base_name(file)}: objects or lists are nested more than {DEEPEST} deep; is it data?"
-                )
-        elif kind in ("end_map", "end_array"):
-            opened.pop()
-        yield event
+        for kind, value in ijson.basic_parse(_WholeCharacters(stream, file), use_float=True):
+            if kind == "map_key":
+                if value in opened[-1]:
+                    within = "within an item of" if len(opened) > around else "in the object around"
+                    raise InputError(f"{file}: {value!r} is given twice {within} the list; give it once")
+                keys[-1] = value
+                continue
+            if kind in ("start_map", "start_array"):
+                if len(opened) == DEEPEST:
+                    raise InputError(
+                        f"{base_name(file)}: objects or lists are nested more than {DEEPEST} deep; is it data?"
+                    )
+                opened.append({} if kind == "start_map" else [])
+                keys.append("")
+                continue
+            if kind in ("end_map", "end_array"):
+                value = opened.pop()
+                keys.pop()
+            if not opened:
+                continue
+            if isinstance(opened[-1], dict):
+                opened[-1][keys[-1]] = value
+            elif len(opened) == around and keys[0] == key:
+                yield value
+            else:
+                opened[-1].append(value)
 
 
 class _WholeCharacters:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from multiview.data.questions import Question
-from multiview.data.reading.dpr import CONTEXTS
+from multiview.data.reading.training_files import CONTEXTS
 from multiview.errors import InputError
 from tests.fixtures.format_files import biencoder, passages, put, questions
 

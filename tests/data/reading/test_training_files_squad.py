@@ -14,16 +14,12 @@ SQUAD_ID = "sq-" + hashlib.sha1(CONTEXT.encode()).hexdigest()[:14]
 ARTICLE = {"title": "A_b", "paragraphs": [{"context": "One text.", "qas": []}]}
 
 
-def test_a_list_of_no_articles_has_no_passages(tmp_path):
-    file = put(tmp_path / "s.json", json.dumps({"version": "1.1", "data": []}))
-    assert passages(file) == [] == questions(file)
-
-
 @pytest.mark.parametrize(
     "content",
     [
         {"version": "1.1", "data": {"title": "x"}},
         {"version": "1.1", "data": None},
+        {"version": "1.1", "data": []},
         {"version": "1.1", "data": [ARTICLE, {"title": "no paragraphs"}]},
         {"version": "1.1", "data": [ARTICLE, "no object"]},
         {"version": "1.1", "data": [{"paragraphs": [{"context": 1, "qas": []}]}]},

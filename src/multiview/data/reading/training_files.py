@@ -1,0 +1,162 @@
+"""Questions in the forms of SQuAD, DPR and tevatron, whose files bring the passages of their questions.
+
+- SQuAD (v1.1): JSON, articles of paragraphs, and questions about each paragraph.
+- DPR, training: JSON, a list of `{question, answers, positive_ctxs, negative_ctxs, hard_negative_ctxs}`. Its passages
+  (`psgs_w100.tsv`) are a TSV with a header.
+- DPR, test: `*.qa.csv`, a question, a tab and the answers as a Python list, without gold passages.
+- tevatron, such as its MS MARCO and Natural Questions: JSONL, `{query_id, query, answers, positive_passages,
+  negative_passages}` with whole passages `{docid, title, text}`; `answers` may be missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from multiview.config import JsonObject
+from multiview.data.reading.files import base_name, plain_name
+from multiview.data.reading.json_items import json_items
+from multiview.data.reading.tables import Row, cells, json_lines, parse_list
+from multiview.data.reading.values import id_text
+from multiview.errors import InputError
+
+Entry: TypeAlias = tuple[list[Row], Iterable[Row]]
+"""Passages, some of them given before, and the questions that name them."""
+
+CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
+CONTEXT_IDS = ("passage_id", "psg_id")
+"""Names of a passage's id: in Natural Questions, and in DPR's other datasets."""
+POSITIVES, NEGATIVES = "positive_passages", "negative_passages"
+"""tevatron's lists of passages."""
+
+
+def squad_id(context: str) -> str:
+    """Returns a paragraph's id, computed from its text alone, so that a paragraph has the same id in every file."""
+    return "sq-" + hashlib.sha1(context.encode("utf-8", "surrogatepass")).hexdigest()[:14]
+
+
+def squad_entries(file: str) -> Iterator[Entry]:
+    """Yields each paragraph with its questions, with one article in memory. Underscores in titles become spaces."""
+    other = InputError(f"{file}: not SQuAD's JSON (data, paragraphs, context, qas)")
+    found = False
+    for article in json_items(file, "data"):
+        try:
+            title = (article.get("title") or "").replace("_", " ")
+            paragraphs = [(paragraph["context"], paragraph["qas"]) for paragraph in article["paragraphs"]]
+        except (KeyError, TypeError, AttributeError):
+            raise other from None
+        if not all(isinstance(text, str) and isinstance(asked, list) for text, asked in paragraphs):
+            raise other
+        for text, asked in paragraphs:
+            id_ = squad_id(text)
+            yield [{"id": id_, "title": title, "text": text}], map(partial(_squad_question, file, id_), asked)
+        found = True
+    if not found:
+        raise other
+
+
+def _squad_question(file: str, passage: str, entry: JsonObject) -> Row:
+    try:
+        return {
+            "qid": entry["id"],
+            "question": entry["question"],
+            "answers": [answer["text"] for answer in entry["answers"]],
+            "answer_starts": [answer["answer_start"] for answer in entry["answers"]],
+            "positive_ids": passage,
+        }
+    except (KeyError, TypeError):
+        raise InputError(
+            f"{file}: question {str(entry)[:80]!r} is not SQuAD's (id, question, answers with text and answer_start)"
+        ) from None
+
+
+def dpr_stem(file: str) -> str:
+    """Returns how the ids of a training file's questions begin."""
+    return plain_name(file).removesuffix(".json")
+
+
+def dpr_entries(file: str) -> Iterator[Entry]:
+    """Yields each question, with its row number as its id, and its passages: the file of Natural Questions has 8 GB.
+
+    `negative_ids` are the hard negatives, on which DPR trains; its `negative_ctxs` are not. `positive_ids` may be empty.
+    """
+    for number, entry in enumerate(json_items(file), 1):
+        place = f"{base_name(file)} row {number}"
+        if not isinstance(entry, dict) or not {"question", "answers"} <= entry.keys():
+            raise InputError(
+                f"{place}: not DPR's (question, answers, positive_ctxs); "
+                "for other objects use the suffix .jsonl and one object per line"
+            )
+        positives, others, negatives = (_passages(entry, kind, CONTEXT_IDS, place) for kind in CONTEXTS)
+        question = {
+            "qid": f"{dpr_stem(file)}-{number}",
+            "question": entry["question"],
+            "answers": entry["answers"],
+            "positive_ids": _ids(positives),
+            "negative_ids": _ids(negatives),
+        }
+        yield [*positives, *others, *negatives], [question]
+
+
+def qa_stem(file: str) -> str:
+    """Returns how the ids of a test file's questions begin."""
+    return plain_name(file).removesuffix(".csv").removesuffix(".tsv").removesuffix(".qa")
+
+
+def qa_questions(file: str) -> Iterator[Row]:
+    """Yields the questions of a test file, with answers and without passages; ids are row numbers."""
+    for number, (line, row) in enumerate(cells(file, "\t"), 1):
+        answers = parse_list(row[-1])
+        if len(row) != 2 or not isinstance(answers, list):
+            raise InputError(
+                f"{file} line {line}: not DPR's question, tab and list of answers, as in who?\t['a', 'b']"
+            )
+        yield {"qid": f"{qa_stem(file)}-{number}", "question": row[0], "answers": answers}
+
+
+def is_tevatron(line: str) -> bool:
+    """Whether a JSONL file that begins with this line, which may be cut off, is tevatron's."""
+    return f'"{POSITIVES}"' in line and '"query_id"' in line
+
+
+def tevatron_entries(file: str) -> Iterator[Entry]:
+    """Yields each question of a training file and its passages, negatives too."""
+    for number, entry in enumerate(json_lines(file), 1):
+        place = f"{base_name(file)} row {number}"
+        if not {"query_id", "query", POSITIVES} <= entry.keys():
+            raise InputError(
+                f"{place}: not tevatron's (query_id, query, {POSITIVES}, {NEGATIVES}); "
+                "for other objects set questions.format=jsonl"
+            )
+        positives, negatives = (_passages(entry, kind, ("docid",), place) for kind in (POSITIVES, NEGATIVES))
+        question = {
+            "qid": entry["query_id"],
+            "question": entry["query"],
+            "positive_ids": _ids(positives),
+            "negative_ids": _ids(negatives),
+        }
+        # MS MARCO's have an empty list of answers, or no such field.
+        answers = {"answers": entry["answers"]} if entry.get("answers") else {}
+        yield [*positives, *negatives], [question | answers]
+
+
+def _ids(passages: Iterable[Row]) -> list[str]:
+    return [passage["id"] for passage in passages]
+
+
+def _passages(entry: JsonObject, kind: str, id_names: Sequence[str], place: str) -> list[Row]:
+    """Returns the passages of one kind that an entry at `place` names. Raises InputError for anything else."""
+    passages = entry.get(kind)
+    if not isinstance(passages, list | None):
+        raise InputError(f"{place}: {kind} is no list of passages")
+    rows: list[Row] = []
+    for passage in passages or ():
+        given = map(passage.get, id_names) if isinstance(passage, dict) else ()
+        id_ = next((value for value in given if value is not None), None)
+        if id_ is None:
+            raise InputError(f"{place}: a passage without {' or '.join(id_names)} in {kind}")
+        id_ = id_text(id_, f"{place}: id of a passage")
+        rows.append({"id": id_, "title": passage.get("title"), "text": passage.get("text")})
+    return rows
