@@ -2,19 +2,13 @@
 
 import unicodedata
 
-import pyarrow as pa
 import pytest
 
 from multiview.data.reading.readers import passage_tables
-from multiview.data.reading.values import check_ids, is_blank, without_blank
+from multiview.data.reading.values import check_ids, is_blank
 from multiview.errors import InputError
 
 CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF]
-
-
-def test_python_and_arrow_agree_on_every_character():
-    shown = without_blank(pa.chunked_array([CHARACTERS])).to_pylist()
-    assert [text == "" for text in shown] == list(map(is_blank, CHARACTERS))
 
 
 def test_white_space_and_controls_show_nothing_and_letters_do():
@@ -32,13 +26,6 @@ def test_white_space_and_controls_show_nothing_and_letters_do():
 @pytest.mark.parametrize("text", ["", " ", "\u200b", "\ufeff\u2060\n", "\u3164", "\u00ad", "\U000e0020"])
 def test_invisible_texts_are_blank_and_with_a_letter_they_are_not(text):
     assert is_blank(text) and not is_blank(text + "a")
-    assert without_blank(pa.chunked_array([[text, text + "a"]])).to_pylist() == ["", text + "a"]
-
-
-def test_texts_that_show_something_are_left_as_they_are():
-    texts = pa.chunked_array([["a\u200b"], [" b", "東"]])
-    assert without_blank(texts) is texts
-    assert len(without_blank(pa.chunked_array([[]], pa.string()))) == 0
 
 
 def test_a_title_that_nobody_sees_is_no_title(tmp_path):

@@ -20,7 +20,7 @@ from multiview.data.reading.formats import COMPANIONS, FORMATS, QRELS, TRIPLES, 
 from multiview.data.reading.qrels import MOST_NEGATIVES, Triples, judgements, read_triples
 from multiview.data.reading.question_rows import checked_question
 from multiview.data.reading.tables import OBJECT_AT, Row, checked_columns, match_columns, require
-from multiview.data.reading.values import EXACT, id_text, inexact, number_texts, without_blank
+from multiview.data.reading.values import EXACT, id_text, inexact, is_blank, number_texts
 from multiview.errors import InputError, ReportProblem, counted, ignore_problem, raise_problem
 
 PASSAGE_COLUMNS = {"id": ("_id",), "title": (), "text": ()}
@@ -194,7 +194,8 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
                 f"{found.decode()}: column {matched[name]!r} holds an object, not text; see corpus.columns"
             )
         texts = _texts(table.column(matched[name]), name, f"{base_name(file)}: column {matched[name]!r}")
-        ours[name] = without_blank(texts.fill_null(""))
+        shown = ["" if text is None or is_blank(text) else text for text in texts.to_pylist()]
+        ours[name] = pa.array(shown, pa.string())
     if len(set(present)) < len(present):
         raise InputError(f"{base_name(file)}: two columns with the same name among {', '.join(present)}")
     taken = {*matched.values(), *PASSAGE_COLUMNS, *DERIVED_COLUMNS}

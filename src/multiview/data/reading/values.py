@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from multiview.errors import InputError
 
@@ -17,16 +16,11 @@ NUL = "\0"
 
 HALVES = re.compile("[\ud800-\udfff]")
 
-_INKLESS = (
-    "\\x{00ad}\\x{034f}\\x{061c}\\x{115f}\\x{1160}\\x{17b4}\\x{17b5}\\x{180b}-\\x{180f}\\x{200b}-\\x{200f}"
-    "\\x{2028}-\\x{202f}\\x{205f}-\\x{206f}\\x{2800}\\x{3000}\\x{3164}\\x{fe00}-\\x{fe0f}\\x{feff}\\x{ffa0}"
-    "\\x{fff9}-\\x{fffb}\\x{e0001}-\\x{e01ef}"
+_INK = re.compile(
+    "[^\0-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f"
+    "\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0001-\U000e01ef]"
 )
-"""Characters without ink beyond the controls and spaces of Latin-1, for Arrow's regular expressions (RE2)."""
-
-_ANY_INK = f"[^\\x{{0000}}-\\x{{0020}}\\x{{007f}}-\\x{{00a0}}\\x{{1680}}\\x{{2000}}-\\x{{200a}}{_INKLESS}]"
-
-_INK = re.compile(re.sub(r"\\x\{(\w+)\}", lambda match: re.escape(chr(int(match[1], 16))), _ANY_INK))
+"""A character with ink: none of the controls, spaces, and marks without width."""
 
 
 def is_blank(text: str) -> bool:
@@ -36,14 +30,6 @@ def is_blank(text: str) -> bool:
     (True, False)
     """
     return _INK.search(text) is None
-
-
-def without_blank(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Returns texts with an empty text for each that shows nothing; `texts` itself where there is none."""
-    shown = pc.call_function("match_substring_regex", [texts], pc.MatchSubstringOptions(_ANY_INK))
-    if pc.call_function("all", [shown]).as_py() is not False:
-        return texts
-    return pc.call_function("if_else", [shown, texts, pa.scalar("")])
 
 
 def has_half(text: str) -> bool:
@@ -90,17 +76,14 @@ def number_text(value: float) -> str:
     return str(int(value)) if whole else str(pa.scalar(value, pa.float64()).cast(pa.string()))
 
 
-def number_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def number_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Returns a column of numbers as text: a fraction of the value 12, which pandas makes of it beside a missing value, as 12.
 
     Whole values below 2**53 are written with all digits, all others as Arrow writes them.
     """
-    if not pa.types.is_floating(column.type):
-        return column.cast(pa.string())
-    wide = column.cast(pa.float64())
-    exact = pc.call_function("less", [pc.call_function("abs", [wide]), pa.scalar(float(EXACT))])
-    whole = pc.call_function("equal", [pc.call_function("trunc", [wide]), wide])
-    digits = pc.call_function(
-        "if_else", [pc.call_function("and", [exact, whole]), wide, pa.scalar(None, pa.float64())]
-    )
-    return pc.call_function("coalesce", [digits.cast(pa.int64()).cast(pa.string()), column.cast(pa.string())])
+    texts = column.cast(pa.string()).to_pylist()
+    if pa.types.is_floating(column.type):
+        for row, value in enumerate(column.to_pylist()):
+            if value is not None and value.is_integer() and abs(value) < EXACT:
+                texts[row] = str(int(value))
+    return pa.array(texts, pa.string())
