@@ -8,7 +8,7 @@ from kfp import kubernetes
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
 from multiview.config import JsonObject, Pod
-from multiview.steps.backends.trainjob_api import CONTAINER, GROUP, NAME_LABEL, OURS, VERSION
+from multiview.steps.backends.trainjob import CONTAINER, GROUP, NAME_LABEL, OURS, VERSION
 
 KfpObject: TypeAlias = Any
 """A task, an output or a pipeline of KFP's SDK, which declares too few of their types."""

@@ -12,6 +12,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config.notify import Notify
 from multiview.errors import InputError
 from multiview.kubeflow.run import _mlflow_page, close_run, open_run
+from multiview.steps.backends.trainjob import TrainJobs
 from multiview.steps.runs import (
     Run,
     RunReference,
@@ -74,13 +75,14 @@ def test_the_exit_handler_clears_trainings_that_a_cancelled_start_left(
 ):
     cleared: list[str] = []
 
-    def delete_left() -> list[str]:
+    def delete_left(_: object) -> list[str]:
         if refused:
             raise InputError("training on several nodes: 403 Forbidden")
         cleared.append("train-0")
         return cleared
 
-    monkeypatch.setattr("multiview.kubeflow.run.delete_left", delete_left)
+    monkeypatch.setattr(TrainJobs, "__init__", lambda _: None)
+    monkeypatch.setattr(TrainJobs, "delete_left", delete_left)
     where, run = str(tmp_path / "store"), described(steps=["split"])
     open_run(where, run, "aaaa")
     close_run(where, run, "aaaa", "FAILED", "", Notify(url=receiver.url))

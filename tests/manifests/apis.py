@@ -48,11 +48,11 @@ def objects() -> list[dict[str, Any]]:
     """A TrainJob with all that a pod can have, and what `manifests/` has of Argo's."""
     from multiview.steps.backends.trainjob import train_job
     from tests.fixtures.overlays import BUILT, of_kind
-    from tests.fixtures.training_jobs import TASK, template
+    from tests.fixtures.training_jobs import STEP, template
 
     os.environ |= {"KFP_POD_NAME": "pod", "KFP_POD_UID": "0"}
     secrets = {"bucket": {"AWS_ACCESS_KEY_ID": "AWS_ACCESS_KEY_ID"}}
-    job = train_job(TASK, template({"AWS_REGION": "here"}, secrets, "trainer", "gpus", **POD), "training-w")
+    job = train_job(*STEP, template({"AWS_REGION": "here"}, secrets, "trainer", "gpus", **POD), "training-w")
     return [job, *(each for folder in BUILT for each in of_kind(folder, "CronWorkflow"))]
 
 

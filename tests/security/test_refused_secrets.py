@@ -19,7 +19,7 @@ from pathlib import Path
 from multiview.errors import one_line
 from multiview.export.qdrant import open_client
 from multiview.model.base_model import hub
-from multiview.steps.backends import trainjob_api
+from multiview.steps.backends import trainjob
 from multiview.steps.webhook import post
 try:
     match os.environ["CALLS"]:
@@ -29,9 +29,9 @@ try:
         case "hub":
             hub._download("team/bert", "a" * 40, hub.PATTERNS)
         case "kubernetes":
-            trainjob_api.NAMESPACE_FILE = Path(os.environ["HOME"], "namespace")
-            trainjob_api.NAMESPACE_FILE.write_text("team")
-            trainjob_api.TrainJobs().delete_of("a-workflow")
+            trainjob.NAMESPACE_FILE = Path(os.environ["HOME"], "namespace")
+            trainjob.NAMESPACE_FILE.write_text("team")
+            trainjob.TrainJobs().delete({"metadata": {"name": "a-job"}})
         case "webhook":
             post(os.environ["MULTIVIEW_NOTIFY_URL"], {"text": "x"})
 except Exception as error:

@@ -16,7 +16,7 @@ from multiview.errors import InputError, one_line
 from multiview.plans.parameters import Compiled, as_set
 from multiview.plans.pod_settings import check_gpus
 from multiview.plans.request import describe
-from multiview.steps.backends.trainjob import check_trainer, delete_left, template_here
+from multiview.steps.backends.trainjob import TrainJobs, check_trainer, template_here
 from multiview.steps.runs import (
     Pages,
     Run,
@@ -154,7 +154,7 @@ def close_run(
 def _delete_trainings(run: Run) -> None:
     """Deletes the TrainJobs that a cancelled start leaves behind; a failure is only logged."""
     try:
-        for name in delete_left() if template_here() else ():
+        for name in TrainJobs().delete_left() if template_here() else ():
             print(f"TrainJob {name} deleted: no step follows it any more")
     except Exception as error:  # the run is closed and its failure reported nevertheless
         line = str(error) if isinstance(error, InputError) else one_line(error)

@@ -208,7 +208,7 @@ def test_the_failures_have_these_words(words):
         ROOT / "src" / "multiview" / "kubeflow" / "component.py",
         ROOT / "src" / "multiview" / "kubeflow" / "run.py",
         ROOT / "src" / "multiview" / "steps" / "backends" / "in_process.py",
-        ROOT / "src" / "multiview" / "steps" / "backends" / "trainjob_api.py",
+        ROOT / "src" / "multiview" / "steps" / "backends" / "trainjob.py",
     ]
     source = "".join(path.read_text() for path in places)
     source = re.sub(r'"\s*f?"', "", source).replace("answers {error.status}", "answers 5")

@@ -9,7 +9,7 @@ from multiview.config import JsonObject
 from multiview.steps.backends.trainjob import train_job
 from tests.fixtures.cluster_api import SCHEMA
 from tests.fixtures.pod_security import violations
-from tests.fixtures.training_jobs import TASK, template
+from tests.fixtures.training_jobs import STEP, template
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def test_the_object_is_one_that_the_api_takes() -> None:
         scratch_class="fast",
     )
     for each in (template(), job):
-        jsonschema.validate(train_job(TASK, each, "training-w"), SCHEMA)
+        jsonschema.validate(train_job(*STEP, each, "training-w"), SCHEMA)
     trainer, spec = job["spec"]["trainer"], pod_of(job)["spec"]
     assert trainer["numNodes"] == 2 and trainer["numProcPerNode"] == 4
     assert trainer["resourcesPerNode"]["limits"] == {"memory": "64Gi", "nvidia.com/gpu": "4"}
@@ -60,7 +60,7 @@ def test_the_object_is_one_that_the_api_takes() -> None:
     }
     broken = {**job, "spec": {**job["spec"], "podSpecOverrides": []}}
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(train_job(TASK, broken, "training-w"), SCHEMA)
+        jsonschema.validate(train_job(*STEP, broken, "training-w"), SCHEMA)
 
 
 def test_pods_that_train_together_have_no_sidecar() -> None:

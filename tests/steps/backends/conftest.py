@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from multiview.steps.backends import trainjob_api
+from multiview.steps.backends import trainjob
 from tests.fixtures.cluster import Cluster, step_pod
 
 
@@ -14,8 +14,8 @@ from tests.fixtures.cluster import Cluster, step_pod
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This process is the pod `train-2` of the workflow `training-w`."""
     (tmp_path / "namespace").write_text("team")
-    monkeypatch.setattr(trainjob_api, "NAMESPACE_FILE", tmp_path / "namespace")
-    monkeypatch.setattr(trainjob_api, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(trainjob, "NAMESPACE_FILE", tmp_path / "namespace")
+    monkeypatch.setattr(trainjob, "POLL_SECONDS", 0.05)
     monkeypatch.setenv("KFP_POD_NAME", "train-2")  # as KFP's compiler of workflows names them
     monkeypatch.setenv("KFP_POD_UID", "uid-2")
 

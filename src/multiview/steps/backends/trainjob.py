@@ -6,33 +6,48 @@ The compiled pipeline brings the TrainJob without its task (`pipelines.kubeflow.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import json
 import os
 import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from pydantic import BaseModel
+from urllib3.util import Retry
 
 from multiview import environment
-from multiview.artifacts.record import Record, Reference
+from multiview.artifacts.record import Record
 from multiview.config import JsonObject
 from multiview.errors import InputError, ProcessFailed
-from multiview.steps.backends.trainjob_api import WORKFLOW_LABEL, TrainJobs
+from multiview.steps.runs import StepState
 from multiview.steps.work import StepReporter, Work
 
+KubernetesObject: TypeAlias = Any
+"""An object, a result or an error of Kubernetes' generated client, which is not typed."""
 
-class Task(BaseModel, frozen=True):
-    """The argument of each pod of a TrainJob: one step of one run."""
-
-    store: str
-    run: str
-    path: str
-    step: str
-    config: str
-    """The step's settings as JSON, as its component received them."""
-    inputs: dict[str, list[Reference]]
-    key: str
+GROUP, VERSION, PLURAL = "trainer.kubeflow.org", "v1alpha1", "trainjobs"
+NAME_LABEL, OURS = "app.kubernetes.io/name", "multiview"
+"""The label of our TrainJobs, with its value."""
+WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
+"""The label with its workflow that Argo gives a pod, and we give a TrainJob."""
+CONTAINER = "node"
+"""Kubeflow Trainer's name for the container of a training, and for its job."""
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+POLL_SECONDS = 5.0
+"""Time between two looks at a job."""
+RETRY = Retry(total=6, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504))
+BAD_INPUT = 2
+"""Exit status of a pod that ended with an InputError."""
+REMEDIES = {
+    401: "the pod's service account is not known to the cluster",
+    403: f"let the step's service account create, get, list and delete {PLURAL}.{GROUP} in it, and get and list pods",
+    404: "install Kubeflow Trainer, or set nodes to 1",
+}
+TOO_OLD = "its Kubeflow Trainer knows no runtimePatches: install 2.2 or later, or set nodes to 1"
 
 
 class TrainJob:
@@ -43,74 +58,53 @@ class TrainJob:
 
     def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
         """Starts the TrainJob and waits for it. Raises the exceptions of `run_train_job`."""
-        reporter.write()  # the key; from here on the first node reports
+        reporter.write()  # what the nodes read; from here on the first one reports
         store = reporter.store
-        task = Task(
-            store=store.url,
-            run=reporter.run,
-            path=reporter.state.path,
-            step=work.step.name,
-            config=work.config,
-            inputs=work.references,
-            key=work.key,
-        )
-        run_train_job(task, self.template)
+        run_train_job(store.url, reporter.run, reporter.state, self.template)
         records = work.find(store)
-        for kind in work.step.outputs:
-            if kind not in records:
-                raise ProcessFailed(
-                    f"the TrainJob of {task.path} succeeded and left no {kind} in {store.url}"
-                )
+        if missing := [kind for kind in work.step.outputs if kind not in records]:
+            raise ProcessFailed(
+                f"the TrainJob of {reporter.state.path} succeeded and left no {missing[0]} in {store.url}"
+            )
         return records
 
 
 def template_here() -> JsonObject | None:
-    """Returns the TrainJob, without its task, that the environment describes; None where a step trains in its own pod.
-
-    Raises InputError for anything else, as from a pipeline that an earlier release has compiled.
-    """
+    """Returns the TrainJob, without its task, that the environment describes; None where a step trains in its own pod."""
     text = os.environ.get(environment.NODES)
-    if not text:
-        return None
-    try:
-        template: JsonObject = json.loads(text)
-        if template["kind"] == "TrainJob":
-            return template
-    except (ValueError, KeyError):
-        pass
-    raise InputError(f"{environment.NODES}: not a TrainJob of this release; compile the pipeline again")
+    return json.loads(text) if text else None
 
 
-def train_job(task: Task, template: JsonObject, workflow: str) -> JsonObject:
-    """Returns the TrainJob of a task in an Argo workflow, which Kubernetes deletes with this pod.
+def train_job(store: str, run: str, state: StepState, template: JsonObject, workflow: str) -> JsonObject:
+    """Returns the TrainJob of a step of a run in an Argo workflow, which Kubernetes deletes with this pod.
 
-    Its name is the same for every try of the step in the workflow, so that a later try replaces what an earlier one left.
+    Its pods read the step's settings and inputs from the step's state. Its name is the same for every try of the step in
+    the workflow, so that a later try replaces what an earlier one left.
     """
     job = copy.deepcopy(template)
     metadata, trainer = job["metadata"], job["spec"]["trainer"]
-    identity = "\n".join((task.store, task.key, task.path, workflow))
-    metadata["name"] = f"{task.step}-{hashlib.sha256(identity.encode()).hexdigest()[:24]}"
-    metadata["labels"] |= {"app.kubernetes.io/component": task.step, WORKFLOW_LABEL: workflow}
-    metadata["annotations"] |= {
-        f"multiview.dev/{name}": getattr(task, name) for name in ("store", "run", "path", "key")
-    }
+    identity = "\n".join((store, state.key, state.path, workflow))
+    metadata["name"] = f"{state.step}-{hashlib.sha256(identity.encode()).hexdigest()[:24]}"
+    metadata["labels"] |= {"app.kubernetes.io/component": state.step, WORKFLOW_LABEL: workflow}
+    told = {"store": store, "run": run, "path": state.path, "key": state.key}
+    metadata["annotations"] |= {f"multiview.dev/{name}": value for name, value in told.items()}
     pod = {"name": os.environ[environment.POD_NAME], "uid": os.environ[environment.POD_UID]}
     metadata["ownerReferences"] = [{"apiVersion": "v1", "kind": "Pod", **pod, "blockOwnerDeletion": False}]
-    trainer["args"] = [task.model_dump_json()]
-    if processes := json.loads(task.config).get("train", {}).get("processes"):
+    trainer["args"] = [store, run, state.path]
+    if processes := state.config.get("train", {}).get("processes"):
         trainer["numProcPerNode"] = processes
     return job
 
 
-def run_train_job(task: Task, template: JsonObject) -> None:
-    """Starts the TrainJob of a task, in the place of one that an earlier try has left, and follows it to its end.
+def run_train_job(store: str, run: str, state: StepState, template: JsonObject) -> None:
+    """Starts the TrainJob of a step, in the place of one that an earlier try has left, and follows it to its end.
 
     The job is deleted when it has ended, when following it fails, and when this process receives SIGTERM, as in a run
     that is cancelled. Raises InputError or ProcessFailed with the line of the pod that failed first, and InputError
     where the cluster refuses the job.
     """
     jobs = TrainJobs()
-    job = train_job(task, template, jobs.workflow_here())
+    job = train_job(store, run, state, template, jobs.workflow_here())
     before = signal.signal(signal.SIGTERM, _end)
     try:
         job = jobs.start(job)
@@ -129,16 +123,150 @@ def _end(number: int, frame: object) -> None:
 def check_trainer(template: JsonObject) -> None:
     """Raises InputError where the cluster would refuse a TrainJob: without Kubeflow Trainer 2.2, its runtime, or the
     right to make one."""
-    task = Task(store="", run="", path="", step="train", config="{}", inputs={}, key="")
-    TrainJobs().check(train_job(task, template, ""))
+    step = StepState(path="", step="train", status="running")
+    TrainJobs().create(train_job("", "", step, template, ""), dry_run="All")
 
 
-def delete_left() -> list[str]:
-    """Deletes the TrainJobs that the steps of this workflow have left, and returns their names. Raises InputError where
-    the cluster refuses.
+class TrainJobs:
+    """The TrainJobs of this pod's namespace. Every method raises InputError where the cluster refuses."""
 
-    The exit handler does so: a cancelled run's pods may have had no time to, and Kubernetes keeps them, the TrainJobs'
-    owners, until the workflow is cleared away.
+    def __init__(self) -> None:
+        api = _api_client()
+        from kubernetes import client
+
+        self._objects, self._core = client.CustomObjectsApi(api), client.CoreV1Api(api)
+        self._refusal = client.ApiException
+        self.namespace = NAMESPACE_FILE.read_text(encoding="utf-8").strip()
+        self._where = (GROUP, VERSION, self.namespace, PLURAL)
+
+    def start(self, job: JsonObject) -> JsonObject:
+        """Creates a job, in the place of one of its name, and returns it as the cluster has it."""
+        if left := self._read(job):
+            self.delete(left)
+            while self._read(left):
+                time.sleep(POLL_SECONDS)
+        return self.create(job)
+
+    def create(self, job: JsonObject, **options: str) -> JsonObject:
+        """Creates a job, and returns it as the cluster has it."""
+        with self._refusals():
+            # Strict: otherwise fields that its Kubeflow Trainer does not know are dropped.
+            made: KubernetesObject = self._objects.create_namespaced_custom_object(
+                *self._where, body=job, field_validation="Strict", **options
+            )
+        return made
+
+    def follow(self, job: JsonObject) -> JsonObject:
+        """Returns the condition with which a job ended. Raises ProcessFailed if it was deleted before."""
+        while now := self._read(job):
+            for condition in now.get("status", {}).get("conditions", ()):
+                if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
+                    return condition
+            time.sleep(POLL_SECONDS)
+        raise ProcessFailed(f"TrainJob {job['metadata']['name']} was deleted before it ended")
+
+    def failure(self, job: JsonObject, ended: JsonObject) -> Exception:
+        """Returns the exception for a failed job: bad input, else the line of the pod that failed first."""
+        name = job["metadata"]["name"]
+        selector = f"jobset.sigs.k8s.io/jobset-name={name}"
+        with self._refusals():
+            pods = self._core.list_namespaced_pod(self.namespace, label_selector=selector).items
+        ends = [(pod.metadata.name, end) for pod in pods for end in _failed_ends(pod)]
+        ends.sort(key=lambda pair: (pair[1].finished_at, pair[0]))
+        for _, end in ends:
+            if end.exit_code == BAD_INPUT and end.message:
+                return InputError(end.message.strip())
+        for pod, end in ends:
+            line = (end.message or "").strip() or f"{end.reason} (exit status {end.exit_code})"
+            return ProcessFailed(f"pod {pod}: {line}")
+        return ProcessFailed(f"TrainJob {name} failed: {ended.get('message') or ended.get('reason')}")
+
+    def delete(self, job: JsonObject) -> None:
+        """Deletes a job and its pods; nothing happens if it is gone, or another has taken its name."""
+        metadata = job["metadata"]
+        options = {"propagationPolicy": "Foreground", "preconditions": {"uid": metadata.get("uid")}}
+        with self._refusals(but=(404, 409)):
+            self._objects.delete_namespaced_custom_object(*self._where, metadata["name"], body=options)
+
+    def delete_left(self) -> list[str]:
+        """Deletes the jobs that the steps of this pod's workflow have left, and returns their names.
+
+        The exit handler does so: a cancelled run's pods may have had no time to, and Kubernetes keeps them, the TrainJobs'
+        owners, until the workflow is cleared away.
+        """
+        selector = f"{NAME_LABEL}={OURS},{WORKFLOW_LABEL}={self.workflow_here()}"
+        with self._refusals():
+            jobs: KubernetesObject = self._objects.list_namespaced_custom_object(
+                *self._where, label_selector=selector
+            )
+        for job in jobs["items"]:
+            self.delete(job)
+        return [job["metadata"]["name"] for job in jobs["items"]]
+
+    def workflow_here(self) -> str:
+        """Returns the name of the workflow that this pod belongs to."""
+        with self._refusals():
+            pod: KubernetesObject = self._core.read_namespaced_pod(
+                os.environ[environment.POD_NAME], self.namespace
+            )
+        return str(pod.metadata.labels[WORKFLOW_LABEL])
+
+    def _read(self, job: JsonObject) -> JsonObject | None:
+        """Returns a job as it is now; None if it is gone. One without a uid stands for any of its name."""
+        now: KubernetesObject = None
+        with self._refusals(but=(404,)):
+            now = self._objects.get_namespaced_custom_object(*self._where, job["metadata"]["name"])
+        return now if now and job["metadata"].get("uid") in (None, now["metadata"]["uid"]) else None
+
+    @contextlib.contextmanager
+    def _refusals(self, but: tuple[int, ...] = ()) -> Iterator[None]:
+        """Raises the cluster's refusals as errors with the way out; the statuses `but` end the block in silence."""
+        try:
+            yield
+        except self._refusal as error:
+            if error.status in but:
+                return
+            said = _message(error)
+            # Admission, as by a quota or Kubeflow Trainer itself, refuses with 403 too, and says why.
+            told = error.status == 403 and said and " cannot " not in said
+            remedy = said if told else REMEDIES.get(error.status or 0, said or error.reason)
+            remedy = TOO_OLD if "runtimePatches" in said else remedy
+            place = f"training on several nodes: in namespace {self.namespace}"
+            raise InputError(f"{place}: {error.status} {error.reason}: {remedy}") from error
+
+
+def _message(error: KubernetesObject) -> str:
+    """Returns what the API server says of an error."""
+    try:
+        return str(json.loads(error.body)["message"]).strip()
+    except (ValueError, TypeError, KeyError):
+        return str(error.body or "").strip()
+
+
+def _failed_ends(pod: KubernetesObject) -> list[KubernetesObject]:
+    """Returns how the failed containers of a pod ended, the last time or the time before."""
+    containers = [one for one in pod.status.container_statuses or () if one.name == CONTAINER]
+    states = [state for one in containers for state in (one.state, one.last_state) if state]
+    return [state.terminated for state in states if state.terminated and state.terminated.exit_code]
+
+
+def _api_client() -> KubernetesObject:
+    """Returns a client of the cluster that this process is in, or that its kubeconfig names.
+
+    Raises InputError where there is none, and for a token that no header can hold, which the client would repeat.
     """
-    jobs = TrainJobs()
-    return jobs.delete_of(jobs.workflow_here())
+    from kubernetes import client, config
+
+    configuration = client.Configuration()
+    in_cluster = environment.KUBERNETES_HOST in os.environ
+    load = config.load_incluster_config if in_cluster else config.load_kube_config
+    try:
+        load(client_configuration=configuration)
+    except config.ConfigException as error:
+        raise InputError(f"training on several nodes needs a pod with a service account: {error}") from error
+    if not str(configuration.api_key.get("authorization", "")).isprintable():
+        raise InputError(
+            "the token for Kubernetes has a line end or another character that no header can hold"
+        )
+    configuration.retries = RETRY  # pyright: ignore[reportAttributeAccessIssue]
+    return client.ApiClient(configuration)

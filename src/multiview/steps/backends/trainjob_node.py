@@ -1,6 +1,6 @@
-"""The program of a TrainJob's pods: `python -m multiview.steps.backends.trainjob_node TASK`.
+"""The program of a TrainJob's pods: `python -m multiview.steps.backends.trainjob_node STORE RUN PATH`.
 
-TASK is the JSON of a `trainjob.Task`.
+The arguments name a step's state, which holds its settings and inputs.
 
 Kubeflow Trainer describes the other pods to each pod by torchrun's environment variables (`PET_*`), from which
 `multiview.training.processes` starts this node's processes. The first node publishes; the others only train.
@@ -15,12 +15,13 @@ from pathlib import Path
 from multiview import environment
 from multiview.artifacts.scratch import scratch
 from multiview.artifacts.store import open_store
+from multiview.config import canonical_json
 from multiview.errors import InputError, one_line
 from multiview.steps.backends.in_process import InProcess, check_gpus
-from multiview.steps.backends.trainjob import Task
-from multiview.steps.backends.trainjob_api import BAD_INPUT
+from multiview.steps.backends.trainjob import BAD_INPUT
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import NoEvents
+from multiview.steps.runs import read_state
 from multiview.steps.table import step
 from multiview.steps.work import StepReporter, Work
 from multiview.terminal import safe
@@ -29,15 +30,22 @@ TERMINATION_LOG = Path(os.environ.get(environment.TERMINATION_LOG, "/dev/termina
 """The file whose content Kubernetes copies into the pod's status, where the step finds it."""
 
 
-def run_on_node(work: Work, reporter: StepReporter, first: bool) -> None:
-    """Does one node's part of a step that several nodes do together; the `first` node reports and publishes.
+def run_on_node(store_url: str, run: str, path: str) -> None:
+    """Does this node's part of a step that several nodes do together; the first node reports and publishes.
 
-    Nothing happens if the step's outputs are there. Raises whatever the step raises.
+    Nothing happens if the step's outputs are there. Raises InputError for a step that has not begun, and whatever the
+    step raises.
     """
-    store = reporter.store
+    check_gpus()  # on every node: each would train on the processor without its GPUs
+    store = open_store(store_url)
+    state = read_state(store, run, path)
+    if state is None:
+        raise InputError(f"store {store.url} has no state of step {path} of run {run}: start the run again")
+    work = Work.resolve(step(state.step), canonical_json(state.config), dict(state.inputs), store)
     if len(work.find(store)) == len(work.step.outputs):
         return
-    if first:
+    if os.environ.get(environment.PET_NODE_RANK, "0") == "0":
+        reporter = StepReporter(store, run, path, state.step)
         reporter.describe(work)
         InProcess().make(work, reporter)
         return
@@ -46,19 +54,10 @@ def run_on_node(work: Work, reporter: StepReporter, first: bool) -> None:
     work.step.function()(work.context(store, outputs, NoEvents(), checkpoints))
 
 
-def main(text: str) -> int:
-    """Does this node's part of a step; returns the exit status, 2 for bad input.
-
-    Every node checks its GPUs, since each would train on the processor without them.
-    """
+def main(store: str, run: str, path: str) -> int:
+    """Does this node's part of a step; returns the exit status, 2 for bad input."""
     try:
-        task = Task.model_validate_json(text)
-        declared = step(task.step)
-        check_gpus()
-        store = open_store(task.store)
-        reporter = StepReporter(store, task.run, task.path, task.step)
-        first = os.environ.get(environment.PET_NODE_RANK, "0") == "0"
-        run_on_node(Work.resolve(declared, task.config, dict(task.inputs), store), reporter, first)
+        run_on_node(store, run, path)
     except InputError as error:
         return _end(str(error), BAD_INPUT)
     except Exception as error:
@@ -75,4 +74,4 @@ def _end(line: str, status: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))
