@@ -60,6 +60,7 @@ ACROSS_ROOMS = {
     "security/test_watched_store.py": "what every step does to a store, and secrets in it",
     "security/test_strangers.py": "files, models and texts of strangers, over every package",
     "serving/test_pod.py": "the command of a manifest's pods, over a store in a bucket",
+    "test_imports.py": "what the rooms of a GPU import",
     "test_layers.py": "imports between packages",
     "test_setup.py": "what `make setup` installs",
     "test_source.py": "the whole source",

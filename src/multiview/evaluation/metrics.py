@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 from urllib.parse import quote, unquote
 
-import ir_measures
 import numpy as np
-from ir_measures import RR, R, nDCG
 
 from multiview import metric_names
 from multiview.errors import InputError
+
+if TYPE_CHECKING:
+    import ir_measures
 
 Values = dict[str, np.ndarray]
 """Metric to its values per question [q] float64, NaN for questions that it does not judge."""
@@ -62,6 +63,8 @@ def gold_metrics(
     trec_eval sorts by score, breaks ties by document id and ignores the ranks in a run. It is given depth − rank as
     scores, so that our order counts.
     """
+    from ir_measures import RR, R, nDCG
+
     qrels = {qid: dict(grades) for qid, grades in gold.items() if grades}
     run = {
         qid: {name: float(depth - rank) for rank, name in enumerate(rankings.get(qid, ()))} for qid in qrels
@@ -89,11 +92,13 @@ def _by_question(
     qids: Sequence[str],
 ) -> Values:
     """Values per question of `measures`, metric to our name; a question of `qrels` without results has 0."""
+    from ir_measures import pytrec_eval
+
     row_of = {qid: row for row, qid in enumerate(qids)}
     start = np.array([0.0 if qid in qrels else np.nan for qid in qids])
     values = {name: start.copy() for name in measures.values()}
     if qrels:
-        for metric in ir_measures.pytrec_eval.iter_calc(list(measures), qrels, run):
+        for metric in pytrec_eval.iter_calc(list(measures), qrels, run):
             values[measures[metric.measure]][row_of[metric.query_id]] = metric.value
     return values
 
@@ -133,8 +138,10 @@ def read_trec_run(path: Path) -> dict[str, list[tuple[str, float]]]:
     >>> read_trec_run(folder / "run.trec")
     {'q0': [('p3', 12.5), ('p0', 11.0)]}
     """
+    from ir_measures import read_trec_run as read
+
     rankings: dict[str, list[tuple[str, float]]] = {}
-    for hit in _read(path, ir_measures.read_trec_run):
+    for hit in _read(path, read):
         rankings.setdefault(unquote(hit.query_id), []).append((unquote(hit.doc_id), hit.score))
     return rankings
 
@@ -155,8 +162,10 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     >>> read_qrels(folder / "qrels.trec")
     {'q0': {'p0': 2}}
     """
+    from ir_measures import read_trec_qrels as read
+
     gold: dict[str, dict[str, int]] = {}
-    for judged in _read(path, ir_measures.read_trec_qrels):
+    for judged in _read(path, read):
         grades = gold.setdefault(unquote(judged.query_id), {})
         if judged.relevance > 0:
             grades[unquote(judged.doc_id)] = judged.relevance

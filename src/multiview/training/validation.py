@@ -19,7 +19,6 @@ from multiview.config import Train
 from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.evaluation.analyses.matrices import PairMeans, add_cosines, off_diagonal
-from multiview.evaluation.metrics import first_rank, gold_metrics, means
 from multiview.model.batch import Batch, encode_groups, make_groups, to_device
 from multiview.model.devices import HALF
 from multiview.model.encoder import BiEncoder
@@ -52,7 +51,7 @@ class Validation:
         settings: Train,
         device: torch.device,
     ) -> None:
-        self.model, self._held_out, self._settings, self._device = model, held_out, settings, device
+        self.model, self._settings, self._device = model, settings, device
         layout, pad_id = model.layout, model.tokenizer.pad_token_id
         sequences = [layout.passage(passages[id_]) for id_ in held_out.pool]
         rows, views = locate_views(sequences, layout.max_views)
@@ -87,25 +86,23 @@ class Validation:
         return figures
 
     def _ranking(self, questions: Tensor, views: Tensor) -> dict[str, float]:
-        ids, held = self._held_out.pool, self._held_out.questions
-        first, winners = np.empty(len(held), np.int64), np.empty(len(held), np.int64)
-        rankings: dict[str, list[str]] = {}
-        for start in range(0, len(held), AT_ONCE):
+        asked = len(self._gold)
+        first, winners = np.empty(asked, np.int64), np.empty(asked, np.int64)
+        for start in range(0, asked, AT_ONCE):
             of_views = (questions[start : start + AT_ONCE] @ views.T).cpu().numpy()
             scores = np.maximum.reduceat(of_views, self._starts, axis=1)
-            # Of passages that tie the one with the smaller id comes first, as in a search.
-            order = np.argsort(-scores, axis=1, kind="stable")
-            for row, best in enumerate(order):
-                position = start + row
-                gold = self._gold[position]
-                first[position] = first_rank(np.isin(best, gold)[None])[0]
-                top = best[: metric_names.RANKING_CUT]
-                rankings[held[position].qid] = [ids[int(passage)] for passage in top]
-                winners[position] = self._winner(of_views[row], max(gold, key=scores[row].__getitem__))
-        gold_grades = {q.qid: dict.fromkeys(self._held_out.gold[q.qid], 1) for q in held}
-        measured = means(gold_metrics(rankings, gold_grades, [1], metric_names.RANKING_CUT))
-        figures = {name: measured[name] for name in (metric_names.recall_at(1), metric_names.MRR)}
-        figures[metric_names.AVERAGE_RANK] = float(first.mean())
+            for position, (views_of, of) in enumerate(zip(of_views, scores, strict=True), start):
+                gold = max(self._gold[position], key=lambda passage: (of[passage], -passage))
+                # Of passages that tie the one with the smaller id comes first, as in a search.
+                better = (of > of[gold]).sum() + (of[:gold] == of[gold]).sum()
+                first[position] = 1 + better
+                winners[position] = self._winner(views_of, gold)
+        positives = np.array([len(set(gold)) for gold in self._gold])
+        figures = {
+            metric_names.recall_at(1): float(((first == 1) / positives).mean()),
+            metric_names.MRR: float(np.where(first <= metric_names.RANKING_CUT, 1 / first, 0).mean()),
+            metric_names.AVERAGE_RANK: float(first.mean()),
+        }
         if self._numbers.any():
             wins = np.bincount(winners, minlength=int(self._numbers.max()) + 1) / len(winners)
             figures |= {metric_names.view_wins(view): float(share) for view, share in enumerate(wins)}

@@ -15,16 +15,10 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 import fsspec
-import ijson
 import pyarrow as pa
 
 from multiview.artifacts.servers import PROTOCOLS, credentials_explained, file_system, of_the_web, time_outs
 from multiview.errors import InputError, without_secrets
-
-if sys.version_info >= (3, 14):
-    from compression.zstd import ZstdError
-else:
-    from backports.zstd import ZstdError
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
 PACKED = {
@@ -42,11 +36,6 @@ READ_PACKED = f"unpack it: files are read plain, or compressed as {', '.join(COM
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 HEAD = 1 << 16
 """Bytes that are read to detect a format."""
-UNREADABLE = (
-    *(pa.ArrowException, EOFError, OSError, ValueError),
-    *(zlib.error, lzma.LZMAError, ijson.JSONError, ZstdError),
-)
-"""What libraries raise for a file that is damaged or of another format."""
 BLOCK = 4 << 20
 """Bytes per request to a bucket when a file is read at random positions."""
 
@@ -137,11 +126,9 @@ def _as_input_error(file: str) -> Iterator[None]:
         raise
     except FileNotFoundError:
         line = "no such file"
-    except UNREADABLE as error:
+    except _unreadable() as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         line = f"cannot be read ({reason}); is it complete, and of the format its name says?"
-        if isinstance(error, ijson.JSONError) and "integer overflow" in reason:
-            line = "holds a whole number of more than 64 bits; write it as text, in quotes"
     except Exception as error:
         if not of_the_web(error):
             raise
@@ -149,6 +136,15 @@ def _as_input_error(file: str) -> Iterator[None]:
     else:
         return
     raise InputError(f"{file}: {line}")
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """What libraries raise for a file that is damaged or of another format; Zstandard's is imported only for such a file."""
+    if sys.version_info >= (3, 14):
+        from compression.zstd import ZstdError
+    else:
+        from backports.zstd import ZstdError
+    return (pa.ArrowException, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, ZstdError)
 
 
 def lines(file: str) -> Iterator[tuple[int, str]]:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import IO, Any
 
-import ijson
-
 from multiview.data.reading.files import base_name, open_stream
 from multiview.errors import InputError
 
@@ -34,7 +32,7 @@ def json_items(file: str, key: str = "") -> Iterator[Any]:
     opened: list[Any] = []
     keys: list[str] = []  # the last key of each open object
     with open_stream(file) as stream:
-        for kind, value in ijson.basic_parse(_WholeCharacters(stream, file), use_float=True):
+        for kind, value in _events(stream, file):
             if kind == "map_key":
                 if value in opened[-1]:
                     within = "within an item of" if len(opened) > around else "in the object around"
@@ -60,6 +58,19 @@ def json_items(file: str, key: str = "") -> Iterator[Any]:
                 yield value
             else:
                 opened[-1].append(value)
+
+
+def _events(stream: IO[bytes], file: str) -> Iterator[tuple[str, Any]]:
+    """Yields ijson's events. It is imported only here: where a GPU works, files of JSON are seldom read."""
+    import ijson
+
+    try:
+        yield from ijson.basic_parse(_WholeCharacters(stream, file), use_float=True)
+    except ijson.JSONError as error:
+        if "integer overflow" in str(error):
+            line = "holds a whole number of more than 64 bits; write it as text, in quotes"
+            raise InputError(f"{file}: {line}") from error
+        raise ValueError(str(error)) from error
 
 
 class _WholeCharacters:

@@ -1,0 +1,47 @@
+"""What a GPU works on imports without the libraries of other rooms, as on a bare machine or in a small image."""
+
+import subprocess
+import sys
+
+import pytest
+
+ELSEWHERE = (
+    *("mlflow", "faiss", "kfp", "bm25s", "Stemmer", "nltk", "ijson", "ir_measures", "pytrec_eval", "gcsfs"),
+    *(
+        "fastapi",
+        "starlette",
+        "uvicorn",
+        "typer",
+        "datasets",
+        "sentencepiece",
+        "rouge_score",
+        "backports.zstd",
+    ),
+)
+"""Libraries that are imported only where they are used."""
+BARE = """
+import sys
+from importlib import import_module
+for name in sys.argv[2:]:
+    sys.modules[name] = None  # no spec is found, and an import fails
+import_module(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "multiview.model.encoder",
+        "multiview.encoding.encode",
+        "multiview.training.train",
+        "multiview.index.build",
+        "multiview.index.view_index",
+        "multiview.negatives.mined",
+        "multiview.negatives.cross_encoder",
+        "multiview.evaluation.evaluate",
+        "multiview.evaluation.analyses.run",
+        "multiview.steps.table",
+    ],
+)
+def test_what_a_gpu_works_on_needs_few_libraries(module: str):
+    subprocess.run([sys.executable, "-c", BARE, module, *ELSEWHERE], check=True)
