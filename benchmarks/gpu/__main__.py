@@ -10,6 +10,7 @@ which shows that it runs, not how fast a GPU is.
 from __future__ import annotations
 
 import gc
+import os
 import platform
 import time
 import traceback
@@ -162,6 +163,8 @@ def main(
 ) -> None:
     """Prints rows of min / median / max over repeats, ours beside peer and bound, with ratios of medians."""
     until = time.monotonic() + 60 * minutes
+    # It would slow down peers, who tokenise in threads, and not us, who do so in processes.
+    os.environ.pop("TOKENIZERS_PARALLELISM", None)
     disable_progress_bar()
     set_verbosity_error()
     warnings.filterwarnings("ignore")

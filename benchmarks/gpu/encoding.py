@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -51,7 +51,10 @@ def encoding(
     encoder = Encoder(model, encode)
     larger = Encoder(model, encode.model_copy(update={"batch_tokens": LARGER}))
     passages = [in_sentences(passage) for passage in work.passages]
-    sequences = [each for passage in passages for each in encoder.layout.passage(passage)]
+    taken: dict[str, float] = {}
+    sequences = timed(
+        taken, f"tokenising in {workers(encoder.device)} processes", lambda: laid_out(encoder, passages)
+    )
     tokens = sum(len(sequence.input_ids) for sequence in sequences)
     runs: dict[str, Callable[[Sequence[Passage]], object]] = {
         OURS: lambda some: step(encoder, some, work.folder),
@@ -83,7 +86,7 @@ def encoding(
         for name, seconds in ((name, median(each) / 1000) for name, each in times.items())
     )
     yield f"{'; '.join(speeds)}; {tokens / len(sequences):.0f} tokens a sequence"
-    yield f"where the time goes, each part alone, in s: {stages(encoder, passages, sequences, work.folder)}"
+    yield f"where the time goes, each part alone, in s: {stages(encoder, sequences, work.folder, taken)}"
 
 
 def in_sentences(passage: Passage) -> Passage:
@@ -128,22 +131,28 @@ def sentence_transformer(base: Path, encode: Encode) -> dict[str, Callable[[Sequ
     }
 
 
+def laid_out(encoder: Encoder, passages: Sequence[Passage]) -> list[TokenSequence]:
+    """The sequences of passages, as the step lays them out ahead of the model."""
+    read_with = zip(passages, repeat(()), strict=False)
+    ahead = laid_out_ahead(encoder.layout, read_with, workers(encoder.device))
+    return [sequence for _, _, found in ahead for sequence in found]
+
+
+Returned = TypeVar("Returned")
+
+
+def timed(taken: dict[str, float], name: str, run: Callable[[], Returned]) -> Returned:
+    """Runs something, and notes the seconds that it took."""
+    begun = clock()
+    found = run()
+    taken[name] = clock() - begun
+    return found
+
+
 def stages(
-    encoder: Encoder, passages: Sequence[Passage], sequences: Sequence[TokenSequence], folder: Path
+    encoder: Encoder, sequences: Sequence[TokenSequence], folder: Path, taken: dict[str, float]
 ) -> str:
-    """The seconds of each part of the step alone, one after another, with the step's own batches."""
-    taken: dict[str, float] = {}
-
-    def timed(name: str, run: Callable[[], Any]) -> Any:
-        begun = clock()
-        found = run()
-        taken[name] = clock() - begun
-        return found
-
-    processes = workers(encoder.device)
-    read_with = list(zip(passages, repeat(()), strict=False))
-    ahead = f"tokenising in {processes} processes" if processes else "tokenising"
-    timed(ahead, lambda: sum(1 for _ in laid_out_ahead(encoder.layout, read_with, processes)))
+    """The seconds of each part of the step alone, one after another, with the step's own batches; some were `taken` before."""
     limit, views = encoder.layout.settings.passage_length, encoder.layout.max_views
     buckets = Buckets[int](encoder.settings, encoder.device, limit)
     shaped = timed(
@@ -151,28 +160,29 @@ def stages(
     )
     pad_id = encoder.model.tokenizer.pad_token_id
     made = timed(
+        taken,
         "making tensors",
         lambda: [
             make_batch([sequence for sequence, _ in members], pad_id, views, shape.length, shape.rows)
             for shape, members in shaped
         ],
     )
-    moved = timed("to the device", lambda: [to_device(batch, encoder.device) for batch in made])
+    moved = timed(taken, "to the device", lambda: [to_device(batch, encoder.device) for batch in made])
 
     def forward() -> list[torch.Tensor]:
         with torch.inference_mode(), arithmetic(encoder.settings, encoder.device):
             return [encoder.model.encode_passages(batch).float() for batch in moved]
 
-    vectors = timed(f"forward of {len(made)} batches", forward)
-    arrays = timed("back", lambda: [array for _, array in read_behind((0, each) for each in vectors)])
+    vectors = timed(taken, f"forward of {len(made)} batches", forward)
+    arrays = timed(taken, "back", lambda: [array for _, array in read_behind((0, each) for each in vectors)])
     with EmbeddingsWriter(folder, encoder.dim, "random") as writer:
         rows = (
             row for array, (_, members) in zip(arrays, shaped, strict=True) for row in array[: len(members)]
         )
 
         def write() -> None:
-            for number, row in enumerate(rows):
-                writer.write_views("", views * number, row)
+            for place, row in enumerate(rows):
+                writer.write_views("", views * place, row)
 
-        timed("writing", write)
+        timed(taken, "writing", write)
     return ", ".join(f"{name} {seconds:.2f}" for name, seconds in taken.items())

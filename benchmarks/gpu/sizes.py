@@ -101,7 +101,7 @@ SIZES: dict[SizeName, Size] = {
     "whole": Size(
         20_958,
         128,
-        60,
+        50,
         10,
         64,
         Searched(118_602, 6, 384),
