@@ -156,7 +156,9 @@ def stages(
     limit, views = encoder.layout.settings.passage_length, encoder.layout.max_views
     buckets = Buckets[int](encoder.settings, encoder.device, limit)
     shaped = timed(
-        "sorting by length", lambda: list(buckets.batches(zip(sequences, range(len(sequences)), strict=True)))
+        taken,
+        "sorting by length",
+        lambda: list(buckets.batches(zip(sequences, range(len(sequences)), strict=True))),
     )
     pad_id = encoder.model.tokenizer.pad_token_id
     made = timed(
