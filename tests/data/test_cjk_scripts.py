@@ -43,6 +43,6 @@ def test_inspect_says_so_before_a_run(tmp_path, capsys, monkeypatch):
     file = squad_file(tmp_path / "train.json", "japanese")
     monkeypatch.setenv("COLUMNS", "200")
     printed = multiview_command(monkeypatch, capsys, "inspect", file)
-    assert "Warnings\n  corpus.language=english: " in printed and "set corpus.language=japanese" in printed
+    assert "corpus.language=english: " in printed and "set corpus.language=japanese" in printed
     printed = multiview_command(monkeypatch, capsys, "inspect", file, "--set", "corpus.language=japanese")
-    assert "Problems\n  none\n" in printed and "Warnings" not in printed
+    assert "Problems\n  none\n" in printed and "Remarks" not in printed

@@ -3,10 +3,21 @@
 import pytest
 
 from multiview.config import Config, Corpus, Questions
-from multiview.data.gold_answers import find_again
+from multiview.data.gold_answers import LOST, MOVED, UNHELD, GoldAnswers
 from multiview.data.inspection import inspect
 from multiview.data.questions import Question
+from multiview.data.tokens import Mode
+from multiview.errors import Problems
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, write
+
+
+def found_again(question: Question, text: str, mode: Mode = "string") -> tuple[int | None, Problems]:
+    """Where the question's answer stands in its passage now, and the remarks."""
+    remarks = Problems()
+    answers = GoldAnswers([question], mode, remarks)
+    answers.see("p", text)
+    (start,) = answers.updated(question).answer_starts or ()
+    return None if answers.are_lost(question) else start, remarks
 
 
 @pytest.mark.parametrize("shift", [1, -1, 1000, -100])
@@ -21,7 +32,7 @@ def test_an_answer_that_moved_is_found_again_at_its_nearest_place(tmp_path, file
     assert done.train == usual.train and done.train[2].answer_starts == (start,)
     assert done.events.facts["moved_answers"] == 1
     (warning,) = done.events.warnings
-    assert warning.startswith("1 answer not at the offset, found again in the passage, the first: ")
+    assert warning.startswith("answers not at their offset, found again in the passage: 1, the first: ")
     assert f"question t2: answer 'word2' should stand at {start + shift} of passage p2" in warning
 
 
@@ -55,12 +66,11 @@ def test_of_several_occurrences_the_nearest_counts(tmp_path, stood, expected):
 )
 def test_an_answer_is_not_found_again_within_another_word_or_number(answer, old, new, expected):
     """As `has_answer` would not find it there, and a view that holds 1995 says nothing of 5 towers."""
-    question = Question("q", "?", (answer,), (old.index(answer),), ("p",))
-    found, moved, gone = find_again(question, "p", new, "string")
-    assert (found and found.answer_starts) == (None if expected is None else (expected,))
-    assert (len(moved), len(gone)) == ((0, 1) if expected is None else (1, 0))
-    if gone:
-        assert gone[0].endswith("and the text holds it only within other words")
+    start, remarks = found_again(Question("q", "?", (answer,), (old.index(answer),), ("p",)), new)
+    assert start == expected
+    assert list(remarks.counts) == [LOST if expected is None else MOVED]
+    if expected is None:
+        assert remarks.first[LOST].endswith("and the text holds it only within other words")
 
 
 @pytest.mark.parametrize(
@@ -72,13 +82,13 @@ def test_an_answer_is_not_found_again_within_another_word_or_number(answer, old,
     ],
 )
 def test_a_letter_of_chinese_is_a_word_where_answers_are_matched_by_characters(mode, text, expected):
-    found, _, _ = find_again(Question("q", "?", ("北京",), (0,), ("p",)), "p", text, mode)
-    assert (found and found.answer_starts) == (None if expected is None else (expected,))
+    start, _ = found_again(Question("q", "?", ("北京",), (0,), ("p",)), text, mode)
+    assert start == expected
 
 
 def test_an_answer_at_its_offset_may_be_a_part_of_a_word():
-    question = Question("q", "?", ("1990",), (7,), ("p",))
-    assert find_again(question, "p", "In the 1990s.", "string") == (question, [], [])
+    start, remarks = found_again(Question("q", "?", ("1990",), (7,), ("p",)), "In the 1990s.")
+    assert start == 7 and not remarks.counts
 
 
 def test_a_question_whose_answer_is_left_within_a_number_alone_is_lost(tmp_path, files):
@@ -104,10 +114,7 @@ def test_questions_whose_answers_were_edited_away_are_left_out_counted_and_said(
     assert done.events.facts["questions_with_lost_answers"] == 3
     assert done.events.facts["moved_answers"] == 3
     lost, moved = done.events.warnings
-    assert lost.startswith(
-        "3 questions left out: the gold passage holds the answer no more, the first: question t3"
-    )
-    assert moved.startswith("3 answers not at the offset")
+    assert lost.startswith(f"{LOST}: 3, the first: question t3") and moved.startswith(f"{MOVED}: 3, ")
     texts = {passage.id: passage.text for passage in done.passages}
     for question in (*done.train, *done.dev):
         for answer, start in zip(question.answers, question.answer_starts or (), strict=True):
@@ -137,9 +144,8 @@ def test_questions_without_offsets_whose_passages_hold_no_answer_are_kept_counte
     done = Done(tmp_path / "out", corpus_settings, Questions(source=(asked,)))
     assert len(done.train) + len(done.dev) == 4
     assert done.events.facts["questions_without_held_answers"] == 2
-    said = "2 questions whose gold passages hold none of the answers, which have no offsets"
-    (warning,) = [line for line in done.events.warnings if line.startswith(said)]
-    assert "question r, passage b, answer '1203'" in warning
+    line = "question r, passage b, answer '1203'"
+    assert f"{UNHELD}: 2, the first: {line}" in done.events.warnings
     given = {"corpus": corpus_settings, "questions": Questions(source=(asked,))}
     found = inspect(Config.partial(given), lambda _: None)
-    assert [line for line in found.warnings if line.startswith(said)]
+    assert (found.remarks.counts[UNHELD], found.remarks.first[UNHELD]) == (2, line)

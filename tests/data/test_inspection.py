@@ -70,7 +70,7 @@ def test_problems_are_counted_with_the_first_of_each(tmp_path, capsys, monkeypat
     for problem in (
         "passages whose id was used before: 2, the first:\n    p.jsonl row 11: passage id 'p3' was used before, in p.jsonl row 4",
         "passages without text: 1\n    p.jsonl row 13",
-        "1 answer not at the offset, where a run takes the nearest occurrence; the first: question t2",
+        "answers not at their offset, found again in the passage: 1\n    question t2",
         "questions that cannot be used: 1\n    q.jsonl row 6 (question t5): no answer",
         "questions whose id was used before: 1\n    q.jsonl row 13",
         "sources whose gold passages are not in the corpus: 1\n    questions.source: the gold passages of 2 of 11",
@@ -191,7 +191,7 @@ def test_questions_that_are_named_for_training_are_training_questions_whatever_t
     file = write(tmp_path / "train.jsonl", rows)
     output = inspected(file, capsys=capsys, monkeypatch=monkeypatch, status=2)
     assert "Training questions\n" in output and "Dev questions" not in output
-    assert "if it names them, set questions.columns={positive_ids: positive_passage_id}" in output
+    assert "names them, set questions.columns={positive_ids: positive_passage_id}" in output
 
 
 def test_a_control_character_cuts_no_end_off(tmp_path, capsys, monkeypatch):
@@ -206,9 +206,12 @@ def test_what_is_left_out_is_said_and_no_problem(tmp_path, capsys, monkeypatch):
     folder = beir(tmp_path / "scifact", "train", "test")
     put(folder / "qrels/test.tsv", "query-id\tcorpus-id\tscore\n1\t4983\t1\n1\tgone\t2\n77\t4983\t1\n")
     output = inspected(str(folder), capsys=capsys, monkeypatch=monkeypatch)
-    assert "Problems\n  none\n\nLeft out\n" in output
+    assert "Problems\n  none\n\nRemarks\n" in output
     assert "judged questions that are in no file of questions: 1\n    test.tsv: question 77" in output
-    assert "gold passages that are not in the corpus, of questions that have others: 1" in output
+    line = (
+        "gold passages that are not in the corpus, of questions that have others, left out: 1\n    question 1"
+    )
+    assert line in output
 
 
 def test_questions_of_both_sets_are_kept_by_a_run_and_never_said_to_be_left_out(
@@ -219,14 +222,13 @@ def test_questions_of_both_sets_are_kept_by_a_run_and_never_said_to_be_left_out(
     with (folder / "qrels/test.tsv").open("a") as file:
         file.writelines(judgements[1:])
     output = inspected(str(folder), capsys=capsys, monkeypatch=monkeypatch)
-    (line,) = [line.strip() for line in output.splitlines() if "training question too" in line]
-    assert line.startswith("1 dev question is a training question too (first: question 0): both sets keep")
-    assert "Warnings\n" in output and "Left out" not in output
+    (line,) = [line.strip() for line in output.splitlines() if "training questions too" in line]
+    assert line.startswith("dev questions that are training questions too: both sets keep them")
     done = Done(
         tmp_path / "out",
         *settings(SimpleNamespace(corpus=str(folder), train=str(folder), dev=str(folder)), shards=1),
     )
-    assert line in done.events.warnings, "the run says the same"
+    assert f"{line}, the first: question 0" in done.events.warnings, "the run says the same"
     assert [q.qid for q in done.train] == ["0"] and {q.qid for q in done.dev} == {"0", "1"}, "and does it"
 
 
@@ -302,12 +304,12 @@ def test_columns_that_are_not_read_are_named_and_one_that_may_hold_gold_passages
     output = inspected(passages, train, capsys=capsys, monkeypatch=monkeypatch, status=2)
     assert value(output, "not read") == "positive_passage_id, source"
     assert (
-        "its questions name no passages, and its column positive_passage_id is not read; if it names them, set "
-        "questions.columns={positive_ids: positive_passage_id}" in output
+        "questions.source: if its column positive_passage_id names them, set questions.columns={positive_ids: positive_passage_id}"
+        in output
     )
     words = (passages, train, "--set", "questions.columns={positive_ids: positive_passage_id}")
     output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch)
-    assert value(output, "not read") == "source" and "Warnings" not in output
+    assert value(output, "not read") == "source" and "Remarks" not in output
     assert value(output, "AVQ").startswith("1.00")
 
 

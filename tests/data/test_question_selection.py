@@ -7,14 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.data.question_selection import (
+    LOST_GOLD,
+    UNKNOWN_POSITIVES,
     held_out,
     limited,
     one_per_passage,
     questions_per_passage,
-    unknown_positives,
     with_known_positives,
 )
 from multiview.data.questions import Question
+from multiview.errors import Problems
 
 
 def question(qid: str, *positives: str, starts: tuple[int, ...] | None = None) -> Question:
@@ -94,8 +96,9 @@ def test_unknown_positives_go_and_with_the_first_of_them_its_offsets():
         question("first", "a", "x", starts=(3,)),
         question("none", "x", "y"),
     ]
-    kept, dropped = with_known_positives(questions, {"a", "b"})
-    assert dropped == 1
+    remarks = Problems()
+    kept = with_known_positives(questions, {"a", "b"}, remarks)
+    assert remarks.counts == {UNKNOWN_POSITIVES: 2, LOST_GOLD: 1}
     assert [(q.qid, q.positive_ids, q.answer_starts) for q in kept] == [
         ("all", ("a", "b"), (3,)),
         ("second", ("a",), None),
@@ -106,11 +109,10 @@ def test_unknown_positives_go_and_with_the_first_of_them_its_offsets():
 def test_grades_stay_with_their_positives():
     graded = Question("q", "?", ("x",), (3,), ("a", "b", "c"), (3, 1, 2))
     assert graded.grades == {"a": 3, "b": 1, "c": 2} and question("q", "a", "b").grades == {"a": 1, "b": 1}
-    ((kept,), dropped) = with_known_positives([graded], {"a", "c"})
-    assert (kept.grades, kept.answer_starts, dropped) == ({"a": 3, "c": 2}, (3,), 0)
-    ((kept,), _) = with_known_positives([graded], {"b"})
+    (kept,) = with_known_positives([graded], {"a", "c"})
+    assert (kept.grades, kept.answer_starts) == ({"a": 3, "c": 2}, (3,))
+    (kept,) = with_known_positives([graded], {"b"})
     assert (kept.positive_ids, kept.relevance) == (("b",), None), "grades that are all 1 are none"
-    assert [unknown_positives(graded, known) for known in ({"a", "b", "c"}, {"b"}, {"x"})] == [0, 2, 0]
 
 
 def test_avq_is_questions_per_passage_that_has_one():

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.config import Config, Corpus, Questions
-from multiview.data.inspection import UNKNOWN_POSITIVES, inspect
+from multiview.data.inspection import inspect
 from multiview.data.passages import (
     Passage,
     PassageLookup,
@@ -19,6 +19,7 @@ from multiview.data.passages import (
     count_passages,
     shard_files,
 )
+from multiview.data.question_selection import UNKNOWN_POSITIVES
 from multiview.data.reading.readers import UNKNOWN_JUDGED
 from multiview.data.sentences import sentence_ends
 from multiview.data.split import sources_fingerprint
@@ -152,9 +153,10 @@ def test_judgements_of_what_is_not_there_are_counted_and_reported(tmp_path, file
     assert [q.grades for q in done.dev] == [{"p2": 2, "p1": 1}, {"p3": 1}]
     assert done.events.facts["unknown_positives"] == 1 and done.events.facts["unknown_judged_questions"] == 1
     assert done.events.warnings == [
-        "1 gold passage not in the corpus, of questions that have others: left out",
         "judged questions that are in no file of questions: 1, the first: "
         "qrels.tsv: question q3 is judged and in no file of questions",
+        "gold passages that are not in the corpus, of questions that have others, left out: 1, the first: "
+        "question q1, passage gone",
     ]
     config = Config.model_validate({"corpus": corpus.model_dump(), "questions": asked.model_dump()})
     found = inspect(config, lambda number: None)
@@ -170,7 +172,9 @@ def test_questions_without_a_gold_passage_are_dropped_and_counted(tmp_path, file
     files.train = write(tmp_path / "t.jsonl", question_rows("t", 27, 27))  # two passages too many
     done = Done(tmp_path / "out", *settings(files))
     assert len(done.train) == 25 and done.events.facts["dropped_questions"] == 2
-    assert done.events.warnings and "2 questions dropped" in done.events.warnings[0]
+    assert done.events.warnings == [
+        "questions whose gold passages are not in the corpus, left out: 2, the first: question t25, passage p25"
+    ]
     with pytest.raises(InputError, match=r"questions\.source: .* 2 of 27 .*first: question t25, passage p25"):
         Done(tmp_path / "no", *settings(files, max_missing_gold=0.05))
 
@@ -190,7 +194,8 @@ def test_questions_that_name_no_gold_passage_are_left_out_whatever_their_share(t
     done = Done(tmp_path / "out", *settings(files))
     assert len(done.train) == 10 and done.events.facts["questions_without_gold"] == 10
     assert done.events.facts["dropped_questions"] == 0
-    assert "10 training questions without a gold passage: left out" in done.events.warnings
+    line = "training questions without a gold passage, left out: 10, the first: question biencoder-1"
+    assert line in done.events.warnings
 
 
 def test_passages_without_text_are_left_out_or_have_their_title(tmp_path, files):
@@ -213,7 +218,8 @@ def test_passages_without_text_are_left_out_or_have_their_title(tmp_path, files)
 
 def test_a_question_of_both_sets_is_reported(tmp_path, files):
     done = Done(tmp_path / "out", *settings(files, dev_source=(files.train,)))
-    assert any("40 dev questions are training questions too" in text for text in done.events.warnings)
+    (line,) = done.events.warnings
+    assert line.startswith("dev questions that are training questions too: ") and ": 40, the first" in line
 
 
 def test_other_questions_of_the_same_ids_are_not_reported(tmp_path, files):
@@ -324,7 +330,8 @@ def test_given_negatives_are_kept_where_they_are_wanted(tmp_path, files):
         done[wanted] = Done(tmp_path / wanted, corpus, section)
     for wanted in ("given", "both"):
         assert [q.negative_ids for q in done[wanted].train][:2] == [("p7", "p24"), ()]
-        assert "2 given negatives not in the corpus: left out" in done[wanted].events.warnings
+        line = "given negatives that are not in the corpus, left out: 2, the first: question t0, passage gone"
+        assert line in done[wanted].events.warnings
     assert not any(q.negative_ids for q in done["bm25"].train) and not done["bm25"].events.warnings
     without = Done(tmp_path / "without", corpus, asked)
     assert done["bm25"].bytes() == without.bytes(), "a file without them is as it was"

@@ -69,13 +69,8 @@ def print_inspection(console: Console, inspection: Inspection, options: Sequence
         console.print("  none")
     _print_counts(console, inspection.problems)
     console.print()
-    if inspection.warnings:
-        console.print(Text("Warnings", "bold"))
-        for line in inspection.warnings:
-            console.print(f"  {line}", markup=False, soft_wrap=True)
-        console.print()
     if inspection.remarks.counts:
-        console.print(Text("Left out", "bold"))
+        console.print(Text("Remarks", "bold"))
         _print_counts(console, inspection.remarks)
         console.print()
     if inspection.questions["train"]:

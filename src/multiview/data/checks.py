@@ -1,28 +1,20 @@
-"""The checks of the corpus and the questions, which `split` and `inspect` run alike before anything is written.
+"""The checks of the questions, which `split` and `inspect` run alike before anything is written.
 
 `split` ends at the first problem, `inspect` counts all of them: `report_problem` decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-
-import pyarrow as pa
 
 from multiview.config import Questions
 from multiview.data.answers import check_patterns
-from multiview.data.corpus import CorpusFiles
 from multiview.data.corpus_scan import CorpusScan
-from multiview.data.gold_answers import ArticleAnswers, GoldAnswers
 from multiview.data.questions import Question
 from multiview.data.reading import sources
-from multiview.data.reading.articles import ARTICLE_COLUMNS
 from multiview.data.reading.qrels import Use
 from multiview.data.reading.readers import questions_of
-from multiview.data.reading.values import NUL, cut_id
-from multiview.data.tokens import Mode
 from multiview.errors import InputError, ReportProblem, counted, ignore_problem, nearest, raise_problem
 
 UNSUITABLE = "settings that do not suit the data"
@@ -96,111 +88,10 @@ def check_mapped(
     for name, column in columns.items():
         if found and column not in found:
             report_problem(
-                "settings that do not suit the data",
+                UNSUITABLE,
                 f"questions.columns={{{name}: {column}}}: no file of questions has this column"
                 f"{nearest(column, sorted(found))}",
             )
-
-
-def scan_corpus(
-    corpus: CorpusFiles,
-    questions: Sequence[Question],
-    matching: Mode,
-    visit: Callable[[pa.Table], None],
-    progress: Callable[[int], None],
-    report_problem: ReportProblem = raise_problem,
-) -> CorpusScan:
-    """Reads all passages once and checks their ids, texts and columns, and the answers in gold passages.
-
-    `visit` receives every passage once, in tables. Raises InputError where the columns of the files are incompatible,
-    or when there are no passages.
-    """
-    scan, row = CorpusScan(), 0
-    gold, articles = GoldAnswers(scan, questions, matching), ArticleAnswers(scan, questions, matching)
-    passages = _PassageCheck(corpus, scan, gold, report_problem)
-    for file, table in corpus.tables():
-        scan.begin(file, row, "piece" if corpus.cuts(file) else "row")
-        scan.further.add(table, partial(scan.location, row, len(table)))
-        is_new = passages.check(file, table, row)
-        if ARTICLE_COLUMNS[0] in table.column_names and corpus.cuts(file):
-            articles.see(table)
-        visit(table.filter(pa.array(is_new, pa.bool_())))
-        row += len(table)
-        progress(row)
-    if not scan.rows:
-        raise InputError(f"{', '.join(corpus.files)}: no passages in it; see corpus.source")
-    gold.finish()
-    articles.finish()
-    return scan
-
-
-class _PassageCheck:
-    """The check of each passage's id and text."""
-
-    def __init__(
-        self, corpus: CorpusFiles, scan: CorpusScan, gold: GoldAnswers, report_problem: ReportProblem
-    ) -> None:
-        self._corpus, self._scan, self._gold = corpus, scan, gold
-        self._report_problem = report_problem
-        self._may_repeat = any(map(corpus.repeats, corpus.files))
-        self._hashes: dict[str, int] = {}
-        """Passage id to a hash of its text, where passages may come again."""
-
-    def check(self, file: str, table: pa.Table, first: int) -> list[bool]:
-        """Checks the passages of a table, whose first row is `first`. Returns whether each is new, and not left out."""
-        ids, texts = table.column("id").to_pylist(), table.column("text").to_pylist()
-        rows, awaited = self._scan.rows, self._gold.awaited
-        drops_empty = self._corpus.empty_text == "drop"
-        news: list[bool] = []
-        for row, (id_, text) in enumerate(zip(ids, texts, strict=True), first):
-            is_empty = not text.strip()
-            if is_empty and drops_empty:
-                self._scan.left_out += 1
-                news.append(False)
-                continue
-            is_new = id_ not in rows
-            news.append(is_new)
-            if is_new:
-                rows[id_] = row
-            if self._may_repeat or not is_new:
-                self._check_repetition(file, row, id_, text)
-            if not id_:
-                self._report(
-                    row, "passages without id", ": the passage's id is empty; every passage needs one"
-                )
-            if NUL in id_:
-                cut = cut_id(id_, f"{self._scan.location(row)}: the passage's id")
-                self._report_problem("passages whose id holds a NUL character", str(cut))
-            if is_empty:
-                self._report(
-                    row,
-                    "passages without text",
-                    f": passage {id_!r} has no text; leave it out, or set corpus.empty_text",
-                )
-            if id_ in awaited:
-                self._gold.see(id_, text)
-        return news
-
-    def _check_repetition(self, file: str, row: int, id_: str, text: str) -> None:
-        """Reports a passage whose id is taken; a file that repeats passages may repeat an id with the same text."""
-        first, repeats = self._scan.rows[id_], self._corpus.repeats(file)
-        if first != row and not repeats:
-            self._report(
-                row,
-                "passages whose id was used before",
-                f": passage id {id_!r} was used before, in {self._scan.location(first)}; ids must be unique",
-            )
-        if self._may_repeat and self._hashes.setdefault(id_, hash(text)) != hash(text) and repeats:
-            self._report(
-                row,
-                "passages of one id whose texts differ",
-                f", counting its passages: passage id {id_!r} has another text than in {self._scan.location(first)}, here "
-                f"{text!r:.80}; give each text an id of its own",
-            )
-
-    def _report(self, row: int, kind: str, line: str) -> None:
-        """Reports a problem; `line` goes on after the row's location."""
-        self._report_problem(kind, f"{self._scan.location(row)}{line}")
 
 
 def check_gold(
@@ -229,16 +120,16 @@ def check_gold(
         return
     first, passage = missing[0].qid, missing[0].positive_ids[0]
     reason = f"(first: question {first}, passage {passage}); mend the ids"
-    if passage in scan.cut:
+    if passage in scan.answers.cut:
         reason = (
             f"(first: question {first}: no passage that article {passage} was cut into holds its answer whole); "
             "mend the answers, or cut longer passages"
         )
     gone = "are not in the corpus"
-    if any(q in scan.lost for q in missing):
+    if any(map(scan.answers.are_lost, missing)):
         gone += " or do not hold the answer"
-    if missing[0] in scan.lost:
-        reason = f"(first: {scan.lost[missing[0]]}); mend the answers"
+    if scan.answers.are_lost(missing[0]):
+        reason = f"(first: {scan.answers.lost[missing[0]]}); mend the answers"
     report_problem(
         "sources whose gold passages are not in the corpus",
         f"{setting}: the gold passages of {len(missing):,} of {counted(len(with_gold), 'question')} {gone} {reason}, "

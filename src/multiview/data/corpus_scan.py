@@ -1,52 +1,66 @@
-"""What one reading of the whole corpus finds: ids, columns, and where the questions' answers stand."""
+"""One reading of the whole corpus: ids, texts and columns are checked, and the questions' answers looked for."""
+
+# pyarrow.compute fills itself with functions when imported, which pyright cannot see.
+# pyright: reportAttributeAccessIssue=false
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import repeat
+from operator import itemgetter
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from multiview.data.corpus import CorpusFiles
+from multiview.data.gold_answers import GoldAnswers
 from multiview.data.questions import Question
+from multiview.data.reading.articles import ARTICLE_COLUMNS
 from multiview.data.reading.files import shown_names
 from multiview.data.reading.readers import PASSAGE_COLUMNS
-from multiview.errors import InputError, counted
+from multiview.data.reading.values import NUL, cut_id
+from multiview.data.tokens import Mode
+from multiview.errors import InputError, ReportProblem, ignore_problem, raise_problem
 
-Path: TypeAlias = tuple[str, ...]
-"""Name of a column, and those of the fields within it."""
-UNITS = ("s", "ms", "us", "ns")
-"""Arrow's units of times, from the coarsest."""
+NO_TEXT = "passages without text, left out"
+"""Kind of a remark."""
 
 
-@dataclass
 class FurtherColumns:
     """The further columns of all tables so far; a column is null in tables that lack it."""
 
-    schema: pa.Schema = field(default_factory=lambda: pa.schema([]))
-    """The columns, each with the type of all its tables."""
-    _too_large: dict[tuple[Path, pa.DataType], str] = field(default_factory=dict)
-    """Column, and a type that it may get and that does not hold all its values, to a line that says so."""
+    def __init__(self) -> None:
+        self.schema = pa.schema([])
+        """The columns, each with the type of all its tables."""
+        self._extremes: dict[tuple[str, pa.DataType], tuple[pa.ChunkedArray, str]] = {}
+        """Column and type to its least and greatest values, and the location of one of them."""
 
     def add(self, table: pa.Table, location: Callable[[], str]) -> None:
-        """Adds the columns of a table. Raises InputError where no type holds the values of all tables.
+        """Adds the columns of a table. Raises InputError where no type holds the values of all tables; those of durations
+        and of lists and objects are compared when they are written (`PassageCache.tables`).
 
         `location` says where the table's rows are, for the error.
         """
         further = table.drop_columns([name for name in PASSAGE_COLUMNS if name in table.column_names])
         self._unify(further.schema, location)
-        for path, values in _leaves(further):
-            for kind in _narrower(values.type):
-                if (path, kind) not in self._too_large and (reason := _misfit(values, kind)):
-                    self._too_large[path, kind] = (
-                        f"{location()}: column {'.'.join(path)!r} of {values.type} holds what {kind}, its type for all "
-                        f"rows, does not ({reason}); write it as text"
-                    )
-        if self._too_large:
-            for path, values in _leaves(self.schema.empty_table()):
-                if line := self._too_large.get((path, values.type)):
-                    raise InputError(line)
+        for field, values in zip(further.schema, further.columns, strict=True):
+            if pa.types.is_integer(field.type) or pa.types.is_timestamp(field.type):
+                known, _ = self._extremes.get((field.name, field.type), (values.slice(0, 0), ""))
+                least, greatest = pc.min_max(pa.chunked_array([*known.chunks, *values.chunks])).values()
+                ends = pa.chunked_array([pa.array([least, greatest], field.type)])
+                if not ends.equals(known):
+                    self._extremes[field.name, field.type] = ends, location()
+        for (name, kind), (ends, where) in self._extremes.items():
+            if kind != (common := self.schema.field(name).type):
+                try:
+                    ends.cast(common)
+                except pa.ArrowInvalid as error:
+                    raise InputError(
+                        f"{where}: column {name!r} of {kind} holds what {common}, its type for all rows, does not "
+                        f"({str(error).splitlines()[0]}); write it as text"
+                    ) from None
 
     def _unify(self, further: pa.Schema, location: Callable[[], str]) -> None:
         try:
@@ -66,128 +80,104 @@ class FurtherColumns:
         self.schema = unified
 
 
-def _narrower(kind: pa.DataType) -> list[pa.DataType]:
-    """Returns the types that Arrow gives a column of this type and another one, and that do not hold all its values."""
-    if pa.types.is_int64(kind):
-        return [pa.float64()]
-    if pa.types.is_uint64(kind):
-        return [pa.float64(), pa.int64()]
-    if pa.types.is_timestamp(kind):
-        return [pa.timestamp(unit, kind.tz) for unit in UNITS[UNITS.index(kind.unit) + 1 :]]
-    if pa.types.is_duration(kind):
-        return [pa.duration(unit) for unit in UNITS[UNITS.index(kind.unit) + 1 :]]
-    return []
-
-
-def _misfit(values: pa.Array, kind: pa.DataType) -> str:
-    """Returns why a type does not hold all the values; empty where it does."""
-    try:
-        values.cast(kind)
-    except pa.ArrowInvalid as error:
-        return str(error).splitlines()[0]
-    return ""
-
-
-def _leaves(table: pa.Table) -> Iterator[tuple[Path, pa.Array]]:
-    """Yields the values of each column, those within lists, objects, maps and dictionaries by themselves."""
-    for name in table.column_names:
-        for chunk in table.column(name).chunks or [pa.nulls(0, table.column(name).type)]:
-            yield from _within((name,), chunk)
-
-
-def _within(path: Path, values: pa.Array) -> Iterator[tuple[Path, pa.Array]]:
-    kind = values.type
-    if pa.types.is_struct(kind):
-        for part, within in zip(kind.fields, values.flatten(), strict=True):
-            yield from _within((*path, part.name), within)
-    elif pa.types.is_map(kind):
-        items = pa.list_(pa.struct([kind.key_field, kind.item_field]))
-        yield from _within(path, values.cast(items))
-    elif pa.types.is_dictionary(kind):
-        yield from _within(path, values.dictionary)
-    elif pa.types.is_nested(kind):
-        yield from _within(path, values.flatten())
-    else:
-        yield path, values
-
-
-@dataclass
 class CorpusScan:
-    """Result of reading the whole corpus once: ids and columns, no texts."""
+    """What one reading of the corpus finds: ids, columns and answers, no texts. Both `split` and `inspect` read by it."""
 
-    rows: dict[str, int] = field(default_factory=dict)
-    """Passage id to row, counted over all files."""
-    further: FurtherColumns = field(default_factory=FurtherColumns)
-    """The user's further columns."""
-    files: list[str] = field(default_factory=list)
-    firsts: list[int] = field(default_factory=list)
-    """The row at which each file begins."""
-    units: list[str] = field(default_factory=list)
-    """What a row of each file is called."""
-    holding: dict[tuple[Question, str], list[str]] = field(default_factory=dict)
-    """(question, cut article) to the passages of the article that hold an answer."""
-    cut: set[str] = field(default_factory=set)
-    """Ids of gold passages that are cut articles."""
-    left_out: int = 0
-    """Number of passages without text that are left out (`corpus.empty_text`)."""
-    moved: dict[Question, Question] = field(default_factory=dict)
-    """Question to the same question with the answers that its gold passage still holds, where they stand now."""
-    moved_answers: list[str] = field(default_factory=list)
-    """One line per answer that was not at its offset and was found again in its passage."""
-    lost: dict[Question, str] = field(default_factory=dict)
-    """Question whose gold passage holds none of its answers any more, to a line that says so."""
-    unheld: list[Question] = field(default_factory=list)
-    """Questions without offsets of whose gold passages in the corpus none holds an answer: free answers, or an edit."""
+    def __init__(
+        self,
+        corpus: CorpusFiles,
+        questions: Sequence[Question],
+        matching: Mode,
+        report_problem: ReportProblem = raise_problem,
+        report_remark: ReportProblem = ignore_problem,
+    ) -> None:
+        self.rows: dict[str, int] = {}
+        """Passage id to row, counted over all files."""
+        self.further = FurtherColumns()
+        """The user's further columns."""
+        self.answers = GoldAnswers(questions, matching, report_remark)
+        self._corpus, self._report_problem, self._report_remark = corpus, report_problem, report_remark
+        self._firsts: list[tuple[int, str]] = []
+        """The row at which each file begins, and the file."""
+        self._may_repeat = any(map(corpus.repeats, corpus.files))
+        self._hashes: dict[str, int] = {}
+        """Passage id to a hash of its text, where passages may come again."""
 
-    def begin(self, file: str, row: int, unit: str = "row") -> None:
-        """Says that `row`, and the rows after it, are in `file`, and what one is called: a piece where articles are cut."""
-        if self.files[-1:] != [file]:
-            self.files.append(file)
-            self.firsts.append(row)
-            self.units.append(unit)
+    def tables(self) -> Iterator[pa.Table]:
+        """Yields all passages once, checked, as they are read.
 
-    def location(self, row: int, rows: int = 1) -> str:
-        """Returns the file of a row, which is counted over all files, and its number in that file, or those of several
-        `rows` from it on."""
-        index = bisect_right(self.firsts, row) - 1
-        first = row - self.firsts[index] + 1
-        unit = self.units[index]
-        numbers = f"{unit} {first}" if rows == 1 else f"{unit}s {first}-{first + rows - 1}"
-        return f"{shown_names(self.files)[self.files[index]]} {numbers}"
+        Raises InputError where the columns of the files are incompatible, or when there are no passages.
+        """
+        row = 0
+        for file, table in self._corpus.tables():
+            if not self._firsts or self._firsts[-1][1] != file:
+                self._firsts.append((row, file))
+            self.further.add(table, partial(self._location, row, len(table)))
+            yield table.filter(pa.array(self._check(file, table, row), pa.bool_()))
+            row += len(table)
+        if not self.rows:
+            raise InputError(f"{', '.join(self._corpus.files)}: no passages in it; see corpus.source")
+        self.answers.finish()
 
     def lacks_gold(self, question: Question) -> bool:
         """Whether a question that names gold passages has lost them all, or every answer in them."""
         named = question.positive_ids
-        return (bool(named) and self.rows.keys().isdisjoint(named)) or self.is_lost(question)
+        return (bool(named) and self.rows.keys().isdisjoint(named)) or self.answers.are_lost(question)
 
-    def is_lost(self, question: Question) -> bool:
-        """Whether the gold passage of a question holds none of its answers any more."""
-        return bool(self.lost) and question in self.lost  # questions are slow to hash
+    def _location(self, row: int, rows: int = 1) -> str:
+        """Returns the file of a row, which is counted over all files, and its number in that file, or those of several
+        `rows` from it on."""
+        before, file = self._firsts[bisect_right(self._firsts, row, key=itemgetter(0)) - 1]
+        unit, first = "piece" if self._corpus.cuts(file) else "row", row - before + 1
+        numbers = f"{unit} {first}" if rows == 1 else f"{unit}s {first}-{first + rows - 1}"
+        return f"{shown_names(self._corpus.files)[file]} {numbers}"
 
-    def in_passages(self, question: Question) -> Question:
-        """Returns the question with each positive that is a cut article replaced by its passages that hold an answer.
+    def _check(self, file: str, table: pa.Table, first: int) -> list[bool]:
+        """Checks the passages of a table, whose first row is `first`. Returns whether each is new, and not left out."""
+        repeats, drops_empty = self._corpus.repeats(file), self._corpus.empty_text == "drop"
+        rows, awaited = self.rows, self.answers.about
+        ids, texts = table.column("id").to_pylist(), table.column("text").to_pylist()
+        places = repeat(("", 0))
+        if self._corpus.cuts(file):
+            places = zip(*(table.column(name).to_pylist() for name in ARTICLE_COLUMNS), strict=True)
+        news: list[bool] = []
+        for row, (id_, text, (article, begin)) in enumerate(zip(ids, texts, places, strict=False), first):
+            is_empty = not text.strip()
+            if is_empty and drops_empty:
+                self._report_remark(NO_TEXT, f"{self._location(row)}: passage {id_!r}")
+                news.append(False)
+                continue
+            before = rows.setdefault(id_, row)
+            news.append(before == row)
+            if before != row and not repeats:
+                self._report(
+                    row,
+                    "passages whose id was used before",
+                    f": passage id {id_!r} was used before, in {self._location(before)}; ids must be unique",
+                )
+            if self._may_repeat and self._hashes.setdefault(id_, hash(text)) != hash(text) and repeats:
+                self._report(
+                    row,
+                    "passages of one id whose texts differ",
+                    f", counting its passages: passage id {id_!r} has another text than in {self._location(before)}, here "
+                    f"{text!r:.80}; give each text an id of its own",
+                )
+            if not id_:
+                self._report(
+                    row, "passages without id", ": the passage's id is empty; every passage needs one"
+                )
+            if NUL in id_:
+                line = str(cut_id(id_, f"{self._location(row)}: the passage's id"))
+                self._report_problem("passages whose id holds a NUL character", line)
+            if is_empty:
+                line = f": passage {id_!r} has no text; leave it out, or set corpus.empty_text"
+                self._report(row, "passages without text", line)
+            if before == row and id_ in awaited:
+                self.answers.see(id_, text)
+            if article in awaited:
+                self.answers.see_piece(id_, text, article, begin)
+        return news
 
-        The passages get the article's grade, or the highest grade of several articles. The offsets are dropped,
-        because they counted in the article.
-        """
-        now = self.moved.get(question, question) if self.moved else question
-        if not self.holding or question in self.lost:
-            return now
-        grades: dict[str, int] = {}
-        for positive, grade in question.grades.items():
-            for id_ in self.holding.get((question, positive), [positive]):
-                grades[id_] = max(grade, grades.get(id_, 0))
-        if tuple(grades) == question.positive_ids:
-            return now
-        return replace(now.with_grades(grades), answer_starts=None)
-
-    def unheld_line(self) -> str:
-        """Returns the warning about `unheld`; empty if there are none."""
-        if not self.unheld:
-            return ""
-        first = self.unheld[0]
-        return (
-            f"{counted(len(self.unheld), 'question')} whose gold passages hold none of the answers, which have no offsets: they "
-            f"are kept, as for free answers (first: question {first.qid}, passage {first.positive_ids[0]}, "
-            f"answer {first.answers[0]!r})"
-        )
+    def _report(self, row: int, kind: str, line: str) -> None:
+        """Reports a problem; `line` goes on after the row's location."""
+        self._report_problem(kind, f"{self._location(row)}{line}")

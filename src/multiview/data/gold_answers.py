@@ -2,154 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from operator import itemgetter
-
-import pyarrow as pa
 
 from multiview.data.answers import has_answer
-from multiview.data.corpus_scan import CorpusScan
 from multiview.data.questions import Question
-from multiview.data.reading.articles import ARTICLE_COLUMNS
 from multiview.data.tokens import Mode, TokenizedText, is_within_token
-from multiview.errors import shortened
+from multiview.errors import ReportProblem, ignore_problem, shortened
+
+MOVED = "answers not at their offset, found again in the passage"
+LOST = "questions whose gold passage holds none of their answers any more, left out"
+UNHELD = (
+    "questions whose gold passages hold none of the answers, which have no offsets: kept, as for free answers"
+)
+"""Kinds of remarks."""
 
 
 class GoldAnswers:
-    """The answers in gold passages. Answers with offsets are looked for in the first positive, others in each of them."""
+    """The answers in gold passages. Answers with offsets are looked for in the first positive, others in each of them.
 
-    def __init__(self, scan: CorpusScan, questions: Iterable[Question], matching: Mode) -> None:
-        """What is found goes to `scan`."""
-        self._scan = scan
+    Where gold passages are articles that are cut, answers are looked for in their pieces.
+    """
+
+    def __init__(
+        self, questions: Iterable[Question], matching: Mode, report_remark: ReportProblem = ignore_problem
+    ) -> None:
         self._matching: Mode = matching
-        self.awaited: dict[str, list[Question]] = {}
-        """Gold passages that were not seen yet, with the questions that look for answers in them."""
-        for question in questions:
-            if question.answer_starts is not None:
-                places = question.positive_ids[:1]
-            else:
-                places = question.positive_ids if question.answers else ()
-            for id_ in places:
-                self.awaited.setdefault(id_, []).append(question)
-        self._held: dict[Question, bool] = {}
-        """Question without offsets to whether one of its gold passages that were seen holds an answer."""
-
-    def see(self, id_: str, text: str) -> None:
-        """Looks for the answers that are awaited in a passage. Where a passage comes again, the first counts."""
-        tokens = TokenizedText(text, self._matching)  # only where they are needed
-        for question in self.awaited.pop(id_, ()):
-            if question.answer_starts is not None:
-                self._look_at_offsets(question, id_, text)
-            elif not self._held.get(question):
-                self._held[question] = has_answer(tokens, question.answers, self._matching)
-
-    def _look_at_offsets(self, question: Question, id_: str, text: str) -> None:
-        found, moved, gone = find_again(question, id_, text, self._matching)
-        if found is None:
-            self._scan.lost[question] = gone[0]
-        elif found is not question:
-            self._scan.moved[question] = found
-        self._scan.moved_answers += moved
-
-    def finish(self) -> None:
-        """Adds what is known only after all passages."""
-        self._scan.unheld = [question for question, held in self._held.items() if not held]
-
-
-class ArticleAnswers:
-    """The answers of questions whose gold passages are articles, looked for in the passages that these were cut into."""
-
-    def __init__(self, scan: CorpusScan, questions: Sequence[Question], matching: Mode) -> None:
-        """What is found goes to `scan`."""
-        self._scan = scan
-        self._matching: Mode = matching
-        self._questions: dict[str, list[Question]] = {}
-        """Article to the questions that name it."""
+        self._report_remark = report_remark
+        self.about: dict[str, list[Question]] = {}
+        """Gold passage or article to the questions that name it."""
         for question in questions:
             for id_ in question.positive_ids:
-                self._questions.setdefault(id_, []).append(question)
+                self.about.setdefault(id_, []).append(question)
+        self.lost: dict[Question, str] = {}
+        """Question whose gold passage holds none of its answers any more, to a line that says so."""
+        self.cut: set[str] = set()
+        """Ids of gold passages that are cut articles."""
+        self._moved: dict[Question, Question] = {}
+        """Question to the same question with the answers that its gold passage still holds, where they stand now."""
+        self._held: dict[Question, bool] = {}
+        """Question without offsets to whether one of its gold passages that were seen holds an answer."""
+        self._holding: dict[tuple[Question, str], list[str]] = {}
+        """(question, cut article) to the pieces of the article that hold an answer."""
         self._wrong: dict[tuple[Question, str], str] = {}
         """(question, article) to a line about another text at the answer's offset."""
         self._nearest: dict[tuple[Question, str], tuple[int, str]] = {}
-        """(question, article) to the least distance of the answer from its offset, and the passage that holds it there."""
+        """(question, article) to the least distance of the answer from its offset, and the piece that holds it there."""
 
-    def see(self, table: pa.Table) -> None:
-        """Looks for the answers in a table of passages, which has `ARTICLE_COLUMNS`."""
-        names = ("id", "text", *ARTICLE_COLUMNS)
-        for id_, text, article, begin in zip(*(table.column(n).to_pylist() for n in names), strict=True):
-            about = self._questions.get(article)
-            if not about:
-                continue
-            self._scan.cut.add(article)
-            tokens = TokenizedText(text, self._matching)  # only where they are needed
-            for question in about:
-                if question.answer_starts:
-                    held = self._is_at_offset(question, id_, text, article, begin)
-                else:  # every passage holds the answer of a question without answers
-                    held = not question.answers or has_answer(tokens, question.answers, self._matching)
-                if held:
-                    self._scan.holding.setdefault((question, article), []).append(id_)
+    def see(self, id_: str, text: str) -> None:
+        """Looks for answers in a passage that some questions name."""
+        tokens = TokenizedText(text, self._matching)  # only where they are needed
+        for question in self.about[id_]:
+            if question.answer_starts is None:
+                if question.answers and not self._held.get(question):
+                    self._held[question] = has_answer(tokens, question.answers, self._matching)
+            elif id_ == question.positive_ids[0]:
+                self._see_offsets(question, id_, text)
+
+    def _see_offsets(self, question: Question, id_: str, text: str) -> None:
+        """Looks for answers that are not at their offset; the nearest occurrence counts (see `nearest`)."""
+        kept: list[tuple[str, int]] = []
+        gone: list[str] = []
+        stood = list(zip(question.answers, question.answer_starts or (), strict=True))
+        for answer, start in stood:
+            offset = nearest(text, answer, start, self._matching)
+            if offset is not None:
+                kept.append((answer, offset))
+            if offset != start:
+                place = f"{start} of passage {id_}"
+                line = not_there(question, answer, start, text, place, "the first positive passage's text")
+                if offset is not None:
+                    self._report_remark(MOVED, line)
+                else:
+                    where = "only within other words" if answer in text else "nowhere"
+                    gone.append(f"{line}, and the text holds it {where}")
+        if stood and not kept:
+            self.lost[question] = gone[0]
+            self._report_remark(LOST, gone[0])
+        elif kept != stood:
+            answers, starts = zip(*kept, strict=True)
+            self._moved[question] = replace(question, answers=answers, answer_starts=starts)
+
+    def see_piece(self, id_: str, text: str, article: str, begin: int) -> None:
+        """Looks for answers in a piece of an article that some questions name; it begins at `begin` of the article."""
+        self.cut.add(article)
+        tokens = TokenizedText(text, self._matching)  # only where they are needed
+        for question in self.about[article]:
+            if question.answer_starts:
+                held = self._is_at_offset(question, id_, text, article, begin)
+            else:  # every piece holds the answer of a question without answers
+                held = not question.answers or has_answer(tokens, question.answers, self._matching)
+            if held:
+                self._holding.setdefault((question, article), []).append(id_)
 
     def _is_at_offset(self, question: Question, id_: str, text: str, article: str, begin: int) -> bool:
-        """Whether a passage, which begins at `begin` of its article, holds the first answer at its offset.
+        """Whether a piece holds the first answer at its offset.
 
-        Keeps what is there instead, and the passage, if it holds the answer at another place.
+        Keeps what is there instead, and the piece, if it holds the answer at another place.
         """
-        answer, start = question.answers[0], (question.answer_starts or (0,))[0] - begin
-        is_within = 0 <= start < len(text)
-        held = is_within and text.startswith(answer, start)
-        if is_within and not held and not answer.startswith(text[start:]):
-            place = f"passage {id_} of article {article}"
-            self._wrong[question, article] = not_at_offset(
-                question, answer, start, text, place, "the article's text"
-            )
+        answer, stood = question.answers[0], (question.answer_starts or (0,))[0]
+        start, about = stood - begin, (question, article)
+        if 0 <= start < len(text):
+            if text.startswith(answer, start):
+                return True
+            if not answer.startswith(text[start:]):
+                place = f"{stood} of article {article}"
+                self._wrong[about] = not_there(question, answer, start, text, place, "the article's text")
         if (near := nearest(text, answer, start, self._matching)) is not None:
-            here = (abs(near - start), id_)
-            before = self._nearest.setdefault((question, article), here)
-            self._nearest[question, article] = min(before, here, key=itemgetter(0))
-        return held
+            here = abs(near - start), id_
+            self._nearest[about] = min(
+                here, self._nearest.get(about, here), key=lambda distance_and_piece: distance_and_piece[0]
+            )
+        return False
 
     def finish(self) -> None:
-        """Takes the nearest passage that holds the answer, where another text is at the offset in the article."""
-        for about, wrong in self._wrong.items():
-            if about not in self._scan.holding and about in self._nearest:
-                self._scan.holding[about] = [self._nearest[about][1]]
-                self._scan.moved_answers.append(wrong)
+        """Takes the nearest piece that holds the answer where another text is at the offset in the article, and reports
+        questions whose answers are nowhere."""
+        for about, line in self._wrong.items():
+            if about not in self._holding and about in self._nearest:
+                self._holding[about] = [self._nearest[about][1]]
+                self._report_remark(MOVED, line)
+        for question, held in self._held.items():
+            if not held:
+                line = f"question {question.qid}, passage {question.positive_ids[0]}, answer {question.answers[0]!r}"
+                self._report_remark(UNHELD, line)
 
+    def are_lost(self, question: Question) -> bool:
+        """Whether the gold passage of a question holds none of its answers any more."""
+        return bool(self.lost) and question in self.lost  # questions are slow to hash
 
-def find_again(
-    question: Question, id_: str, text: str, matching: Mode
-) -> tuple[Question | None, list[str], list[str]]:
-    """Looks for answers that are not at their offset in the first positive's text; the nearest occurrence counts (see
-    `nearest`).
+    def updated(self, question: Question) -> Question:
+        """Returns the question with its answers where they stand now, and with each positive that is a cut article
+        replaced by its pieces that hold an answer.
 
-    Returns the question with the answers that the text holds, the same object where all are at their offsets and None
-    where it holds none; one line per answer that is elsewhere; and one per answer that the text does not hold.
-    """
-    kept: list[tuple[str, int]] = []
-    moved: list[str] = []
-    gone: list[str] = []
-    for answer, start in zip(question.answers, question.answer_starts or (), strict=True):
-        offset = nearest(text, answer, start, matching)
-        if offset is not None:
-            kept.append((answer, offset))
-        if offset == start:
-            continue
-        line = not_at_offset(
-            question, answer, start, text, f"passage {id_}", "the first positive passage's text"
-        )
-        if offset is not None:
-            moved.append(line)
-        else:
-            where = "only within other words" if answer in text else "nowhere"
-            gone.append(f"{line}, and the text holds it {where}")
-    if not moved and not gone:
-        return question, [], []
-    if not kept:
-        return None, [], gone
-    answers, starts = zip(*kept, strict=True)
-    return replace(question, answers=answers, answer_starts=starts), moved, gone
+        The pieces get the article's grade, or the highest grade of several articles. The offsets are dropped, because
+        they counted in the article.
+        """
+        now = self._moved.get(question, question) if self._moved else question
+        if not self._holding or question in self.lost:
+            return now
+        grades: dict[str, int] = {}
+        for positive, grade in question.grades.items():
+            for id_ in self._holding.get((question, positive), [positive]):
+                grades[id_] = max(grade, grades.get(id_, 0))
+        if tuple(grades) == question.positive_ids:
+            return now
+        return replace(now.with_grades(grades), answer_starts=None)
 
 
 def nearest(text: str, answer: str, start: int, matching: Mode) -> int | None:
@@ -176,10 +174,10 @@ def _occurrences(text: str, answer: str) -> Iterator[int]:
         offset = text.find(answer, offset + 1)
 
 
-def not_at_offset(question: Question, answer: str, start: int, text: str, place: str, counted: str) -> str:
-    """Returns a line about another text at an answer's offset."""
+def not_there(question: Question, answer: str, start: int, text: str, place: str, counted: str) -> str:
+    """Returns a line about another text at an answer's `place`, which is `start` of `text`."""
     actual = text[start : start + len(answer)] if start >= 0 else ""
     return shortened(
-        f"question {question.qid}: answer {answer!r} should stand at {start} of {place}, "
-        f"where {actual!r} is; answer_starts count code points of {counted}"
+        f"question {question.qid}: answer {answer!r} should stand at {place}, where {actual!r} is; "
+        f"answer_starts count code points of {counted}"
     )

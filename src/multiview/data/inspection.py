@@ -15,7 +15,7 @@ from multiview.data.answers import matching_mode
 from multiview.data.cjk import Scripts
 from multiview.data.corpus import CorpusFiles
 from multiview.data.corpus_scan import CorpusScan
-from multiview.data.question_selection import questions_per_passage, select, shared_line, unknown_positives
+from multiview.data.question_selection import questions_per_passage, select
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.beir import is_beir
@@ -25,7 +25,7 @@ from multiview.data.reading.qrels import Use
 from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, unread_columns
 from multiview.data.reading.tables import Row, match_columns
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
-from multiview.errors import InputError, Problems, counted, shortened
+from multiview.errors import InputError, Problems
 
 SETTING: dict[Use, str] = {
     "corpus": "corpus.source",
@@ -38,8 +38,6 @@ GOLD = re.compile("pos|gold|passage|context|doc|pid", re.IGNORECASE)
 """Words in the name of a column that may name gold passages."""
 SAMPLE = 20_000
 """Number of passages, from the first on, in which sentences are counted."""
-UNKNOWN_POSITIVES = "gold passages that are not in the corpus, of questions that have others"
-"""Kind of the remark about gold passages that the corpus lacks."""
 FIRST = 3
 """Number of passages that are shown."""
 
@@ -102,10 +100,8 @@ class Inspection:
     scripts: Scripts = field(default_factory=Scripts)
     """Letters of the passages by script."""
     problems: Problems = field(default_factory=Problems)
-    warnings: list[str] = field(default_factory=list)
-    """Lines about what a run accepts, and probably should not."""
     remarks: Problems = field(default_factory=Problems)
-    """Rows that are skipped without being a problem."""
+    """What is left out, or kept and probably should not be."""
 
     @property
     def avq(self) -> float:
@@ -170,32 +166,33 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     if not (config.corpus.source or settings.source or settings.dev_source):
         raise InputError("nothing is named: give files, folders or URLs, a preset, or settings")
     tokenizer(config.corpus.language)  # fails early where its data are missing
+    report_problem, remark = inspection.problems, inspection.remarks
     _describe_questions(inspection, settings)
-    train, dev = checks.read_all_questions(settings, inspection.problems, inspection.remarks)
+    train, dev = checks.read_all_questions(settings, report_problem, remark)
     inspection.questions = {"train": train, "dev": dev}
-    _warn_of_unread_gold(inspection)
+    _remark_unread_gold(inspection)
     try:
         corpus = CorpusFiles.of(config)
         inspection.formats["corpus"] = dict(corpus.formats)
         if not corpus.files:
             return inspection
-        scan = checks.scan_corpus(
-            corpus,
-            [*train, *dev],
-            matching_mode(config),
-            lambda table: _measure_passages(inspection, table, config.corpus.language),
-            progress,
-            inspection.problems,
-        )
+        scan = CorpusScan(corpus, [*train, *dev], matching_mode(config), report_problem, remark)
+        for table in scan.tables():
+            _measure_passages(inspection, table, config.corpus.language)
+            progress(len(scan.rows))
     except InputError as error:
-        inspection.problems("sources that cannot be read as passages", str(error))
+        report_problem("sources that cannot be read as passages", str(error))
         return inspection
-    train, dev = ([scan.in_passages(question) for question in each] for each in (train, dev))
+    train, dev = (list(map(scan.answers.updated, each)) for each in (train, dev))
     inspection.questions = {"train": train, "dev": dev}
-    select(config, train, dev, scan, inspection.problems)
-    _describe_scan(inspection, scan)
+    select(config, train, dev, scan, report_problem, remark)
+    inspection.columns = scan.further.schema.names
+    for use, questions in inspection.questions.items():
+        inspection.missing_gold[use] = sum(
+            bool(q.positive_ids) and scan.rows.keys().isdisjoint(q.positive_ids) for q in questions
+        )
     if line := inspection.scripts.problem(config.corpus.language):
-        inspection.warnings.append(line)
+        remark("letters that do not suit the language", line)
     return inspection
 
 
@@ -212,38 +209,15 @@ def _describe_questions(inspection: Inspection, settings: Questions) -> None:
         inspection.unread[use] = list(dict.fromkeys(column for each in unread for column in each))
 
 
-def _warn_of_unread_gold(inspection: Inspection) -> None:
-    """Warns of questions without gold passages beside a column that may name them."""
+def _remark_unread_gold(inspection: Inspection) -> None:
+    """Remarks a column that may name gold passages, beside questions without any."""
     for use, columns in inspection.unread.items():
         gold = next((column for column in columns if GOLD.search(column)), None)
         if gold and not any(question.positive_ids for question in inspection.questions[use]):
-            inspection.warnings.append(
-                f"{SETTING[use]}: its questions name no passages, and its column {gold} is not read; if it names them, set "
-                f"questions.columns={{positive_ids: {gold}}}"
+            inspection.remarks(
+                "questions that name no passages beside a column that is not read",
+                f"{SETTING[use]}: if its column {gold} names them, set questions.columns={{positive_ids: {gold}}}",
             )
-
-
-def _describe_scan(inspection: Inspection, scan: CorpusScan) -> None:
-    """Adds what the reading of the corpus says of the questions: what a run leaves out, and what it warns of."""
-    inspection.columns = scan.further.schema.names
-    for line in scan.lost.values():
-        inspection.remarks("questions whose gold passages do not hold their answers", line)
-    if scan.moved_answers:
-        line = f"{counted(len(scan.moved_answers), 'answer')} not at the offset, where a run takes the nearest occurrence; "
-        inspection.warnings.append(shortened(f"{line}the first: {scan.moved_answers[0]}"))
-    for use, questions in inspection.questions.items():
-        inspection.missing_gold[use] = sum(
-            bool(q.positive_ids) and scan.rows.keys().isdisjoint(q.positive_ids) for q in questions
-        )
-        for question in questions:
-            for _ in range(unknown_positives(question, scan.rows)):
-                inspection.remarks(UNKNOWN_POSITIVES, f"{SETTING[use]}: question {question.qid} has others")
-    for line in (
-        scan.unheld_line(),
-        shared_line(inspection.questions["train"], inspection.questions["dev"]),
-    ):
-        if line:
-            inspection.warnings.append(shortened(line))
 
 
 def _measure_passages(inspection: Inspection, table: pa.Table, language: str) -> None:

@@ -3,41 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from multiview.config import Config
 from multiview.data import checks
 from multiview.data.corpus_scan import CorpusScan
 from multiview.data.questions import Question, seeded_hash
-from multiview.errors import ReportProblem, counted, raise_problem
+from multiview.errors import ReportProblem, ignore_problem, raise_problem
+
+LOST_GOLD = "questions whose gold passages are not in the corpus, left out"
+NO_GOLD = "training questions without a gold passage, left out"
+UNKNOWN_POSITIVES = "gold passages that are not in the corpus, of questions that have others, left out"
+UNKNOWN_NEGATIVES = "given negatives that are not in the corpus, left out"
+NO_ANSWERS = "training questions without answers: train.positive=answer takes their best view"
+IN_BOTH = "dev questions that are training questions too: both sets keep them, so leave them out of one of the two files"
+"""Kinds of remarks."""
 
 
-@dataclass(frozen=True)
-class Selection:
-    """The questions and passages that are used, and how many were left out for which reason."""
+class Selection(NamedTuple):
+    """The questions and passages that are used."""
 
-    train: list[Question] = field(default_factory=list)
-    dev: list[Question] = field(default_factory=list)
-    passages: Collection[str] = ()
+    train: list[Question]
+    dev: list[Question]
+    passages: Collection[str]
     """Ids of the passages that are kept (`corpus.keep`)."""
-    dropped: int = 0
-    """Questions whose gold passages are not in the corpus."""
-    unknown: int = 0
-    """Gold passages that kept questions lost."""
-    nameless: int = 0
-    """Training questions that name no gold passage."""
-    unknown_negatives: int = 0
-    """Given negatives that are not in the corpus."""
-    lost: int = 0
-    """Questions whose gold passages hold none of their answers any more."""
 
 
 def select(
     settings: Config,
-    train: list[Question],
-    dev: list[Question],
+    train: Sequence[Question],
+    dev: Sequence[Question],
     scan: CorpusScan,
     report_problem: ReportProblem = raise_problem,
+    report_remark: ReportProblem = ignore_problem,
 ) -> Selection:
     """Returns the questions that are used: those with a gold passage in the corpus, then restricted and sampled.
 
@@ -46,33 +45,39 @@ def select(
     section, known = settings.questions, scan.rows
     if not section.source and not section.dev_source:  # the training questions are made by another step
         checks.check_shards(known, settings.corpus.shards, report_problem)
-        return Selection(passages=known.keys())
+        return Selection([], [], known.keys())
     checks.check_gold(train, scan, "questions.source", section.max_missing_gold, report_problem)
-    nameless = sum(not q.positive_ids for q in train)
-    unknown = sum(unknown_positives(q, known) for q in (*train, *dev))
-    lost = sum(map(scan.is_lost, (*train, *dev)))
-    train, dropped = with_known_positives([q for q in train if not scan.is_lost(q)], known)
+    for question in train:
+        if not question.positive_ids:
+            report_remark(NO_GOLD, f"question {question.qid}")
+    train = [q for q in train if q.positive_ids and not scan.answers.are_lost(q)]
+    train = with_known_positives(train, known, report_remark)
     if section.dev_source:
         with_gold = [q for q in dev if q.positive_ids]
         checks.check_gold(with_gold, scan, "questions.dev_source", section.max_missing_gold, report_problem)
-        kept, dropped_dev = with_known_positives([q for q in with_gold if not scan.is_lost(q)], known)
-        by_id = {q.qid: q for q in kept}
-        dev = [by_id.get(q.qid, q) for q in dev if not q.positive_ids or q.qid in by_id]
-        dropped += dropped_dev
+        dev = [q for q in dev if not scan.answers.are_lost(q)]
+        dev = with_known_positives(dev, known, report_remark)
     else:
         checks.check_held_out(train, report_problem)
         train, dev = held_out(train, section.dev_share, section.seed)
     if section.one_per_passage:
         train = one_per_passage(train, section.seed)
     train = limited(train, section.limit, section.seed)
-    train, unknown_negatives = with_known_negatives(train, known)
+    train = with_known_negatives(train, known, report_remark)
     checks.check_negatives(train, section.hard_negatives, report_problem)
     passages: Collection[str] = known.keys()
     if settings.corpus.keep == "gold":
         passages = {id_ for q in (*train, *dev) for id_ in (*q.positive_ids, *q.negative_ids)}
     checks.check_shards(passages, settings.corpus.shards, report_problem)
     dev = limited(dev, section.dev_limit, section.seed)
-    return Selection(train, dev, passages, dropped - nameless, unknown, nameless, unknown_negatives, lost)
+    trained = {(q.qid, q.question) for q in train}
+    for question in dev:
+        if (question.qid, question.question) in trained:
+            report_remark(IN_BOTH, f"question {question.qid}")
+    for question in train:
+        if not question.answers:
+            report_remark(NO_ANSWERS, f"question {question.qid}")
+    return Selection(train, dev, passages)
 
 
 def limited(questions: Sequence[Question], limit: int | None, seed: int) -> list[Question]:
@@ -111,56 +116,39 @@ def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[li
     )
 
 
-def with_known_positives(questions: Iterable[Question], known: Collection[str]) -> tuple[list[Question], int]:
-    """Returns the questions with at least one positive in `known`, and the number of questions without one.
+def with_known_positives(
+    questions: Iterable[Question], known: Collection[str], report_remark: ReportProblem = ignore_problem
+) -> list[Question]:
+    """Returns the questions that name no positive, or at least one in `known`.
 
     Unknown positives are left out with their grades. A question that loses its first positive loses its offsets too.
     """
     kept: list[Question] = []
-    dropped = 0
     for q in questions:
-        found = [id_ for id_ in q.positive_ids if id_ in known]
-        if not found:
-            dropped += 1
-        elif len(found) == len(q.positive_ids):
+        unknown = [id_ for id_ in q.positive_ids if id_ not in known]
+        if not unknown:
             kept.append(q)
+        elif len(unknown) == len(q.positive_ids):
+            report_remark(LOST_GOLD, f"question {q.qid}, passage {unknown[0]}")
         else:
-            kept.append(q.with_grades({id_: q.grades[id_] for id_ in found}))
-    return kept, dropped
+            for id_ in unknown:
+                report_remark(UNKNOWN_POSITIVES, f"question {q.qid}, passage {id_}")
+            kept.append(q.with_grades({id_: grade for id_, grade in q.grades.items() if id_ in known}))
+    return kept
 
 
-def with_known_negatives(questions: Iterable[Question], known: Collection[str]) -> tuple[list[Question], int]:
-    """Returns the questions with those of their given negatives that are in `known`, and the number of the others."""
+def with_known_negatives(
+    questions: Iterable[Question], known: Collection[str], report_remark: ReportProblem = ignore_problem
+) -> list[Question]:
+    """Returns the questions with those of their given negatives that are in `known`."""
     kept: list[Question] = []
-    unknown = 0
     for q in questions:
         negatives = tuple(id_ for id_ in q.negative_ids if id_ in known)
-        unknown += len(q.negative_ids) - len(negatives)
+        for id_ in q.negative_ids if len(negatives) < len(q.negative_ids) else ():
+            if id_ not in known:
+                report_remark(UNKNOWN_NEGATIVES, f"question {q.qid}, passage {id_}")
         kept.append(replace(q, negative_ids=negatives) if len(negatives) < len(q.negative_ids) else q)
-    return kept, unknown
-
-
-def unknown_positives(question: Question, known: Collection[str]) -> int:
-    """Returns the number of positives that are not in `known`; 0 for a question without any known positive."""
-    if len(question.positive_ids) < 2:
-        return 0
-    unknown = sum(id_ not in known for id_ in question.positive_ids)
-    return unknown if unknown < len(question.positive_ids) else 0
-
-
-def shared_line(train: Iterable[Question], dev: Iterable[Question]) -> str:
-    """Returns the warning about dev questions that are training questions too, by id and text; empty if there are none."""
-    seen = {(q.qid, q.question) for q in train}
-    shared = [q.qid for q in dev if (q.qid, q.question) in seen]
-    if not shared:
-        return ""
-    said = counted(
-        len(shared), "dev question is a training question too", "dev questions are training questions too"
-    )
-    return (
-        f"{said} (first: question {shared[0]}): both sets keep such questions, so dev figures are measured on "
-        "training questions; leave them out of one of the two files"
-    )
+    return kept
 
 
 def questions_per_passage(questions: Sequence[Question]) -> float:

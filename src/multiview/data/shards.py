@@ -141,14 +141,8 @@ class PassageCache:
             file.unlink()
             ids = table.column("id").to_pylist()
             table = table.filter(pa.array([id_ in wanted for id_ in ids], pa.bool_()))
-            columns = [
-                table.column(field.name).cast(field.type)
-                if field.name in table.column_names
-                else pa.nulls(table.num_rows, field.type)
-                for field in schema
-            ]
             if table.num_rows:
-                yield pa.table(columns, schema=schema)
+                yield pa.table([_as_type(table, field) for field in schema], schema=schema)
 
     def _store(self) -> None:
         """Stores the table begun first as a stream of its own: a column's type may differ from table to table."""
@@ -156,3 +150,17 @@ class PassageCache:
         self._files.append(self._folder / f"{len(self._files)}.arrow")
         with pa.ipc.new_stream(str(self._files[-1]), table.schema, options=OPTIONS) as writer:
             writer.write_table(table)
+
+
+def _as_type(table: pa.Table, field: pa.Field) -> pa.ChunkedArray | pa.Array:
+    """Returns a column as its type over all tables; null where the table lacks it."""
+    if field.name not in table.column_names:
+        return pa.nulls(table.num_rows, field.type)
+    column = table.column(field.name)
+    try:
+        return column.cast(field.type)
+    except pa.ArrowException as error:
+        raise InputError(
+            f"corpus.source: column {field.name!r} of {column.type} does not fit {field.type}, its type for all rows "
+            f"({str(error).splitlines()[0]}); write it as text"
+        ) from None

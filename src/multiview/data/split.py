@@ -14,20 +14,40 @@ from multiview import names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.scratch import scratch
 from multiview.config import Config, JsonObject
-from multiview.data import checks, passages, questions, shards
+from multiview.data import (
+    checks,
+    corpus_scan,
+    gold_answers,
+    passages,
+    question_selection,
+    questions,
+    shards,
+)
 from multiview.data.answers import matching_mode
 from multiview.data.cjk import SAMPLE, Scripts
 from multiview.data.corpus import CorpusFiles
 from multiview.data.corpus_scan import CorpusScan
 from multiview.data.processes import further_processes, rare_collections
-from multiview.data.question_selection import Selection, questions_per_passage, select, shared_line
+from multiview.data.question_selection import Selection, questions_per_passage, select
 from multiview.data.reading import sources
 from multiview.data.reading.readers import UNKNOWN_JUDGED
 from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
 from multiview.data.shards import PassageCache
-from multiview.errors import InputError, Problems, counted
+from multiview.errors import InputError, Problems
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
+
+COUNTED = {
+    "dropped_questions": question_selection.LOST_GOLD,
+    "questions_without_gold": question_selection.NO_GOLD,
+    "questions_with_lost_answers": gold_answers.LOST,
+    "moved_answers": gold_answers.MOVED,
+    "questions_without_held_answers": gold_answers.UNHELD,
+    "passages_without_text": corpus_scan.NO_TEXT,
+    "unknown_positives": question_selection.UNKNOWN_POSITIVES,
+    "unknown_judged_questions": UNKNOWN_JUDGED,
+}
+"""Facts of the step, and the kinds of remarks that they count."""
 
 
 def split(context: StepContext) -> None:
@@ -56,24 +76,17 @@ def split(context: StepContext) -> None:
         cache = PassageCache(
             Path(folder), _sentences(context, pool), named if settings.corpus.keep == "gold" else None
         )
+        scan = CorpusScan(corpus, [*train, *dev], matching_mode(settings), report_remark=remarks)
         scripts, lengths = Scripts(), []
-
-        def visit(table: pa.Table) -> None:
+        for table in scan.tables():
             scripts.add(table.column("text").slice(0, SAMPLE).to_pylist())
             lengths.append(shards.counted_lengths(table))
             cache.add(table)
-
-        scan = checks.scan_corpus(
-            corpus,
-            [*train, *dev],
-            matching_mode(settings),
-            visit,
-            lambda done: context.events.progress(done, done, "passages checked"),
-        )
+            context.events.progress(len(scan.rows), len(scan.rows), "passages checked")
         if line := scripts.problem(corpus.language):
             context.events.warning(line)
-        train, dev = ([scan.in_passages(question) for question in each] for each in (train, dev))
-        selection = select(settings, train, dev, scan)
+        train, dev = (list(map(scan.answers.updated, each)) for each in (train, dev))
+        selection = select(settings, train, dev, scan, report_remark=remarks)
         is_wanted = np.fromiter((id_ in selection.passages for id_ in scan.rows), bool, len(scan.rows))
         sizes = shards.shard_sizes(np.concatenate(lengths)[is_wanted], settings.corpus.shards)
         schema = pa.schema([*passages.SCHEMA, *scan.further.schema])
@@ -89,7 +102,7 @@ def split(context: StepContext) -> None:
         questions.write_lost_questions(
             questions.LostQuestions(len(given), lost), context.output(names.LOST_QUESTIONS)
         )
-    _report(context.events, selection, scan, remarks, sentences)
+    _report(context.events, selection, remarks, sentences)
 
 
 def sources_fingerprint(settings: Config) -> JsonObject:
@@ -143,53 +156,15 @@ def _sentences(context: StepContext, pool: Executor | None) -> SentencesOf:
     return KnownSentences(known.path, split_all) if before == now else split_all
 
 
-def _report(
-    events: Events,
-    selection: Selection,
-    scan: CorpusScan,
-    remarks: Problems,
-    sentences: int,
-) -> None:
-    """Reports what was left out as warnings, and the counts of the step as facts and metrics."""
-    unanswered = sum(not q.answers for q in selection.train)
-    lost, moved = next(iter(scan.lost.values()), ""), next(iter(scan.moved_answers), "")
-    said = (
-        (selection.dropped, "question", "dropped: the gold passages are not in the corpus"),
-        (
-            selection.lost,
-            "question",
-            f"left out: the gold passage holds the answer no more, the first: {lost}",
-        ),
-        (
-            len(scan.moved_answers),
-            "answer",
-            f"not at the offset, found again in the passage, the first: {moved}",
-        ),
-        (selection.nameless, "training question", "without a gold passage: left out"),
-        (scan.left_out, "passage", "without text: left out"),
-        (selection.unknown, "gold passage", "not in the corpus, of questions that have others: left out"),
-        (selection.unknown_negatives, "given negative", "not in the corpus: left out"),
-        (unanswered, "training question", "without answers: train.positive=answer takes the best view"),
-    )
-    lines = [f"{counted(number, noun)} {what}" for number, noun, what in said if number]
-    lines += [
-        f"{kind}: {times:,}, the first: {remarks.first[kind]}" for kind, times in remarks.counts.items()
-    ]
-    for line in (shared_line(selection.train, selection.dev), *lines, scan.unheld_line()):
-        if line:
-            events.warning(line)
+def _report(events: Events, selection: Selection, remarks: Problems, sentences: int) -> None:
+    """Reports what was left out or is worth a remark as warnings, and the counts of the step as facts and metrics."""
+    for kind, number in remarks.counts.items():
+        events.warning(f"{kind}: {number:,}, the first: {remarks.first[kind]}")
     facts = {
         "passages": len(selection.passages),
         "train_questions": len(selection.train),
         "dev_questions": len(selection.dev),
-        "dropped_questions": selection.dropped,
-        "questions_without_gold": selection.nameless,
-        "questions_with_lost_answers": selection.lost,
-        "moved_answers": len(scan.moved_answers),
-        "questions_without_held_answers": len(scan.unheld),
-        "passages_without_text": scan.left_out,
-        "unknown_positives": selection.unknown,
-        "unknown_judged_questions": remarks.counts.get(UNKNOWN_JUDGED, 0),
+        **{name: remarks.counts.get(kind, 0) for name, kind in COUNTED.items()},
         "avq": questions_per_passage(selection.train),
         "sentences_per_passage": sentences / len(selection.passages),
     }
