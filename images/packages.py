@@ -31,14 +31,16 @@ def name(requirement: str) -> str:
 
 def requirements(project: dict, image: str) -> list[str]:
     """Returns the requirements of an image: the project's dependencies with the extra `cpu`, or the runner's part of
-    them, `s3` and `qdrant`; in steps' images also `onnx`, and the client that starts a training on several nodes.
+    them, `s3` and `qdrant`; in steps' images also what exports models, and the client that starts a training on several
+    nodes.
 
     faiss is `faiss-cpu` in the GPU image too: `faiss-gpu` would bring a second CUDA (docs/images.md).
     """
     extras = project["optional-dependencies"]
     needed = [*project["dependencies"], *extras["s3"], *extras["qdrant"]]
     if image != "runner":
-        return [*needed, *extras["cpu"], *extras["onnx"], *extras["kubeflow"]]
+        exported = [*extras["onnx"], *extras["sentence-transformers"]]
+        return [*needed, *extras["cpu"], *exported, *extras["kubeflow"]]
     # The runner only asks an MLflow server, for which a tenth of MLflow is enough.
     return [
         re.sub(r"^mlflow\b", "mlflow-skinny", requirement)

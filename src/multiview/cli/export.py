@@ -113,10 +113,9 @@ def onnx(
     debug: Debug = False,
 ) -> None:
     """Write the encoder of questions in ONNX, with its tokenizer (docs/export.md)."""
-    from multiview.export.onnx import check_installed, write_onnx
+    from multiview.export.onnx import write_onnx
 
     check_out(out)
-    check_installed()
     subject, _ = _subject(model, index, store, tracking_uri)
     write_onnx(subject.folder(), out)
     print(f"{out}: the question encoder of {subject.record.folder}")
@@ -169,9 +168,7 @@ def qdrant(
         else:
             loaded = load_index(client, lookup.index(index), alias)
             refers = "no alias was changed"
-    points = (
-        f"{counted(loaded.content.points, 'point')}, {loaded.uploaded} uploaded, {loaded.deleted} deleted"
-    )
+    points = f"{counted(loaded.points, 'point')}, {loaded.uploaded} uploaded, {loaded.deleted} deleted"
     print(f"collection {loaded.name}: {points}; {refers}")
 
 

@@ -3,6 +3,7 @@ at all."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from multiview import names
 from multiview.artifacts.local_store import share
 from multiview.config import JsonObject
 from multiview.errors import InputError
@@ -36,6 +38,13 @@ VECTOR_ELEMENTS = "vector.list.element"
 VIEWS_FORMAT = "views"
 SIMILARITY = "dot product"
 SCORE = "the max over a passage's views of the dot product with the question's vector"
+
+
+def check_installed(extra: str, *packages: str) -> None:
+    """Raises InputError where a package of an extra is missing."""
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise InputError(f"{package} is not installed: pip install '{names.DISTRIBUTION}[{extra}]'")
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import logging
 import warnings
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 
 from multiview.config import Model
 from multiview.errors import InputError
-from multiview.export.files import new_folder, write_json
+from multiview.export.files import check_installed, new_folder, write_json
 from multiview.model.base_model.loading import load_tokenizer, quiet
 from multiview.model.encoder import PASSAGE, QUESTION, BiEncoder
 from multiview.model.layouts import architecture
@@ -70,7 +69,7 @@ def write_onnx(model: Path, folder: Path) -> None:
     versions of torch and onnxscript. Raises InputError where `folder` exists, the extra `onnx` is missing, or torch
     cannot export the base model.
     """
-    check_installed()
+    check_installed("onnx", "onnx", "onnxscript")
     encoder = BiEncoder.load(model, questions_only=True)
     settings = encoder.settings
     with new_folder(folder) as part:
@@ -118,13 +117,6 @@ def text_tokenizer(folder: Path, length: int, first: str | None = None) -> PreTr
     fast.post_processor = TemplateProcessing(single=[around[0], "$A", around[1]], special_tokens=ids)
     special = {name: token for name, token in loaded.special_tokens_map.items() if isinstance(token, str)}
     return PreTrainedTokenizerFast(tokenizer_object=fast, model_max_length=length, **special)
-
-
-def check_installed() -> None:
-    """Raises InputError where the extra `onnx` is missing."""
-    for name in ("onnx", "onnxscript"):
-        if importlib.util.find_spec(name) is None:
-            raise InputError(f"{name} is not installed: pip install 'multiview-retrieval[onnx]'")
 
 
 def _exported(encoder: BiEncoder) -> onnx_ir.Model:

@@ -18,13 +18,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from multiview import environment, names
 from multiview.artifacts.champions import Champion, address_of, champion_numbers, champion_of, read_champion
 from multiview.artifacts.store import Store
 from multiview.config import Export
 from multiview.data.passages import ROW_GROUP
-from multiview.errors import InputError, counted, repeats_header
+from multiview.errors import InputError, repeats_header
 from multiview.export.views import IndexViews
 from multiview.index.indexed_passages import IndexedPassages, TextsInOrder
 from multiview.serving.hits import passage_fields
@@ -32,8 +33,7 @@ from multiview.serving.retriever import load_artifacts
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
-    from qdrant_client.conversions.common_types import PointId
-    from qdrant_client.models import PointStruct, Record
+    from qdrant_client.models import PointStruct
 
 ALIAS = Export().alias
 """The alias that follows the champion, unless another one is named."""
@@ -55,29 +55,11 @@ NAMESPACE = uuid.UUID("8a9c4f0e-6b1d-5f5e-9d3b-1f0f6f3f7c52")
 
 
 @dataclass(frozen=True)
-class Content:
-    """Number and digest of a set of points, whatever their order."""
-
-    points: int = 0
-    total: int = 0
-    """Sum of the points' digests, modulo 2^256."""
-
-    def add(self, digest: int) -> Content:
-        """Returns the content with one more point."""
-        return Content(self.points + 1, (self.total + digest) % 2**256)
-
-    @property
-    def digest(self) -> str:
-        """The sum as 64 hex digits."""
-        return f"{self.total:064x}"
-
-
-@dataclass(frozen=True)
 class Loaded:
     """A collection that has the content of an index."""
 
     name: str
-    content: Content
+    points: int
     uploaded: int
     """Points that were not there, or differed."""
     deleted: int
@@ -132,38 +114,28 @@ def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Loade
     """Makes the collection of an index, and returns it once every point was read back and is the index's.
 
     Points that are there and equal stay, others are uploaded, and points that the index does not have are deleted: a
-    load that was killed goes on where it was, and another load changes nothing. Nothing is encoded. Memory holds one
-    batch of points and 16 bytes per passage. Raises InputError where the collection is another afterwards.
+    load that was killed goes on where it was, and another load changes nothing. Nothing is encoded. Raises InputError
+    where the collection is another afterwards.
     """
     views, name = IndexViews.open(address), collection_name(address, prefix)
-    fresh = _create(client, name, views.dim)
-    wanted, ids, uploaded = Content(), bytearray(), 0
-
-    def missing() -> Iterator[PointStruct]:
-        nonlocal wanted, uploaded
-        points = points_of(views)
-        while batch := list(islice(points, POINTS_AT_ONCE)):
-            there = {} if fresh else _digests(client, name, [str(point.id) for point in batch])
-            for point in batch:
-                digest = point_digest(str(point.id), point.payload, point.vector)
-                wanted = wanted.add(digest)
-                ids.extend(uuid.UUID(str(point.id)).bytes)
-                if there.get(str(point.id)) != digest:
-                    uploaded += 1
-                    yield point
-
-    client.upload_points(name, missing(), batch_size=POINTS_AT_ONCE, max_retries=RETRIES, wait=True)
-    found, unknown = _read_back(client, name, np.sort(np.frombuffer(bytes(ids), "S16")))
-    for start in range(0, len(unknown), POINTS_AT_ONCE):
-        client.delete(name, unknown[start : start + POINTS_AT_ONCE], wait=True)
-    if unknown:
-        found = content_of(client, name)
-    if found != wanted:
-        raise InputError(
-            f"collection {name}: it has {counted(found.points, 'point')} of digest {found.digest[:12]}, but index {address} has "
-            f"{wanted.points} of digest {wanted.digest[:12]}: does somebody else write to it? load it again"
-        )
-    return Loaded(name, found, uploaded, len(unknown))
+    fresh, uploaded = _create(client, name, views.dim), 0
+    changed = InputError(
+        f"collection {name} is not that of index {address} after its upload: does somebody else write to it? load it again"
+    )
+    points = points_of(views)
+    while batch := list(islice(points, POINTS_AT_ONCE)):
+        wanted = {str(each.id): point_digest(str(each.id), each.payload, each.vector) for each in batch}
+        there = {} if fresh else _digests(client, name, list(wanted))
+        if missing := [each for each in batch if there.get(str(each.id)) != wanted[str(each.id)]]:
+            client.upload_points(name, missing, max_retries=RETRIES, wait=True)
+            uploaded += len(missing)
+            if _digests(client, name, list(wanted)) != wanted:
+                raise changed
+    known = views.index.ids.filter(pa.array(views.index.view_counts > 0)).to_pylist()
+    deleted = _delete_unknown(client, name, known)
+    if client.count(name, exact=True).count != len(known):
+        raise changed
+    return Loaded(name, len(known), uploaded, deleted)
 
 
 def follow_champion(store: Store, client: QdrantClient, alias: str = ALIAS, keep: int = KEPT) -> Loaded:
@@ -182,14 +154,6 @@ def follow_champion(store: Store, client: QdrantClient, alias: str = ALIAS, keep
     _point(client, alias, loaded.name)
     _delete_others(client, alias, [loaded.name, *islice(_earlier(store, champion, alias, loaded.name), keep)])
     return loaded
-
-
-def content_of(client: QdrantClient, name: str) -> Content:
-    """Returns number and digest of the points of a collection, which are read in batches."""
-    content = Content()
-    for record in _records(client, name):
-        content = content.add(_digest(record))
-    return content
 
 
 def point_id(passage_id: str) -> str:
@@ -248,7 +212,7 @@ def _text(value: Any) -> str:
 def _digests(client: QdrantClient, name: str, ids: Sequence[str]) -> dict[str, int]:
     """The digests of the points with some ids, as far as they are there."""
     found = client.retrieve(name, ids, with_payload=True, with_vectors=True)
-    return {str(_uuid(record)): _digest(record) for record in found}
+    return {str(each.id): point_digest(str(each.id), each.payload, each.vector) for each in found}
 
 
 def _create(client: QdrantClient, name: str, dim: int) -> bool:
@@ -264,38 +228,18 @@ def _create(client: QdrantClient, name: str, dim: int) -> bool:
     return True
 
 
-def _records(client: QdrantClient, name: str) -> Iterator[Record]:
-    """The points of a collection, read in batches."""
+def _delete_unknown(client: QdrantClient, name: str, passage_ids: Sequence[str]) -> int:
+    """Deletes the points of other passages than these; returns their number."""
+    if client.count(name, exact=True).count == len(passage_ids):
+        return 0
+    known, unknown = set(map(point_id, passage_ids)), []
     offset, more = None, True
     while more:
-        records, offset = client.scroll(
-            name, limit=POINTS_AT_ONCE, offset=offset, with_payload=True, with_vectors=True
-        )
-        yield from records
+        records, offset = client.scroll(name, limit=1000, offset=offset, with_payload=False)
+        unknown += [record.id for record in records if str(record.id) not in known]
         more = offset is not None
-
-
-def _read_back(client: QdrantClient, name: str, ids: np.ndarray) -> tuple[Content, list[PointId]]:
-    """The content of the points whose ids are among `ids`, and the ids of all others."""
-    content = Content()
-    unknown: list[PointId] = []
-    for record in _records(client, name):
-        wanted = np.frombuffer(_uuid(record).bytes, "S16")
-        place = int(np.searchsorted(ids, wanted)[0])
-        if place < len(ids) and ids[place] == wanted[0]:
-            content = content.add(_digest(record))
-        else:
-            unknown.append(record.id)
-    return content, unknown
-
-
-def _uuid(record: Record) -> uuid.UUID:
-    """A point's id, which may be a number where others wrote it."""
-    return uuid.UUID(int=record.id) if isinstance(record.id, int) else uuid.UUID(str(record.id))
-
-
-def _digest(record: Record) -> int:
-    return point_digest(str(_uuid(record)), record.payload, record.vector)
+    client.delete(name, unknown, wait=True)
+    return len(unknown)
 
 
 def _point(client: QdrantClient, alias: str, name: str) -> None:

@@ -82,7 +82,6 @@ def follow(context: StepContext) -> None:
         "alias": settings.alias,
         "champion": now and now.number,
         "collection": loaded and loaded.name,
-        "digest": loaded and loaded.content.digest,
     }
     folder = context.output(names.FOLLOWED)
     (folder / FOLLOWED_FILE).write_text(json.dumps(described, indent=1) + "\n")

@@ -83,25 +83,13 @@ class ViewEncoder(InputModule):
         self.save_config(output_path)
 
     @classmethod
-    def load(
-        cls,
-        model_name_or_path: str,
-        subfolder: str = "",
-        token: bool | str | None = None,
-        cache_folder: str | None = None,
-        revision: str | None = None,
-        local_files_only: bool = False,
-        init_defaults: dict[str, Any] | None = None,
-        **_: object,
+    def load(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, model_name_or_path: str, subfolder: str = "", **options: Any
     ) -> ViewEncoder:
-        """Loads the module from a folder, or from the hub, where the other arguments say how to fetch it."""
-        where: dict[str, Any] = {
-            "subfolder": subfolder,
-            "token": token,
-            "cache_folder": cache_folder,
-            "revision": revision,
-            "local_files_only": local_files_only,
-        }
+        """Loads the module from a folder, or from the hub, where `options` say how to fetch it."""
+        fetched = ("token", "cache_folder", "revision", "local_files_only")
+        where: dict[str, Any] = {name: options[name] for name in fetched if name in options}
+        where["subfolder"] = subfolder
         folder = cls.load_dir_path(model_name_or_path, **where)
         if folder is None:
             raise InputError(f"{model_name_or_path} has no folder {subfolder or '.'}: export the model again")

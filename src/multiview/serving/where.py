@@ -21,15 +21,11 @@ Python's parser reads the text into a syntax tree; nothing of it is executed.
 from __future__ import annotations
 
 import ast
-import io
-import math
 import operator
-import re
-import tokenize
 import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Iterator
+from datetime import datetime
 from decimal import Decimal
 from functools import reduce
 from typing import Any, TypeAlias
@@ -52,25 +48,22 @@ Mask: TypeAlias = np.ndarray
 """Whether each row satisfies something [rows] bool."""
 Value: TypeAlias = str | bool | int | float
 
-OPERATORS: dict[type[ast.cmpop], str] = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Is: "is",
-    ast.IsNot: "is not",
-    ast.In: "in",
-    ast.NotIn: "not in",
+OPERATORS: dict[type[ast.cmpop], tuple[str, bool]] = {
+    ast.Eq: ("==", False),
+    ast.NotEq: ("==", True),
+    ast.Lt: ("<", False),
+    ast.LtE: ("<=", False),
+    ast.Gt: (">", False),
+    ast.GtE: (">=", False),
+    ast.Is: ("is", False),
+    ast.IsNot: ("is", True),
+    ast.In: ("in", False),
+    ast.NotIn: ("in", True),
 }
+"""Operators, and whether they are negated."""
 FUNCTIONS = {"==": "equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
-SLIPS = {"=": "==", ":=": "==", "&": "and", "|": "or", "!": "not"}
-"""Operators of other languages, and ours."""
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The operator that says the same with its sides exchanged."""
-TOO_FINE = re.compile(r"[.,]\d{7}")
-"""Fractions of a second that Python's parser would cut."""
 
 
 class ConditionError(InputError):
@@ -88,7 +81,9 @@ class Where:
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         """Raises ConditionError, with one line that names the position, for a text that is no condition on `schema`."""
-        self._text, self._flat, self._schema = text, text.lstrip(), schema
+        # An indented expression is none; with blanks for the line ends, it needs no parentheses.
+        self._flat, self._schema = text.lstrip().replace("\n", " "), schema
+        self._indent = len(text) - len(self._flat)
         self.columns: list[str] = []
         """The columns that the condition reads, in the order of their first use."""
         self._tree = self._parsed()
@@ -100,19 +95,17 @@ class Where:
         return self._mask(self._tree, batch, 0)
 
     def _parsed(self) -> ast.expr:
-        if len(self._text) > MOST_CHARACTERS:
-            raise ConditionError(f"where: {len(self._text)} characters; at most {MOST_CHARACTERS} are read")
+        if len(self._flat) > MOST_CHARACTERS:
+            raise ConditionError(f"where: {len(self._flat)} characters; at most {MOST_CHARACTERS} are read")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of strings with unknown escapes, which it would print
-                # An indented expression is none; blanks are taken for the line ends, which need no parentheses here.
-                return ast.parse(" ".join(self._flat.split("\n")), mode="eval").body
+                return ast.parse(self._flat, mode="eval").body
         except SyntaxError as error:
-            if slip := _slip(self._flat):
-                raise self._error_at(*slip) from None
             if not error.offset:
                 raise self._error_at(len(self._flat), "it ends where more is expected") from None
-            raise self._error_at(error.offset - 1, error.msg) from None
+            why = f"{error.msg}; compare by ==, and join by and, or, not"
+            raise self._error_at(error.offset - 1, why) from None
         except (ValueError, MemoryError, RecursionError):
             raise ConditionError("where: this text cannot be read as a condition") from None
 
@@ -140,51 +133,47 @@ class Where:
         raise self._error(node, 'a condition is expected here, such as year >= 2000 or url != "…"')
 
     def _compared(self, batch: pa.RecordBatch, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Mask:
-        symbol = OPERATORS[type(op)]
-        if symbol in ("in", "not in"):
-            return self._within(batch, left, right) == (symbol == "in")
-        name, value_node = self._column(left), right
-        if name is None:
-            name, value_node, symbol = self._column(right), left, MIRRORED.get(symbol, symbol)
+        symbol, negated = OPERATORS[type(op)]
+        found = np.zeros(batch.num_rows, bool)
+        name, values = self._column(left), [right]
+        if symbol == "in":
+            if (lists := self._column(right)) is not None:
+                return self._listed(batch.column(lists), lists, left, right) != negated
+            # Python reads a single value in parentheses as the value.
+            symbol, values = (
+                "==",
+                right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right],
+            )
+        elif name is None:
+            name, values, symbol = self._column(right), [left], MIRRORED.get(symbol, symbol)
         if name is None:
             raise self._error(left, "a comparison is of a column with a value")
-        if self._column(value_node) is not None:
-            raise self._error(value_node, "two columns cannot be compared; give a value")
-        value = self._value(value_node)
-        if value is None and symbol in ("<", "<=", ">", ">="):
-            raise self._error(value_node, "null is neither smaller nor larger than anything; use == or !=")
-        if value is not None and symbol in ("is", "is not"):
-            raise self._error(value_node, "only null follows is; use ==")
-        equality = {"is": "==", "is not": "==", "!=": "=="}.get(symbol, symbol)
-        mask = self._with_value(value_node, name, batch.column(name), equality, value)
-        return mask != (symbol in ("!=", "is not"))
+        for node in values:
+            found |= self._with_value(node, name, batch.column(name), symbol)
+        return found != negated
 
-    def _within(self, batch: pa.RecordBatch, left: ast.expr, right: ast.expr) -> Mask:
-        """`column in (values)`, or `value in column` of lists."""
-        found = np.zeros(batch.num_rows, bool)
-        if (name := self._column(right)) is not None:
-            column = batch.column(name)
-            if not isinstance(column.type, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
-                raise self._error(right, f"column {name} holds no lists; write {name} in (…)")
-            if (value := self._value(left)) is None:
-                raise self._error(left, "a value other than null is expected")
-            equal = self._with_value(left, name, pc.list_flatten(column), "==", value)
-            found[pc.list_parent_indices(column).to_numpy()[equal]] = True
-            return found
-        if (name := self._column(left)) is None:
-            raise self._error(left, "a column is expected before in")
-        # Python reads a single value in parentheses as the value.
-        for node in right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right]:
-            found |= self._with_value(node, name, batch.column(name), "==", self._value(node))
+    def _listed(self, column: Any, name: str, left: ast.expr, right: ast.expr) -> Mask:
+        """`value in column` of lists."""
+        if not isinstance(column.type, pa.ListType | pa.LargeListType | pa.FixedSizeListType):
+            raise self._error(right, f"column {name} holds no lists; write {name} in (…)")
+        equal = self._with_value(left, name, pc.list_flatten(column), "==")
+        found = np.zeros(len(column), bool)
+        found[pc.list_parent_indices(column).to_numpy()[equal]] = True
         return found
 
-    def _with_value(self, node: ast.expr, name: str, column: Any, symbol: str, value: Value | None) -> Mask:
+    def _with_value(self, node: ast.expr, name: str, column: Any, symbol: str) -> Mask:
+        """Which values of a column compare so with the value that `node` writes."""
         if isinstance(column.type, pa.DictionaryType):
             column = column.dictionary_decode()
         if pa.types.is_floating(column.type):
             column = column.cast(pa.float64())
+        value = self._value(node)
         if value is None:
+            if symbol not in ("==", "is"):
+                raise self._error(node, "null is neither smaller nor larger than anything; use == or !=")
             return _true(column.is_null(nan_is_null=pa.types.is_floating(column.type)))
+        if symbol == "is":
+            raise self._error(node, "only null follows is; use ==")
         if pa.types.is_null(column.type):
             return np.zeros(len(column), bool)
         try:
@@ -195,18 +184,16 @@ class Where:
 
     def _column(self, node: ast.expr) -> str | None:
         """The column that a node names; None for another node. Raises ConditionError for a column that is not there."""
+        names = list(column_names(self._schema))
         match node:
             case ast.Subscript(value=ast.Name(id="columns"), slice=ast.Constant(value=str(name))):
                 pass
             case ast.Name(id=name) if name not in CONSTANTS:
-                pass
+                if name not in names:  # Python's parser takes names in NFKC
+                    same = (each for each in names if unicodedata.normalize("NFKC", each) == name)
+                    name = next(same, name)
             case _:
                 return None
-        names = list(column_names(self._schema))
-        if name not in names and isinstance(node, ast.Name):
-            # Python's parser takes names in NFKC.
-            same = [column for column in names if unicodedata.normalize("NFKC", column) == name]
-            name = same[0] if len(same) == 1 else name
         if name not in names:
             raise self._error(node, f"there is no column {name!r}{nearest(name, names)}")
         if name not in self.columns:
@@ -222,9 +209,7 @@ class Where:
                 return None
             case ast.Constant(value=str() | bool() | int() | float() as value):
                 return value
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)) if (
-                not isinstance(value, bool)
-            ):
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
                 return -value
         raise self._error(node, "a string, a number, true, false or null is expected here")
 
@@ -233,8 +218,7 @@ class Where:
         return self._error_at(len(self._flat.encode()[: node.col_offset].decode()), why)
 
     def _error_at(self, offset: int, why: str) -> ConditionError:
-        position = len(self._text) - len(self._flat) + offset + 1
-        return ConditionError(f"where, character {position}: {why}")
+        return ConditionError(f"where, character {self._indent + offset + 1}: {why}")
 
 
 def _true(column: pa.Array) -> Mask:
@@ -247,27 +231,21 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
     if wanted is None:
         raise InputError(f"of type {kind} cannot be compared")
     try:
-        if isinstance(value, bool) != pa.types.is_boolean(kind) or value in (math.inf, -math.inf):
-            raise TypeError
-        if pa.types.is_integer(kind) and value != int(value):  # pyarrow would cut the fraction off
+        if isinstance(value, bool) != pa.types.is_boolean(kind):
             raise TypeError
         if pa.types.is_decimal(kind):
             return pa.scalar(Decimal(str(value)), kind)
         if pa.types.is_date(kind):
-            return pa.scalar(date.fromisoformat(str(value)), kind)
-        if isinstance(kind, pa.TimestampType):
-            return pa.scalar(_time(str(value), kind.tz is not None), pa.timestamp("us", kind.tz)).cast(kind)
-        return pa.scalar(value, kind)
+            return pa.scalar(str(value)).cast(kind)
+        if isinstance(kind, pa.TimestampType):  # without a zone, the time is of UTC where the column has one
+            zone = kind.tz if datetime.fromisoformat(str(value)).tzinfo else None
+            return pa.scalar(str(value)).cast(pa.timestamp("us", zone)).cast(kind)
+        scalar = pa.scalar(value, kind)
+        if scalar.as_py() != value:  # such as a fraction, which pyarrow cuts off
+            raise TypeError
+        return scalar
     except (ValueError, ArithmeticError, TypeError, pa.ArrowException):
         raise InputError(f"is of type {kind}: compare it with {wanted}") from None
-
-
-def _time(value: str, zoned: bool) -> datetime:
-    """The point in time that a text names; without a zone, UTC where the column has one."""
-    time = datetime.fromisoformat(value)
-    if TOO_FINE.search(value) or (time.tzinfo and not zoned):
-        raise ValueError
-    return time.replace(tzinfo=time.tzinfo or UTC) if zoned else time
 
 
 WANTED = {
@@ -283,27 +261,14 @@ WANTED = {
 """What columns are compared with, by type."""
 
 
-def _slip(text: str) -> tuple[int, str] | None:
-    """The position of the first operator of another language, and what to write; None where there is none."""
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(" ".join(text.split("\n"))).readline):
-            if token.type in (tokenize.OP, tokenize.ERRORTOKEN) and token.string in SLIPS:
-                return token.start[1], f"write {SLIPS[token.string]} instead of {token.string}"
-    except (tokenize.TokenError, SyntaxError):
-        pass
-    return None
-
-
 def satisfying(corpus: PassageRows, text: str) -> np.ndarray:
     """Returns which passages of a corpus satisfy a condition, eight per byte [p / 8] uint8, as `np.packbits` packs them."""
     where = Where(text, corpus.schema)
-    batches = corpus.batches(
-        where.columns or ["id"]
-    )  # `true` names no column, but batches without one have no rows
+    # `true` names no column, but batches without one have no rows.
+    batches = corpus.batches(where.columns or ["id"])
     return np.packbits(np.concatenate([where.mask(batch) for batch in batches]))
 
 
 def column_names(schema: pa.Schema) -> Iterator[str]:
     """The columns that conditions may name: id, title, and the columns of the corpus that are not multiview's own."""
-    hidden: Sequence[str] = [name for name in SCHEMA.names if name not in ("id", "title")]
-    return (name for name in schema.names if name not in hidden)
+    return (name for name in schema.names if name in ("id", "title") or name not in SCHEMA.names)

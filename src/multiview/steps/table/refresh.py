@@ -99,7 +99,7 @@ STEPS = (
     Step(
         name="export",
         about="Files of the champion's index for other systems.",
-        version=2,
+        version=3,
         function_path="multiview.export.step:export",
         settings=("export.formats",),
         # An index is read with the model and the passages that its record names. Its digest does not cover the
@@ -113,7 +113,7 @@ STEPS = (
     Step(
         name="follow-champion",
         about="The champion's collection in a vector database, and the alias that refers to it.",
-        version=1,
+        version=2,
         function_path="multiview.export.step:follow",
         settings=("export.qdrant_url", "export.alias", "export.keep"),
         inputs=("promotion",),
