@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from multiview.artifacts.base_store import Entry, Store
 from multiview.artifacts.scratch import scratch
-from multiview.artifacts.servers import (
-    PROTOCOLS,
-    check_reachable,
-    credentials_explained,
-    file_system,
-    silence_explained,
-)
+from multiview.artifacts.servers import PROTOCOLS, errors_explained, file_system
 from multiview.errors import InputError
 
 PART, PARTS = 8 << 20, 10_000
@@ -87,7 +79,7 @@ class BucketStore(Store):
         for file in sorted(p for p in workspace.rglob("*") if p.is_file()):
             relative = file.relative_to(workspace).as_posix()
             part = PART * max(1, -(-file.stat().st_size // (PART * PARTS)))
-            with self._explained():
+            with errors_explained(self.url):
                 self.fs.put_file(str(file), f"{self.root}/{path}/{relative}", chunksize=part)
 
     def fetch(self, path: str, target: Path) -> Path:
@@ -100,8 +92,7 @@ class BucketStore(Store):
 
     def read_part(self, path: str, start: int, stop: int) -> bytes:
         file, starts = f"{self.root}/{path}", list(range(start, stop, PART))
-        with self._explained():
-            check_reachable(self.fs, self.url)
+        with errors_explained(self.url):
             stops = [min(begin + PART, stop) for begin in starts]
             return b"".join(self.fs.cat_ranges([file] * len(starts), starts, stops, on_error="raise"))
 
@@ -110,8 +101,7 @@ class BucketStore(Store):
 
         Raises InputError for missing or insufficient credentials, and for a server that does not answer.
         """
-        with self._explained():
-            check_reachable(self.fs, self.url)
+        with errors_explained(self.url):
             return getattr(self.fs, operation)(f"{self.root}/{path}", *arguments, **options)
 
     def _found(self, operation: str, path: str, **options: object) -> Any:
@@ -120,8 +110,3 @@ class BucketStore(Store):
             return self._ask(operation, path, **options)
         except FileNotFoundError:
             return None
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        with silence_explained(self.url), credentials_explained(self.url):
-            yield

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import fsspec
 import pyarrow as pa
 
-from multiview.artifacts.servers import PROTOCOLS, credentials_explained, file_system, of_the_web, time_outs
+from multiview.artifacts.servers import PROTOCOLS, errors_explained, file_system, of_the_web, time_outs
 from multiview.errors import InputError, without_secrets
 
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
@@ -120,7 +120,7 @@ def _blocks(file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
 @contextlib.contextmanager
 def _as_input_error(file: str) -> Iterator[None]:
     try:
-        with credentials_explained(file):
+        with errors_explained(file):
             yield
     except InputError:
         raise

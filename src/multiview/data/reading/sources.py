@@ -13,13 +13,7 @@ import fsspec
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from multiview.artifacts.servers import (
-    check_reachable,
-    credentials_explained,
-    file_system,
-    of_the_web,
-    time_outs,
-)
+from multiview.artifacts.servers import errors_explained, file_system, of_the_web, time_outs
 from multiview.data.reading import beir
 from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix
@@ -51,8 +45,7 @@ def expand_source(source: str, use: Use) -> list[str]:
     except Exception as error:  # the protocol's library may not know the address, or not be installed
         raise InputError(f"{source}: {' '.join(str(error).split())}") from None
     try:
-        with credentials_explained(address):
-            check_reachable(fs, address)
+        with errors_explained(address):
             files = _files(fs, path, address, use)
     except InputError:
         raise
@@ -69,6 +62,10 @@ def expand_source(source: str, use: Use) -> list[str]:
 
 def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[str] | None:
     """Returns the files that a source without variables names; None where nothing has that name."""
+    if not isinstance(fs, LocalFileSystem):
+        # `info` raises what `isfile` and `isdir` hide: a bucket without access, a server that does not answer.
+        with contextlib.suppress(FileNotFoundError):
+            fs.info(path)
     # A file name may hold a bracket.
     if not (is_web(address) and path.endswith("/")) and fs.isfile(path):
         beside = [name for name in names_beside(address, use) if fs.exists(name)][:1]
@@ -84,9 +81,6 @@ def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[st
             f"{address}: not a plain file, but a pipe or a device; files are read more than once, so write it to a file"
         )
     else:
-        # `info` raises the error that `isfile` and `isdir` hide: a bucket without access is not a folder to them.
-        with contextlib.suppress(FileNotFoundError):
-            fs.info(path)
         return None
     return files if isinstance(fs, LocalFileSystem) else [fs.unstrip_protocol(name) for name in files]
 

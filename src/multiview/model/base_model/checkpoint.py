@@ -9,7 +9,7 @@ from pathlib import Path
 
 import fsspec
 
-from multiview.artifacts.servers import check_reachable, file_system, silence_explained
+from multiview.artifacts.servers import errors_explained, file_system
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.model.base_model import hub
@@ -123,8 +123,7 @@ def _remote(base: str) -> tuple[fsspec.AbstractFileSystem, list[str]]:
     """Returns the file system of a URL, and the sorted paths of the checkpoint's files on it."""
     try:
         filesystem, root = file_system(base)
-        check_reachable(filesystem, base)
-        with silence_explained(base):
+        with errors_explained(base):
             files = sorted(path for path in filesystem.ls(root, detail=False) if Path(path).match("*.*"))
     except (OSError, ImportError, ValueError) as error:
         raise InputError(f"cannot read {base}: {error}") from error
