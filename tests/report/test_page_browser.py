@@ -3,7 +3,7 @@
 import pytest
 
 from multiview.data.questions import Question
-from multiview.report.drawing import LOOKS
+from multiview.report.contents import LOOKS
 from tests.fixtures.browser import Browser, program, started
 from tests.fixtures.colours import COLOURS, contrast
 from tests.fixtures.compared_systems import BM25, CAMVR, MVR, PASSAGES, QUESTIONS, ComparedSystems, System

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiview.data.reading.tables import Row
-from multiview.report.passages import SHOWN_CHARACTERS, bars, pieces
+from multiview.report.passages import SHOWN_CHARACTERS, pieces, widths
 
 
 def hit(*spans: tuple[int, int] | None, won: int = 1, scores: tuple[float, ...] = ()) -> Row:
@@ -47,13 +47,8 @@ def test_the_winner_alone_is_marked_where_views_overlap_and_the_whole_text_never
 
 def test_bars_of_a_systems_passages_have_one_scale():
     first, second = hit(None, None, scores=(4.0, 2.0)), hit(None, None, won=2, scores=(0.0, 3.0))
-    assert [(bar.view, bar.score, bar.width, bar.won) for bar in bars(first, [first, second])] == [
-        (1, "4.00", 100, True),
-        (2, "2.00", 53, False),
-    ]
-    assert [bar.width for bar in bars(second, [first, second])] == [6, 76]
-    assert bars(hit(None), [first]) == [], "one view"
-    many = hit(*[None] * 40, won=30)
-    assert [bar.view for bar in bars(many, [many])] == [*range(1, 16), 30], "the winner is among them"
+    assert widths(first, [first, second]) == [100, 53]
+    assert widths(second, [first, second]) == [6, 76]
+    assert widths(hit(None), [first]) == [], "one view"
     same = hit(None, None, scores=(1.0, 1.0))
-    assert [bar.width for bar in bars(same, [same])] == [100, 100]
+    assert widths(same, [same]) == [100, 100]

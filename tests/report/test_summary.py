@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from multiview.report.contents import Contents, System, Training
-from multiview.report.page import environment_of_pages
-from multiview.report.summary import duration, summary
+from multiview.report.page import duration, page_templates
+from multiview.report.summary import summary
 from tests.fixtures.page_tree import read
 
 
@@ -26,7 +26,7 @@ def contents(values: dict[str, float], p: float | None = None, **more: Any) -> C
 
 
 def words(of: Contents) -> dict[str, str]:
-    page = read(environment_of_pages().get_template("summary.html").render(**summary(of)))
+    page = read(page_templates().get_template("summary.html").render(**summary(of)))
     said: dict[str, str] = {}
     for about, text in zip(page.all("dt"), page.all("dd"), strict=True):
         said[about.text] = f"{said.get(about.text, '')} {text.text.strip()}".strip()
@@ -78,9 +78,9 @@ def test_the_summary_of_costs_and_of_collapsed_views():
     assert "mvr took the most computing, 2 min 5 s, camvr the least, 1 min 1 s" in said
     assert "mvr's index is the largest with 8.0 MB, 4.0 times that of camvr (2.0 MB)." in said
     systems = [
-        System("alike", 0, {}, analyses={"view_cosine": 0.999}),
+        System("alike", 0, {}, view_cosine=0.999),
         System("one", 1, {}, usage={"share_of_top_1": [0.04, 0.96]}),
-        System("fine", 2, {}, analyses={"view_cosine": 0.7}, usage={"share_of_top_1": [0.5, 0.5]}),
+        System("fine", 2, {}, view_cosine=0.7, usage={"share_of_top_1": [0.5, 0.5]}),
         System("single", 3, {}, usage={"share_of_top_1": [1.0]}),
     ]
     said = words(

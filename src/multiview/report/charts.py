@@ -1,32 +1,25 @@
-"""The report's charts: metrics over k, validation, models' views, and the curves of trainings."""
+"""The report's charts, drawn by matplotlib: metrics over k, validation, models' views, and the curves of trainings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import base64
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from multiview import metric_names
-from multiview.errors import counted
-from multiview.report.contents import Contents, System, Training
-from multiview.report.drawing import (
-    Chart,
-    Look,
-    band_chart,
-    bar_chart,
-    heat_map,
-    highest,
-    line_chart,
-    percent,
-)
-
-MODELS = 12
-"""Most systems with charts of their models."""
+from multiview.report.contents import GREY, Contents, Look, System, Training
 
 OVER_K = {
-    "accuracy_at_": "An answer among the first k passages",
+    metric_names.ACCURACY_PREFIX: "An answer among the first k passages",
     "recall_at_": "Gold passages among the first k",
 }
 """Metrics that are drawn over k, with the titles of their charts."""
@@ -37,15 +30,32 @@ VALIDATION = {
 """Metrics of a training with one chart of all systems, and its title."""
 CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}
 """Metrics of a training with a chart per system, and its title."""
-
-HEAT_MAPS = {"attention": "Attention divergence", "cosine": "Cosine between views"}
-"""Matrices of a system with a heat map, and its title."""
+USAGE = {
+    metric_names.SHARE_OF_TOP_1: "of the first passages",
+    metric_names.SHARE_OF_GOLD: "of the gold passages",
+}
+"""Shares that each view wins, with their legends."""
 
 FIRST = "Share of the questions whose first passage, and whose gold passage, scores by that view; dashed: an even share."
 ALONE = "What one view retrieves as the passage's only vector; dashed: all views together."
 ATTENTION = "Whether two views look at different tokens; near 0 they look at the same."
 COSINE = "Mean over the passages; near 1 two views are one."
 IN_TRAINING = "Share of the training questions whose positive passage scores by that view."
+
+SMALL, WIDE = (4.2, 2.8), (5.2, 3.2)
+"""Inches of a chart."""
+TICKS = 8
+"""Most ticks of an axis, and most views of a heat map with values written on it."""
+STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "multiview", "axes.axisbelow": True}
+"""Texts stay texts, and equal data give equal bytes."""
+
+
+class Chart(NamedTuple):
+    """A drawing as a `data:` address, with its title and its description."""
+
+    title: str
+    description: str
+    address: str
 
 
 class Group(NamedTuple):
@@ -56,6 +66,7 @@ class Group(NamedTuple):
     charts: list[tuple[System, Chart]]
 
 
+@matplotlib.rc_context(STYLE)
 def metric_charts(contents: Contents) -> list[Chart]:
     """Returns the charts of metrics over k, one line per system; none with fewer than two k."""
     charts = []
@@ -63,127 +74,89 @@ def metric_charts(contents: Contents) -> list[Chart]:
         found = {name for system in contents.systems for name in system.metrics if name.startswith(stem)}
         cuts = sorted(int(name.removeprefix(stem)) for name in found)
         lines = [
-            (_look(contents, system), {str(k): system.metrics.get(f"{stem}{k}", np.nan) for k in cuts})
+            (contents.look(system), {str(k): system.metrics.get(f"{stem}{k}", np.nan) for k in cuts})
             for system in contents.systems
-            if found & set(system.metrics)
         ]
         described = f"One line per system over k = {', '.join(map(str, cuts))}, in per cent of the questions."
         if len(cuts) > 1:
-            charts.append(line_chart(title, described, lines, "first k passages", wide=True))
+            charts.append(_wide_lines(title, described, lines, "first k passages"))
     return charts
 
 
+@matplotlib.rc_context(STYLE)
 def validation_charts(contents: Contents) -> list[Chart]:
     """Returns the charts of `VALIDATION` over the steps of all rounds, a line per system and round."""
     charts = []
     for name, title in VALIDATION.items():
         lines = [
-            (_look(contents, system), curve) for system in contents.systems for curve in _curves(system, name)
+            (contents.look(system), curve) for system in contents.systems for curve in _curves(system, name)
         ]
         if lines:
             described = "One line per system and round, over the steps of all rounds."
-            charts.append(line_chart(title, described, lines, "step", wide=True))
+            charts.append(_wide_lines(title, described, lines, "step"))
     return charts
 
 
+@matplotlib.rc_context(STYLE)
 def model_charts(contents: Contents) -> list[Group]:
     """Returns the charts of the models: one per system, on the same scale where they can be compared."""
-    kinds: list[tuple[str, str, Callable[[Contents, System, Look], Chart | None]]] = [
+    kinds: list[tuple[str, str, Callable[[Contents, System], Chart | None]]] = [
         ("Which views win", FIRST, _view_shares),
         ("Each view alone", ALONE, _alone),
-        (HEAT_MAPS["attention"], ATTENTION, partial(_heat_map, "attention", None)),
-        (HEAT_MAPS["cosine"], COSINE, partial(_heat_map, "cosine", 1.0)),
-        ("Views per passage", "", _views_per_passage),
+        ("Attention divergence", ATTENTION, partial(_heat_map, "Attention divergence", "attention", None)),
+        ("Cosine between views", COSINE, partial(_heat_map, "Cosine between views", "cosine", 1.0)),
         ("Views that win in training", IN_TRAINING, _view_wins),
         *((title, "", partial(_training_curve, name)) for name, title in CURVES.items()),
     ]
     groups = [
-        Group(
-            title,
-            note,
-            [
-                (system, chart)
-                for system in contents.systems[:MODELS]
-                if (chart := chart_of(contents, system, _look(contents, system)))
-            ],
-        )
+        Group(title, note, [(s, chart) for s in contents.systems if (chart := chart_of(contents, s))])
         for title, note, chart_of in kinds
     ]
     return [group for group in groups if group.charts]
 
 
-def _look(contents: Contents, system: System) -> Look:
-    return Look.of(system.position, contents.base)
-
-
-def _by_view(values: list[float]) -> dict[int, float]:
-    return dict(enumerate(values, start=1))
-
-
-def _view_shares(contents: Contents, system: System, look: Look) -> Chart | None:
+def _view_shares(contents: Contents, system: System) -> Chart | None:
     """The shares of questions whose best passage, and whose gold passage, each view wins."""
-    labels = {
-        metric_names.SHARE_OF_TOP_1: "of the first passages",
-        metric_names.SHARE_OF_GOLD: "of the gold passages",
-    }
-    series = {label: system.usage[name] for name, label in labels.items() if name in system.usage}
-    if not series:
+    if not system.usage:
         return None
-    (first, shares), *_ = series.items()
-    view, share = highest(shares)
-    even = 1 / len(shares)
-    described = (
-        f"Two bars per view. View {view} wins {percent(share)} {first}; the dashed line is an even share, "
-        f"{percent(even)}."
-    )
-    top = 1.08 * max(of for s in contents.systems for values in s.usage.values() for of in values)
-    bars = {label: _by_view(values) for label, values in series.items()}
-    return bar_chart(f"Which views win, {system.name}", described, look, bars, top=top, dashed=even)
+    top = 1.08 * max(share for s in contents.systems for shares in s.usage.values() for share in shares)
+    series = {USAGE[name]: shares for name, shares in system.usage.items()}
+    even = 1 / len(next(iter(series.values())))
+    return _bars(f"Which views win, {system.name}", contents.look(system), series, top, even)
 
 
-def _alone(_: Contents, system: System, look: Look) -> Chart | None:
+def _alone(contents: Contents, system: System) -> Chart | None:
     """Each view's accuracy alone and that of all views together, at the smallest k above 1."""
     if not system.alone:
         return None
     metric = next((name for name in system.alone if not name.endswith("_at_1")), next(iter(system.alone)))
-    values, together = system.alone[metric], system.metrics.get(metric)
-    view, value = highest(values)
-    whole = "" if together is None else f"; all together reach {percent(together)}, the dashed line"
-    described = f"One bar per view. View {view} is the best with {percent(value)}{whole}."
     title = f"{metric_names.short(metric)} of each view alone, {system.name}"
-    return bar_chart(title, described, look, {"": _by_view(values)}, top=1.02, dashed=together)
+    series = {"": system.alone[metric]}
+    return _bars(title, contents.look(system), series, 1.02, system.metrics.get(metric))
 
 
-def _views_per_passage(_: Contents, system: System, look: Look) -> Chart | None:
-    """The shares of passages with each number of views; None where all have one view."""
-    counts = system.view_counts
-    if set(counts) <= {1}:
-        return None
-    total = sum(counts.values())
-    mean = sum(views * count for views, count in counts.items()) / total
-    described = (
-        f"One bar per number of views, in per cent of {counted(total, 'passage')}; {mean:.1f} on average."
-    )
-    shares = {views: count / total for views, count in counts.items()}
-    return bar_chart(f"Views per passage, {system.name}", described, look, {"": shares}, "views")
-
-
-def _heat_map(name: str, top: float | None, contents: Contents, system: System, _: Look) -> Chart | None:
-    """Means between two views, on one colour scale for all systems that ends at `top` or at the highest mean."""
+def _heat_map(title: str, name: str, top: float | None, contents: Contents, system: System) -> Chart | None:
+    """Means between views i (down) and j (across), on one colour scale for all systems that ends at `top` or at the
+    highest mean; written out where there are few."""
     values = getattr(system, name)
     if values is None:
         return None
-    matrices = [getattr(other, name) for other in contents.systems]
-    all_pairs = np.concatenate([_pairs(matrix) for matrix in matrices if matrix is not None])
-    low, high = min(0.0, all_pairs.min(initial=0.0)), top or all_pairs.max(initial=1e-9)
+    every = [_pairs(matrix) for s in contents.systems if (matrix := getattr(s, name)) is not None]
+    low = min(0.0, *(pairs.min(initial=0.0) for pairs in every))
+    high = top or max(pairs.max(initial=1e-9) for pairs in every)
+    axes, end = _axes((SMALL[0], SMALL[0])), len(values) + 0.5
+    axes.imshow(values, "Blues", alpha=0.5, vmin=low, vmax=high, extent=(0.5, end, end, 0.5))
+    for (i, j), value in np.ndenumerate(values):
+        if len(values) <= TICKS and not np.isnan(value):
+            axes.text(j + 1, i + 1, f"{value:.2f}", ha="center", va="center", fontsize=8)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(TICKS, integer=True))
+    axes.set_ylabel("view i")
     pairs = _pairs(values)
-    between = (
-        f"Between two views they are {pairs.min():.2f} to {pairs.max():.2f}."
-        if len(pairs)
-        else "No two views."
+    described = (
+        f"Between two views {pairs.min():.2f} to {pairs.max():.2f}." if len(pairs) else "No two views."
     )
-    described = f"A square of {len(values)} by {len(values)} values. {between}"
-    return heat_map(f"{HEAT_MAPS[name]}, {system.name}", described, values, low, high)
+    return _drawn(axes, f"{title}, {system.name}", described, "view j", end, 0.5, shares=False)
 
 
 def _pairs(values: np.ndarray) -> np.ndarray:
@@ -192,29 +165,36 @@ def _pairs(values: np.ndarray) -> np.ndarray:
     return between[~np.isnan(between)]
 
 
-def _training_curve(name: str, _: Contents, system: System, look: Look) -> Chart | None:
+def _training_curve(name: str, contents: Contents, system: System) -> Chart | None:
     """One of `CURVES` over the steps of all rounds, a line per round."""
     curves = _curves(system, name)
     if not curves:
         return None
-    shares = name == "fallback_share"
-    last = list(curves[-1].values())[-1]
-    end = percent(last) if shares else f"{last:.3g}"
-    described = f"A line over the steps of {_names(system)}. It ends at {end}."
-    lines = [(look, curve) for curve in curves]
-    title = f"{CURVES[name]}, {system.name}"
-    return line_chart(title, described, lines, "step", _rounds(system), shares)
+    axes = _axes()
+    for curve in curves:
+        axes.plot(list(curve), list(curve.values()), color=contents.look(system).colour)
+    _name_rounds(axes, system)
+    shares, last = name == "fallback_share", list(curves[-1].values())[-1]
+    described = f"A line over the steps. It ends at {f'{last:.1%}' if shares else f'{last:.3g}'}."
+    return _drawn(axes, f"{CURVES[name]}, {system.name}", described, "step", shares=shares)
 
 
-def _view_wins(_: Contents, system: System, look: Look) -> Chart | None:
+def _view_wins(contents: Contents, system: System) -> Chart | None:
     """The share of training questions that each view wins, stacked, over the steps of all rounds."""
-    parts = {step: t.wins for step, t in _trainings(system) if len(t.wins) > 1}
+    parts = {before: training.wins for before, training in _trainings(system) if len(training.wins) > 1}
     if not parts:
         return None
-    view, share = highest([list(won.values())[-1] for won in list(parts.values())[-1]])
-    described = f"One band per view, over the steps of {_names(system)}. At the end view {view} wins {percent(share)}."
-    title = f"Views that win in training, {system.name}"
-    return band_chart(title, described, look, parts, _rounds(system))
+    axes, colour, wins = _axes(), contents.look(system).colour, list(parts.values())[-1]
+    for before, views in parts.items():
+        steps = list(views[0])
+        shares = [[view.get(step, 0.0) for step in (steps[0], *steps)] for view in views]
+        colours = [to_rgba(colour, 1 - 0.84 * n / (len(views) - 1)) for n in range(len(views))]
+        labels = [] if axes.collections else [f"view {n + 1}" for n in range(len(views))]
+        axes.stackplot([before + step for step in (0, *steps)], shares, colors=colours, labels=labels)
+    axes.legend(reverse=True, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=7)
+    _name_rounds(axes, system)
+    described = f"One band per view. At the end {_highest([list(view.values())[-1] for view in wins])}."
+    return _drawn(axes, f"Views that win in training, {system.name}", described, "step", high=1)
 
 
 def _trainings(system: System) -> Iterator[tuple[int, Training]]:
@@ -234,9 +214,71 @@ def _curves(system: System, name: str) -> list[dict[int, float]]:
     ]
 
 
-def _rounds(system: System) -> dict[int, str]:
-    return {before: training.name for before, training in _trainings(system)}
+def _name_rounds(axes: Axes, system: System) -> None:
+    """Names the part of each training where there are several."""
+    for before, training in _trainings(system) if len(system.trainings) > 1 else ():
+        axes.text(before, 1.02, f" {training.name}", transform=axes.get_xaxis_transform(), color=GREY)
+        axes.axvline(before, color=GREY, linewidth=1, linestyle=":")
 
 
-def _names(system: System) -> str:
-    return " and ".join(training.name for training in system.trainings)
+def _highest(values: Sequence[float]) -> str:
+    view = int(np.argmax(values))
+    return f"view {view + 1} is the highest with {values[view]:.1%}"
+
+
+def _wide_lines(
+    title: str,
+    description: str,
+    lines: Iterable[tuple[Look, Mapping[int, float] | Mapping[str, float]]],
+    label: str,
+) -> Chart:
+    """A chart of shares as lines with marked points, which need not begin at 0."""
+    axes = _axes(WIDE)
+    for look, points in lines:
+        axes.plot(list(points), list(points.values()), color=look.colour, marker=look.marker, markersize=5)  # pyright: ignore[reportArgumentType]
+    return _drawn(axes, title, description, label, None)
+
+
+def _bars(
+    title: str, look: Look, series: Mapping[str, Sequence[float]], top: float, dashed: float | None
+) -> Chart:
+    """A chart of bars per view, one of each series, with a dashed line; several series have a legend."""
+    axes, width = _axes(), 0.8 / len(series)
+    for number, (label, values) in enumerate(series.items()):
+        at = np.arange(1, len(values) + 1) + (number - (len(series) - 1) / 2) * width
+        axes.bar(at, values, width, color=look.colour, alpha=0.4 if number else 1, label=label)
+    if dashed is not None:
+        axes.axhline(dashed, color="black", linestyle="--", linewidth=1)
+    if len(series) > 1:
+        axes.legend(frameon=False, ncols=2, fontsize=8, loc="lower left", bbox_to_anchor=(-0.12, 1))
+    axes.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
+    label, values = next(iter(series.items()))
+    line = "" if dashed is None else f"; the dashed line is at {dashed:.1%}"
+    described = f"A bar per view {label}".rstrip() + f": {_highest(values)}{line}."
+    return _drawn(axes, title, described, "view", 0, top)
+
+
+def _axes(size: tuple[float, float] = SMALL) -> Axes:
+    return Figure(size, layout="constrained").add_subplot()
+
+
+def _drawn(
+    axes: Axes,
+    title: str,
+    description: str,
+    label: str,
+    low: float | None = 0,
+    high: float | None = None,
+    shares: bool = True,
+) -> Chart:
+    """The chart of finished axes, whose values end at `low` and `high`."""
+    axes.set_xlabel(label)
+    axes.set_ylim(low, high)
+    if shares:
+        axes.yaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+    file, figure = io.BytesIO(), axes.get_figure(root=True)
+    assert figure is not None
+    figure.savefig(file, format="svg", metadata={"Date": None})
+    return Chart(
+        title, description, f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,38 @@ from multiview.data.reading.tables import Row
 from multiview.evaluation.tables import Significance
 
 Outcome = Literal["won", "lost", "tied"]
+
+
+class Look(NamedTuple):
+    """The look of a system, the same in every chart and table: colour, matplotlib's marker, and the same marker as a
+    character."""
+
+    colour: str
+    marker: str
+    symbol: str
+
+
+GREY = "#6a737d"
+"""The baseline's colour, and that of lines that belong to no system."""
+LOOKS = (
+    Look(GREY, "o", "●"),
+    Look("#0b69a8", "s", "■"),
+    Look("#c95a00", "^", "▲"),
+    Look("#0a7f5f", "D", "◆"),
+    Look("#ac4a86", "v", "▼"),
+    Look("#8a6a00", "P", "✚"),
+    Look("#6f42c1", "X", "✖"),
+    Look("#c62828", "*", "★"),
+    Look("#00838f", "<", "◀"),
+    Look("#5d4037", ">", "▶"),
+    Look("#37474f", "p", "⬟"),
+)
+
+
+def look_of(position: int, base: int) -> Look:
+    """Returns the look of the system at `position`; the baseline, at `base`, is grey. Looks repeat after eleven."""
+    order = 0 if position == base else position + 1 if position < base else position
+    return LOOKS[order % len(LOOKS)]
 
 
 @dataclass(frozen=True)
@@ -31,7 +63,7 @@ class Training:
         return list(itertools.takewhile(bool, wins))  # pyright: ignore[reportReturnType]
 
 
-@dataclass(frozen=True)
+@dataclass
 class System:
     """A row of the comparison, with the analyses and trainings of its model."""
 
@@ -40,7 +72,6 @@ class System:
     """Position in the comparison, from 0; the system's colour goes by it."""
     metrics: Mapping[str, float]
     architecture: str | None = None
-    analyses: Mapping[str, float] = field(default_factory=dict)
     usage: Mapping[str, list[float]] = field(default_factory=dict)
     """`share_of_top_1` and `share_of_gold` to each view's share."""
     alone: Mapping[str, list[float]] = field(default_factory=dict)
@@ -49,8 +80,8 @@ class System:
     """Divergence between views i and j [views, views], nan where no sequence has both."""
     cosine: np.ndarray | None = None
     """Cosine between views i and j [views, views], nan where no passage has both."""
-    view_counts: Mapping[int, int] = field(default_factory=dict)
-    """Number of views to the number of passages with that many."""
+    view_cosine: float | None = None
+    """Mean cosine between views."""
     trainings: list[Training] = field(default_factory=list)
     generated_by: str | None = None
     """The `questions.origin` of its training questions, if they were generated; None for labelled ones."""
@@ -110,6 +141,9 @@ class Contents:
     def base(self) -> int:
         """The position of the baseline, or of the first row where the baseline is a mean over seeds."""
         return next((system.position for system in self.systems if system.name == self.baseline), 0)
+
+    def look(self, system: System) -> Look:
+        return look_of(system.position, self.base)
 
     def figure(self, system: str, metric: str) -> JsonObject:
         """Returns the entry of significance.json for one value; empty where it was not tested."""

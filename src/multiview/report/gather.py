@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -33,14 +33,11 @@ from multiview.evaluation.tables import (
     metric_columns,
     read_paper,
 )
-from multiview.index.view_index import PASSAGES_FILE
 from multiview.lineage.trace import Ancestor
 from multiview.model.base_model import checkpoint
 from multiview.report.contents import Contents, System, Training
 from multiview.report.question_selection import chosen_questions
 from multiview.steps.events import Events, read_metrics
-
-Found = TypeVar("Found")
 
 
 def gather(
@@ -50,52 +47,42 @@ def gather(
 
     Artifacts behind an evaluation that are gone from the store are left out, with a warning.
     """
-    found = {row: Ancestor.of(staged) for row, staged in zip(rows, evaluations, strict=True)}
+
+    @contextlib.contextmanager
+    def optional(subject: str) -> Iterator[None]:
+        try:
+            yield
+        except InputError as error:
+            events.warning(f"the report leaves out {subject}: {error}")
+
     metrics = _read(comparison.path, METRICS_FILE)
     analyses = _read(comparison.path, ANALYSES_FILE)
     significance = cast(Significance, _read(comparison.path, SIGNIFICANCE_FILE))
-
-    def kept(subject: str, look: Callable[[], Found], otherwise: Found) -> Found:
-        try:
-            return look()
-        except InputError as error:
-            events.warning(f"the report leaves out {subject}: {error}")
-            return otherwise
-
-    systems = []
-    for position, (row, staged) in enumerate(zip(rows, evaluations, strict=True)):
-        evaluation, folder = found[row], staged.path / names.ANALYSES
-        index, model = (
-            kept(f"{row}'s {name}", lambda e=evaluation, name=name: e and e.input(name), None)
-            for name in ("index", "model")
-        )
-        generated_by = kept(
-            f"{row}'s training questions", lambda e=evaluation: e and generated_training(e), None
-        )
-        systems.append(
-            System(
-                name=row,
-                position=position,
-                metrics=metrics[row],
-                architecture=kept(f"{row}'s architecture", lambda m=model: _architecture(m), None),
-                analyses=analyses.get(row, {}),
-                view_counts=kept(f"{row}'s views per passage", lambda i=index: _view_counts(i), {}),
-                generated_by=generated_by,
-                trainings=kept(f"{row}'s training", lambda m=model: trainings(m) if m else [], []),
-                usage=_usage(folder),
-                alone=_each_view(folder),
-                attention=_matrix(folder, "attention"),
-                cosine=_matrix(folder, "cosine"),
-            )
-        )
-    first = next((evaluation for evaluation in found.values() if evaluation is not None), None)
-    passages = kept("the passages", lambda: first and first.input("passages"), None)
-    questions = kept("the questions", lambda: first and first.input("questions"), None)
+    found = [Ancestor.of(staged) for staged in evaluations]
     folders = [staged.path for staged in evaluations]
-    base = next((s.position for s in systems if s.name == significance["baseline"]), 0)
-    asked, texts = kept(
-        "the questions", lambda: chosen_questions(folders, base, passages, questions), ([], {})
-    )
+    systems = []
+    for position, (row, evaluation) in enumerate(zip(rows, found, strict=True)):
+        system = System(row, position, metrics[row], **_analyses(folders[position] / names.ANALYSES))
+        system.view_cosine = analyses.get(row, {}).get(metric_names.VIEW_COSINE)
+        systems.append(system)
+        with optional(f"{row}'s model"):
+            if model := evaluation and evaluation.input("model"):
+                settings = model.file(checkpoint.SETTINGS_FILE).read_bytes()
+                system.architecture = Model.model_validate_json(settings).architecture
+                with optional(f"{row}'s training"):
+                    system.trainings = trainings(model)
+        with optional(f"{row}'s training questions"):
+            system.generated_by = generated_training(evaluation) if evaluation else None
+
+    passages, asked, texts = None, [], {}
+    base = next((system.position for system in systems if system.name == significance["baseline"]), 0)
+    first = next((evaluation for evaluation in found if evaluation), None)
+    with optional("the passages"):
+        passages = first.input("passages") if first else None
+    with optional("the questions"):
+        questions = first.input("questions") if first else None
+        if passages and questions:
+            asked, texts = chosen_questions(folders, base, passages, questions)
     generated, question_count = count_generated(folders[0])
     return Contents(
         systems=systems,
@@ -124,25 +111,9 @@ def _costs(rows: Sequence[str], comparison: Ancestor | None) -> dict[str, dict[s
     """Costs by system and name, from the comparison's metrics: no file holds them, because they differ between runs."""
     metrics = read_metrics(comparison.store, comparison.record.data) if comparison else ()
     values = {metric.name: metric.value for metric in metrics}
-    costs = {row: {cost: values.get(metric_names.of_group(row, cost)) for cost in COSTS} for row in rows}
-    found = {
-        row: {n: of for n, of in row_costs.items() if of is not None} for row, row_costs in costs.items()
-    }
-    return {row: row_costs for row, row_costs in found.items() if row_costs}
-
-
-def _architecture(model: Ancestor | None) -> str | None:
-    if model is None:
-        return None
-    return Model.model_validate_json(model.file(checkpoint.SETTINGS_FILE).read_bytes()).architecture
-
-
-def _view_counts(index: Ancestor | None) -> dict[int, int]:
-    """Number of views to the number of passages with that many, from the index's table of passages."""
-    if index is None:
-        return {}
-    counts = pq.read_table(index.file(PASSAGES_FILE), columns=["views"])["views"].to_pylist()
-    return dict(sorted(Counter(counts).items()))
+    named = {row: {cost: metric_names.of_group(row, cost) for cost in COSTS} for row in rows}
+    costs = {row: {c: values[n] for c, n in by_cost.items() if n in values} for row, by_cost in named.items()}
+    return {row: by_cost for row, by_cost in costs.items() if by_cost}
 
 
 def trainings(model: Ancestor) -> list[Training]:
@@ -176,21 +147,19 @@ def _curves(made: Ancestor) -> dict[str, dict[int, float]]:
     return {name: dict(sorted(curve.items())) for name, curve in curves.items()}
 
 
-def _usage(folder: Path) -> dict[str, list[float]]:
-    usage = _table(folder, "usage")
+def _analyses(folder: Path) -> dict[str, Any]:
+    """The fields of a `System` that the tables of its analyses fill."""
+    usage, each = _table(folder, "usage"), _table(folder, "each_view")
     shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
-    return {name: usage[name].to_pylist() for name in shares if usage and name in usage.column_names}
-
-
-def _each_view(folder: Path) -> dict[str, list[float]]:
-    """Each metric's value per view alone."""
-    table = _table(folder, "each_view")
-    if table is None:
-        return {}
-    views = [row for row in table.to_pylist() if row["view"] is not None]
-    accuracies = [name for name in table.column_names if name.startswith(metric_names.ACCURACY_PREFIX)]
+    views = [row for row in each.to_pylist() if row["view"] is not None] if each else []
+    accuracies = [n for n in each.column_names if n.startswith(metric_names.ACCURACY_PREFIX)] if each else []
     metrics = metric_columns({"": dict.fromkeys(accuracies, 0.0)})
-    return {name: [row[name] for row in views] for name in metrics}
+    return {
+        "usage": {name: usage[name].to_pylist() for name in shares if usage and name in usage.column_names},
+        "alone": {name: [row[name] for row in views] for name in metrics},
+        "attention": _matrix(folder, "attention"),
+        "cosine": _matrix(folder, "cosine"),
+    }
 
 
 def _matrix(folder: Path, name: str) -> np.ndarray | None:

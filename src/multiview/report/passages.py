@@ -12,8 +12,6 @@ SHOWN_CHARACTERS = 700
 """Most characters to show of a text."""
 BEFORE = 200
 """Characters to show before the matching snippet, where the text is longer than `SHOWN_CHARACTERS`."""
-MOST_BARS = 16
-"""Most views with a bar; the others are counted."""
 
 
 class Piece(NamedTuple):
@@ -22,24 +20,6 @@ class Piece(NamedTuple):
     text: str
     view: int | None = None
     won: bool = False
-
-
-class Bar(NamedTuple):
-    """A bar for a view's score; `width` is in per cent of the widest bar."""
-
-    view: int
-    score: str
-    width: int
-    won: bool
-
-
-def shortened(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
-
-
-def figure(score: float) -> str:
-    """Returns a score with two decimals, or with four below 1, as scores of fused rankings are."""
-    return f"{score:.2f}" if abs(score) >= 1 or score == 0 else f"{score:.4f}"
 
 
 def pieces(text: str, hit: Row) -> list[Piece]:
@@ -51,11 +31,7 @@ def pieces(text: str, hit: Row) -> list[Piece]:
     won = next((span for span in spans if span[2] == hit["view"]), None)
     if any(stop > following for (_, stop, _), (following, _, _) in itertools.pairwise(spans)):
         spans = [won] if won else []
-    low = (
-        max(0, min((won[0] if won else 0) - BEFORE, len(text) - SHOWN_CHARACTERS))
-        if len(text) > SHOWN_CHARACTERS
-        else 0
-    )
+    low = max(0, min((won[0] if won else 0) - BEFORE, len(text) - SHOWN_CHARACTERS))
     high = min(len(text), low + SHOWN_CHARACTERS)
     found, end = [Piece("…")] if low else [], low
     for start, stop, view in spans:
@@ -78,13 +54,12 @@ def _spans(hit: Row, length: int) -> list[tuple[int, int, int]]:
     )
 
 
-def bars(hit: Row, hits: Sequence[Row]) -> list[Bar]:
-    """Returns one bar per view of `hit`, on a scale shared by all `hits`; none for a passage with one view."""
+def widths(hit: Row, hits: Sequence[Row]) -> list[int]:
+    """Returns the width of the bar of each view of `hit`, in per cent, on a scale shared by all `hits`; none for a
+    passage with one view."""
     scores: list[float] = hit["view_scores"] or []
     if len(scores) < 2:
         return []
     every = [score for other in hits for score in other["view_scores"]]
     low, high = min(every), max(every)
-    shown = sorted(range(len(scores)), key=lambda view: view != hit["view"])[:MOST_BARS]
-    widths = [round(6 + 94 * (score - low) / (high - low)) if high > low else 100 for score in scores]
-    return [Bar(view + 1, figure(scores[view]), widths[view], view == hit["view"]) for view in sorted(shown)]
+    return [round(6 + 94 * (score - low) / (high - low)) if high > low else 100 for score in scores]

@@ -33,7 +33,7 @@ KINDS = ("won", "lost", "wrong", "right")
 
 
 def chosen_questions(
-    folders: Sequence[Path], base: int, passages: Ancestor | None, questions: Ancestor | None
+    folders: Sequence[Path], base: int, passages: Ancestor, questions: Ancestor
 ) -> tuple[list[Asked], dict[str, tuple[str, str]]]:
     """Returns the chosen questions, and title and text of the passages that they name.
 
@@ -41,8 +41,6 @@ def chosen_questions(
     not grow with the corpus. Raises InputError for a passage that is not in the corpus, and for an evaluation of an
     earlier version, which did not write its first passages.
     """
-    if passages is None or questions is None:
-        return [], {}
     qids = pq.read_table(folders[0] / QUESTIONS_FILE, columns=["qid"])["qid"].to_pylist()
     first_right = np.stack([ranks_of(folder) for folder in folders], axis=1)
     ranks = [[None if np.isinf(rank) else int(rank) for rank in row] for row in first_right]
@@ -70,13 +68,13 @@ def _choice(
 ) -> dict[str, int]:
     """At most `most` questions and their rows, taken in turns from the kinds, within a kind always in the same random
     order."""
-    kinds: dict[str, list[str]] = {kind: [] for kind in KINDS}
     rows = {qid: row for row, qid in enumerate(qids)}
+    members: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for qid in sorted(qids, key=lambda qid: seeded_hash(0, qid)):
-        kinds[_kind(ranks[rows[qid]], base)].append(qid)
-    turns = sorted((turn, kind) for kind, members in kinds.items() for turn in range(len(members)))
-    counts = [sum(kind == taken for _, taken in turns[:most]) for kind in KINDS]
-    return {qid: rows[qid] for kind, count in zip(KINDS, counts, strict=True) for qid in kinds[kind][:count]}
+        members[_kind(ranks[rows[qid]], base)].append(qid)
+    turns = [(turn, kind, qid) for kind, of in enumerate(members.values()) for turn, qid in enumerate(of)]
+    taken = sorted(sorted(turns)[:most], key=lambda each: each[1])
+    return {qid: rows[qid] for _, _, qid in taken}
 
 
 def _kind(ranks: Sequence[int | None], base: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from multiview import metric_names
 from multiview.config import JsonObject
@@ -36,26 +36,27 @@ def summary(contents: Contents) -> JsonObject:
         "tested": [
             tested for system in contents.significance["systems"] if (tested := _tested(contents, system))
         ],
-        "seconds": extremes(contents.cost, "compute_seconds"),
-        "bytes": extremes(contents.cost, "index_bytes"),
-        "collapsed": {system.name: how for system in contents.systems if (how := collapsed(system))},
+        "seconds": _extremes(contents.cost, "compute_seconds"),
+        "bytes": _extremes(contents.cost, "index_bytes"),
+        "collapsed": {system.name: how for system in contents.systems if (how := _collapse(system))},
     }
 
 
 def _best(contents: Contents, metric: str) -> JsonObject | None:
     """The best systems by a metric, and their lead over the baseline, or over the next best where the baseline is the
     best; None where fewer than two systems have the metric."""
-    ranked = sorted((s for s in contents.systems if metric in s.metrics), key=lambda s: -s.metrics[metric])
-    if len(ranked) < 2:
+    values = {s.name: s.metrics[metric] for s in contents.systems if metric in s.metrics}
+    if len(values) < 2:
         return None
-    values = {system.name: system.metrics[metric] for system in ranked}
     value = max(values.values())
     first = [name for name in values if values[name] == value]
-    others = [name for name in values if values[name] != value]
+    others = [name for name in sorted(values, key=lambda name: -values[name]) if name not in first]
     against_baseline = contents.baseline not in first
     other = next((name for name in others if not against_baseline or name == contents.baseline), None)
-    tested = first if against_baseline else others[:1]
-    p_values = {contents.figure(name, metric).get("corrected_p") for name in tested}
+    p_values = {
+        contents.figure(name, metric).get("corrected_p")
+        for name in (first if against_baseline else others[:1])
+    }
     return {
         "metric": metric,
         "value": value,
@@ -76,8 +77,8 @@ def _tested(contents: Contents, system: str) -> JsonObject | None:
     return {"name": system, "better": better, "worse": worse, "metrics": len(tested)} if tested else None
 
 
-def extremes(cost: Mapping[str, Mapping[str, float]], name: str) -> list[tuple[str, float]]:
-    """Returns the systems with the highest and the lowest of these costs, or the only one; empty where all are equal."""
+def _extremes(cost: Mapping[str, Mapping[str, float]], name: str) -> list[tuple[str, float]]:
+    """The systems with the highest and the lowest of these costs, or the only one; empty where all are equal."""
     values = {system: costs[name] for system, costs in cost.items() if name in costs}
     ranked = sorted(values.items(), key=lambda found: -found[1])
     if len(ranked) < 2:
@@ -85,32 +86,11 @@ def extremes(cost: Mapping[str, Mapping[str, float]], name: str) -> list[tuple[s
     return [ranked[0], ranked[-1]] if ranked[0][1] != ranked[-1][1] else []
 
 
-def collapsed(system: System) -> str:
-    """Returns how a system's views have collapsed; empty where they have not."""
-    cosine = system.analyses.get(metric_names.VIEW_COSINE)
-    shares = system.usage.get(metric_names.SHARE_OF_TOP_1, [])
+def _collapse(system: System) -> str:
+    """How a system's views have collapsed; empty for views that have not."""
+    cosine, shares = system.view_cosine, system.usage.get(metric_names.SHARE_OF_TOP_1, [])
     if cosine is not None and cosine > ALIKE:
         return f"the mean cosine between two of them is {cosine:.3f}, so they are one view in all but name"
     if len(shares) > 1 and max(shares) > ALL_WINS:
         return f"view {shares.index(max(shares)) + 1} wins {100 * max(shares):.0f} % of the questions"
     return ""
-
-
-# --- figures in words --------------------------------------------------------------------------
-
-
-def duration(seconds: float) -> str:
-    """Returns a duration as text, such as `48 s`, `7 min 5 s`, `3 h 12 min`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def p_value(p: float) -> str:
-    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
-
-
-def listed(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

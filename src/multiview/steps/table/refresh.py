@@ -124,7 +124,7 @@ STEPS = (
     Step(
         name="refresh-report",
         about="One page about a refresh.",
-        version=3,
+        version=4,
         function_path="multiview.report.page:refresh_report",
         settings=(),
         inputs=("promotion", "verdict", "changes", "index"),
