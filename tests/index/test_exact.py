@@ -89,37 +89,47 @@ def vectors(draw):
     st.sampled_from([1, 100, 3000, LARGE]),
     st.sampled_from([1, 7, LARGE]),
     st.sampled_from([0, LARGE]),
+    st.sampled_from([1, 16]),
+    st.booleans(),
 )
-def test_equals_brute_force(device, given_vectors, k, view, block_bytes, at_once, few):
+def test_equals_brute_force(device, given_vectors, k, view, block_bytes, at_once, few, spare, half):
     """With duplicates, ties, one view or ten, masks, ranges of views and negative scores, whatever the blocks, the number of
-    questions at once and of candidates that are held."""
+    questions at once and of passages that are kept."""
     views, offsets, ties, queries, among = given_vectors
     ranges = [ALL_VIEWS, (view, view + 1), (0, view + 1), (view, None)]
     search = ExactSearch(views, offsets, ties, device=device)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("BLOCK_BYTES", "MULTIPLIED_BYTES", "GPU_BLOCK_BYTES", "SCORED_BYTES"):
+        for name in ("BLOCK_BYTES", "MULTIPLIED_BYTES", "GPU_BLOCK_BYTES"):
             patch.setattr(exact, name, min(block_bytes, getattr(exact, name)))
         for name in ("QUESTIONS_AT_ONCE", "MORE_QUESTIONS_AT_ONCE"):
             patch.setattr(exact, name, min(at_once, getattr(exact, name)))
-        for name in ("CANDIDATES", "SIFTED", "FEW_QUESTIONS", "GPU_SHARE"):
+        for name in ("FEW_QUESTIONS", "GPU_SHARE"):
             patch.setattr(exact, name, min(few, getattr(exact, name)))
+        patch.setattr(exact, "SPARE", spare)
+        if half:  # as a GPU multiplies
+            patch.setattr(exact, "_product_type", lambda device: torch.float16)
         tops = search.top(queries, k, ranges, among=among)
     for view_range, top in zip(ranges, tops, strict=True):
         assert_equal(top, by_brute_force(views, offsets, ties, queries, k, view_range, among))
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @settings(max_examples=100, deadline=None)
-@given(vectors(), st.sampled_from([0, 1, LARGE]))
-def test_products_are_as_near_to_scores_as_stated(given_vectors, few):
+@given(vectors(), st.sampled_from([0, 1, LARGE]), st.sampled_from([torch.float32, torch.float16]))
+def test_products_are_as_near_to_scores_as_stated(device, given_vectors, few, dtype):
     views, _, _, queries, _ = given_vectors
-    if not len(views):
+    if not len(views) or (device, dtype) == ("cuda", torch.float32):
         return
+    multiplied, bound = exact._vectors(queries, view_norms(views).longest, dtype)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "FEW_QUESTIONS", few)
-        multiply = exact._multiplier(queries, len(views), torch.device("cpu"))
-    products = multiply(torch.from_numpy(views)).double().numpy()
-    error = np.abs(products - views.astype(np.float64) @ queries.astype(np.float64).T)
-    assert (error <= exact._rounding(queries, view_norms(views).longest)).all()
+        multiply = exact._multiplier(multiplied.to(device), len(views))
+    products = multiply(torch.from_numpy(views)).double().cpu().numpy().T
+    # Each is multiplied by a power of two.
+    norms = [np.linalg.norm(each.astype(np.float64), axis=1) for each in (multiplied.numpy(), queries)]
+    factors = np.exp2(np.round(np.log2(np.divide(*norms, where=norms[1] > 0, out=np.ones_like(norms[0])))))
+    scores = factors[:, None] * (queries.astype(np.float64) @ views.astype(np.float64).T)
+    assert (np.abs(products - scores) <= bound.numpy()).all()
 
 
 @pytest.mark.parametrize("device", DEVICES)

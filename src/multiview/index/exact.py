@@ -1,15 +1,18 @@
 """Exact top-k passages over stored views: a product, a maximum over each passage's views, a top-k.
 
-Questions share a pass over the views. Each block of views is multiplied by all of them in float32, on the CPU or on a
-GPU. Float32 rounds, by no more than γ |q| |v|; so a passage is dropped only when k others are better by more than twice
-that. The few that are left are scored in float64, by which they are ranked. So passages, their order and their scores
-are those of brute force in float64, whatever the block, the other questions, the number of threads or the device. Only
-the order of a sum in float64 is the processor's own.
+Questions share a pass over the views. Each block of views is multiplied by all of them, in float32 on a CPU and in
+float16 on a GPU, where the views stay while they fit. Each question keeps the k passages with the highest products, and
+some to spare. A product is off by no more than a bound; so where the last one kept is below the k-th by more than twice
+that, no other passage can be among the best. The few questions with closer ones search again, with more to spare. What
+is kept is scored in float64, by which it is ranked. So passages, their order and their scores are those of brute force
+in float64, whatever the block, the other questions, the number of threads or the device. Only the order of a sum in
+float64 is the processor's own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,12 +22,12 @@ import numpy as np
 
 from multiview.data.arrays import rows_in, stable_order
 from multiview.encoding.embeddings import VIEW_DTYPE
-from multiview.index.ranking import Ties, TopPassages, width
+from multiview.index.ranking import Ties, TopPassages, best_first, width
 from multiview.index.stored_views import score_passages, tensor, view_norms
 from multiview.index.streamed_views import Matrix, StreamedViews
 
 if TYPE_CHECKING:
-    from torch import Tensor, device
+    from torch import Tensor, dtype
 
 ViewRange = tuple[int, int | None]
 """Views [first, stop) of each passage, counted from 0; all from `first` on where `stop` is None."""
@@ -39,52 +42,33 @@ QUESTIONS_AT_ONCE = 1024
 MORE_QUESTIONS_AT_ONCE = 4096
 """`QUESTIONS_AT_ONCE` on a GPU, which multiplies faster than views are read, and for views that stay in a bucket."""
 
-HITS_AT_ONCE = 1 << 23
+HITS_AT_ONCE = 1 << 22
 """Number of hits, of all rankings, that a pass looks for, at most."""
 
+SPARE = 16
+"""Number of passages that are kept beyond 5/4 k, at first."""
+
 MULTIPLIED_BYTES = 2 << 20
-"""Size of the views in float32 that are multiplied at once; they stay in a core's cache."""
+"""Size of the views in float32 that a CPU multiplies at once, in its cache."""
 
-BLOCK_BYTES = 4 << 20
-"""Size of the products that are ranked at once; their views take four times as much, at most."""
+BLOCK_BYTES = 8 << 20
+"""Size of the products that are ranked at once; their views in float32 take four times as much, at most."""
 
-GPU_BLOCK_BYTES = 256 << 20
-"""`MULTIPLIED_BYTES` and `BLOCK_BYTES` on a GPU."""
+GPU_BLOCK_BYTES = 512 << 20
+"""`BLOCK_BYTES` on a GPU, and the size of the views that are scored at once."""
 
 GPU_SHARE = 0.5
 """Share of a GPU's free memory that the views may take; more of them are copied block by block in every pass."""
 
 FEW_QUESTIONS = 16
 """Number of questions from which on oneDNN multiplies on a CPU, on AMD's at twice the speed of MKL, and from which on
-torch's scatter is faster than its reduction of segments."""
-
-EVERY = 12
-"""Every `EVERY`-th block is read first: the best passages in it rule out most others."""
-
-SCORED_BYTES = 4 << 30
-"""Size of the views after which candidates among them are scored, while the pages that were read are still cached."""
-
-CANDIDATES = 1 << 18
-"""Number of candidates, of all rankings, beyond 2 k per question, from which on they are scored early and cut to k."""
-
-SIFTED = 1 << 14
-"""Number of new candidates, at least, after which they are sifted."""
+torch's scatter is faster there than its reduction of segments."""
 
 SCORED_AT_ONCE = 1 << 16
-"""Number of candidates that are scored at once."""
+"""Number of passages that are scored at once on a CPU."""
 
-UNDERFLOW = 2.0**-124
-"""More than a product and a sum lose where a processor takes numbers below the least normal one of float32 for 0."""
-
-
-def questions_at_once(k: int, rankings: float, device: str, streamed: bool = False) -> int:
-    """Returns the number of questions that share a pass over views on disk or `streamed`, for k hits of each of their `rankings`.
-
-    >>> questions_at_once(100, 15, "cpu"), questions_at_once(1000, 10, "cpu")
-    (1024, 838)
-    """
-    most = QUESTIONS_AT_ONCE if device == "cpu" and not streamed else MORE_QUESTIONS_AT_ONCE
-    return max(1, min(most, int(HITS_AT_ONCE // (k * max(1, rankings)))))
+LARGEST_PRODUCT = 2.0**14
+"""Questions are scaled so that no product in float16 is larger."""
 
 
 class ExactSearch:
@@ -105,7 +89,8 @@ class ExactSearch:
         """
         self.views, self.offsets, self.tie_order = views, offsets, tie_order
         self.counts = np.diff(offsets, append=len(views))
-        self._longest_view, self._device = longest_view, device
+        self.device = device
+        self._longest_view = longest_view
 
     def top(
         self,
@@ -129,312 +114,388 @@ class ExactSearch:
         if not np.isfinite(queries).all():
             raise ValueError("a question's vector holds a value that is not finite")
         tops = [TopPassages.empty(len(queries), k) for _ in ranges]
-        passages = np.flatnonzero(self.counts if among is None else self.counts * among)
-        if not len(passages):
+        searched = self._all if among is None else _Passages.of(self, np.flatnonzero(self.counts * among))
+        if not len(searched.rows):
             return tops
-        room = width(k, len(passages))
-        at_once = questions_at_once(room, len(ranges), self._device, isinstance(self.views, StreamedViews))
-        with _whole_float32():
-            for start in range(0, len(queries), at_once):
-                asked = slice(start, min(start + at_once, len(queries)))
-                for top, found in zip(tops, self._pass(queries[asked], room, ranges, passages), strict=True):
-                    found.fill(top, asked)
-                report_done(asked.stop)
+        k = width(k, len(searched.rows))
+        with _whole_sums():
+            for asked in self._groups(np.arange(len(queries)), k + k // 4 + SPARE, len(ranges)):
+                self._fill(tops, queries, asked, k, k // 4 + SPARE, ranges, searched)
+                report_done(int(asked[-1]) + 1)
         return tops
 
-    def _pass(
-        self, queries: np.ndarray, k: int, ranges: Sequence[ViewRange], passages: np.ndarray
-    ) -> list[_Candidates]:
-        """Returns the candidates of each range after a pass over the views of `passages`."""
-        bound, most = _rounding(queries, self._longest), CANDIDATES // len(ranges) + 2 * len(queries) * k
-        found = [_Candidates(self, queries, k, bound, each, most) for each in ranges]
-        if isinstance(self.views, StreamedViews):
-            at_once = self.views.rows_per_block
-        else:
-            at_once = SCORED_BYTES // (self.views.shape[1] * VIEW_DTYPE.itemsize)
-        held = 0
-        for block in self._blocks(queries, passages):
-            for candidates in found:
-                candidates.add(block)
-            held += len(block.products)
-            if held >= at_once:
-                held = 0
-                for candidates in found:
-                    candidates.score()
-        return found
+    def _groups(self, asked: np.ndarray, kept: int, rankings: int) -> list[np.ndarray]:
+        """Returns `asked` in parts that share a pass."""
+        few = self.device == "cpu" and not isinstance(self.views, StreamedViews)
+        most = QUESTIONS_AT_ONCE if few else MORE_QUESTIONS_AT_ONCE
+        at_once = max(1, min(most, HITS_AT_ONCE // (kept * rankings)))
+        return [asked[start : start + at_once] for start in range(0, len(asked), at_once)]
 
-    def _blocks(self, queries: np.ndarray, passages: np.ndarray) -> Iterator[_Block]:
-        """Yields the products of the views of `passages` with `queries`, block by block."""
+    def _fill(
+        self,
+        tops: Sequence[TopPassages],
+        queries: np.ndarray,
+        asked: np.ndarray,
+        k: int,
+        spare: int,
+        ranges: Sequence[ViewRange],
+        searched: _Passages,
+    ) -> None:
+        """Fills the best passages of the questions `asked` into `tops`, those of each of `ranges`."""
+        kept = width(k + spare, len(searched.rows))
+        multiplied = _vectors(queries[asked], self._longest, _product_type(self.device))
+        vectors, bound = (each.to(self.device) for each in multiplied)
+        found = [_Ranking(self, queries[asked], bound, k, kept, each) for each in ranges]
+        for block in self._blocks(vectors, searched):
+            for ranking in found:
+                ranking.add(block)
+                if isinstance(self.views, StreamedViews):  # while the views are held
+                    ranking.score()
+        for top, view_range, ranking in zip(tops, ranges, found, strict=True):
+            for again in self._groups(ranking.fill(top, asked), k + 4 * spare, 1):
+                self._fill([top], queries, again, k, 4 * spare, [view_range], searched)
+
+    def _blocks(self, vectors: Tensor, searched: _Passages) -> Iterator[_Block]:
+        """Yields the products of the views of some passages with `vectors`, block by block."""
+        block_bytes = BLOCK_BYTES if vectors.is_cpu else GPU_BLOCK_BYTES
+        row_bytes = VIEW_DTYPE.itemsize * self.views.shape[1]
+        most = max(1, min(block_bytes // (vectors.itemsize * len(vectors)), 4 * block_bytes // row_bytes))
+        if isinstance(self.views, StreamedViews):  # what is kept is scored from blocks that are held
+            most = min(most, self.views.rows_per_block)
+        starts = searched.starts
+        cuts = np.unique(np.searchsorted(starts, np.arange(most, starts[-1], most), side="right") - 1)
+        cuts = [0, *cuts[cuts > 0].tolist(), len(searched.rows)]
+        multiply = _multiplier(vectors, int(np.diff(starts[cuts]).max()))
+        for first, last in itertools.pairwise(cuts):
+            yield _Block(searched, first, last, multiply(self._read(searched, first, last)))
+
+    def _read(self, searched: _Passages, first: int, last: int) -> Tensor:
+        """Returns the views of the passages [first, last) of some [n, dim]."""
         import torch
 
-        device, dim = torch.device(self._device), self.views.shape[1]
-        block_bytes = BLOCK_BYTES if device.type == "cpu" else GPU_BLOCK_BYTES
-        rows = max(1, min(block_bytes // (4 * len(queries)), 4 * block_bytes // (VIEW_DTYPE.itemsize * dim)))
-        # So that candidates can be scored from blocks that are held.
-        if isinstance(self.views, StreamedViews):
-            rows = min(rows, self.views.rows_per_block)
-        ends = np.cumsum(self.counts[passages])
-        cuts = np.unique(np.searchsorted(ends, np.arange(rows, ends[-1], rows), side="right"))
-        parts = [part for part in np.split(passages, cuts) if len(part)]
-        if not isinstance(self.views, StreamedViews):
-            parts = [*parts[::EVERY], *(part for number, part in enumerate(parts) if number % EVERY)]
-        sizes = [int(self.counts[part].sum()) for part in parts]
-        multiply = _multiplier(queries, max(sizes), device)
-        for part, size in zip(parts, sizes, strict=True):
-            yield _Block(part, self.counts[part], multiply(self._read(part, size)))
-
-    def _read(self, passages: np.ndarray, size: int) -> Tensor:
-        """Returns the views of `passages`, so many as `size` says [size, dim] float16."""
-        import torch
-
-        start, last = int(self.offsets[passages[0]]), passages[-1]
-        stop = int(self.offsets[last] + self.counts[last])
-        if stop - start == size:
-            return tensor(self.views[start:stop]) if self._resident is None else self._resident[start:stop]
-        rows = rows_in(self.offsets[passages], self.counts[passages])
-        if self._resident is None:
+        start, end = self.offsets[searched.rows[first]], searched.rows[last - 1]
+        stop = self.offsets[end] + self.counts[end]
+        if stop - start == searched.starts[last] - searched.starts[first]:
+            return tensor(self.views[start:stop]) if self.resident is None else self.resident[start:stop]
+        rows = rows_in(self.offsets[searched.rows[first:last]], searched.counts[first:last])
+        if self.resident is None:
             return tensor(self.views.take(rows, axis=0))
-        return self._resident.index_select(0, torch.from_numpy(rows).to(self._resident.device))
+        return self.resident.index_select(0, torch.from_numpy(rows).to(self.resident.device))
 
     @cached_property
-    def _resident(self) -> Tensor | None:
+    def _all(self) -> _Passages:
+        return _Passages.of(self, np.flatnonzero(self.counts))
+
+    @cached_property
+    def resident(self) -> Tensor | None:
         """The views in a GPU's memory, if they fit."""
         import torch
 
-        if not self._device.startswith("cuda") or isinstance(self.views, StreamedViews):
+        if not self.device.startswith("cuda") or isinstance(self.views, StreamedViews):
             return None
-        free, _ = torch.cuda.mem_get_info(self._device)
-        return tensor(self.views).to(self._device) if self.views.nbytes <= GPU_SHARE * free else None
+        free, _ = torch.cuda.mem_get_info(self.device)
+        return tensor(self.views).to(self.device) if self.views.nbytes <= GPU_SHARE * free else None
+
+    def scores(
+        self, passages: Tensor, queries: np.ndarray, questions: Tensor, view_range: ViewRange
+    ) -> tuple[Tensor, Tensor]:
+        """Scores pairs of a passage and a question by the max over a range of the passage's views, in float64.
+
+        Returns the scores [n] float64 and which view has each [n] int64. `queries` [q, dim] float64. No pair may occur twice.
+        """
+        import torch
+
+        if self.resident is not None:
+            asked = torch.from_numpy(queries).to(self.device)
+            return self._scores_on_gpu(self.resident, passages, asked, questions, view_range)
+        first, stop = view_range
+        rows, of = passages.cpu().numpy(), questions.cpu().numpy()
+        order = stable_order(rows)
+        scores, views = np.empty(len(rows)), np.empty(len(rows), np.int64)
+        for start in range(0, len(rows), SCORED_AT_ONCE):
+            some = order[start : start + SCORED_AT_ONCE]
+            firsts, counts = self.offsets[rows[some]], np.clip(self.counts[rows[some]], 0, stop) - first
+            scores[some], views[some] = score_passages(self.views, firsts + first, counts, queries, of[some])
+        return torch.from_numpy(scores).to(self.device), torch.from_numpy(first + views).to(self.device)
+
+    def _scores_on_gpu(
+        self, views: Tensor, passages: Tensor, queries: Tensor, questions: Tensor, view_range: ViewRange
+    ) -> tuple[Tensor, Tensor]:
+        """See `scores`. All parts have one shape, so that one kernel sums all scores in one order."""
+        import torch
+
+        offsets, numbers = self._rows_on_gpu
+        numbers = numbers[slice(*view_range)]
+        size = max(1, min(len(passages), GPU_BLOCK_BYTES // (8 * len(numbers) * views.shape[1])))
+        found = []
+        for start in range(0, len(passages), size):
+            part = slice(max(0, min(start, len(passages) - size)), start + size)
+            rows = offsets[passages[part], None] + numbers
+            products = (views[rows.clamp(max=len(views) - 1)] * queries[questions[part], None]).sum(dim=2)
+            products.masked_fill_(rows >= offsets[passages[part] + 1, None], -torch.inf)
+            best = products.amax(dim=1, keepdim=True)
+            winning = torch.where(products == best, numbers, numbers[-1]).amin(dim=1)
+            found.append((best[start - part.start :, 0], winning[start - part.start :]))
+        scores, winning = zip(*found, strict=True)
+        return torch.cat(scores), torch.cat(winning)
+
+    @cached_property
+    def _rows_on_gpu(self) -> tuple[Tensor, Tensor]:
+        """The row of each passage's first view, with the number of all views at last, and the numbers of views."""
+        import torch
+
+        offsets = torch.from_numpy(np.append(self.offsets, len(self.views)))
+        return offsets.to(self.device), torch.arange(int(self.counts.max()), device=self.device)
 
     @cached_property
     def _longest(self) -> float:
         return view_norms(self.views).longest if self._longest_view is None else self._longest_view
 
 
-def _multiplier(queries: np.ndarray, most: int, device: device) -> Callable[[Tensor], Tensor]:
-    """Returns a function of at most `most` views [n, dim] float16 that returns their products [n, q] float32, which are
-    overwritten by the next.
+def _product_type(device: str) -> dtype:
+    """Returns the type of products on a device."""
+    import torch
+
+    return torch.float32 if device == "cpu" else torch.float16
+
+
+def _vectors(queries: np.ndarray, longest_view: float, dtype: dtype) -> tuple[Tensor, Tensor]:
+    """Returns the vectors of questions as they are multiplied [q, dim], each times some factor, and how far a product of
+    one is from its score times that factor, at most [q, 1] float64.
+
+    A sum in any order is off by γ |q| |v| with γ = n u / (1 - n u), where n counts the width and two more. In float32, u
+    is 2^-24. Of float16 products are exact, and a GPU sums them in float32, but cuts off what it should round, so u is
+    four times that; besides, vectors and sums are rounded to float16.
     """
     import torch
 
-    asked = torch.from_numpy(queries).to(device)
-    rows = max(1, (MULTIPLIED_BYTES if device.type == "cpu" else GPU_BLOCK_BYTES) // (4 * queries.shape[1]))
-    products = asked.new_empty(most, len(asked))
-    onednn = device.type == "cpu" and len(asked) >= FEW_QUESTIONS and torch.backends.mkldnn.is_available()
-    block = asked.new_zeros(min(rows, most), queries.shape[1])
+    half = dtype == torch.float16
+    given = queries.astype(np.float64)
+    norms = np.linalg.norm(given, axis=1, keepdims=True)
+    if half:
+        wanted = min(1.0, LARGEST_PRODUCT / max(longest_view, 1.0))
+        given *= 2.0 ** np.floor(np.log2(wanted / np.maximum(norms, 1e-300)))
+    vectors = given.astype(np.float16 if half else np.float32)
+    rounded = vectors.astype(np.float64)
+    norms, lost = (np.linalg.norm(each, axis=1, keepdims=True) for each in (rounded, given - rounded))
+    terms = (queries.shape[1] + 2) * 2.0 ** (-22 if half else -24)
+    share, least = terms / (1 - terms) + (2.0**-11 if half else 0), 2.0 ** (-23 if half else -124)
+    # `least` is more than is lost where a processor takes numbers below the least normal one for 0.
+    bound = longest_view * (lost + share * norms) * (1 + 1e-6) + queries.shape[1] * least * (1 + longest_view)
+    return torch.from_numpy(vectors), torch.from_numpy(bound)
+
+
+def _multiplier(vectors: Tensor, most: int) -> Callable[[Tensor], Tensor]:
+    """Returns a function of at most `most` views [n, dim] float16 that returns their products with `vectors` [n, q], which
+    are overwritten by the next.
+    """
+    import torch
+
+    products = vectors.new_empty(most, len(vectors))
+    if vectors.dtype == torch.float16:
+        return lambda views: torch.mm(views.to(vectors.device), vectors.T, out=products[: len(views)])
+    rows = max(1, min(most, MULTIPLIED_BYTES // (4 * vectors.shape[1])))
+    block = vectors.new_zeros(rows, vectors.shape[1])
+    onednn = len(vectors) >= FEW_QUESTIONS and torch.backends.mkldnn.is_available()
     if onednn:
-        asked = asked.to_mkldnn()
+        vectors = vectors.to_mkldnn()
 
     def multiply(views: Tensor) -> Tensor:
         found = products[: len(views)]
         for some, into in zip(views.split(rows), found.split(rows), strict=True):
-            used = block[: len(some)]
-            used.copy_(some.to(device))  # as float16, which is half of the bytes
+            used = block[: len(some)].copy_(some)
             if onednn:  # always of one size, since it compiles a kernel per size
-                into.copy_(torch.nn.functional.linear(block.to_mkldnn(), asked).to_dense()[: len(some)])
+                into.copy_(torch.nn.functional.linear(vectors, block).to_dense()[:, : len(some)].T)
             else:
-                torch.mm(used, asked.T, out=into)
+                torch.mm(used, vectors.T, out=into)
         return found
 
     return multiply
 
 
 @dataclass(frozen=True)
-class _Block:
-    """The products of all views of some passages."""
+class _Passages:
+    """Passages that are searched, each with at least one view."""
 
-    passages: np.ndarray
+    rows: np.ndarray
     """[p] int64, rising."""
     counts: np.ndarray
-    """[p] int64: number of each passage's views, at least one."""
+    """[p] int64: number of views of each."""
+    starts: np.ndarray
+    """[p + 1] int64: position of each passage's first view among those of all of them, and the number of all."""
+    each: int
+    """Number of views of every one, if it is the same; otherwise 0."""
+    on_device: tuple[Tensor, Tensor]
+    """`rows` and `starts` on the device that multiplies."""
+
+    @classmethod
+    def of(cls, search: ExactSearch, rows: np.ndarray) -> _Passages:
+        """Returns the passages of some `rows`."""
+        import torch
+
+        counts = search.counts[rows]
+        starts = np.append(0, np.cumsum(counts))
+        each = int(counts[0]) if len(rows) and (counts == counts[0]).all() else 0
+        on_device = torch.from_numpy(rows).to(search.device), torch.from_numpy(starts).to(search.device)
+        return cls(rows, counts, starts, each, on_device)
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The products of all views of the passages [first, last) of some."""
+
+    passages: _Passages
+    first: int
+    last: int
     products: Tensor
     """[n, q] float32 on the device that multiplied: of the views of each passage, one after another."""
 
-    def best(self, first: int, stop: int | None) -> tuple[np.ndarray, Tensor]:
-        """Returns the passages that have views [first, stop), and the highest product of these with each question [p, q]."""
+    def best(self, view_range: ViewRange) -> tuple[Tensor, Tensor]:
+        """Returns the passages that have views in a range [p], and the highest product of these with each question [p, q]."""
         import torch
 
-        passages, counts, products = self.passages, self.counts, self.products
-        if (first, stop) != ALL_VIEWS:
-            starts = np.cumsum(counts) - counts
-            counts = np.clip(counts, 0, stop) - first
-            some = np.flatnonzero(counts > 0)
-            passages, counts = passages[some], counts[some]
-            rows = rows_in(starts[some] + first, counts)
-            products = products.index_select(0, torch.from_numpy(rows).to(products.device))
-        if len(products) > len(passages) and products.is_cpu and products.shape[1] < FEW_QUESTIONS:
-            lengths = torch.from_numpy(counts).to(products.device)
-            products = torch.segment_reduce(products, "max", lengths=lengths, unsafe=True)
-        elif len(products) > len(passages):
-            owners = torch.from_numpy(np.repeat(np.arange(len(passages)), counts)).to(products.device)
+        (first, stop), products, searched = view_range, self.products, self.passages
+        some, base = slice(self.first, self.last), searched.starts[self.first]
+        passages, starts = (
+            searched.on_device[0][some],
+            searched.on_device[1][self.first : self.last + 1] - base,
+        )
+        if searched.each:
+            grouped = products.view(len(passages), searched.each, -1)[:, first:stop]
+            return (passages, grouped.amax(1)) if grouped.shape[1] else (passages[:0], products[:0])
+        if view_range != ALL_VIEWS:
+            counts = np.clip(searched.counts[some], 0, stop) - first
+            having = np.flatnonzero(counts > 0)
+            rows = rows_in(searched.starts[some][having] - base + first, counts[having])
+            chosen = (having, rows, np.append(0, np.cumsum(counts[having])))
+            having, rows, starts = (torch.from_numpy(each).to(products.device) for each in chosen)
+            passages, products = passages[having], products.index_select(0, rows)
+        if products.is_cpu and products.shape[1] >= FEW_QUESTIONS:
+            owners = torch.arange(len(passages)).repeat_interleave(starts.diff())
             best = products.new_full((len(passages), products.shape[1]), -torch.inf)
-            products = best.scatter_reduce_(0, owners[:, None].expand_as(products), products, "amax")
-        return passages, products
+            return passages, best.scatter_reduce_(0, owners[:, None].expand_as(products), products, "amax")
+        return passages, torch.segment_reduce(products, "max", offsets=starts, unsafe=True)
 
 
-CANDIDATE = np.dtype(
-    [
-        ("question", np.int32),
-        ("passage", np.int64),
-        ("product", np.float32),
-        ("score", np.float64),  # NaN until it is computed, and with it the view that has it
-        ("view", np.int32),
-    ],
-    align=True,
-)
-
-
-class _Candidates:
-    """The passages that can be among the k best of each question, by a range of their views."""
+class _Ranking:
+    """The passages with the highest products of each question, by a range of their views."""
 
     def __init__(
         self,
         search: ExactSearch,
         queries: np.ndarray,
+        bound: Tensor,
         k: int,
-        bound: np.ndarray,
+        kept: int,
         view_range: ViewRange,
-        most: int,
     ) -> None:
-        """`bound` [q] float64 is how far products may be from scores, and `most` the number of candidates that are held,
-        at most; the rest is as in `ExactSearch.top`."""
-        self._search = search
-        self._queries, self._k, self._bound, self._range = queries.astype(np.float64), k, bound, view_range
-        self._bar = np.full(len(queries), -np.inf, np.float32)
-        """The product below which no passage is among a question's k best [q]."""
-        self._most = most
-        self._rows = np.empty(most, CANDIDATE)
-        """Memory that is taken once: small arrays between the large ones of each block would make the heap grow."""
-        self._number = self._sifted = 0
-        """Number of candidates, now and after the last sifting."""
-
-    @property
-    def _held(self) -> np.ndarray:
-        """The candidates, each passage of a question once."""
-        return self._rows[: self._number]
-
-    def _keep(self, positions: np.ndarray) -> None:
-        kept = self._held[positions]
-        self._number = self._sifted = len(kept)
-        self._held[:] = kept
+        """`kept` is the number of passages that are kept of each question, and `bound` [q, 1] as in `_vectors`."""
+        self._search, self._k, self._kept, self._range = search, k, kept, view_range
+        self._queries = queries.astype(np.float64)
+        self._bound = bound
+        self._columns: list[Tensor] = []
+        """Of what is kept [q, kept]: products and passages int64; once they are scored, scores float64 (NaN for
+        those that are not) and winning views int64 too."""
+        self._left_out = False
+        """Whether there are passages that are not kept."""
 
     def add(self, block: _Block) -> None:
-        """Adds the passages of a block that reach the bar."""
+        """Keeps the passages of a block whose products are higher than those kept before."""
         import torch
 
-        passages, best = block.best(*self._range)
-        if len(passages) >= self._k and not np.isfinite(self._bar).all():
-            lowest = best.topk(self._k, dim=0, sorted=False).values.amin(dim=0).cpu().numpy()
-            self._raise_bar(slice(None), lowest - 2 * self._bound)
-        mask = (best >= torch.from_numpy(self._bar).to(best.device)).flatten()
-        # NumPy's is several times as fast on a CPU.
-        found = torch.from_numpy(np.flatnonzero(mask.numpy())) if mask.is_cpu else mask.nonzero().flatten()
-        if not len(found):
+        passages, best = block.best(self._range)
+        if not len(passages):
             return
-        products, found = best.flatten()[found].cpu().numpy(), found.cpu().numpy()
-        new = slice(self._number, self._number + len(found))
-        if new.stop > len(self._rows):
-            self._rows = np.concatenate([self._held, np.empty(len(found) + self._most, CANDIDATE)])
-        rows = self._rows[new]
-        rows["question"], rows["passage"] = found % best.shape[1], passages[found // best.shape[1]]
-        rows["product"], rows["score"] = products, np.nan
-        self._number = new.stop
-        if self._number > self._sifted + max(SIFTED, len(self._bar) * self._k):
-            self._sift()
-            if self._number > self._most:
-                self._cut()
+        products = best.T.contiguous()
+        new = self._best([products, passages.expand_as(products)])
+        if len(self._columns) > 2:
+            missing = products.new_full(new[0].shape, torch.nan, dtype=torch.float64)
+            new += [missing, missing.long()]
+        if self._columns:
+            new = self._best([torch.cat(pair, dim=1) for pair in zip(self._columns, new, strict=True)])
+        self._columns = new
 
-    def score(self) -> None:
-        """Scores the candidates that can still be among the best, those that were not scored before."""
-        self._sift()
-        new = np.flatnonzero(np.isnan(self._held["score"]))
-        new = new[stable_order(self._held["passage"][new])]
-        first, stop = self._range
-        for start in range(0, len(new), SCORED_AT_ONCE):
-            some = new[start : start + SCORED_AT_ONCE]
-            passages, questions = self._held["passage"][some], self._held["question"][some].astype(np.int64)
-            counts = np.clip(self._search.counts[passages], 0, stop) - first
-            scores, views = score_passages(
-                self._search.views, self._search.offsets[passages] + first, counts, self._queries, questions
-            )
-            self._held["score"][some], self._held["view"][some] = scores, first + views
+    def _best(self, columns: list[Tensor]) -> list[Tensor]:
+        """Returns the columns of those with the highest products, the highest first."""
+        kept = width(self._kept, columns[0].shape[1])
+        self._left_out |= kept < columns[0].shape[1]
+        chosen = _largest(columns[0], kept)
+        return [column.gather(1, chosen) for column in columns]
 
-    def fill(self, top: TopPassages, asked: slice) -> None:
-        """Fills the k best passages into the rows `asked` of `top`."""
-        self.score()
-        best, ranks = self._best()
-        found = self._held[best]
-        at = asked.start + found["question"], ranks
-        top.passages[at], top.scores[at], top.winning_views[at] = (
-            found["passage"],
-            found["score"],
-            found["view"],
-        )
+    def _lowest(self) -> Tensor:
+        """Returns the product below which no passage is among the k best [q, 1] float64."""
+        return self._columns[0][:, : self._k][:, -1:].double() - 2 * self._bound
 
-    def _best(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the positions of each question's k best candidates, which are scored, and their ranks from 0 on."""
-        questions, scores = self._held["question"], self._held["score"]
-        order = np.lexsort((-scores, questions))
-        ranked, asked = scores[order], questions[order]
-        if (
-            (ranked[1:] == ranked[:-1]) & (asked[1:] == asked[:-1])
-        ).any():  # which is rare, and ids are sorted late
-            order = np.lexsort((self._search.tie_order[self._held["passage"]], -scores, questions))
-        counts = np.bincount(questions, minlength=len(self._bar))
-        ranks = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return order[ranks < self._k], ranks[ranks < self._k]
+    def _uncertain(self) -> Tensor:
+        """Returns the questions that may have a passage among their k best that is not kept [q, 1] bool."""
+        return (self._columns[0][:, -1:] >= self._lowest()) & self._left_out
 
-    def _sift(self) -> None:
-        """Raises the bar by the k-th best product of each question, and drops the candidates below it."""
-        questions, products = self._held["question"], self._held["product"]
-        # One number to sort by: the question, then the bits of the product.
-        bits = _in_order(np.ascontiguousarray(products).view(np.int32))
-        keys = np.sort((questions.astype(np.int64) << 32) + bits)
-        counts = np.bincount(questions, minlength=len(self._bar))
-        full = np.flatnonzero(counts >= self._k)
-        lowest = _in_order(keys[np.cumsum(counts)[full] - self._k].astype(np.int32)).view(np.float32)
-        self._raise_bar(full, lowest - 2 * self._bound[full])
-        self._keep(np.flatnonzero(products >= self._bar[questions]))
+    def score(self, questions: Tensor | bool = True) -> None:
+        """Scores those that can be among the best of some `questions` [q, 1] bool, unless they are scored already."""
+        import torch
 
-    def _cut(self) -> None:
-        """Keeps the k best candidates alone, where float32 cannot tell many more apart."""
-        self.score()
-        best, ranks = self._best()
-        self._keep(best)
-        last = self._held[ranks == self._k - 1]
-        self._raise_bar(last["question"], last["score"] - self._bound[last["question"]])
+        if not self._columns:
+            return
+        if len(self._columns) == 2:
+            missing = torch.full_like(self._columns[0], torch.nan, dtype=torch.float64)
+            self._columns += [missing, missing.long()]
+        products, passages, scores, views = self._columns
+        questions, places = ((products >= self._lowest()) & scores.isnan() & questions).nonzero(as_tuple=True)
+        if len(places):
+            found = self._search.scores(passages[questions, places], self._queries, questions, self._range)
+            scores[questions, places], views[questions, places] = found
 
-    def _raise_bar(self, questions: np.ndarray | slice, bar: np.ndarray) -> None:
-        with np.errstate(over="ignore"):
-            rounded = np.nextafter(bar.astype(np.float32), np.float32(-np.inf))
-        self._bar[questions] = np.maximum(self._bar[questions], rounded)
+    def fill(self, top: TopPassages, asked: np.ndarray) -> np.ndarray:
+        """Fills the k best passages into the rows `asked` of `top`; returns those of them whose best may not be kept."""
+        import torch
+
+        if not self._columns:
+            return asked[:0]
+        uncertain = self._uncertain()
+        self.score(~uncertain)
+        _, passages, scores, views = self._columns
+        scores = scores.masked_fill(scores.isnan(), -torch.inf)
+        order = _largest(scores, scores.shape[1])
+        columns = torch.stack([scores, passages.double(), views.double()]).gather(2, order.expand(3, -1, -1))
+        ties = (columns[0, :, 1:] == columns[0, :, :-1]) & (columns[0, :, 1:] > -torch.inf)
+        for row in ties.any(dim=1).nonzero().flatten().tolist():  # which is rare, and ids are sorted late
+            some = columns[:, row].cpu().numpy()
+            order = best_first(some[0], self._search.tie_order[some[1].astype(np.int64)])
+            columns[:, row] = torch.from_numpy(some[:, order]).to(columns.device)
+        best = columns[:, :, : self._k].cpu().numpy()
+        best[1:, np.isneginf(best[0])] = -1
+        for into, values in zip((top.scores, top.passages, top.winning_views), best, strict=True):
+            into[asked, : best.shape[2]] = values
+        return asked[uncertain[:, 0].cpu().numpy()]
 
 
-def _in_order(bits: np.ndarray) -> np.ndarray:
-    """Returns the bits of float32 numbers, int32, as whole numbers of the same order; its own inverse."""
-    return bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
+def _largest(values: Tensor, count: int) -> Tensor:
+    """Returns the positions of the `count` largest of each row, the largest first [q, count] int64."""
+    import torch
 
-
-def _rounding(queries: np.ndarray, longest_view: float) -> np.ndarray:
-    """Returns how far a product in float32 is from its score, at most, for each question [q] float64.
-
-    Summed in any order, it is γ |q| |v| with γ = n u / (1 - n u) and u = 2^-24, where n counts the width and two more, for
-    the rounding of scores.
-    """
-    dim = queries.shape[1]
-    gamma = (dim + 2) * 2.0**-24 / (1 - (dim + 2) * 2.0**-24)
-    norms = np.linalg.norm(queries.astype(np.float64), axis=1) * (1 + 1e-6)
-    return gamma * longest_view * norms + dim * UNDERFLOW * (1 + longest_view)
+    if not values.is_cpu:
+        return values.topk(count, dim=1).indices
+    # NumPy's selection and sorting are several times as fast as torch's.
+    some = -values.numpy()
+    if count == some.shape[1]:
+        return torch.from_numpy(np.argsort(some, axis=1))
+    chosen = np.argpartition(some, count - 1, axis=1)[:, :count]
+    order = np.argsort(np.take_along_axis(some, chosen, axis=1), axis=1)
+    return torch.from_numpy(np.take_along_axis(chosen, order, axis=1))
 
 
 @contextlib.contextmanager
-def _whole_float32() -> Iterator[None]:
-    """Keeps TF32 and bfloat16 out of products of float32, whose rounding would be outside of its bound."""
+def _whole_sums() -> Iterator[None]:
+    """Keeps TF32, bfloat16 and sums in float16 out of products, which would be outside of their bound."""
     import torch
 
-    chosen = torch.get_float32_matmul_precision()
+    cublas = torch.backends.cuda.matmul
+    chosen = torch.get_float32_matmul_precision(), cublas.allow_fp16_reduced_precision_reduction
     torch.set_float32_matmul_precision("highest")
+    cublas.allow_fp16_reduced_precision_reduction = False
     try:
-        yield
+        with torch.inference_mode():
+            yield
     finally:
-        torch.set_float32_matmul_precision(chosen)
+        torch.set_float32_matmul_precision(chosen[0])
+        cublas.allow_fp16_reduced_precision_reduction = chosen[1]
