@@ -16,6 +16,7 @@ from benchmarks.gpu.sizes import DEVICE, Given, Searched, clock
 from benchmarks.table import Contestant, Goal, Row, number, of_times
 from benchmarks.timing import in_turns
 from multiview.config import Evaluation, Mining
+from multiview.evaluation.analyses.analysis_input import RANGES
 from multiview.index import exact
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
 from multiview.index.stored_views import LONGEST_VIEW, StoredViews
@@ -173,12 +174,11 @@ def rankings(work: Given) -> Iterator[Row | str]:
     header = {LONGEST_VIEW: given.longest, "model": "random"}
     index = ViewIndex(StoredViews(given.host), ids, given.offsets, counts, header, device=DEVICE)
     queries = given.questions(work.size.asked)
-    views = [(first, first + 1) for first in range(kind.group)]
-    leading = [(0, stop) for stop in range(1, kind.group)]
+    analysed = [each for ranges in RANGES.values() for each in ranges(kind.group)]
     asked: dict[str, tuple[int, list[ViewRange]]] = {
         "mine": (Mining().depth, [ALL_VIEWS]),
         "evaluate, all views": (Evaluation().depth, [ALL_VIEWS]),
-        "evaluate, with each view and the first views": (Evaluation().depth, [ALL_VIEWS, *views, *leading]),
+        "evaluate, with each view and the first views": (Evaluation().depth, [ALL_VIEWS, *analysed]),
     }
     for name, (k, ranges) in asked.items():
         ranges = list(dict.fromkeys(ranges))
