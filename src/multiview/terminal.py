@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console as RichConsole
@@ -25,39 +23,6 @@ def safe(text: str) -> str:
     '?[2Jtitle ?txt.exe'
     """
     return STEERING.sub("?", text)
-
-
-class Output(io.TextIOWrapper):
-    """Standard output, which is named by the OSError of whatever cannot be written to it; Python's names no file."""
-
-    NAME = "standard output"
-
-    @classmethod
-    def over(cls, stream: io.TextIOWrapper) -> Output:
-        """Returns the same output as `stream`, with its settings."""
-        return cls(
-            stream.buffer,
-            encoding=stream.encoding,
-            errors=stream.errors,
-            line_buffering=stream.line_buffering,
-            write_through=stream.write_through,
-        )
-
-    def write(self, text: str) -> int:
-        with self._named():
-            return super().write(text)
-
-    def flush(self) -> None:
-        with self._named():
-            super().flush()
-
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            error.filename = self.NAME
-            raise
 
 
 class Console(RichConsole):

@@ -15,7 +15,7 @@ import typer.exceptions
 from multiview import environment
 from multiview.cli import commands, export
 from multiview.errors import InputError, StepFailed, fault, one_line
-from multiview.terminal import Console, Output
+from multiview.terminal import Console
 
 UNREAD = 128 + signal.SIGPIPE
 """The exit status of a program that wrote to a pipe which nobody reads."""
@@ -45,8 +45,6 @@ def run_app(app: typer.Typer) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a locale that is not UTF-8 has no letters for most texts
             stream.reconfigure(errors="backslashreplace")
-    if type(sys.stdout) is io.TextIOWrapper:
-        sys.stdout = Output.over(sys.stdout)
     if os.environ.get(environment.COLUMNS) == "0":  # the help's own console would have no columns
         del os.environ[environment.COLUMNS]
     output = sys.stdout or io.StringIO()  # kept, as Typer replaces the one whose reader is gone
@@ -73,9 +71,9 @@ def _run(app: typer.Typer, output: TextIO) -> int:
     except SystemExit as ended:
         if not isinstance(ended.__context__, BrokenPipeError):  # for which Typer and Rich exit with status 1
             raise
-        return _fail(ended.__context__)
-    except BrokenPipeError as error:
-        return _fail(error)
+        return UNREAD
+    except BrokenPipeError:
+        return UNREAD
     except Exception as error:
         if "--debug" in sys.argv:
             raise
@@ -84,9 +82,7 @@ def _run(app: typer.Typer, output: TextIO) -> int:
 
 
 def _fail(error: Exception) -> int:
-    """Print the line of an unforeseen error, or nothing where nobody reads standard output; returns the exit status."""
-    if isinstance(error, BrokenPipeError) and error.filename == Output.NAME:
-        return UNREAD
+    """Print the line of an unforeseen error; returns the exit status."""
     _print_error(one_line(error) if fault(error) is not None else f"{one_line(error)}; --debug shows more")
     return 1
 

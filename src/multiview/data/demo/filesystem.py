@@ -27,21 +27,15 @@ class DemoFileSystem(AbstractFileSystem):
         return demo_files()
 
     def ls(self, path: str, detail: bool = True, **kwargs: object) -> list[Any]:
-        """Returns the files in the root, or the one that `path` names. Raises FileNotFoundError for other paths."""
+        """Returns the files in the root, or the one that `path` names, with its sha256 as `ETag`. Raises FileNotFoundError
+        for other paths."""
         path = str(self._strip_protocol(path)).strip("/")
         names = [name for name in self._files if path in ("", name)]
         if not names:
             raise FileNotFoundError(path)
-        return [self._describe(name) for name in names] if detail else names
+        return [self._entry(name) for name in names] if detail else names
 
-    def info(self, path: str, **kwargs: object) -> JsonObject:
-        """Returns the description of a file, with its sha256 as `ETag`, or of the root."""
-        path = str(self._strip_protocol(path)).strip("/")
-        if not path:
-            return {"name": "", "size": 0, "type": "directory"}
-        return self.ls(path)[0]
-
-    def _describe(self, name: str) -> JsonObject:
+    def _entry(self, name: str) -> JsonObject:
         content = self._files[name]
         etag = hashlib.sha256(content).hexdigest()
         return {"name": name, "size": len(content), "type": "file", "ETag": etag}
