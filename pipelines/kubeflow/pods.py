@@ -15,10 +15,10 @@ from multiview.steps.table import STEPS
 from pipelines.kubeflow.pod_template import KfpObject, configure_task, pod_template, queue_labels, train_job
 
 SECRET_KEYS = {
-    "mlflow": (environment.MLFLOW_USERNAME, environment.MLFLOW_PASSWORD),
-    "hub": (environment.HUB_TOKEN,),
+    "mlflow": ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
+    "hub": ("HF_TOKEN",),
     "qdrant": (environment.QDRANT_API_KEY,),
-    "bucket": (environment.BUCKET_KEY_ID, environment.BUCKET_SECRET),
+    "bucket": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
     "notify": (environment.NOTIFY_URL,),
 }
 WAIT_HOURS = 12.0

@@ -88,21 +88,6 @@ TERMINATION_LOG = "MULTIVIEW_TERMINATION_LOG"
 
 # --- defined by other programs --------------------------------------------------------------------
 
-MLFLOW_TRACKING_URI = "MLFLOW_TRACKING_URI"
-"""MLflow's server; without it a local run has a database in its store, and a pod ships nothing."""
-
-MLFLOW_RUN_ID = "MLFLOW_RUN_ID"
-"""The MLflow run that KFP's MLflow plugin created for a pod."""
-
-MLFLOW_EXPERIMENT_ID = "MLFLOW_EXPERIMENT_ID"
-"""The MLflow experiment that KFP's MLflow plugin chose for a pod."""
-
-POD_NAME = "KFP_POD_NAME"
-"""The name of a step's pod, which KFP sets."""
-
-POD_UID = "KFP_POD_UID"
-"""The uid of a step's pod, which KFP sets."""
-
 COLUMNS = "COLUMNS"
 """The width of the terminal, which shells set and people choose for output that is piped."""
 
@@ -111,33 +96,6 @@ CACHE_HOME = "XDG_CACHE_HOME"
 
 OMP_NUM_THREADS = "OMP_NUM_THREADS"
 """The number of torch's threads, read when torch is imported."""
-
-MLFLOW_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
-"""The number of retries of a request to MLflow's server."""
-
-MLFLOW_TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
-"""The seconds that a request to MLflow's server may take."""
-
-MLFLOW_PROGRESS_BAR = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
-"""Whether MLflow draws a progress bar while it reads or writes files."""
-
-MLFLOW_QUIET = "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"
-"""Whether MLflow prints no address of a run that ends."""
-
-MLFLOW_USERNAME = "MLFLOW_TRACKING_USERNAME"
-"""The user name for an MLflow server that requires one."""
-
-MLFLOW_PASSWORD = "MLFLOW_TRACKING_PASSWORD"
-"""The password for an MLflow server that requires one."""
-
-HUB_TOKEN = "HF_TOKEN"
-"""The token for Hugging Face's hub."""
-
-BUCKET_KEY_ID = "AWS_ACCESS_KEY_ID"
-"""The id of the access key to a bucket with S3's protocol."""
-
-BUCKET_SECRET = "AWS_SECRET_ACCESS_KEY"
-"""The secret access key to a bucket with S3's protocol."""
 
 OPENBLAS_CORETYPE = "OPENBLAS_CORETYPE"
 """The processor type for which every OpenBLAS loaded later chooses its kernels."""
@@ -153,44 +111,37 @@ KERNEL_VARIABLES = (
 """The variables by which OpenBLAS, torch, MKL, NumPy and oneDNN are told which instructions of a processor to use.
 Unset: each chooses by the processor."""
 
+# MLflow's.
+MLFLOW_TRACKING_URI = "MLFLOW_TRACKING_URI"
+"""MLflow's server; without it a local run has a database in its store, and a pod ships nothing."""
+MLFLOW_RUN_ID = "MLFLOW_RUN_ID"
+MLFLOW_EXPERIMENT_ID = "MLFLOW_EXPERIMENT_ID"
+"""The MLflow run and experiment that KFP's MLflow plugin chose for a pod."""
+MLFLOW_RETRIES = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+MLFLOW_TIMEOUT = "MLFLOW_HTTP_REQUEST_TIMEOUT"
+"""Seconds that a request to MLflow's server may take."""
+MLFLOW_PROGRESS_BAR = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
+MLFLOW_QUIET = "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"
+
+# torchrun's, for the processes of a training: Kubeflow Trainer sets those with PET.
 PET_NNODES = "PET_NNODES"
-"""The number of nodes that train together, which Kubeflow Trainer sets for torchrun."""
-
 PET_NODE_RANK = "PET_NODE_RANK"
-"""The rank of a node among the nodes that train together, from 0."""
-
 RANK = "RANK"
-"""The rank of a training process among all processes of its training, from 0, which torchrun sets."""
-
 LOCAL_RANK = "LOCAL_RANK"
-"""The rank of a training process on its node, from 0, which torchrun sets."""
+"""The rank among the processes of a node; `RANK` counts over all nodes."""
 
+# A pod's, which Kubernetes and KFP set.
 KUBERNETES_HOST = "KUBERNETES_SERVICE_HOST"
-"""The address of the Kubernetes API, which Kubernetes sets in every pod."""
+POD_NAME = "KFP_POD_NAME"
+POD_UID = "KFP_POD_UID"
 
+# Kubeflow Pipelines', as its SDK names them: each is a field of a profile (pipelines/kubeflow/connection.py).
 KFP_HOST = "KF_PIPELINES_ENDPOINT"
-"""The address of Kubeflow Pipelines."""
-
 KFP_UI_HOST = "KF_PIPELINES_UI_ENDPOINT"
-"""The address of the pages of Kubeflow Pipelines, where it differs."""
-
 KFP_NAMESPACE = "KFP_NAMESPACE"
-"""The namespace of runs on Kubeflow Pipelines."""
-
 KFP_EXPERIMENT = "KF_PIPELINES_DEFAULT_EXPERIMENT_NAME"
-"""The experiment of runs on Kubeflow Pipelines."""
-
 KFP_TOKEN = "KFP_EXISTING_TOKEN"
-"""A bearer token for Kubeflow Pipelines."""
-
 KFP_TOKEN_FILE = "KF_PIPELINES_SA_TOKEN_PATH"
-"""The file with a service account's token for Kubeflow Pipelines."""
-
 IAP_CLIENT_ID = "KF_PIPELINES_IAP_OAUTH2_CLIENT_ID"
-"""The OAuth client of Google's Identity-Aware Proxy in front of Kubeflow Pipelines."""
-
 APP_CLIENT_ID = "KF_PIPELINES_APP_OAUTH2_CLIENT_ID"
-"""The OAuth client of the desktop application through which a person signs in."""
-
 APP_CLIENT_SECRET = "KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET"
-"""The secret of the desktop application's OAuth client."""

@@ -57,7 +57,7 @@ def refusal(tmp_path: Path, text: str | bytes) -> str:
         ("{name: a, door: {hieght: 2}}", "there is no setting door.hieght; did you mean height?"),
         (
             "{name: a, windows: [{breadth: 3}]}",
-            "house TMP/house.yaml: windows.0.breadth: should be even, not 3",
+            "house TMP/house.yaml: windows.0.breadth: should be even",
         ),
         ("{name: a, door: {height: 0}}", "door.height: input should be greater than or equal to 1, not 0"),
     ],

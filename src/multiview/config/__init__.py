@@ -17,9 +17,8 @@ from multiview.config.data import (
     GeneratorTraining,
     MakeQuestions,
     Questions,
-    Sources,
 )
-from multiview.config.kubeflow import Kubeflow, Pod, Toleration
+from multiview.config.kubeflow import Kubeflow, Pod
 from multiview.config.notify import Notify
 from multiview.config.retrieval import (
     Analysis,
@@ -53,20 +52,15 @@ __all__ = [
     "GeneratorTraining",
     "Index",
     "JsonObject",
-    "Kubeflow",
     "MakeQuestions",
     "Mining",
     "Model",
-    "Notify",
     "PaperFigures",
     "Pod",
     "Pooling",
     "Questions",
-    "Refresh",
     "Section",
-    "Sources",
     "Temperature",
-    "Toleration",
     "Train",
     "canonical_json",
 ]

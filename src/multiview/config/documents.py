@@ -106,14 +106,11 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
 
 def _problem(error: yaml.YAMLError) -> str:
     """Returns the problem and its place, without quotations from the file, which may be secrets in a file of profiles."""
-    if not isinstance(error, yaml.MarkedYAMLError):
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    if not isinstance(error, yaml.MarkedYAMLError) or not error.problem:
         return " ".join(str(error).split())
-    said = ((error.context, error.context_mark), (error.problem, error.problem_mark))
-    return ", ".join(
-        f"{shown} (line {mark.line + 1}, column {mark.column + 1})" if mark else shown
-        for text, mark in said
-        if text and (shown := text if isinstance(error, Refused) else NAMED.sub("'…'", text))
-    )
+    said = error.problem if isinstance(error, Refused) else NAMED.sub("'…'", error.problem)
+    return f"{said} (line {mark.line + 1}, column {mark.column + 1})" if mark else said
 
 
 def _load(text: str) -> Any:
@@ -216,29 +213,18 @@ def _explain(error: ErrorDetails, section: type[BaseModel]) -> str:
         return f"{name} is missing"
     message = MESSAGES.get(error["type"]) or error["msg"].removeprefix("Value error, ")
     message = f"{name}: {message[:1].lower()}{message[1:]}" if name else message
-    # Our own validators may name the value themselves, or check a whole table of values.
-    own_validator = error["type"] == "value_error"
-    has_value = own_validator and (_names(message, value) or isinstance(value, (Mapping, list, tuple)))
     field = section.model_fields.get(location[0]) if location else None
-    shown = field is None or field.repr  # secrets have no `repr`
-    return message if has_value or not shown else f"{message}, not {value!r}"
-
-
-def _names(message: str, value: object) -> bool:
-    """Whether a message contains a value as a separate word, other than after another setting's `=`."""
-    return re.search(rf"(?<![\w=.]){re.escape(repr(value))}(?!\w)", message) is not None
+    is_secret = field is not None and not field.repr
+    # Our own validators say what they need to.
+    return message if error["type"] == "value_error" or is_secret else f"{message}, not {value!r}"
 
 
 def _settings_beside(location: list[str], section: type[BaseModel]) -> list[str]:
     """Returns the settings of the section that contains a location; empty if no section does."""
     inner: type[BaseModel] | None = section
     for part in location[:-1]:
-        if inner is None:
-            return []
-        if part in inner.model_fields:
-            inner = _section_in(inner.model_fields[part].annotation)
-        elif not part.isdigit():  # not an offset in a list
-            return []
+        if inner and not part.isdigit():  # an offset in a list
+            inner = _section_in(inner.model_fields[part].annotation) if part in inner.model_fields else None
     fields = inner.model_fields if inner else {}
     return [name for name, field in fields.items() if not marked(field, DERIVED)]
 
