@@ -49,7 +49,7 @@ class Part(NamedTuple):
 def parts(name: SizeName) -> list[Part]:
     """All parts, what matters most first; float16 is for GPUs."""
     size = SIZES[name]
-    mini = partial(encoding, shape=MINILM_SHAPE)
+    mini, uneven = partial(encoding, shape=MINILM_SHAPE), size.large._replace(uneven=True)
     found = [
         Part("the device's own speed", 5, ceilings),
         Part("encoding", 40, partial(mini, compute="bfloat16")),
@@ -58,6 +58,7 @@ def parts(name: SizeName) -> list[Part]:
         Part("search of many views", 40, partial(searching, kind=size.large, asked=CORNERS)),
         Part("encoding, BERT-base", 45, partial(encoding, shape=BERT_SHAPE, compute="bfloat16")),
         Part("training, BERT-base", 30, partial(training, shape=BERT_SHAPE)),
+        Part("search of many uneven views", 30, partial(searching, kind=uneven, asked=CORNERS[:2])),
         Part("mining and evaluation", 40, rankings),
         Part("equality with the processor", 30, equality),
         Part("training in chunks", 25, partial(training, shape=MINILM_SHAPE, chunked=True)),

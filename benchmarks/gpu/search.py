@@ -62,7 +62,12 @@ class Collection:
 
     @cached_property
     def offsets(self) -> np.ndarray:
-        return np.arange(0, self.kind.views, self.kind.group)
+        """[p]: the row of each passage's first view."""
+        views, group = self.kind.views, self.kind.group
+        if not self.kind.uneven:
+            return np.arange(0, views, group)
+        offsets = np.cumsum(np.random.default_rng(0).integers(1, 2 * group, views)) - 1
+        return np.append(0, offsets[offsets < views])
 
     @cached_property
     def longest(self) -> float:
@@ -90,7 +95,10 @@ class Collection:
         ranges: Sequence[ViewRange] = (ALL_VIEWS,),
         dtype: torch.dtype = torch.float16,
     ) -> list[tuple[Tensor, Tensor]]:
-        """Scores and passages [q, k] by each range of views: a product, a maximum and torch's top-k, block by block."""
+        """Scores and passages [q, k] by each range of views: a product, a maximum and torch's top-k, block by block.
+
+        Maxima are over equal groups, which take as long as those of passages.
+        """
         queries, width = torch.from_numpy(asked).to(DEVICE, dtype), len(asked)
         if views is not None or dtype != self.views.dtype:
             width += self.kind.dim  # blocks of the views are copied
@@ -128,7 +136,8 @@ def searching(work: Given, kind: Searched, asked: Sequence[tuple[int, int]]) -> 
             PLAIN: lambda count=count, k=k: given.plain(queries[:count], k),
         }
         times = in_turns(runs, 2 * work.size.repeats, clock, limit=work.size.seconds)
-        about = f"exact search of {kind.views:,} views of {kind.dim}, {kind.group} a passage"
+        group = f"1 to {2 * kind.group - 1}" if kind.uneven else str(kind.group)
+        about = f"exact search of {kind.views:,} views of {kind.dim}, {group} a passage"
         yield of_times(
             f"{about}, {count} question{'s' * (count > 1)}, k = {k}",
             "ms",
@@ -144,7 +153,14 @@ def searching(work: Given, kind: Searched, asked: Sequence[tuple[int, int]]) -> 
 def as_float64(given: Collection, search: ExactSearch, queries: np.ndarray, k: int) -> str:
     """Whether ours finds the passages of brute force in float64, and how far scores are apart."""
     top = search.top(queries, k)[0]
-    ((scores, passages),) = given.plain(queries, k, dtype=torch.float64)
+    if given.kind.uneven:
+        products = torch.from_numpy(queries).to(DEVICE, torch.float64) @ given.views.double().T
+        owners = torch.from_numpy(np.repeat(np.arange(len(given.offsets)), search.counts)).to(DEVICE)
+        best = products.new_full((len(queries), len(given.offsets)), -torch.inf)
+        best.scatter_reduce_(1, owners.expand(len(queries), -1), products, "amax")
+        scores, passages = (each.cpu() for each in best.topk(k))
+    else:
+        ((scores, passages),) = given.plain(queries, k, dtype=torch.float64)
     equal = (top.passages == passages.numpy()).all(1).sum()
     apart = np.abs(top.scores - scores.numpy()).max()
     return f"rankings of {equal} of {len(queries)} questions are those of float64, k = {k}; scores at most {apart:.1e} apart"

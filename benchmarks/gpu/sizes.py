@@ -54,6 +54,8 @@ class Searched(NamedTuple):
     group: int
     """Views per passage."""
     dim: int
+    uneven: bool = False
+    """Whether `group` is an average only, as where passages have so many views as they have sentences."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Size:
 
 SIZES: dict[SizeName, Size] = {
     "tiny": Size(
-        96, 4, 3, 1, 4, Searched(600, 6, 16), Searched(4_000, 8, 16), Searched(500, 1, 32), 300, 20, 1
+        96, 4, 3, 1, 4, Searched(600, 6, 16, True), Searched(4_000, 8, 16), Searched(500, 1, 32), 300, 20, 1
     ),
     "small": Size(
         4_096,
@@ -90,7 +92,7 @@ SIZES: dict[SizeName, Size] = {
         40,
         10,
         32,
-        Searched(118_602, 6, 384),
+        Searched(118_602, 6, 384, True),
         Searched(1_000_000, 8, 384),
         Searched(400_000, 1, 768),
         100_000,
@@ -104,7 +106,7 @@ SIZES: dict[SizeName, Size] = {
         50,
         10,
         64,
-        Searched(118_602, 6, 384),
+        Searched(118_602, 6, 384, True),
         Searched(10_000_000, 8, 384),
         Searched(4_000_000, 1, 768),
         1_000_000,
