@@ -30,7 +30,6 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
         folder = tmp_path / system
         folder.mkdir()
         (folder / "metrics.json").write_text(json.dumps({"accuracy_at_20": 1.0, "accuracy_at_5": value}))
-        (folder / "qrels.trec").write_text("q 0 p 1\n")
         pq.write_table(questions(["q", "without gold"]), folder / "questions.parquet")
         evaluations.append(Staged(folder, system))
     output = tmp_path / "comparison"
@@ -47,14 +46,6 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
 
     significance = json.loads((output / "significance.json").read_text())
     assert significance["systems"] == {system: {} for system in figures}, "there is no value a question"
-
-    (tmp_path / "dpr" / "qrels.trec").write_text("other 0 p 1\n")
-    with pytest.raises(InputError, match="not evaluated on the same questions"):
-        compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, events))
-    (tmp_path / "dpr" / "qrels.trec").write_text("q 0 p 1\n")
-    pq.write_table(questions(["q", "another"]), tmp_path / "dpr" / "questions.parquet")
-    with pytest.raises(InputError, match="not evaluated on the same questions"):
-        compare(StepContext(settings, {"evaluations": evaluations}, {"comparison": output}, events))
 
 
 def compared(

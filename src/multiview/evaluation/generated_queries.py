@@ -10,6 +10,7 @@ import numpy as np
 import regex
 
 from multiview import metric_names
+from multiview.evaluation.tables import aligned
 
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer
@@ -94,15 +95,10 @@ def queries_table(rouge_by_k: Mapping[int, float], levels: Sequence[Mapping[str,
     def cell(value: float | None) -> str:
         return "" if value is None else f"{100 * value:.2f}"
 
-    lines = ["| queries | ROUGE-L |", "|--------:|--------:|"]
-    lines += [f"| {k:>7} | {cell(rouge_by_k[k]):>7} |" for k in sorted(rouge_by_k)]
-    lines += [
-        "",
-        "| self-BLEU-4 | passages |  mean | ROUGE-L |",
-        "|-------------|---------:|------:|--------:|",
-    ]
+    quality = [["queries", "ROUGE-L"], *([str(k), cell(rouge_by_k[k])] for k in sorted(rouge_by_k))]
+    diversity = [["self-BLEU-4", "passages", "mean", "ROUGE-L"]]
     for level in levels:
+        figures = (cell(level[name]) for name in (metric_names.SELF_BLEU, metric_names.ROUGE_L))
         span = f"{level['start']:.1f} to {level['stop']:.1f}"
-        mean, quality = cell(level[metric_names.SELF_BLEU]), cell(level[metric_names.ROUGE_L])
-        lines.append(f"| {span:<11} | {level['passages']:>8} | {mean:>5} | {quality:>7} |")
-    return "\n".join(lines) + "\n"
+        diversity.append([span, str(level["passages"]), *figures])
+    return f"{aligned(quality, left=0)}\n{aligned(diversity)}"

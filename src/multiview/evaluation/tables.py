@@ -113,16 +113,21 @@ def _markdown(
     columns, others = paper_columns(cells, paper or {})
     rows = [["system", *map(metric_names.short, metrics), *columns]]
     rows += [[row, *values, *others[row]] for row, values in cells.items()]
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """A Markdown table of rows of cells, the first of them the head: the first `left` columns are left-aligned, the others
+    right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    first, *rest = widths
+    signs = ["<" if number < left else ">" for number in range(len(widths))]
+    columns = list(zip(signs, widths, strict=True))
+    rules = [f"-{'':->{width}}{'-' if sign == '<' else ':'}" for sign, width in columns]
     lines = [
-        f"| {row[0]:<{first}} | "
-        + " | ".join(f"{text:>{width}}" for text, width in zip(row[1:], rest, strict=True))
-        + " |"
+        f"| {' | '.join(f'{cell:{sign}{width}}' for cell, (sign, width) in zip(row, columns, strict=True))} |"
         for row in rows
     ]
-    rule = f"|{'-' * (first + 2)}|" + "|".join("-" * (width + 1) + ":" for width in rest) + "|"
-    return "\n".join([lines[0], rule, *lines[1:]]) + "\n"
+    return "\n".join([lines[0], f"|{'|'.join(rules)}|", *lines[1:]]) + "\n"
 
 
 def paper_columns(

@@ -26,26 +26,21 @@ def read_keys(file: Path | None) -> list[str]:
     that is set and blank, and for a key that no header can hold.
     """
     if file is None:
-        text = os.environ.get(environment.API_KEYS)
-        keys = (text or "").split()
-        if text is not None and not keys:
-            raise InputError(
-                f"{environment.API_KEYS}: there is no key in it; name one, or leave it unset and everybody may ask"
-            )
-        return _checked(keys, environment.API_KEYS)
-    try:
-        lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines()]
-    except OSError as error:
-        raise InputError(f"--api-keys {file}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise InputError(f"--api-keys {file}: not UTF-8; convert the file") from None
-    keys = [line for line in lines if line and not line.startswith("#")]
+        source, way_out = environment.API_KEYS, "name one, or leave it unset and everybody may ask"
+        if (text := os.environ.get(environment.API_KEYS)) is None:
+            return []
+        keys = text.split()
+    else:
+        source, way_out = f"--api-keys {file}", "write one per line"
+        try:
+            lines = map(str.strip, file.read_text(encoding="utf-8").splitlines())
+        except OSError as error:
+            raise InputError(f"{source}: cannot be read ({error.strerror})") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{source}: not UTF-8; convert the file") from None
+        keys = [line for line in lines if line and not line.startswith("#")]
     if not keys:
-        raise InputError(f"--api-keys {file}: there is no key in it; write one per line")
-    return _checked(keys, f"--api-keys {file}")
-
-
-def _checked(keys: list[str], source: str) -> list[str]:
+        raise InputError(f"{source}: there is no key in it; {way_out}")
     for number, key in enumerate(keys, 1):
         if not key.isascii() or not key.isprintable() or " " in key:
             raise InputError(

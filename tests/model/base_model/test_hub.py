@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import huggingface_hub
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -20,12 +19,10 @@ from tests.fixtures.hub_server import Hub, hub_serving
 from tests.fixtures.tiny import tiny_bert
 
 ASK = """
-import json, sys, torch
+import json, sys
 from pathlib import Path
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
-if sys.argv[3:]:  # no pickle is to be read
-    torch.load = None
 try:
     found = base_fingerprint(sys.argv[1])
     with staged_base(sys.argv[1]) as folder:
@@ -84,12 +81,9 @@ def served(bert, tmp_path) -> Iterator[Hub]:
 
 @pytest.fixture
 def ask(served, tmp_path) -> Callable[..., list | str]:
-    """Fingerprint and files of a base, after its weights were written into a file; or the error's line.
+    """Fingerprint and files of a base, after its weights were written into a file; or the error's line."""
 
-    A base that was `converted` before must be staged without reading a pickle.
-    """
-
-    def fetch(base: str, *, converted: bool = False, **variables: str) -> list | str:
+    def fetch(base: str, **variables: str) -> list | str:
         variables = {
             "HF_ENDPOINT": served.url,
             "HF_HOME": str(tmp_path / "hf"),
@@ -97,7 +91,6 @@ def ask(served, tmp_path) -> Callable[..., list | str]:
             **variables,
         }
         command = [sys.executable, "-c", ASK, base, str(tmp_path / "weights.safetensors")]
-        command += ["converted"] if converted else []
         done = subprocess.run(
             command, env=os.environ | variables, capture_output=True, text=True, check=False
         )
@@ -116,41 +109,7 @@ def test_pickled_weights_become_safetensors(name, served, ask, bert, tmp_path):
     assert weights.keys() == expected.keys()
     assert all(torch.equal(weights[key], expected[key]) for key in expected)
     served.url = "http://127.0.0.1:9"
-    assert ask(name, converted=True) == [found, files], "without the hub, from its cache"
-
-
-def cached(tmp_path: Path, name: str) -> Path:
-    """The hub's cache of a model."""
-    return tmp_path / "hf" / "hub" / f"models--{name.replace('/', '--')}"
-
-
-def test_pickled_weights_are_converted_once_per_commit(served, ask, tmp_path):
-    first, whole = ask("team/parts"), (tmp_path / "weights.safetensors").read_bytes()
-    folder = cached(tmp_path, "team/parts")
-    (converted,) = (folder / "multiview-converted").iterdir()
-    assert converted.name == f"{'a' * 40}.safetensors" and converted.read_bytes() == whole
-    config = next(folder.glob("snapshots/*/config.json"))
-    assert converted.stat().st_mode == config.stat().st_mode, "readable for whom the cache is"
-    for pickled_file in folder.glob("snapshots/*/*.bin"):
-        pickled_file.resolve().unlink()
-        pickled_file.unlink()
-    served.fetched.clear()
-    assert ask("team/parts", converted=True) == first
-    assert (tmp_path / "weights.safetensors").read_bytes() == whole
-    assert not [file for file in served.fetched if file.endswith(".bin")], "nor fetched"
-    ask("team/parts@v1")
-    assert len(list(converted.parent.iterdir())) == 2
-
-
-def test_converted_weights_lie_in_the_hub_s_cache_where_it_can_be_written(ask, tmp_path):
-    first, folder = ask("team/pickled"), cached(tmp_path, "team/pickled")
-    found = huggingface_hub.scan_cache_dir(tmp_path / "hf" / "hub")
-    assert not found.warnings and [repository.repo_id for repository in found.repos] == ["team/pickled"]
-    shutil.rmtree(folder / "multiview-converted")
-    (folder / "multiview-converted").touch()
-    assert ask("team/pickled") == first, "into a temporary folder"
-    found.delete_revisions("a" * 40).execute()
-    assert not folder.exists(), "the hub's own tool deletes it with the model"
+    assert ask(name) == [found, files], "without the hub, from its cache"
 
 
 def test_pickles_are_not_even_fetched_where_there_are_safetensors(served, ask, bert):
@@ -166,7 +125,6 @@ def test_code_in_a_pickle_is_not_run(ask, tmp_path):
         "model.base: team/code: pytorch_model.bin is not a file of tensors alone, and nothing else is read from a pickle"
     )
     assert not (tmp_path / "ran").exists()
-    assert not list(cached(tmp_path, "team/code").glob("multiview-converted/*")), "nor is anything kept"
     pickle.loads(pickle.dumps(Marker(tmp_path / "ran")))
     assert (tmp_path / "ran").exists(), "as it would have been"
 

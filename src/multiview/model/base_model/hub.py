@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -19,9 +17,6 @@ PICKLED = "pytorch_model*.bin"
 
 WEIGHTS = "model.safetensors"
 """The file of converted weights, under the name by which transformers looks for it."""
-
-CONVERTED = "multiview-converted"
-"""The folder of converted weights by commit, in the hub's cache of the model; deleting the model there deletes it too."""
 
 TOKENIZERS = ("tokenizer*.json", "vocab.*", "*.model")
 """A tokenizer has at least one of these files."""
@@ -74,31 +69,21 @@ def commit_of(base: str) -> str:
 def fetch(base: str, stack: contextlib.ExitStack) -> str:
     """Returns a local folder with the files of a hub model at its commit, its weights as safetensors.
 
-    The folder is the hub's cache, or for pickled weights a temporary one of links that `stack` deletes. Pickled weights
-    are converted once per commit and cache. Raises InputError that names the model if it cannot be fetched or has no
-    weights that can be read.
+    The folder is the hub's cache, or for pickled weights a temporary one of links and converted weights that `stack`
+    deletes. Raises InputError that names the model if it cannot be fetched or has no weights that can be read.
     """
     commit = commit_of(base)
     snapshot = _download(base, commit, PATTERNS)
-    converted = snapshot.parents[1] / CONVERTED / f"{commit}.safetensors"
-    if not converted.is_file() and not any(snapshot.glob("*.safetensors")):
+    if not any(snapshot.glob("*.safetensors")):
         snapshot = _download(base, commit, (*PATTERNS, PICKLED))
-    names = {file.name for file in snapshot.iterdir()} | ({WEIGHTS} if converted.is_file() else set())
-    _check_files(base, sorted(names))
+    _check_files(base, sorted(file.name for file in snapshot.iterdir()))
     if any(snapshot.glob("*.safetensors")):
         return str(snapshot)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="base-")))
     for file in snapshot.iterdir():
         if file.is_file() and not file.match(PICKLED) and not file.name.endswith(".bin.index.json"):
             (folder / file.name).symlink_to(file.resolve())
-    if not converted.is_file():
-        try:
-            converted.parent.mkdir(exist_ok=True)
-            convert(base, snapshot, converted)
-        except OSError:  # a cache that this process may only read
-            convert(base, snapshot, folder / WEIGHTS)
-            return str(folder)
-    (folder / WEIGHTS).symlink_to(converted.resolve())
+    convert(base, snapshot, folder / WEIGHTS)
     return str(folder)
 
 
@@ -106,7 +91,6 @@ def convert(base: str, source: Path, target: Path) -> None:
     """Writes the pickled weights of a checkpoint into the file `target`, as safetensors.
 
     torch reads tensors alone (`weights_only`): a pickle with anything else raises InputError, and its code is not run.
-    The file appears whole; of two processes that convert at once the second replaces equal bytes.
     """
     import torch
     from safetensors.torch import save_file
@@ -122,13 +106,7 @@ def convert(base: str, source: Path, target: Path) -> None:
         if not isinstance(content, dict) or not all(isinstance(v, torch.Tensor) for v in content.values()):
             raise InputError(f"{base}: {file.name} does not map names to tensors")
         tensors |= {name: tensor.clone().contiguous() for name, tensor in content.items()}
-    with tempfile.TemporaryDirectory(prefix=".part-", dir=target.parent) as folder:
-        part = Path(folder) / target.name
-        save_file(tensors, part, metadata={"format": "pt"})
-        shutil.copymode(source / "config.json", part)  # safetensors writes for the owner alone
-        with part.open("rb") as file:
-            os.fsync(file.fileno())  # a power failure leaves no half of it under the name
-        part.replace(target)
+    save_file(tensors, target, metadata={"format": "pt"})
 
 
 def _cached_commit(name: str, revision: str | None) -> str | None:
