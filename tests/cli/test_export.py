@@ -1,15 +1,17 @@
 """`multiview export views` and `delta`: from a store to files, by name."""
 
+import re
+
 import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.champions import read_champion
 from multiview.cli import app as cli
-from multiview.export.delta import apply_delta
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.documented import words
-from tests.fixtures.exported import rows_of
+from tests.fixtures.exported import applied, rows_of
 from tests.fixtures.inprocess import multiview_command
+from tests.fixtures.project import ROOT
 
 
 @pytest.fixture
@@ -52,8 +54,14 @@ def test_views_and_delta_belong_together(here, monkeypatch, capsys):
     multiview_command(
         monkeypatch, capsys, "export", "delta", "--out", "delta", "--from", first, "--index", "champion"
     )
-    apply_delta(here.folder / "before", here.folder / "delta", here.folder / "applied")
-    assert rows_of(here.folder / "applied") == rows_of(here.folder / "now")
+    before, now = (rows_of(here.folder / name) for name in ("before", "now"))
+    assert applied(before, here.folder / "delta") == now
+    page = (ROOT / "docs" / "export.md").read_text()
+    (code,) = (each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "removed" in each)
+    (here.folder / "before").rename("views")
+    exec(code, found := {})
+    rows = sorted(found["views"].to_pylist(), key=lambda row: (row["passage_id"], row["view"]))
+    assert rows == now
 
 
 def test_bad_input_is_one_line_before_anything_is_written(here, monkeypatch, capsys):

@@ -13,12 +13,11 @@ import pytest
 from multiview import names
 from multiview.artifacts.champions import read_champion
 from multiview.errors import InputError
-from multiview.export import files
-from multiview.export.delta import apply_delta, differences, write_delta
+from multiview.export.delta import differences, write_delta
 from multiview.export.files import write_views
 from multiview.export.views import IndexViews
 from tests.fixtures.changing_corpus import ChangingCorpus
-from tests.fixtures.exported import rows_of
+from tests.fixtures.exported import applied, rows_of
 
 WORDS = ["silver", "river", "castle", "king", "nobody", "island", "tower", "engine", "built", "found", "lost"]
 
@@ -55,7 +54,8 @@ def test_ten_random_refreshes(corpus: ChangingCorpus, tmp_path, monkeypatch):
     drawn = random.Random(18)
     gate = {"largest_shrinkage": 1.0, "drops": {}}
     before = index_of(corpus, corpus.refresh(gate=gate))
-    write_views(before, tmp_path / "views-0")
+    write_views(before, tmp_path / "views")
+    rows = rows_of(tmp_path / "views")
     counts = dict.fromkeys(("added", "changed", "removed"), 0)
     for number in range(1, 11):
         edit(corpus, drawn)
@@ -63,11 +63,9 @@ def test_ten_random_refreshes(corpus: ChangingCorpus, tmp_path, monkeypatch):
         change = write_delta(before, now, tmp_path / f"delta-{number}")
         counts = {name: count + change["counts"][name] for name, count in counts.items()}
         write_views(now, tmp_path / f"whole-{number}")
-        last, applied = tmp_path / f"views-{number - 1}", tmp_path / f"views-{number}"
-        manifest = apply_delta(last, tmp_path / f"delta-{number}", applied)
-        assert rows_of(applied) == rows_of(tmp_path / f"whole-{number}")
-        whole = files.describe(now, files.VIEWS_FORMAT)
-        assert {name: manifest[name] for name in whole} == whole
+        rows = applied(rows, tmp_path / f"delta-{number}")
+        assert rows == rows_of(tmp_path / f"whole-{number}")
+        assert (change["from_digest"], change["from_passages"]) == (before.name.digest, before.name.passages)
         before = now
     assert min(counts.values()) > 1, "each kind of difference was there"
     again = write_delta(before, before, tmp_path / "nothing")
@@ -87,10 +85,6 @@ def test_a_change_of_one_column_is_a_change_of_its_passage(corpus: ChangingCorpu
     found = differences(old, new)
     assert [new.index.passage_id(row) for row in found.changed] == ["p3"]
     assert not len(found.added) and not len(found.removed)
-    write_views(new, tmp_path / "views")
-    write_delta(old, new, tmp_path / "delta")
-    with pytest.raises(InputError, match="apply the deltas in their order"):
-        apply_delta(tmp_path / "views", tmp_path / "delta", tmp_path / "out")
 
 
 def test_a_new_column_changes_every_passage(corpus: ChangingCorpus, tmp_path):
@@ -101,14 +95,9 @@ def test_a_new_column_changes_every_passage(corpus: ChangingCorpus, tmp_path):
     write_views(old, tmp_path / "old")
     write_views(new, tmp_path / "new")
     write_delta(old, new, tmp_path / "delta")
-    apply_delta(tmp_path / "old", tmp_path / "delta", tmp_path / "applied")
-    assert rows_of(tmp_path / "applied") == rows_of(tmp_path / "new")
-    assert pa.types.is_integer(
-        pq.read_schema(tmp_path / "applied" / "views-00000.parquet")
-        .field("columns")
-        .type.field("length")
-        .type
-    )
+    assert applied(rows_of(tmp_path / "old"), tmp_path / "delta") == rows_of(tmp_path / "new")
+    columns = pq.read_schema(tmp_path / "delta" / "changed.parquet").field("columns").type
+    assert pa.types.is_integer(columns.field("length").type)
 
 
 def test_columns_of_any_type_are_exported_and_compared(corpus: ChangingCorpus, tmp_path):
@@ -128,8 +117,8 @@ def test_columns_of_any_type_are_exported_and_compared(corpus: ChangingCorpus, t
     assert [new.index.passage_id(row) for row in differences(old, new).changed] == [corpus.rows[2]["id"]]
     write_views(old, tmp_path / "old")
     write_delta(old, new, tmp_path / "delta")
-    apply_delta(tmp_path / "old", tmp_path / "delta", tmp_path / "applied")
-    found = next(row for row in rows_of(tmp_path / "applied") if row["passage_id"] == corpus.rows[2]["id"])
+    rows = applied(rows_of(tmp_path / "old"), tmp_path / "delta")
+    found = next(row for row in rows if row["passage_id"] == corpus.rows[2]["id"])
     assert found["columns"]["where"] == {"page": 3, "names": ["x", "y"]}
     given = {name: value for name, value in more.items() if name not in ("where", "share")}
     assert {name: found["columns"][name] for name in given} == given

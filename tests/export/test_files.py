@@ -1,6 +1,7 @@
 """`write_views`: public files that appear whole or not at all."""
 
 import hashlib
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -47,7 +48,7 @@ def test_the_schema_says_what_the_rows_are(indexes, tmp_path):
         "multiview.similarity": "dot product",
         "multiview.score": "the max over a passage's views of the dot product with the question's vector",
     }
-    assert files.read_manifest(tmp_path / "out", "views")["digest"] == record.digest
+    assert json.loads((tmp_path / "out" / "export.json").read_text())["digest"] == record.digest
 
 
 def test_equal_indexes_give_equal_bytes_in_bounded_row_groups_and_files(indexes, tmp_path, monkeypatch):
@@ -70,13 +71,15 @@ def test_equal_indexes_give_equal_bytes_in_bounded_row_groups_and_files(indexes,
     )
 
 
-def test_a_whole_number_of_files_has_no_empty_one_and_no_view_is_one_empty_file(indexes, tmp_path):
+def test_a_whole_number_of_files_has_no_empty_one_and_no_view_is_one_empty_file(
+    indexes, tmp_path, monkeypatch
+):
     views = IndexViews.open(indexes.index("mvr"))
     batch = next(views.batches())
     for groups, rows in ((files.GROUPS_PER_FILE, [batch.num_rows * files.GROUPS_PER_FILE]), (0, [0])):
-        (folder := tmp_path / str(groups)).mkdir()
-        description = files.describe(views, "views")
-        manifest = files.write_views_of(folder, description, views.schema, [batch] * groups)
+        folder = tmp_path / str(groups)
+        monkeypatch.setattr(views, "batches", lambda groups=groups: iter([batch] * groups))
+        manifest = write_views(views, folder)
         assert list(manifest["files"].values()) == rows
         assert pq.read_schema(folder / "views-00000.parquet").remove_metadata() == views.schema
 
@@ -92,19 +95,13 @@ def test_a_filled_folder_is_refused_and_an_empty_one_filled(indexes, tmp_path):
 def test_what_was_begun_is_not_left_behind(indexes, tmp_path, monkeypatch):
     views = IndexViews.open(indexes.index("mvr"))
 
-    def ends_early(*_):
-        assert (tmp_path / "out").exists() is False, "nothing is seen before the end"
-        yield next(iter(views.batches()))
-        raise OSError(28, "No space left on device")
+    class EndsEarly(IndexViews):
+        def batches(self, rows=None):
+            assert (tmp_path / "out").exists() is False, "nothing is seen before the end"
+            yield next(super().batches())
+            raise OSError(28, "No space left on device")
 
-    with pytest.raises(OSError, match="No space left"), files.new_folder(tmp_path / "out") as folder:
-        files.write_views_of(folder, files.describe(views, "views"), views.schema, ends_early())
+    views = EndsEarly(views.name, views.index, views.layout, views.corpus)
+    with pytest.raises(OSError, match="No space left"):
+        write_views(views, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_other_folders_are_no_exports(tmp_path):
-    with pytest.raises(InputError, match=r"holds no export: export.json is missing"):
-        files.read_manifest(tmp_path, "views")
-    files.write_manifest(tmp_path, {"format": "delta", "version": 1})
-    with pytest.raises(InputError, match="holds delta in version 1: views in version 1 is expected"):
-        files.read_manifest(tmp_path, "views")

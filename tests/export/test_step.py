@@ -7,14 +7,13 @@ import pyarrow.parquet as pq
 from multiview import names
 from multiview.artifacts.champions import read_champion, rollback
 from multiview.artifacts.record import Record, Reference
-from multiview.export.delta import apply_delta
 from multiview.export.files import write_views
 from multiview.export.views import IndexViews
 from multiview.lineage.trace import flaws, trace
 from multiview.steps.events import WarningEvent, read_events
 from multiview.steps.runs import read_state
 from tests.fixtures.changing_corpus import ChangingCorpus
-from tests.fixtures.exported import rows_of
+from tests.fixtures.exported import applied, rows_of
 
 BOTH = {"formats": ["views", "delta"]}
 
@@ -43,8 +42,7 @@ def test_a_promotion_exports_its_views_and_what_it_changed(corpus: ChangingCorpu
     write_views(now, tmp_path / "views")
     assert rows_of(folder / "views") == rows_of(tmp_path / "views")
     write_views(before, tmp_path / "before")
-    apply_delta(tmp_path / "before", folder / "delta", tmp_path / "applied")
-    assert rows_of(tmp_path / "applied") == rows_of(folder / "views")
+    assert applied(rows_of(tmp_path / "before"), folder / "delta") == rows_of(folder / "views")
     counts = json.loads((folder / "delta" / "export.json").read_text())["counts"]
     assert counts == {"added": 1, "changed": 1, "removed": 1}
     manifest = json.loads((folder / "export.json").read_text())

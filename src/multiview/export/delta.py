@@ -10,27 +10,21 @@ model, spans and snippets follow from these.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from multiview.config import JsonObject
 from multiview.errors import InputError
 from multiview.export.files import (
-    VIEWS_FORMAT,
     describe,
     new_folder,
-    read_batches,
-    read_manifest,
     with_metadata,
     write_manifest,
     write_rows,
-    write_views_of,
 )
 from multiview.export.views import IndexViews
 
@@ -133,55 +127,3 @@ def write_delta(old: IndexViews, new: IndexViews, out: Path) -> JsonObject:
         }
         write_manifest(folder, manifest)
         return manifest
-
-
-def apply_delta(views: Path, delta: Path, out: Path) -> JsonObject:
-    """Writes exported views with a delta applied into the new folder `out`; returns the manifest.
-
-    The rows are those of the new index's export: what neither changed nor was removed in its old order, then the
-    changed and the added passages. Memory holds the ids of changed and removed passages and one row group. Raises
-    InputError where the delta does not start from the index of these views, or `out` is not empty.
-
-    >>> from multiview.export.files import write_views
-    >>> index = IndexViews.open(address)
-    >>> views, delta = write_views(index, folder / "views"), write_delta(index, index, folder / "delta")
-    >>> apply_delta(folder / "views", folder / "delta", folder / "now") == views, delta["counts"]
-    (True, {'added': 0, 'changed': 0, 'removed': 0})
-    """
-    before, change = read_manifest(views, VIEWS_FORMAT), read_manifest(delta, DELTA_FORMAT)
-    if any(before[name] != change[f"from_{name}"] for name in ("digest", "passages")):
-        raise InputError(
-            f"{delta} starts from {change['from_index']} ({change['from_digest'][:12]}), but {views} are the views of "
-            f"{before['index']} ({before['digest'][:12]}): apply the deltas in their order, or export the views again"
-        )
-    description = {
-        name: value
-        for name, value in change.items()
-        if name in before and name not in ("format", "views", "files")
-    }
-    description = {**description, "format": VIEWS_FORMAT}
-    with new_folder(out) as folder:
-        return write_views_of(
-            folder,
-            description,
-            pq.read_schema(delta / ADDED_FILE).remove_metadata(),
-            _merged(views, before, delta),
-        )
-
-
-def _merged(views: Path, before: JsonObject, delta: Path) -> Iterator[pa.RecordBatch]:
-    replaced = pa.chunked_array(
-        [
-            batch.column(0)
-            for file in (CHANGED_FILE, REMOVED_FILE)
-            for batch in read_batches(delta / file, ["passage_id"])
-        ],
-        pa.string(),
-    ).unique()
-    for file in sorted(before["files"]):
-        for batch in read_batches(views / file):
-            kept = batch.filter(pc.invert(pc.is_in(batch.column("passage_id"), value_set=replaced)))
-            if kept.num_rows:
-                yield kept
-    for file in (CHANGED_FILE, ADDED_FILE):
-        yield from read_batches(delta / file)

@@ -95,25 +95,19 @@ def write_views(views: IndexViews, out: Path) -> JsonObject:
     Files are `views-00000.parquet` …, with the rows of `IndexViews.schema`, and `export.json`. Memory holds one row
     group. Equal indexes give equal bytes. Raises InputError where `out` is not empty.
     """
-    with new_folder(out) as folder:
-        return write_views_of(folder, describe(views, VIEWS_FORMAT), views.schema, views.batches())
-
-
-def write_views_of(
-    folder: Path, description: JsonObject, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
-) -> JsonObject:
-    """Writes rows of views as the files of an export into `folder`, each batch as a row group; returns the manifest."""
-    schema, batches = with_metadata(schema, description), iter(batches)
+    description, batches = describe(views, VIEWS_FORMAT), views.batches()
+    schema = with_metadata(views.schema, description)
     rows: dict[str, int] = {}
-    first = next(batches, None)
-    while first is not None or not rows:  # an export without views has one file, for its schema
-        file = f"views-{len(rows):05d}.parquet"
-        group = [] if first is None else chain([first], islice(batches, GROUPS_PER_FILE - 1))
-        rows[file] = write_rows(folder / file, schema, group)
+    with new_folder(out) as folder:
         first = next(batches, None)
-    manifest = {**description, "views": sum(rows.values()), "files": rows}
-    write_manifest(folder, manifest)
-    return manifest
+        while first is not None or not rows:  # an export without views has one file, for its schema
+            file = f"views-{len(rows):05d}.parquet"
+            group = [] if first is None else chain([first], islice(batches, GROUPS_PER_FILE - 1))
+            rows[file] = write_rows(folder / file, schema, group)
+            first = next(batches, None)
+        manifest = {**description, "views": sum(rows.values()), "files": rows}
+        write_manifest(folder, manifest)
+        return manifest
 
 
 def write_rows(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
@@ -149,25 +143,3 @@ def write_manifest(folder: Path, description: Mapping[str, object]) -> None:
     """Writes `export.json`."""
     text = json.dumps(dict(description), indent=1, sort_keys=True, ensure_ascii=False)
     (folder / MANIFEST_FILE).write_text(f"{text}\n", encoding="utf-8")
-
-
-def read_manifest(folder: Path, format: str) -> JsonObject:
-    """Returns the manifest of an export. Raises InputError for a folder that holds none of this format and version."""
-    try:
-        manifest = json.loads((folder / MANIFEST_FILE).read_text())
-        found, version = manifest["format"], manifest["version"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{folder} holds no export: {MANIFEST_FILE} is missing or damaged") from None
-    if (found, version) != (format, FORMAT_VERSION):
-        raise InputError(
-            f"{folder} holds {found} in version {version}: {format} in version {FORMAT_VERSION} is expected"
-        )
-    return manifest
-
-
-def read_batches(file: Path, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of an export's file in order, with one row group in memory."""
-    with pq.ParquetFile(file, pre_buffer=False) as parquet:
-        for group in range(parquet.num_row_groups):
-            table = parquet.read_row_group(group, columns=columns).combine_chunks()
-            yield from table.replace_schema_metadata(None).to_batches()
