@@ -11,8 +11,7 @@ from pathlib import Path
 from kfp import compiler, dsl
 
 from components.runs import close_run, import_artifact, open_run
-from components.steps import artifact_type, step_component
-from multiview import names
+from components.steps import step_component
 from multiview.artifacts.record import Reference, split_address
 from multiview.kubeflow.run import CLOSE_RUN, IMPORT_ARTIFACT, OPEN_RUN
 from multiview.plans import PIPELINES
@@ -29,19 +28,6 @@ DESCRIBED_HELP = (
     "The run as `python -m pipelines` has described it. Leave it as it is: with other parameters another run is "
     "started, whatever stands here."
 )
-
-
-def pipeline(plan: Plan) -> KfpObject:
-    """Returns the KFP pipeline of a plan for KFP's local runner, which mixes up the inputs of a loop in an exit handler.
-
-    Its parameter `run` is the JSON of a `runs.RunReference`.
-    """
-
-    @dsl.pipeline(name=plan.name)
-    def graph(run: str):
-        _Builder(plan, run).add_all()
-
-    return graph
 
 
 def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
@@ -73,7 +59,7 @@ def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
         closed = pods.configure(closing, CLOSE_RUN)
         with dsl.ExitHandler(closed, name=plan.name):
             opened = pods.configure(open_run(**started, **changes), OPEN_RUN)
-            _Builder(plan, opened.output, pods).add_all()
+            Builder(plan, opened.output, pods).add_all()
 
     _declare(graph, plan.name, parameters, store, whole=compiled is not None)
     return dsl.pipeline(name=plan.name)(graph)
@@ -122,10 +108,11 @@ def compile_request(request: Request, target: Path, store: str | None = None) ->
     return target
 
 
-class _Builder:
+class Builder:
     """Makes the KFP tasks of a plan, and imports of artifacts from outside it, while KFP traces."""
 
-    def __init__(self, plan: Plan, run: KfpObject, pods: Pods | None = None):
+    def __init__(self, plan: Plan, run: KfpObject, pods: Pods):
+        """`run` is the JSON of a `runs.RunReference`."""
         self.plan, self.run, self.pods = plan, run, pods
         self.tasks: dict[StepPath, KfpObject] = {}
         self.imported: dict[tuple[str, int], KfpObject] = {}
@@ -147,14 +134,11 @@ class _Builder:
 
         def call(**shard: KfpObject) -> KfpObject:
             task = component(run=self.run, path=str(node.path), config=node.config, **inputs, **shard)
-            task.set_caching_options(False)
-            if self.pods:
-                self.pods.configure(task, node.step.name)
-            return task.set_display_name(str(node.path))
+            return self.pods.configure(task, node.step.name).set_display_name(str(node.path))
 
         if node.shards:
             # Without a name: KFP looks for the outputs of a named loop in vain before 2.16.
-            parallel = self.pods.parallelism(node.step.name) if self.pods else None
+            parallel = self.pods.pod(node.step.name).parallel_shards
             with dsl.ParallelFor(list(node.shards), parallelism=parallel) as shard:
                 self.tasks[node.path] = call(shard=shard)
         else:
@@ -174,17 +158,8 @@ class _Builder:
         store refuses an artifact that is two inputs of a task."""
         known = (source.address, read)
         if known not in self.imported:
-            self.imported[known] = self._imported(source)
-        return self.imported[known]
-
-    def _imported(self, source: Reference) -> KfpObject:
-        kind = split_address(source.address)[1]
-        if self.pods:
             task = import_artifact(address=source.address, digest=source.digest)
-            self.pods.configure(task, IMPORT_ARTIFACT).set_display_name(f"import {kind}")
-            return task.outputs["artifact"]
-        return dsl.importer(
-            artifact_uri=f"{source.address}/{names.RECORD_FILE}",
-            artifact_class=getattr(dsl, artifact_type(kind)),
-            metadata={"address": source.address, "digest": source.digest},
-        ).output
+            self.pods.configure(task, IMPORT_ARTIFACT)
+            task.set_display_name(f"import {split_address(source.address)[1]}")
+            self.imported[known] = task.outputs["artifact"]
+        return self.imported[known]

@@ -45,10 +45,6 @@ class Pods:
     def pod(self, step: str) -> Pod:
         return pod_of(self.settings, step)
 
-    def parallelism(self, step: str) -> int | None:
-        """Returns the largest number of shards that a step works on at once; None for no limit."""
-        return self.pod(step).parallel_shards
-
     def configure(self, task: KfpObject, step: str) -> KfpObject:
         """Sets a task's resources, image, nodes, secrets, environment, timeout and retries; returns the task."""
         pod, queue, variables = self.pod(step), self.settings.queue, self._environment()

@@ -149,22 +149,25 @@ def _summary(retriever: Retriever) -> str:
 def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
     """Print the hits of a question: rank, title, id, score, the text with its snippet marked, and any scores of views."""
     console.print(Text(_clean(question).strip(), style="bold underline"))
+    room = console.width - len(INDENT)
     for rank, hit in enumerate(hits, 1):
         console.print()
-        for line in _packed(console, f"{rank:<{len(INDENT)}}", _heading(console, hit)):
-            console.print(line)
-        for line in _passage(console, hit).wrap(console, console.width - len(INDENT)):
-            _print_line(console, line)
-        for line in _packed(console, INDENT, _columns(console, hit)):
-            _print_line(console, line[len(INDENT) :])
-        for view in hit.views:
-            _print_line(console, _view(view, view.number == hit.best.number))
+        lines = [
+            *_joined(console, room, list(_heading(console, hit))),
+            *_passage(console, hit).wrap(console, room),
+            *_joined(console, room, list(_columns(hit, room))),
+            *(_view(view, view.number == hit.best.number) for view in hit.views),
+        ]
+        for number, line in enumerate(lines):
+            line.rstrip()
+            line.truncate(room, overflow="ellipsis")
+            console.print(Text(INDENT if number else f"{rank:<{len(INDENT)}}").append_text(line))
     if not hits:
         console.print("nothing found: the index has no such passage")
 
 
 def _heading(console: Console, hit: Hit) -> Iterator[Text]:
-    """`Title`, `[id]`, `12.34  view 1` and the view's query, each in one piece; the title is marked if it matched."""
+    """`Title`, `[id]`, `12.34  view 1` and the view's query; the title is marked if it matched."""
     if title := _clean(hit.title).strip():
         title_matched = hit.best.span is None and bool(hit.snippet)
         yield _matched(console, title) if title_matched else Text(title, style="bold")
@@ -174,30 +177,12 @@ def _heading(console: Console, hit: Hit) -> Iterator[Text]:
         yield Text(_clean(hit.best.query), style="italic")
 
 
-def _packed(console: Console, begin: str, pieces: Iterable[Text]) -> Iterator[Text]:
-    """Yields lines with as many pieces as fit, the first after `begin`, the others indented; long pieces are wrapped."""
-    line, room = Text(begin), console.width - len(INDENT)
-    for piece in pieces:
-        first, *more = piece.wrap(console, room) or [Text()]
-        if line.cell_len > len(INDENT):
-            if line.cell_len + 2 + piece.cell_len <= console.width:
-                line.append("  ").append_text(piece)
-                continue
-            yield line
-            line = Text(INDENT)
-        line.append_text(first)
-        for part in more:
-            yield line
-            line = Text(INDENT).append_text(part)
-    if line.cell_len > len(INDENT):
-        yield line
-
-
-def _print_line(console: Console, line: Text) -> None:
-    """Print a line indented and without wrapping; where it is too long for the console, it ends in `…`."""
-    line.truncate(console.width - len(INDENT), overflow="ellipsis")
-    line.rstrip()
-    console.print(Text(INDENT).append_text(line))
+def _joined(console: Console, room: int, pieces: list[Text]) -> list[Text]:
+    """The pieces on one line if they fit, else each on lines of its own."""
+    line = Text("  ").join(pieces)
+    if line.cell_len <= room:
+        return [line] if pieces else []
+    return [part for piece in pieces for part in piece.wrap(console, room)]
 
 
 def _passage(console: Console, hit: Hit) -> Text:
@@ -239,12 +224,12 @@ def _cut(text: str, length: int) -> str:
     return (head[: head.rindex(" ")] if " " in head[1:] else head) + " …"
 
 
-def _columns(console: Console, hit: Hit) -> Iterator[Text]:
+def _columns(hit: Hit, room: int) -> Iterator[Text]:
     """`url: https://…`, `date: 2020`: the corpus's further columns that have a value, each on one line."""
     for name, value in hit.columns.items():
         if value not in (None, ""):
             piece = Text(f"{name}: {_clean(str(value))}", style="dim")
-            piece.truncate(console.width - len(INDENT), overflow="ellipsis")
+            piece.truncate(room, overflow="ellipsis")
             yield piece
 
 

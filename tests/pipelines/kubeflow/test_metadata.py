@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from kfp import compiler
 
 from multiview.plans import PIPELINES
 from multiview.plans.request import Request
 from multiview.steps.runs import Run
 from multiview.tracking.finding import TrackedRun, TrackedStep
-from pipelines.kubeflow.compile import compile_request, pipeline
+from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.versions import RELEASES
 from pipelines.runs.rerun import cut
 from tests.fixtures import metadata_core
@@ -133,11 +131,3 @@ def test_one_artifact_as_two_inputs_is_refused(replay):
     artifacts["champion_evaluation"] = artifacts["challenger_evaluation"]
     assert replay([ir])["refused"] is None
     assert REFUSED in replay([altered])["refused"]
-
-
-def test_two_importers_of_one_place_would_be_refused(replay, tmp_path):
-    """Which is why artifacts from outside come from pods of ours; KFP's importers are for the local runner."""
-    compiler.Compiler().compile(pipeline(gate_of_one_evaluation()), str(tmp_path / "local.yaml"))
-    ir = yaml.safe_load((tmp_path / "local.yaml").read_text())
-    assert len([task for task in tasks_of(ir) if task.startswith("importer")]) == 4
-    assert REFUSED in replay([ir])["refused"]

@@ -101,11 +101,13 @@ def test_two_nodes_train_the_model_of_one(tmp_path: Path, monkeypatch: pytest.Mo
     assert together.key == alone.key and together.facts["processes"] == 2
     assert len(cluster.created) == 1
     for name, value in BiEncoder.load(store.root / together.data).state_dict().items():
-        if name.endswith("key.bias"):  # softmax cancels it: its gradient is rounding, which AdamW makes steps of
+        if name.endswith(
+            "key.bias"
+        ):  # softmax cancels it: its gradient is rounding, which AdamW makes steps of
             continue
         torch.testing.assert_close(value, expected[name], rtol=1e-5, atol=1e-5, msg=name)
     steps = {metric.step for metric in read_metrics(store, together.data) if metric.name == "loss"}
-    assert steps == {1, 2, 3, 4, 5, 6}
+    assert steps == {6}
     (state,) = [state for state in read_states(store, "run") if state.path == "together"]
     assert state.status == "done" and state.attempt == together.data
     # One attempt, and no checkpoint is left.
