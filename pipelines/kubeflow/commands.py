@@ -15,15 +15,20 @@ from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wa
 from multiview.errors import counted
 from multiview.plans.request import Request
 from multiview.terminal import Console
+from pipelines.kubeflow import recurring_runs
+from pipelines.kubeflow.client import ApiObject, check_connection, connect, explained, run_address
 from pipelines.kubeflow.connection import Profile, connected
+from pipelines.kubeflow.follow import follow
+from pipelines.kubeflow.schedules import Entry, read_schedules, read_statuses
+from pipelines.kubeflow.start import start
+from pipelines.kubeflow.submission import Submission, prepare
+from pipelines.kubeflow.versions import check_version, server_tag, takes_non_root
+from pipelines.runs import results
 from pipelines.runs.commands import PipelineName
+from pipelines.runs.local import dry_run_lines
 
 if TYPE_CHECKING:
     from kfp.client import Client
-
-    from pipelines.kubeflow.client import ApiObject
-    from pipelines.kubeflow.schedules import Entry
-    from pipelines.kubeflow.submission import Submission
 
 console = Console(highlight=False, soft_wrap=True)
 schedule = typer.Typer(no_args_is_help=True, help="Recurring runs of a file in the repository.")
@@ -45,8 +50,6 @@ def submit(
     request = Request.from_settings(pipeline, preset, settings, under=connection.settings)
     submission = check(request, store, connection)
     if dry_run:
-        from pipelines.runs.local import dry_run_lines
-
         for line in dry_run_lines(request.plan, open_store(submission.store)):
             console.print(line, markup=False)
         return
@@ -55,9 +58,6 @@ def submit(
 
 def check(request: Request, store: str | None, connection: Profile) -> Submission:
     """Returns the submission of a request. Raises InputError for every mistake that can be found without Kubeflow."""
-    from pipelines.kubeflow.client import check_connection
-    from pipelines.kubeflow.submission import prepare
-
     check_connection(connection)
     return prepare(request, store or connection.store, connection.pages)
 
@@ -67,16 +67,12 @@ def launch(submission: Submission, connection: Profile, wait: bool, tracking_uri
 
     Raises InputError if Kubeflow refuses, StepFailed if the run fails.
     """
-    from pipelines.kubeflow.client import connect, run_address
-    from pipelines.kubeflow.start import start
-
     client = connect(connection)
-    if _check_server(client, connection, submission):
-        submission = submission.as_non_root()
-    kfp_run, words = start(client, connection, submission)
+    package = submission.package(_check_server(client, connection, submission))
+    kfp_run, words = start(client, connection, submission, package)
     console.print(f"{submission.run.id} {words}: {run_address(connection, kfp_run.run_id)}", markup=False)
     if wait:
-        _follow(submission, connection, kfp_run, tracking_uri)
+        _follow(submission, connection, kfp_run, package.text, tracking_uri)
 
 
 def _check_server(client: Client, connection: Profile, *submissions: Submission) -> bool:
@@ -84,9 +80,6 @@ def _check_server(client: Client, connection: Profile, *submissions: Submission)
 
     Raises InputError for an unsupported one.
     """
-    from pipelines.kubeflow.client import explained
-    from pipelines.kubeflow.versions import check_version, server_tag, takes_non_root
-
     with explained(connection):
         tag, pipeline_store = server_tag(client)
     non_root = any(submission.config.kubeflow.run_as_non_root for submission in submissions)
@@ -98,14 +91,11 @@ def _check_server(client: Client, connection: Profile, *submissions: Submission)
 
 
 def _follow(
-    submission: Submission, connection: Profile, kfp_run: ApiObject, tracking_uri: str | None
+    submission: Submission, connection: Profile, kfp_run: ApiObject, compiled: str, tracking_uri: str | None
 ) -> None:
-    from pipelines.kubeflow.follow import follow
-    from pipelines.runs import results
-
     run, begun = submission.run, time.time()
     tracking_uri = tracking_uri or os.environ.get(environment.MLFLOW_TRACKING_URI)
-    states = follow(connection, kfp_run, submission, tracking_uri)
+    states = follow(connection, kfp_run, submission, compiled, tracking_uri)
     done = sum(state.status != "found" for state in states)
     counts = f"{counted(done, 'step')} done, {len(states) - done} found, " if states else ""
     console.print(f"{run.id}: {counts}{time.time() - begun:.0f} s\n", markup=False)
@@ -127,34 +117,22 @@ def apply(
     connection: Profile,
 ) -> None:
     """Make Kubeflow's recurring runs those of a file: create, replace what differs, delete what is gone."""
-    from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import recurring_runs
-    from pipelines.kubeflow.schedules import read_schedules
-
     document = read_schedules(file)
-    kfp_client.check_connection(connection)
+    check_connection(connection)
+    submissions = [recurring_runs.prepare(each, connection, store) for each in document.schedules]
+    client = connect(connection)
+    non_root = _check_server(client, connection, *submissions)
     wanted = {
-        schedule.name: recurring_runs.prepare(schedule, document.owner, connection, store)
-        for schedule in document.schedules
+        schedule.name: recurring_runs.Wanted.of(schedule, submission, document.owner, connection, non_root)
+        for schedule, submission in zip(document.schedules, submissions, strict=True)
     }
-    client = kfp_client.connect(connection)
-    if _check_server(client, connection, *(each.submission for each in wanted.values())):
-        owner = document.owner
-        wanted = {name: recurring_runs.as_non_root(each, owner, connection) for name, each in wanted.items()}
-    lines = 0
     for line in recurring_runs.apply(client, connection, document.owner, wanted, dry_run):
         console.print(line, markup=False)
-        lines += 1
-    if not lines:
-        console.print("no schedules")
 
 
 def _owned_entries(connection: Profile) -> tuple[Client, list[Entry]]:
     """Returns a client, and the recurring runs that a file of schedules has made, by name; says so if there are none."""
-    from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import recurring_runs
-
-    client = kfp_client.connect(connection)
+    client = connect(connection)
     entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
     if not entries:
         console.print("no schedules")
@@ -177,8 +155,6 @@ def list_(debug: Debug = False, *, connection: Profile) -> None:
 @connected
 def status(debug: Debug = False, *, connection: Profile) -> None:
     """Show each schedule's latest run and when the next is due. Exit status 1 if one is overdue."""
-    from pipelines.kubeflow.schedules import read_statuses
-
     client, entries = _owned_entries(connection)
     overdue = False
     for schedule_status in read_statuses(client, connection, entries):
@@ -197,8 +173,5 @@ def delete(
     connection: Profile,
 ) -> None:
     """Delete a schedule; the next apply creates it again, unless it is removed from the file as well."""
-    from pipelines.kubeflow import client as kfp_client
-    from pipelines.kubeflow import recurring_runs
-
-    recurring_runs.delete(kfp_client.connect(connection), connection, name)
+    recurring_runs.delete(connect(connection), connection, name)
     console.print(f"{name}: deleted", markup=False)

@@ -49,15 +49,19 @@ class Watch:
 
 
 def follow(
-    connection: Connection, kfp_run: ApiObject, submission: Submission, tracking_uri: str | None = None
+    connection: Connection,
+    kfp_run: ApiObject,
+    submission: Submission,
+    compiled: str,
+    tracking_uri: str | None = None,
 ) -> list[StepState]:
-    """Returns the states of the run's steps once it has succeeded; an empty list where the store cannot be read from here.
+    """Returns the states of the steps of a run of the `compiled` pipeline once it has succeeded; an empty list where the store cannot be read from here.
 
     Raises StepFailed with the failed step's error from the store or MLflow, or else KFP's reason; also where Kubeflow
     is unavailable for minutes.
     """
     run, store = submission.run, open_store(submission.store)
-    tasks = Tasks(read_tasks(submission.package.text))
+    tasks = Tasks(read_tasks(compiled))
     try:
         with explained(connection):
             watch = Watch(connection, kfp_run)

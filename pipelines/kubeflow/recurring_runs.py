@@ -21,7 +21,7 @@ from pipelines.kubeflow import start, submission
 from pipelines.kubeflow.client import ApiObject, explained, list_all
 from pipelines.kubeflow.connection import Profile
 from pipelines.kubeflow.schedules import Entry, Schedule
-from pipelines.kubeflow.submission import Submission
+from pipelines.kubeflow.submission import Package, Submission
 
 if TYPE_CHECKING:
     from kfp.client import Client
@@ -35,8 +35,21 @@ class Wanted:
 
     schedule: Schedule
     submission: Submission
+    package: Package
     description: str
     digest: str
+
+    @classmethod
+    def of(
+        cls, schedule: Schedule, submission: Submission, owner: str, profile: Profile, non_root: bool
+    ) -> Wanted:
+        """Compiles a schedule's pipeline for a server that takes `kubeflow.run_as_non_root`, or does not."""
+        package = submission.package(non_root)
+        digest = _digest(schedule, submission, package, profile)
+        with_preset = f", preset {schedule.preset}" if schedule.preset else ""
+        mark = f"[multiview schedule of {owner}: {digest}]"
+        description = f"{schedule.pipeline}{with_preset}, into {submission.store} {mark}"
+        return cls(schedule, submission, package, description, digest)
 
 
 @dataclass(frozen=True)
@@ -48,8 +61,8 @@ class Action:
     deleted: tuple[str, ...] = ()
 
 
-def prepare(schedule: Schedule, owner: str, profile: Profile, store: str | None) -> Wanted:
-    """Checks a schedule and compiles its pipeline; nothing is sent. Raises InputError that names the schedule."""
+def prepare(schedule: Schedule, profile: Profile, store: str | None) -> Submission:
+    """Checks a schedule; nothing is sent. Raises InputError that names the schedule."""
     try:
         if schedule.time_zone != profile.time_zone:
             raise InputError(
@@ -58,35 +71,21 @@ def prepare(schedule: Schedule, owner: str, profile: Profile, store: str | None)
             )
         overrides = merge(profile.settings, gather(schedule.preset, []), schedule.settings)
         request = Request.make(schedule.pipeline, overrides, schedule.preset)
-        prepared = submission.prepare(
+        return submission.prepare(
             replace(request, schedule=schedule.name),
             schedule.store or store or profile.store,
             profile.pages,
         )
     except InputError as error:
         raise InputError(f"schedule {schedule.name}: {error}") from error
-    return _marked(schedule, owner, profile, prepared)
 
 
-def as_non_root(wanted: Wanted, owner: str, profile: Profile) -> Wanted:
-    """Returns a schedule on a server whose version takes `kubeflow.run_as_non_root`."""
-    return _marked(wanted.schedule, owner, profile, wanted.submission.as_non_root())
-
-
-def _marked(schedule: Schedule, owner: str, profile: Profile, prepared: Submission) -> Wanted:
-    digest = _digest(schedule, prepared, profile)
-    with_preset = f", preset {schedule.preset}" if schedule.preset else ""
-    mark = f"[multiview schedule of {owner}: {digest}]"
-    description = f"{schedule.pipeline}{with_preset}, into {prepared.store} {mark}"
-    return Wanted(schedule, prepared, description, digest)
-
-
-def _digest(schedule: Schedule, prepared: Submission, profile: Profile) -> str:
+def _digest(schedule: Schedule, prepared: Submission, package: Package, profile: Profile) -> str:
     """Returns a digest of everything a recurring run is made from, except the address of the pages."""
     asked = {
         "schedule": schedule.model_dump(mode="json"),
         "run": prepared.run.model_dump(mode="json", exclude={"git_sha", "created"}),
-        "version": [prepared.package.pipeline, prepared.package.version],
+        "version": [package.pipeline, package.version],
         "store": prepared.store,
         "place": [profile.experiment, profile.pipeline_root, prepared.config.kubeflow.service_account],
     }
@@ -160,7 +159,10 @@ def apply(
     client: Client, profile: Profile, owner: str, wanted: Mapping[str, Wanted], dry_run: bool
 ) -> Iterator[str]:
     """Reconciles; yields a line per schedule. Raises InputError if Kubeflow refuses."""
-    for action in reconcile(wanted, read_entries(client, profile), owner):
+    actions = reconcile(wanted, read_entries(client, profile), owner)
+    if not actions:
+        yield "no schedules"
+    for action in actions:
         word = action.kind if dry_run and action.kind != "keep" else DONE_WORDS[action.kind]
         doubles = (
             f", and {len(action.deleted)} double deleted" if action.kind == "keep" and action.deleted else ""
@@ -204,7 +206,7 @@ def _delete(client: Client, identity: str) -> None:
 
 def _uploaded(client: Client, profile: Profile, wanted: Wanted) -> dict[str, Any]:
     """Uploads a schedule's pipeline; returns the arguments of its recurring run."""
-    pipeline, version = start.upload(client, wanted.submission.package)
+    pipeline, version = start.upload(client, wanted.package)
     return {
         "experiment_id": start.experiment_id(client, profile),
         "job_name": wanted.schedule.name,

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from kfp.client import Client
 
 
-def start(client: Client, connection: Connection, submission: Submission) -> tuple[ApiObject, str]:
+def start(
+    client: Client, connection: Connection, submission: Submission, package: Package
+) -> tuple[ApiObject, str]:
     """Returns Kubeflow's run of a submission, and in words whether it is new.
 
     A run that is still going into the same store is not started a second time, whatever its experiment.
@@ -31,7 +33,7 @@ def start(client: Client, connection: Connection, submission: Submission) -> tup
     with explained(connection):
         import kfp_server_api as api
 
-        package, run = submission.package, submission.run
+        run = submission.run
         # All experiments of the namespace: a run writes into the same store whichever experiment shows it.
         for other in _named(client, client.list_runs, "runs", run.id):
             if other.state not in ENDED and _store_of(other) == submission.store:

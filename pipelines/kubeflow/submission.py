@@ -1,10 +1,10 @@
-"""Submissions: requests that are checked and compiled before Kubeflow is contacted."""
+"""Submissions: requests that are checked before Kubeflow is contacted, and compiled for its version."""
 
 from __future__ import annotations
 
 import hashlib
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from multiview.artifacts.store import open_store
@@ -27,10 +27,9 @@ class Package:
 
 @dataclass(frozen=True)
 class Submission:
-    """A run that is checked and compiled, ready to be started."""
+    """A run that is checked, ready to be compiled for a server and started."""
 
     run: Run
-    package: Package
     store: str
     """The URL of the store."""
     request: Request
@@ -42,14 +41,6 @@ class Submission:
     def config(self) -> Config:
         return self.request.config
 
-    def as_non_root(self) -> Submission:
-        """Returns the submission to a server whose version takes `kubeflow.run_as_non_root`, compiled with it unless
-        the settings say otherwise. The run is the same."""
-        if self.config.kubeflow.run_as_non_root is not None:
-            return self
-        request = self.request.over({"kubeflow": {"run_as_non_root": True}})
-        return replace(self, package=package(request, self.store), request=request)
-
     @property
     def parameters(self) -> dict[str, str]:
         """The parameters of the compiled pipeline."""
@@ -59,19 +50,26 @@ class Submission:
             run = run.model_copy(update={"config": {**run.config, "notify": notify}})
         return {"store": self.store, "described": run.model_dump_json()}
 
+    def package(self, non_root: bool) -> Package:
+        """Compiles the pipeline for a server; `non_root` says whether it takes `kubeflow.run_as_non_root`, which is then
+        set unless the settings say otherwise."""
+        request = self.request
+        if non_root and self.config.kubeflow.run_as_non_root is None:
+            request = request.over({"kubeflow": {"run_as_non_root": True}})
+        made = package(request, self.store)
+        warn_of_size(made.text, request.plan)
+        return made
+
 
 def prepare(request: Request, store: str | None, pages: str | None = None) -> Submission:
-    """Checks a request as far as this machine can, and compiles it. Sends nothing.
+    """Checks a request as far as this machine can, and sends nothing. `pages` is that of the submission.
 
-    `pages` is that of the submission. Raises InputError for settings that a cluster would refuse, and for sources that
-    do not exist.
+    Raises InputError for settings that a cluster would refuse, and for sources that do not exist.
     """
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)
-    run, compiled = describe(request, opened), package(request, opened.url)
-    warn_of_size(compiled.text, request.plan)
-    return Submission(run, compiled, opened.url, request, pages)
+    return Submission(describe(request, opened), opened.url, request, pages)
 
 
 def package(request: Request, store: str | None = None) -> Package:

@@ -21,6 +21,8 @@ from multiview.plans.comparison import comparison_of_evaluations
 from multiview.plans.request import Request, describe
 from multiview.steps.runs import StepState
 from multiview.terminal import Console
+from pipelines.runs import results
+from pipelines.runs.local import dry_run_lines, run_here
 from pipelines.runs.study import (
     comparison_settings,
     evaluation_paths,
@@ -48,8 +50,6 @@ def run(
     """Run a pipeline here, in this process. The same command continues or finds its run."""
     request, opened = Request.from_settings(pipeline, preset, settings), open_store(store)
     if dry_run:
-        from pipelines.runs.local import dry_run_lines
-
         for line in dry_run_lines(request.plan, opened):
             console.print(line, markup=False)
         return
@@ -105,8 +105,6 @@ def study(
     debug: Debug = False,
 ) -> None:
     """Run one pipeline several times with the settings that a study varies, and print one table of the rows."""
-    from pipelines.runs.local import study_line
-
     document = read_study(name).chosen(rows or [], seeds or [])
     preset = preset or document.systems_of
     base = gather(preset, settings or [])
@@ -122,7 +120,8 @@ def study(
     console.print(f"{document.name}: {document.about}", markup=False)
     if dry_run:
         for row, request in requests.items():
-            console.print(study_line(row, request.plan, opened), markup=False)
+            for line in (row, *dry_run_lines(request.plan, opened)):
+                console.print(line, markup=False)
         return
     evaluations: dict[str, Reference] = {}
     for row, request in requests.items():
@@ -143,9 +142,6 @@ def run_and_show(
     request: Request, store: Store, uri: str | None, debug: bool, show: bool = True
 ) -> list[StepState]:
     """Runs a request on this machine and returns the states of all steps; with `show`, prints their results."""
-    from pipelines.runs import results
-    from pipelines.runs.local import run_here
-
     uri = uri or tracking.tracking_uri(store)
     run = describe(request, store)
     started = time.time()

@@ -148,13 +148,6 @@ def dry_run_lines(plan: Plan, store: Store) -> Iterator[str]:
         yield f"  {'found' if path in found else 'new':<5}  {path}"
 
 
-def study_line(row: str, plan: Plan, store: Store) -> str:
-    """Returns how many steps of a study's row are found and new, and the new ones by name."""
-    found = found_steps(plan, store)
-    new = [str(path) for path in plan.paths() if path not in found]
-    return f"  {row}: {len(found)} found, {len(new)} new{': ' if new else ''}{', '.join(new)}"
-
-
 def found_steps(plan: Plan, store: Store) -> Outputs:
     """Returns the outputs of the steps that the store has. Raises InputError for sources that do not exist."""
     plan.fingerprints(store)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 import sys
@@ -86,19 +85,9 @@ def show_table(
 ) -> None:
     """Prints the table and the meaning of its marks and columns; on a terminal that is wide enough with lines, elsewhere
     as Markdown, since Rich would leave out figures."""
-    marked = marked_of(significance) if significance else ()
-    table = markdown_table(metrics, marked, paper)
-    if console.is_terminal and max(map(len, table.splitlines())) < console.width - len("| "):
-        name = {system: _verbatim(system) for system in metrics}
-        figures = {name[system]: values for system, values in metrics.items()}
-        papers = {
-            name[system]: cited.model_copy(update={"source": _verbatim(cited.source)})
-            for system, cited in (paper or {}).items()
-        }
-        lines = markdown_table(figures, [(name[system], metric) for system, metric in marked], papers)
-        console.print(Markdown(lines))
-    else:
-        console.print(table, markup=False)
+    table = markdown_table(metrics, marked_of(significance) if significance else (), paper)
+    fits = max(map(len, table.splitlines())) < console.width - len("| ")
+    console.print(Markdown(table) if console.is_terminal and fits else table, markup=False)
     if console.is_terminal:
         meaning = "per cent; acc: an answer among the top k passages, gold: the gold passage"
         console.print(meaning, style="dim", soft_wrap=False)
@@ -108,11 +97,6 @@ def show_table(
             console.print(line, style="dim", markup=False, soft_wrap=not console.is_terminal)
     if console.is_terminal or significance:
         console.print()
-
-
-def _verbatim(text: str) -> str:
-    """Returns Markdown that shows a text as it is."""
-    return re.sub(r"([\\`*_{}\[\]<>#+!|~&])", r"\\\1", text)
 
 
 def read_metrics(store: Store, run: str) -> dict[str, dict[str, float]]:

@@ -103,15 +103,6 @@ def test_what_differs_is_marked_on_a_terminal():
     assert any(line.startswith("† differs from mvr, p < 0.05: paired") for line in lines)
 
 
-def test_a_name_on_a_terminal_is_no_markdown():
-    file = io.StringIO()
-    name = r"a*b* _c_ <b>d</b> [e](f) `g` \h |i"
-    show_table(
-        Console(file=file, force_terminal=True, color_system=None, width=200), {name: METRICS["mvr"]}, None
-    )
-    assert name in file.getvalue()
-
-
 def test_what_differs_is_marked_in_markdown():
     lines = shown(False, SIGNIFICANCE)
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
