@@ -97,6 +97,10 @@ bench bench-quick: $(VENV)/measured
 bench-%: $(VENV)/measured
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.$(subst -,_,$*) $(BENCH)
 
+# The table of a GPU, with all cores, in ten minutes: BENCH='--minutes 3.5 --out gpu.md' takes what matters most.
+bench-gpu: $(VENV)/measured
+	$(BIN)/python -m benchmarks.gpu $(BENCH)
+
 # The protocols of the versions of KFP that take our pipelines (docs/kubeflow.md), each in a folder of its own.
 PROTOCOLS := $(addprefix $(VENV)/protocols/,2.14.0 2.15.0 2.16.1 2.17.0)
 
