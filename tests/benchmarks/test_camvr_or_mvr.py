@@ -1,0 +1,72 @@
+"""The trainings of MVR and CAMVR within a budget of minutes, whole, with a tiny model and few questions."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.camvr_or_mvr import FINER, ROWS, SETTINGS, Pace, main, pace, steps_within, study_requests
+from multiview.config.overrides import gather
+from multiview.plans.request import Request
+from pipelines.runs.study import read_study
+from tests.fixtures.tiny import tiny_bert
+
+
+def test_the_runs_are_the_rows_of_the_study():
+    document = read_study("one-question").chosen(ROWS, [0])
+    plans = {
+        row.removesuffix("/seed-0"): Request.make("training", each).plan.nodes
+        for row, each in document.overrides(gather("squad-viewers", SETTINGS)).items()
+    }
+    assert {row: request.plan.nodes for row, request in study_requests(0, SETTINGS).items()} == plans
+    nodes = study_requests(0, [*SETTINGS, *FINER])["camvr-avq1"].plan.nodes.values()
+    (train,) = [json.loads(node.config)["train"] for node in nodes if node.step.name == "train"]
+    assert (train["epochs"], train["batch_size"], train["negatives"], train["positive"]) == (
+        12,
+        64,
+        1,
+        "answer",
+    )
+
+
+def test_the_slower_system_decides_how_many_steps_there_are():
+    measured = {step: {"time": 100 + step * 0.5} for step in (0, 10, 20, 50)} | {60: {"time": 137.0}}
+    assert pace(measured) == Pace(0.5, 7.0)
+    assert steps_within(100, [Pace(0.1, 0), Pace(0.2, 0.5)]) == 440
+
+
+def test_what_is_found_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    folder = tmp_path / "squad"
+    folder.mkdir()
+    ids = [f"p{number:03}" for number in range(60)]
+    texts = [f"Tower {number} is old. King {number} built it of stone. It is tall." for number in range(60)]
+    asked = {
+        "qid": ids,
+        "question": [f"Who built tower {number}?" for number in range(60)],
+        "answers": [[f"King {number}"] for number in range(60)],
+        "answer_starts": [[text.index("King")] for text in texts],
+        "positive_passage_id": ids,
+    }
+    pq.write_table(pa.table({"id": ids, "title": ids, "text": texts}), folder / "passages.parquet")
+    pq.write_table(pa.table(asked).slice(0, 45), folder / "train.parquet")
+    pq.write_table(pa.table(asked).slice(45), folder / "dev.parquet")
+    monkeypatch.setenv("MULTIVIEW_DATA", str(tmp_path))
+    base = tiny_bert(tmp_path / "base")
+    small = (f"model.base={base}", "model.passage_length=48", "train.batch_size=4", "train.epochs=3")
+    main(minutes=60, out=tmp_path / "out", settings=[*small, "train.validation_questions=8"])
+
+    curve = [json.loads(line) for line in (tmp_path / "out" / "curve.jsonl").read_text().splitlines()]
+    for row in ROWS:
+        steps = [point["step"] for point in curve if point["system"] == row]
+        assert steps == [*range(28)]  # three epochs of nine batches
+    figures = json.loads((tmp_path / "out" / "figures.json").read_text())
+    assert all({"accuracy_at_5", "view_cosine", "accuracy_at_5/view_8"} <= set(figures[row]) for row in ROWS)
+    printed = capsys.readouterr().out
+    assert "a step" in printed
+    assert "| camvr-avq1 |" in printed
+    assert "| camvr-avq1 |" in (tmp_path / "out" / "comparison.md").read_text()
+    assert "CAMVR's MRR@10 is the higher one" in (tmp_path / "out" / "curve.md").read_text()
