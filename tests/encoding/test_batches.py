@@ -30,7 +30,7 @@ def test_the_length_of_a_sequence_decides_the_shape_of_its_batch(
 
     for shape, members in buckets.batches(sequences()):
         seen += [number for _, number in members]
-        assert shape.length == 64 or shape.length % 16 == 0
+        assert shape.length == 64 or shape.length % 8 == 0
         assert len(members) <= shape.rows and shape.rows * shape.length <= tokens
         assert device == GPU or shape.rows * shape.length <= 256
         for sequence, _ in members:
@@ -38,9 +38,9 @@ def test_the_length_of_a_sequence_decides_the_shape_of_its_batch(
             assert len(sequence.input_ids) <= shape.length, "it fits"
             # Padded or not, which decides whether there is a mask, every row is the same as its neighbours.
             assert (len(sequence.input_ids) < shape.length) == shape.padded
-        assert taken - len(seen) < sum(buckets.shape(16 * n).rows for n in range(5)), "few wait"
+        assert taken - len(seen) < sum(buckets.shape(8 * n).rows for n in range(9)), "few wait"
     assert sorted(seen) == list(range(len(lengths)))
 
 
 def test_little_is_padding() -> None:
-    assert all(0 < padded_length(n, 512) - n <= 16 for n in range(1, 512)) and padded_length(512, 512) == 512
+    assert all(0 < padded_length(n, 512) - n <= 8 for n in range(1, 512)) and padded_length(512, 512) == 512

@@ -19,7 +19,7 @@ from multiview.model.layouts import TokenSequence
 Tag = TypeVar("Tag")
 Member = tuple[TokenSequence, Tag]
 
-MULTIPLE = 16
+MULTIPLE = 8
 """Sequences are padded to multiples of this many tokens, which suit a GPU's tensor cores."""
 CPU_TOKENS = 256
 """Most tokens of a batch on a CPU: larger ones are hardly faster there, and more is filled up where there are few passages."""
@@ -66,7 +66,7 @@ class Buckets(Generic[Tag]):
 def padded_length(tokens: int, limit: int) -> int:
     """Returns the length that a sequence is padded to: more than its own, unless that is the `limit`.
 
-    >>> [padded_length(tokens, 40) for tokens in (1, 15, 16, 31, 32, 39, 40)]
-    [16, 16, 32, 32, 40, 40, 40]
+    >>> [padded_length(tokens, 20) for tokens in (1, 7, 8, 15, 16, 19, 20)]
+    [8, 8, 16, 16, 20, 20, 20]
     """
     return min((tokens // MULTIPLE + 1) * MULTIPLE, limit)

@@ -72,7 +72,7 @@ STEPS = (
     Step(
         name="mine",
         about="Hard negatives mined with the index of the round before.",
-        version=9,
+        version=10,
         function_path="multiview.negatives.mined:mine",
         settings=("mining", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "bm25_negatives"),
@@ -83,7 +83,7 @@ STEPS = (
     Step(
         name="teach",
         about="Scores of a cross-encoder for what each training question learns from.",
-        version=2,
+        version=3,
         function_path="multiview.negatives.cross_encoder:teach",
         settings=("mining.cross_encoder", "encode"),
         inputs=("passages", "questions", "hard_negatives"),
