@@ -14,7 +14,7 @@ from multiview.config import Config, Corpus, Questions
 from multiview.data.inspection import inspect
 from multiview.data.passages import (
     Passage,
-    PassageLookup,
+    PassageRows,
     content_hash,
     count_passages,
     shard_files,
@@ -116,9 +116,11 @@ def test_a_corpus_in_several_files_may_have_different_columns(tmp_path, files):
     )
     corpus = Corpus(source=(str(tmp_path / "a.jsonl"), str(tmp_path / "b.parquet")), shards=2)
     done = Done(tmp_path / "out", corpus, Questions(source=(train,), dev_share=0.2))
-    lookup = PassageLookup(done.output["passages"])
-    rows = lookup.rows(["p1", "z"], ["year", "url"])
-    assert rows == {"p1": {"id": "p1", "year": None, "url": None}, "z": {"id": "z", "year": 7, "url": "u"}}
+    rows = PassageRows(shard_files(done.output["passages"])).records([1, 10])
+    assert [(row["id"], row["year"], row["url"]) for row in rows.values()] == [
+        ("p1", None, None),
+        ("z", 7, "u"),
+    ]
 
 
 def test_without_a_dev_source_passages_are_held_out(tmp_path, files):

@@ -5,14 +5,8 @@ import unicodedata
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.data.tokens import ASCII_TOKEN, TOKEN, TokenizedText, decompose, joined_tokens, normalized
+from multiview.data.tokens import TokenizedText, decompose, joined_tokens, normalized
 from tests.fixtures.answer_texts import answers, dpr_tokens, texts
-
-
-def test_a_text_of_ascii_has_the_same_tokens():
-    pairs = [chr(first) + chr(second) for first in range(128) for second in range(128)]
-    for text in ("".join(pairs), *pairs):
-        assert ASCII_TOKEN.findall(text) == TOKEN.findall(text)
 
 
 @given(texts, st.sampled_from(["string", "characters"]))

@@ -217,14 +217,8 @@ class PassageLookup:
 
     def texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Returns id to (title, text)."""
-        rows = self.rows(ids, ["title", "text"])
-        return {id_: (row["title"], row["text"]) for id_, row in rows.items()}
-
-    def rows(self, ids: Iterable[str], columns: Sequence[str] | None = None) -> dict[str, Row]:
-        """Returns id to all columns, the user's further columns included, or to `id` and the given columns."""
-        selected = None if columns is None else list(dict.fromkeys(["id", *columns]))
-        tables = self.tables(_array(ids), selected)
-        return {row["id"]: row for _, table in tables for row in table.to_pylist()}
+        tables = self.tables(_array(ids), TitledText._fields)
+        return {row["id"]: (row["title"], row["text"]) for _, table in tables for row in table.to_pylist()}
 
     def find(self, ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows of the passages among distinct `ids`, rising, and the position of each one's id.

@@ -28,9 +28,6 @@ AHEAD = 16
 
 OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
-Finish = Callable[[], pa.Table]
-"""Function that waits for a finished table of passages."""
-
 
 def counted_lengths(passages: pa.Table) -> np.ndarray:
     """Returns the length of each passage's title and text in code points, int16, `MOST_COUNTED` at most."""
@@ -96,26 +93,14 @@ class Rows:
         return rows.slice(0, count).combine_chunks()
 
 
-def with_computed_columns(table: pa.Table, sentences_of: SentencesOf) -> Finish:
-    """Begins to split a table's sentences; returns the table with sentence ends and content hashes, when they are there."""
-    titles, texts = table.column("title").to_pylist(), table.column("text").to_pylist()
-    hashes = list(map(content_hash, titles, texts))
-    begun = sentences_of(texts, hashes)
-
-    def finish() -> pa.Table:
-        finished = table.add_column(3, SCHEMA.field("sentence_ends"), begun())
-        return finished.add_column(4, SCHEMA.field("content_hash"), pa.array(hashes, pa.string()))
-
-    return finish
-
-
 class PassageCache:
     """Tables of passages with their sentences and hashes, each in a file of `folder`. So the user's files are read once."""
 
     def __init__(self, folder: Path, sentences_of: SentencesOf, named: Collection[str] | None) -> None:
         """`named` are the ids of passages and articles that may be wanted; None for all."""
         self._folder, self._sentences_of, self._named = folder, sentences_of, named
-        self._begun: deque[Finish] = deque()
+        self._begun: deque[tuple[pa.Table, list[str], Callable[[], pa.Array]]] = deque()
+        """Tables whose sentences are being split, with their content hashes."""
         self._files: list[Path] = []
 
     def add(self, table: pa.Table) -> None:
@@ -127,7 +112,9 @@ class PassageCache:
                 pa.array([any(id_ in self._named for id_ in row) for row in rows], pa.bool_())
             )
         if table.num_rows:
-            self._begun.append(with_computed_columns(table, self._sentences_of))
+            titles, texts = table.column("title").to_pylist(), table.column("text").to_pylist()
+            hashes = list(map(content_hash, titles, texts))
+            self._begun.append((table, hashes, self._sentences_of(texts, hashes)))
         if len(self._begun) > AHEAD:
             self._store()
 
@@ -146,7 +133,9 @@ class PassageCache:
 
     def _store(self) -> None:
         """Stores the table begun first as a stream of its own: a column's type may differ from table to table."""
-        table = self._begun.popleft()()
+        table, hashes, sentence_ends = self._begun.popleft()
+        table = table.append_column(SCHEMA.field("sentence_ends"), sentence_ends())
+        table = table.append_column(SCHEMA.field("content_hash"), pa.array(hashes, pa.string()))
         self._files.append(self._folder / f"{len(self._files)}.arrow")
         with pa.ipc.new_stream(str(self._files[-1]), table.schema, options=OPTIONS) as writer:
             writer.write_table(table)

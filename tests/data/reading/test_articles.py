@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.config import Corpus, JsonObject, Questions
-from multiview.data.passages import PassageLookup
+from multiview.data.passages import PassageRows, shard_files
 from multiview.data.reading.articles import by_sentences, by_words, text_articles
 from multiview.data.reading.training_files import squad_id
 from multiview.data.sentences import sentence_ends
@@ -112,7 +112,8 @@ def test_questions_about_an_article_find_the_passages_that_hold_their_answer(tmp
     corpus = Corpus(source=(articles,), cut="sentences", cut_length=9, shards=1)
     questions = Questions(source=(train,), dev_source=(dev,), max_missing_gold=0.5)
     done = Done(tmp_path / "out", corpus, questions)
-    rows = PassageLookup(done.output["passages"]).rows(done.ids)
+    found = PassageRows(shard_files(done.output["passages"])).records(range(len(done.ids)))
+    rows = {row["id"]: row for row in found.values()}
     assert [rows[id_]["text"] for id_ in done.ids[:3]] == [
         "Ada was born in 1815. She wrote to Babbage.",
         "In 1843 she wrote notes.  They are famous.",

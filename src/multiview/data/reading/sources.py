@@ -13,7 +13,7 @@ import fsspec
 from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from multiview.artifacts.servers import errors_explained, file_system, of_the_web, time_outs
+from multiview.artifacts.servers import errors_explained, file_system, time_outs
 from multiview.data.reading import beir
 from multiview.data.reading.files import base_name, is_web, plain_name
 from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix
@@ -41,17 +41,12 @@ def expand_source(source: str, use: Use) -> list[str]:
     """
     address = _address(source)
     try:
-        fs, path = file_system(address)
-    except Exception as error:  # the protocol's library may not know the address, or not be installed
-        raise InputError(f"{source}: {' '.join(str(error).split())}") from None
-    try:
         with errors_explained(address):
+            fs, path = file_system(address)
             files = _files(fs, path, address, use)
     except InputError:
         raise
-    except Exception as error:
-        if not (isinstance(error, OSError | ValueError | LookupError) or of_the_web(error)):
-            raise
+    except Exception as error:  # the protocol's library may not know the address, or not be installed
         raise InputError(f"{source}: cannot be read ({' '.join(str(error).split())})") from None
     if files is None:
         raise InputError(f"{source}: no such file or folder" + ("" if address == source else f" ({address})"))
