@@ -129,7 +129,7 @@ def test_passages_that_come_again_are_counted_once(tmp_path):
     data = [{"title": "T", "paragraphs": [article, {**article, "qas": asked}]}]
     file = put(tmp_path / "train.json", json.dumps({"data": data}))
     found = inspect(Config.model_validate({"questions": {"source": file}}), lambda number: None)
-    assert found.passages == 1 and found.words.counts == {2: 1}
+    assert found.passages == 1 and found.words == {2: 1}
 
 
 @pytest.mark.parametrize(
@@ -251,8 +251,7 @@ def test_sentence_data_that_are_not_installed_are_no_problem_of_the_sources(tmp_
 
 @pytest.mark.parametrize("numbers", [[], [5], [1, 2], [3, 1, 2], [4, 4, 1, 9]])
 def test_lengths_are_counted(numbers):
-    lengths = Lengths()
-    lengths.add(numbers)
+    lengths = Lengths(numbers)
     expected = sorted(numbers)[(len(numbers) - 1) // 2] if numbers else 0
     assert (lengths.median, lengths.longest) == (expected, max(numbers, default=0))
     assert lengths.mean == pytest.approx(sum(numbers) / len(numbers) if numbers else 0)

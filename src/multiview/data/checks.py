@@ -60,7 +60,8 @@ def read_questions(
         if question.qid in locations:
             report_problem(
                 "questions whose id was used before",
-                f"{location}: question id {question.qid!r} was used before, in {locations[question.qid]}; ids must be unique",
+                f"{location}: question id {question.qid!r} was used before, in {locations[question.qid]}; ids must be "
+                "unique, and where a file has none they begin with its name: rename it",
             )
             continue
         if section.answer_matching == "regex":

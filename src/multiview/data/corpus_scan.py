@@ -14,6 +14,8 @@ from operator import itemgetter
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from multiview.config import Config
+from multiview.data.answers import matching_mode
 from multiview.data.corpus import CorpusFiles
 from multiview.data.gold_answers import GoldAnswers
 from multiview.data.questions import Question
@@ -21,7 +23,6 @@ from multiview.data.reading.articles import ARTICLE_COLUMNS
 from multiview.data.reading.files import shown_names
 from multiview.data.reading.readers import PASSAGE_COLUMNS
 from multiview.data.reading.values import NUL, cut_id
-from multiview.data.tokens import Mode
 from multiview.errors import InputError, ReportProblem, ignore_problem, raise_problem
 
 NO_TEXT = "passages without text, left out"
@@ -85,9 +86,8 @@ class CorpusScan:
 
     def __init__(
         self,
-        corpus: CorpusFiles,
+        settings: Config,
         questions: Sequence[Question],
-        matching: Mode,
         report_problem: ReportProblem = raise_problem,
         report_remark: ReportProblem = ignore_problem,
     ) -> None:
@@ -95,11 +95,13 @@ class CorpusScan:
         """Passage id to row, counted over all files."""
         self.further = FurtherColumns()
         """The user's further columns."""
-        self.answers = GoldAnswers(questions, matching, report_remark)
-        self._corpus, self._report_problem, self._report_remark = corpus, report_problem, report_remark
+        self.answers = GoldAnswers(questions, matching_mode(settings), report_remark)
+        self.corpus = CorpusFiles(settings)
+        self._drops_empty = settings.corpus.empty_text == "drop"
+        self._report_problem, self._report_remark = report_problem, report_remark
         self._firsts: list[tuple[int, str]] = []
         """The row at which each file begins, and the file."""
-        self._may_repeat = any(map(corpus.repeats, corpus.files))
+        self._may_repeat = any(map(self.corpus.repeats, self.corpus.formats))
         self._hashes: dict[str, int] = {}
         """Passage id to a hash of its text, where passages may come again."""
 
@@ -109,14 +111,14 @@ class CorpusScan:
         Raises InputError where the columns of the files are incompatible, or when there are no passages.
         """
         row = 0
-        for file, table in self._corpus.tables():
+        for file, table in self.corpus.tables():
             if not self._firsts or self._firsts[-1][1] != file:
                 self._firsts.append((row, file))
             self.further.add(table, partial(self._location, row, len(table)))
             yield table.filter(pa.array(self._check(file, table, row), pa.bool_()))
             row += len(table)
         if not self.rows:
-            raise InputError(f"{', '.join(self._corpus.files)}: no passages in it; see corpus.source")
+            raise InputError(f"{', '.join(self.corpus.formats)}: no passages in it; see corpus.source")
         self.answers.finish()
 
     def lacks_gold(self, question: Question) -> bool:
@@ -128,22 +130,21 @@ class CorpusScan:
         """Returns the file of a row, which is counted over all files, and its number in that file, or those of several
         `rows` from it on."""
         before, file = self._firsts[bisect_right(self._firsts, row, key=itemgetter(0)) - 1]
-        unit, first = "piece" if self._corpus.cuts(file) else "row", row - before + 1
+        unit, first = "piece" if self.corpus.cuts(file) else "row", row - before + 1
         numbers = f"{unit} {first}" if rows == 1 else f"{unit}s {first}-{first + rows - 1}"
-        return f"{shown_names(self._corpus.files)[file]} {numbers}"
+        return f"{shown_names(self.corpus.formats)[file]} {numbers}"
 
     def _check(self, file: str, table: pa.Table, first: int) -> list[bool]:
         """Checks the passages of a table, whose first row is `first`. Returns whether each is new, and not left out."""
-        repeats, drops_empty = self._corpus.repeats(file), self._corpus.empty_text == "drop"
-        rows, awaited = self.rows, self.answers.about
+        repeats, rows, awaited = self.corpus.repeats(file), self.rows, self.answers.about
         ids, texts = table.column("id").to_pylist(), table.column("text").to_pylist()
         places = repeat(("", 0))
-        if self._corpus.cuts(file):
+        if self.corpus.cuts(file):
             places = zip(*(table.column(name).to_pylist() for name in ARTICLE_COLUMNS), strict=True)
         news: list[bool] = []
         for row, (id_, text, (article, begin)) in enumerate(zip(ids, texts, places, strict=False), first):
             is_empty = not text.strip()
-            if is_empty and drops_empty:
+            if is_empty and self._drops_empty:
                 self._report_remark(NO_TEXT, f"{self._location(row)}: passage {id_!r}")
                 news.append(False)
                 continue

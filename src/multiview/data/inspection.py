@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import pyarrow as pa
 
 from multiview.config import Config, Questions
 from multiview.data import checks, cjk
-from multiview.data.answers import matching_mode
 from multiview.data.cjk import Scripts
-from multiview.data.corpus import CorpusFiles
 from multiview.data.corpus_scan import CorpusScan
 from multiview.data.question_selection import questions_per_passage, select
 from multiview.data.questions import Question
@@ -42,36 +41,26 @@ FIRST = 3
 """Number of passages that are shown."""
 
 
-@dataclass
-class Lengths:
+class Lengths(Counter[int]):
     """A histogram of lengths."""
-
-    counts: Counter[int] = field(default_factory=Counter)
-
-    def add(self, lengths: Iterable[int]) -> None:
-        self.counts.update(lengths)
 
     @property
     def mean(self) -> float:
-        return sum(length * count for length, count in self.counts.items()) / max(1, self.counts.total())
+        return sum(length * count for length, count in self.items()) / max(1, self.total())
 
     @property
     def longest(self) -> int:
-        return max(self.counts, default=0)
+        return max(self, default=0)
 
     @property
     def median(self) -> int:
         """The median; of two middle lengths the lower one."""
-        below = 0
-        for length in sorted(self.counts):
-            below += self.counts[length]
-            if 2 * below >= self.counts.total():
-                return length
-        return 0
+        ends = accumulate(self[length] for length in sorted(self))
+        return next((n for n, end in zip(sorted(self), ends, strict=True) if 2 * end >= self.total()), 0)
 
     def above(self, length: int) -> float:
         """Returns the share of lengths above `length`."""
-        return sum(c for n, c in self.counts.items() if n > length) / max(1, self.counts.total())
+        return sum(count for n, count in self.items() if n > length) / max(1, self.total())
 
 
 @dataclass
@@ -172,11 +161,8 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     inspection.questions = {"train": train, "dev": dev}
     _remark_unread_gold(inspection)
     try:
-        corpus = CorpusFiles.of(config)
-        inspection.formats["corpus"] = dict(corpus.formats)
-        if not corpus.files:
-            return inspection
-        scan = CorpusScan(corpus, [*train, *dev], matching_mode(config), report_problem, remark)
+        scan = CorpusScan(config, [*train, *dev], report_problem, remark)
+        inspection.formats["corpus"] = scan.corpus.formats
         for table in scan.tables():
             _measure_passages(inspection, table, config.corpus.language)
             progress(len(scan.rows))
@@ -224,9 +210,9 @@ def _measure_passages(inspection: Inspection, table: pa.Table, language: str) ->
     """Adds a table of passages to the counts and lengths."""
     texts = table.column("text").to_pylist()
     inspection.scripts.add(texts)
-    inspection.words.add(cjk.count_words(text, language) for text in texts)
+    inspection.words.update(cjk.count_words(text, language) for text in texts)
     sampled = texts[: max(0, SAMPLE - inspection.passages)]
-    inspection.sentences.add(map(len, iterate_sentence_ends(sampled, language)))
+    inspection.sentences.update(map(len, iterate_sentence_ends(sampled, language)))
     inspection.titled += sum(bool(title) for title in table.column("title").to_pylist())
     inspection.passages += table.num_rows
     remaining = FIRST - len(inspection.first_passages)

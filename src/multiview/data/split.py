@@ -23,7 +23,6 @@ from multiview.data import (
     questions,
     shards,
 )
-from multiview.data.answers import matching_mode
 from multiview.data.cjk import SAMPLE, Scripts
 from multiview.data.corpus import CorpusFiles
 from multiview.data.corpus_scan import CorpusScan
@@ -70,20 +69,20 @@ def split(context: StepContext) -> None:
         further_processes() as pool,
         tempfile.TemporaryDirectory(dir=scratch()) as folder,
     ):
-        corpus, remarks = CorpusFiles.of(settings), Problems()
+        remarks = Problems()
         train, dev = checks.read_all_questions(settings.questions, report_remark=remarks)
         named = {id_ for q in (*train, *dev) for id_ in (*q.positive_ids, *q.negative_ids)}
         cache = PassageCache(
             Path(folder), _sentences(context, pool), named if settings.corpus.keep == "gold" else None
         )
-        scan = CorpusScan(corpus, [*train, *dev], matching_mode(settings), report_remark=remarks)
+        scan = CorpusScan(settings, [*train, *dev], report_remark=remarks)
         scripts, lengths = Scripts(), []
         for table in scan.tables():
             scripts.add(table.column("text").slice(0, SAMPLE).to_pylist())
             lengths.append(shards.counted_lengths(table))
             cache.add(table)
             context.events.progress(len(scan.rows), len(scan.rows), "passages checked")
-        if line := scripts.problem(corpus.language):
+        if line := scripts.problem(settings.corpus.language):
             context.events.warning(line)
         train, dev = (list(map(scan.answers.updated, each)) for each in (train, dev))
         selection = select(settings, train, dev, scan, report_remark=remarks)
@@ -112,9 +111,7 @@ def sources_fingerprint(settings: Config) -> JsonObject:
     train = sources.expand_sources(asked.source, "train")
     dev = sources.expand_sources(asked.dev_source, "dev")
     corpus = [
-        file
-        for file in CorpusFiles.of(settings).files
-        if settings.corpus.source or file not in (*train, *dev)
+        file for file in CorpusFiles(settings).formats if settings.corpus.source or file not in (*train, *dev)
     ]
     return {
         "corpus": sources.fingerprints(corpus),

@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from multiview.config import Questions
+from multiview.data.checks import read_questions
 from multiview.data.questions import Question
 from multiview.data.reading.training_files import CONTEXTS
 from multiview.errors import InputError
@@ -92,12 +94,10 @@ def test_files_of_one_name_have_no_ids_that_tell_their_questions_apart(tmp_path,
         for name, content in zip(pair, contents, strict=True)
     ]
     assert {questions(file)[0].qid for file in files} == {"nq-1"}
-    with pytest.raises(
-        InputError, match=r"(?i)nq.*: its questions have no ids.*nq.*; rename one of the files"
-    ):
-        questions(*files)
+    with pytest.raises(InputError, match=r"question id 'nq-1' was used before, in .* its name: rename it"):
+        read_questions(Questions(), files, "train")
     other = put(tmp_path / "other.json", rows[True])
-    assert len(questions(files[0], other)) == 2
+    assert len(read_questions(Questions(), [files[0], other], "train")) == 2
 
 
 def test_null_positives_of_dpr_are_none(tmp_path):

@@ -18,10 +18,8 @@ from multiview.data.reading.qrels import QRELS_HEADER, is_qrels, is_triples, mar
 from multiview.data.reading.training_files import (
     Entry,
     dpr_entries,
-    dpr_stem,
     is_tevatron,
     qa_questions,
-    qa_stem,
     squad_entries,
     tevatron_entries,
 )
@@ -43,8 +41,6 @@ class Format:
     """Whether a passage may occur repeatedly, because its id is derived from its content."""
     names_columns: bool = False
     """Whether the file names its columns, so that `columns` can map them to ours."""
-    ids_begin: Callable[[str], str] | None = None
-    """Returns how the ids of a file's questions begin, in a format without ids; a hyphen and the row follow."""
 
 
 def _tables(rows: Rows) -> Tables:
@@ -55,23 +51,20 @@ def _named(about: str, rows: Rows) -> Format:
     return Format(about, _tables(rows), rows, names_columns=True)
 
 
-def _training(
-    about: str, entries: Callable[[str], Iterator[Entry]], ids_begin: Callable[[str], str] | None = None
-) -> Format:
+def _training(about: str, entries: Callable[[str], Iterator[Entry]]) -> Format:
     return Format(
         about,
         _tables(lambda file: (passage for passages, _ in entries(file) for passage in passages)),
         lambda file: (question for _, questions in entries(file) for question in questions),
         repeats=True,
-        ids_begin=ids_begin,
     )
 
 
 FORMATS = {
     "squad": _training("SQuAD's JSON", squad_entries),
-    "dpr": _training("DPR's JSON of training questions", dpr_entries, dpr_stem),
+    "dpr": _training("DPR's JSON of training questions", dpr_entries),
     "tevatron": _training("tevatron's JSONL of training questions", tevatron_entries),
-    "qa": Format("DPR's questions with lists of answers (*.qa.csv)", None, qa_questions, ids_begin=qa_stem),
+    "qa": Format("DPR's questions with lists of answers (*.qa.csv)", None, qa_questions),
     "marco": Format(
         "MS MARCO's TSV of id and text, without header",
         _tables(partial(marco_rows, name="text")),

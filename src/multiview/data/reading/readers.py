@@ -78,8 +78,7 @@ def questions_of(
     receives the names of the columns of files that name them.
 
     Raises InputError for a file that cannot be read. `report_problem` receives each row that cannot be used (no
-    answer in a file with answers, offsets that do not match the answers), files whose questions would get the same ids,
-    and judgements that match no question. `report_remark` receives each judged question that is not in the files, and
+    answer in a file with answers, offsets that do not match the answers), and judgements that match no question. `report_remark` receives each judged question that is not in the files, and
     each grade that another one replaces.
     """
     columns = checked_columns("questions.columns", columns, QUESTION_COLUMNS)
@@ -91,7 +90,6 @@ def questions_of(
     )
     unknown = dict.fromkeys(judged)
     shown = shown_names(files)
-    _report_same_ids(formats, shown, report_problem)
     for file in files:
         if file in companions:
             continue
@@ -107,21 +105,6 @@ def questions_of(
             if question is not None:
                 yield location, _with_negatives(question, triples, report_remark)
     _report_unknown(list(unknown), len(judged), companions, report_problem, report_remark)
-
-
-def _report_same_ids(
-    formats: Mapping[str, str], shown: Mapping[str, str], report_problem: ReportProblem
-) -> None:
-    """Reports each file without ids whose questions would get those of another one."""
-    before: dict[str, str] = {}
-    for file, name in formats.items():
-        ids_begin = FORMATS[name].ids_begin if name in FORMATS else None
-        if ids_begin and (other := before.setdefault(ids_begin(file), file)) != file:
-            report_problem(
-                "files whose questions get the same ids",
-                f"{shown[file]}: its questions have no ids and get the file's name and the row, as those of {shown[other]} do; "
-                "rename one of the files",
-            )
 
 
 def _with_negatives(question: Question, triples: Triples, report_remark: ReportProblem) -> Question:

@@ -72,16 +72,12 @@ def _squad_question(file: str, passage: str, entry: JsonObject) -> Row:
         ) from None
 
 
-def dpr_stem(file: str) -> str:
-    """Returns how the ids of a training file's questions begin."""
-    return plain_name(file).removesuffix(".json")
-
-
 def dpr_entries(file: str) -> Iterator[Entry]:
     """Yields each question, with its row number as its id, and its passages: the file of Natural Questions has 8 GB.
 
     `negative_ids` are the hard negatives, on which DPR trains; its `negative_ctxs` are not. `positive_ids` may be empty.
     """
+    stem = plain_name(file).removesuffix(".json")
     for number, entry in enumerate(json_items(file), 1):
         place = f"{base_name(file)} row {number}"
         if not isinstance(entry, dict) or not {"question", "answers"} <= entry.keys():
@@ -91,7 +87,7 @@ def dpr_entries(file: str) -> Iterator[Entry]:
             )
         positives, others, negatives = (_passages(entry, kind, CONTEXT_IDS, place) for kind in CONTEXTS)
         question = {
-            "qid": f"{dpr_stem(file)}-{number}",
+            "qid": f"{stem}-{number}",
             "question": entry["question"],
             "answers": entry["answers"],
             "positive_ids": _ids(positives),
@@ -100,20 +96,16 @@ def dpr_entries(file: str) -> Iterator[Entry]:
         yield [*positives, *others, *negatives], [question]
 
 
-def qa_stem(file: str) -> str:
-    """Returns how the ids of a test file's questions begin."""
-    return plain_name(file).removesuffix(".csv").removesuffix(".tsv").removesuffix(".qa")
-
-
 def qa_questions(file: str) -> Iterator[Row]:
     """Yields the questions of a test file, with answers and without passages; ids are row numbers."""
+    stem = plain_name(file).removesuffix(".csv").removesuffix(".tsv").removesuffix(".qa")
     for number, (line, row) in enumerate(cells(file, "\t"), 1):
         answers = parse_list(row[-1])
         if len(row) != 2 or not isinstance(answers, list):
             raise InputError(
                 f"{file} line {line}: not DPR's question, tab and list of answers, as in who?\t['a', 'b']"
             )
-        yield {"qid": f"{qa_stem(file)}-{number}", "question": row[0], "answers": answers}
+        yield {"qid": f"{stem}-{number}", "question": row[0], "answers": answers}
 
 
 def is_tevatron(line: str) -> bool:
