@@ -33,7 +33,6 @@ PUBLIC = {
     "multiview.data.questions.read_questions",
     "multiview.data.queries.read_queries",
     "multiview.evaluation.metrics.read_trec_run",
-    "multiview.evaluation.metrics.read_qrels",
     "multiview.negatives.negatives_file.read_negatives",
     "multiview.artifacts.record.load_record",
     "multiview.steps.context.StepContext",

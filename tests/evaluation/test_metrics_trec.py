@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.errors import InputError
-from multiview.evaluation.metrics import quoted, read_qrels, read_trec_run, write_qrels, write_trec_run
-from tests.fixtures.by_trec import by_trec
+from multiview.evaluation.metrics import quoted, read_trec_run, write_qrels, write_trec_run
+from tests.fixtures.by_trec import by_trec, read_qrels
 
 WORDS = st.text(st.sampled_from("aé% \t\n\u2028\u3000~/"), max_size=5)
 
@@ -45,12 +44,3 @@ def test_files_are_trec_s_own_and_come_back(tmp_path):
     assert np.float32(read["q1"][1][1]) == np.float32(0.1)
     assert read_qrels(tmp_path / "qrels.trec") == gold
     assert by_trec(tmp_path, ir_measures.RR) == pytest.approx((1 / 2 + 1) / 2)
-
-
-def test_a_file_of_another_kind_is_named(tmp_path):
-    for line in ("q Q0 a 1", "q Q0 a 1 high tag"):
-        (tmp_path / "run").write_text(f"q Q0 b 1 2.0 tag\n{line}\n")
-        with pytest.raises(InputError, match="run: a line is not one of a TREC file"):
-            read_trec_run(tmp_path / "run")
-    with pytest.raises(InputError, match="missing"):
-        read_qrels(tmp_path / "nothing")

@@ -146,13 +146,13 @@ def test_choices_are_champions_the_challenger_and_all_others(crowned):
     async def ask() -> None:
         _, others = others_of(crowned)
         choices = await others.choices()
-        found = {choice.record.key: (choice.roles, choice.architecture) for choice in choices}
+        found = {choice.name: (choice.roles, choice.architecture) for choice in choices}
         keys = {system: index_record(crowned, system).key for system in ("camvr", "mvr", "pooled", "dpr")}
         assert list(found)[:3] == [keys["camvr"], keys["mvr"], keys["pooled"]]
-        assert found[keys["camvr"]] == (("champion 3", "champion 1"), "camvr")
-        assert found[keys["mvr"]] == (("champion 2",), "mvr")
-        assert found[keys["pooled"]] == (("challenger",), "camvr")
-        assert found[keys["dpr"]] == ((), "dpr")
+        assert found[keys["camvr"]] == (["champion 3", "champion 1"], "camvr")
+        assert found[keys["mvr"]] == (["champion 2"], "mvr")
+        assert found[keys["pooled"]] == (["challenger"], "camvr")
+        assert found[keys["dpr"]] == ([], "dpr")
 
     asyncio.run(ask())
 
@@ -171,7 +171,7 @@ def test_a_trained_model_has_the_architecture_of_the_model_that_it_was_trained_f
     trained = write(untrained, key="0" * 32, step="train", config={"train": {}}, inputs=start)
     write(index, key="1" * 32, inputs={**index.inputs, "model": [Reference.to(crowned.store, trained)]})
     choices = asyncio.run(others_of(crowned)[1].choices())
-    assert {choice.record.key: choice.architecture for choice in choices}["1" * 32] == "mvr"
+    assert {choice.name: choice.architecture for choice in choices}["1" * 32] == "mvr"
 
 
 def test_copies_are_not_removed_while_an_index_is_loaded(crowned, tmp_path):

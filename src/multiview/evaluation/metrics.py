@@ -6,16 +6,15 @@ A metric has one value per question, which the paired tests need; its figure is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 import numpy as np
 
 from multiview import metric_names
-from multiview.errors import InputError
 
 if TYPE_CHECKING:
     import ir_measures
@@ -132,7 +131,7 @@ def write_trec_run(
 
 
 def read_trec_run(path: Path) -> dict[str, list[tuple[str, float]]]:
-    """Returns the (passage id, score) pairs of each question, in the file's order. Raises InputError for another file.
+    """Returns the (passage id, score) pairs of each question, in the file's order.
 
     >>> write_trec_run(folder / "run.trec", {"q0": [("p3", 12.5), ("p0", 11.0)]})
     >>> read_trec_run(folder / "run.trec")
@@ -141,7 +140,7 @@ def read_trec_run(path: Path) -> dict[str, list[tuple[str, float]]]:
     from ir_measures import read_trec_run as read
 
     rankings: dict[str, list[tuple[str, float]]] = {}
-    for hit in _read(path, read):
+    for hit in read(str(path)):
         rankings.setdefault(unquote(hit.query_id), []).append((unquote(hit.doc_id), hit.score))
     return rankings
 
@@ -151,32 +150,3 @@ def write_qrels(path: Path, gold: Mapping[str, Mapping[str, int]]) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for qid, grades in gold.items():
             file.writelines(f"{quoted(qid)} 0 {quoted(name)} {grade}\n" for name, grade in grades.items())
-
-
-def read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Returns the gold passages of each question with their grades; passages judged 0 or below are left out.
-
-    Raises InputError for another file.
-
-    >>> write_qrels(folder / "qrels.trec", {"q0": {"p0": 2, "p3": 0}})
-    >>> read_qrels(folder / "qrels.trec")
-    {'q0': {'p0': 2}}
-    """
-    from ir_measures import read_trec_qrels as read
-
-    gold: dict[str, dict[str, int]] = {}
-    for judged in _read(path, read):
-        grades = gold.setdefault(unquote(judged.query_id), {})
-        if judged.relevance > 0:
-            grades[unquote(judged.doc_id)] = judged.relevance
-    return gold
-
-
-def _read(path: Path, read: Callable[[TextIO], Iterator[Any]]) -> Iterator[Any]:
-    if not path.is_file():
-        raise InputError(f"{path}: missing; give a TREC file")
-    with path.open(encoding="utf-8") as file:
-        try:
-            yield from read(file)
-        except ValueError as error:
-            raise InputError(f"{path}: a line is not one of a TREC file ({error})") from error

@@ -39,11 +39,6 @@ MESSAGES = {
     "string_pattern_mismatch": "the question is blank",
 }
 """Our words for kinds of invalid input that pydantic describes for programmers."""
-UNREAD = "There was an error parsing the body"
-"""What FastAPI says of a body that Python's parser of JSON fails on without a place."""
-UNREADABLE = (
-    "body: not JSON in UTF-8, or compressed, nested too deep, or with a number of thousands of digits"
-)
 DEEPEST_NAMED = 20
 """Most parts of the place in a body that a refusal names."""
 OTHER_REFUSALS: tuple[tuple[type[Exception], int, str, dict[str, str]], ...] = (
@@ -194,7 +189,7 @@ def _add_indexes(app: FastAPI, service: SearchService, asked: dict[str, Any]) ->
                     "architecture": generation.retriever.architecture,
                     "columns": list(column_names(generation.retriever.schema)),
                     "most_passages": service.serving.limits.max_k,
-                    "indexes": [choice.fields() for choice in choices],
+                    "indexes": [choice.model_dump() for choice in choices],
                 }
             )
 
@@ -234,8 +229,7 @@ def _add_refusals(app: FastAPI) -> None:
 
     @app.exception_handler(StarletteHTTPException)
     async def refused(request: Request, error: StarletteHTTPException) -> JSONResponse:
-        detail = UNREADABLE if error.detail == UNREAD else error.detail
-        return refusal(error.status_code, detail, dict(error.headers or {}))
+        return refusal(error.status_code, error.detail, dict(error.headers or {}))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:

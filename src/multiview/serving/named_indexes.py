@@ -7,7 +7,6 @@ import contextlib
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from multiview import names
@@ -20,6 +19,7 @@ from multiview.lineage.trace import Ancestor
 from multiview.refresh.champion import challenger_of
 from multiview.serving.batching import TooManyWaiting
 from multiview.serving.follow import Generation, Generations
+from multiview.serving.schemas import IndexChoice
 
 LISTED = 100
 """Newest indexes that are listed, and newest champions whose indexes are marked as such."""
@@ -34,28 +34,6 @@ T = TypeVar("T")
 
 class NoSuchIndex(InputError):
     """A name of no index that the server may load, or of one that cannot be loaded."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """An index that a request may name."""
-
-    record: Record
-    architecture: str
-    """Name of the model's architecture; empty where no record tells it."""
-    roles: tuple[str, ...] = ()
-    """`champion 3` for each champion that answered from it, the newest first, and `challenger`."""
-
-    def fields(self) -> dict[str, object]:
-        """What `GET /indexes` says of it."""
-        return {
-            "name": self.record.key,
-            "roles": self.roles,
-            "architecture": self.architecture,
-            "passages": self.record.facts.get("passages"),
-            "views": self.record.facts.get("views"),
-            "created": self.record.created,
-        }
 
 
 class NamedIndexes:
@@ -90,7 +68,7 @@ class NamedIndexes:
                     address = await self._flights.result(name, lambda: self._load(name))
             yield generation
 
-    async def choices(self) -> list[Choice]:
+    async def choices(self) -> list[IndexChoice]:
         """Returns the newest indexes of the store: champions by number, then the challenger, then all others by age."""
         return await self._flights.result("choices", lambda: list(self._choices()))
 
@@ -128,7 +106,7 @@ class NamedIndexes:
                 )
         return self._own(key)
 
-    def _choices(self) -> Iterator[Choice]:
+    def _choices(self) -> Iterator[IndexChoice]:
         written = {
             entry.path.split("/")[-2]: entry.modified
             for entry in self._store.entries(names.INDEX)
@@ -138,7 +116,14 @@ class NamedIndexes:
         newest = sorted((key for key in written if key not in roles), key=lambda key: -written[key])
         for key in [*(key for key in roles if key in written), *newest][:LISTED]:
             if record := read_record(self._store, names.INDEX, key):
-                yield Choice(record, self._architecture(record), tuple(roles.get(key, ())))
+                yield IndexChoice(
+                    name=key,
+                    roles=roles.get(key, []),
+                    architecture=self._architecture(record),
+                    passages=record.facts.get("passages"),
+                    views=record.facts.get("views"),
+                    created=record.created,
+                )
 
     def _architecture(self, record: Record) -> str:
         model = Ancestor(self._store, record).remembered_input(names.MODEL)

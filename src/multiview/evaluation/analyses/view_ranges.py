@@ -82,7 +82,8 @@ def first_views(given: AnalysisInput) -> Findings:
     summary = given.check_views()
     ranges = [*leading_views(summary.most), ALL_VIEWS]
     queries = given.index.queries(np.unique(given.gold[given.gold >= 0]).tolist())
-    rouge = best_rouge(given, queries, summary.most)
+    asked = np.array([row for row, gold in enumerate(given.gold.tolist()) if queries.get(gold)], np.int64)
+    rouge = best_rouge(given, asked, queries, summary.most)
     rows: list[dict[str, float]] = []
     for each in ranges:
         k, ranking = each[1] or summary.most, given.rankings[each]
@@ -100,7 +101,7 @@ def first_views(given: AnalysisInput) -> Findings:
     tables = {"first_views": CaptionedTable(BY_VIEWS, pa.Table.from_pylist(rows))}
     if rouge is not None:
         metrics |= correlation(rows)
-        levels = pa.Table.from_pylist(by_diversity(given, queries, rouge[:, -1]))
+        levels = pa.Table.from_pylist(by_diversity(given, asked, queries, rouge[:, -1]))
         tables["query_diversity"] = CaptionedTable(BY_DIVERSITY, levels)
     return Findings(metrics, tables)
 
@@ -119,21 +120,15 @@ def mean_reciprocal_rank(hits: np.ndarray, given: AnalysisInput) -> dict[str, fl
     return {metric_names.MRR: float(reciprocal_ranks(hits[judged]).mean())}
 
 
-def best_rouge(given: AnalysisInput, queries: dict[int, tuple[str, ...]], most: int) -> np.ndarray | None:
-    """Best ROUGE-L of the first k distinct queries of each question's gold passage, for k up to `most` [questions, most].
-
-    The rows are the questions of `questions_with_queries`; none where there are no such questions.
-    """
-    rows = questions_with_queries(given, queries)
-    if not len(rows):
+def best_rouge(
+    given: AnalysisInput, asked: np.ndarray, queries: dict[int, tuple[str, ...]], most: int
+) -> np.ndarray | None:
+    """Best ROUGE-L of the first k distinct queries of the gold passage of each question in `asked`, for k up to `most`
+    [questions, most]; none without questions."""
+    if not len(asked):
         return None
-    pairs = ((given.questions[row].question, queries[int(given.gold[row])]) for row in rows)
+    pairs = ((given.questions[row].question, queries[int(given.gold[row])]) for row in asked)
     return np.stack([rouge_l_by_number(question, distinct(generated), most) for question, generated in pairs])
-
-
-def questions_with_queries(given: AnalysisInput, queries: dict[int, tuple[str, ...]]) -> np.ndarray:
-    """Rows of the questions with a gold passage that was read with queries [rows] int64."""
-    return np.array([row for row, gold in enumerate(given.gold.tolist()) if queries.get(gold)], np.int64)
 
 
 def correlation(rows: list[dict[str, float]]) -> dict[str, float]:
@@ -147,17 +142,15 @@ def correlation(rows: list[dict[str, float]]) -> dict[str, float]:
 
 
 def by_diversity(
-    given: AnalysisInput, queries: dict[int, tuple[str, ...]], rouge: np.ndarray
+    given: AnalysisInput, asked: np.ndarray, queries: dict[int, tuple[str, ...]], rouge: np.ndarray
 ) -> list[dict[str, float | None]]:
     """Five levels of gold passages by the self-BLEU-4 of their queries, with ROUGE-L and the whole index's MRR@10.
 
     The figures of a passage are means over its questions. A passage with one query has no self-BLEU-4 and no level.
     """
-    rows = questions_with_queries(given, queries)
-    mrr = reciprocal_ranks(given.ranking.gold)[rows]
-    bleus = {row: self_bleu(generated) for row, generated in queries.items()}
-    rated = {row: bleu for row, bleu in bleus.items() if bleu is not None}
-    members = [given.gold[rows] == row for row in rated]
+    mrr = reciprocal_ranks(given.ranking.gold)[asked]
+    rated = {row: bleu for row, drawn in queries.items() if (bleu := self_bleu(drawn)) is not None}
+    members = [given.gold[asked] == row for row in rated]
     figures = {
         metric_names.ROUGE_L: [rouge[questions].mean() for questions in members],
         metric_names.MRR: [mrr[questions].mean() for questions in members],
