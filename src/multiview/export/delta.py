@@ -36,8 +36,6 @@ REMOVED_FILE = "removed.parquet"
 REMOVED_SCHEMA = pa.schema([pa.field("passage_id", pa.string(), nullable=False)])
 
 DIGEST_BYTES = 16
-COMPARED = ["id", "content_hash", "sentence_ends"]
-"""Columns of the corpus from which, with the model, what a view represents follows."""
 
 
 class OtherModel(InputError):
@@ -80,19 +78,13 @@ def differences(old: IndexViews, new: IndexViews) -> Differences:
 def _digests(views: IndexViews, rows: np.ndarray) -> np.ndarray:
     """A digest of everything that an export says of each passage at `rows` [n] of 16 bytes."""
     digests = np.empty(len(rows), f"V{DIGEST_BYTES}")
-    own = [field.name for field in views.columns]
     types = repr([(field.name, str(field.type)) for field in views.columns]).encode()
-    done = 0
-    for group_rows, table in views.corpus.tables(rows, [*COMPARED, *own]):
-        queries = views.index.queries(group_rows.tolist())
-        columns = [table.column(name).to_pylist() for name in (*COMPARED, *own)]
-        for row, content in zip(group_rows.tolist(), zip(*columns, strict=True), strict=True):
-            digest = hashlib.sha256(types)
-            digest.update(repr((content, queries[row])).encode("utf-8", "surrogatepass"))
-            first = views.index.offsets[row]
-            digest.update(views.index.stored.matrix[first : first + views.index.view_counts[row]].tobytes())
-            digests[done] = digest.digest()[:DIGEST_BYTES]
-            done += 1
+    for place, indexed in enumerate(views.read(rows)):
+        digest = hashlib.sha256(types)
+        said = (indexed.passage, indexed.columns, indexed.queries)
+        digest.update(repr(said).encode("utf-8", "surrogatepass"))
+        digest.update(views.index.views_of(indexed.row).tobytes())
+        digests[place] = digest.digest()[:DIGEST_BYTES]
     return digests
 
 

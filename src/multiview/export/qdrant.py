@@ -24,10 +24,8 @@ from multiview import environment, names
 from multiview.artifacts.champions import Champion, address_of, champion_numbers, champion_of, read_champion
 from multiview.artifacts.store import Store
 from multiview.config import Export
-from multiview.data.passages import ROW_GROUP
 from multiview.errors import InputError, repeats_header
 from multiview.export.views import IndexViews
-from multiview.index.indexed_passages import IndexedPassages, TextsInOrder
 from multiview.serving.hits import passage_fields
 from multiview.serving.retriever import load_artifacts
 
@@ -174,13 +172,10 @@ def points_of(views: IndexViews) -> Iterator[PointStruct]:
     """
     from qdrant_client.models import PointStruct
 
-    passages = IndexedPassages(views.index, views.layout, TextsInOrder(views.corpus))
-    rows = np.flatnonzero(views.index.view_counts)
-    for start in range(0, len(rows), ROW_GROUP):
-        for indexed in passages.read(rows[start : start + ROW_GROUP]):
-            payload = json.loads(json.dumps(passage_fields(indexed), default=_text, allow_nan=False))
-            vectors = views.index.views_of(indexed.row).tolist()
-            yield PointStruct(id=point_id(indexed.passage.id), payload=payload, vector=vectors)
+    for indexed in views.read(np.flatnonzero(views.index.view_counts)):
+        payload = json.loads(json.dumps(passage_fields(indexed), default=_text, allow_nan=False))
+        vectors = views.index.views_of(indexed.row).tolist()
+        yield PointStruct(id=point_id(indexed.passage.id), payload=payload, vector=vectors)
 
 
 def point_digest(id: str, payload: Mapping[str, Any] | None, vectors: Any) -> int:

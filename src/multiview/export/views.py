@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from multiview.artifacts.staging import stage
-from multiview.data.passages import SCHEMA, PassageRows, passages_of, shard_files
+from multiview.data.passages import ROW_GROUP, SCHEMA, PassageRows, content_hash, shard_files
 from multiview.errors import InputError
-from multiview.index.indexed_passages import IndexedPassage, IndexedView
+from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsInOrder
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import Layout
 from multiview.serving.retriever import check_length, load_artifacts
@@ -115,78 +116,58 @@ class IndexViews:
             fields.append(pa.field(COLUMNS, pa.struct(self.columns), nullable=False))
         return pa.schema(fields)
 
+    def read(self, rows: np.ndarray) -> Iterator[IndexedPassage]:
+        """Yields the passages at `rows` (rising) with their columns and views; memory holds one row group of the corpus.
+
+        Raises InputError where the corpus or the layout is not the index's.
+        """
+        passages = IndexedPassages(self.index, self.layout, TextsInOrder(self.corpus))
+        try:
+            for start in range(0, len(rows), ROW_GROUP):
+                yield from passages.read(rows[start : start + ROW_GROUP])
+        except InputError as error:
+            raise InputError(f"{self.name.index}: {error}") from error
+
     def batches(self, rows: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
         """Yields the views of all passages, or of the passages at `rows` (rising), in index order, one row per view.
 
-        A batch holds whole passages, and at most `VIEWS_AT_ONCE` views unless one passage has more. Memory holds one batch and
-        one row group of the corpus. Raises InputError where the corpus or the layout is not the index's.
+        A batch holds whole passages, and at most `VIEWS_AT_ONCE` views unless one passage has more.
         """
         rows = np.arange(self.passages) if rows is None else rows
-        for group_rows, table in self.corpus.tables(rows):
-            self._check_ids(group_rows, table)
-            for first, stop in _bounds(self.index.view_counts[group_rows], VIEWS_AT_ONCE):
-                if batch := self._batch(group_rows[first:stop], table.slice(first, stop - first)):
-                    yield batch
+        held: list[IndexedPassage] = []
+        views = 0
+        for indexed in self.read(rows[self.index.view_counts[rows] > 0]):
+            if held and views + indexed.view_count > VIEWS_AT_ONCE:
+                yield self._batch(held)
+                held, views = [], 0
+            held.append(indexed)
+            views += indexed.view_count
+        if held:
+            yield self._batch(held)
 
-    def _check_ids(self, rows: np.ndarray, table: pa.Table) -> None:
-        if self.index.ids.take(pa.array(rows)).to_pylist() != table.column("id").to_pylist():
-            raise InputError(
-                f"{self.name.index}: its passages {rows[0]} to {rows[-1]} are not those of its corpus: build the index again"
-            )
-
-    def _batch(self, rows: np.ndarray, table: pa.Table) -> pa.RecordBatch | None:
-        """The views of the passages at `rows`, which `table` holds; None where they have no views."""
-        counts = self.index.view_counts[rows]
-        if not counts.sum():
-            return None
-        queries = self.index.queries(rows.tolist())
-        views: list[IndexedView] = []
-        for row, count, passage in zip(rows.tolist(), counts.tolist(), passages_of(table), strict=True):
-            views += IndexedPassage(row, passage, {}, queries[row], count, self.layout).views
-        vectors = np.concatenate(
-            [
-                self.index.stored.read_range(int(self.index.offsets[row]), count)
-                for row, count in zip(rows.tolist(), counts.tolist(), strict=True)
-            ]
-        )
-        spans = [view.span or (None, None) for view in views]
-        # Each passage's row, once per view.
-        repeated = table.take(pa.array(np.repeat(np.arange(len(rows)), counts))).combine_chunks()
-        columns: list[pa.Array] = [
-            _one_chunk(repeated, "id"),
-            pa.array([view.number + 1 for view in views], pa.int32()),
+    def _batch(self, passages: list[IndexedPassage]) -> pa.RecordBatch:
+        views = [(indexed, view) for indexed in passages for view in indexed.views]
+        hashes = [content_hash(each.passage.title, each.passage.text) for each in passages]
+        vectors = np.concatenate([self.index.views_of(each.row) for each in passages])
+        spans = [view.span or (None, None) for _, view in views]
+        columns: list[Any] = [
+            [indexed.passage.id for indexed, _ in views],
+            [view.number + 1 for _, view in views],
             pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), type=vector_type(self.dim)),
-            pa.array([start for start, _ in spans], pa.int32()),
-            pa.array([stop for _, stop in spans], pa.int32()),
-            pa.array([view.snippet for view in views], pa.string()),
-            pa.array([view.query for view in views], pa.string()),
-            _one_chunk(repeated, "title"),
-            _one_chunk(repeated, "content_hash"),
+            [start for start, _ in spans],
+            [stop for _, stop in spans],
+            [view.snippet for _, view in views],
+            [view.query for _, view in views],
+            [indexed.passage.title for indexed, _ in views],
+            np.repeat(hashes, [each.view_count for each in passages]),
         ]
         if self.columns:
-            own = [_one_chunk(repeated, field.name) for field in self.columns]
-            columns.append(pa.StructArray.from_arrays(own, fields=self.columns))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            columns.append([indexed.columns for indexed, _ in views])
+        return pa.RecordBatch.from_pydict(
+            dict(zip(self.schema.names, columns, strict=True)), schema=self.schema
+        )
 
 
 def vector_type(dim: int) -> pa.DataType:
     """The type of a view's vector: `dim` values of float32, none of them null."""
     return pa.list_(pa.field("element", pa.float32(), nullable=False), dim)
-
-
-def _bounds(counts: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
-    """Positions [first, stop) of consecutive passages with at most `most` views together, or of one passage with more."""
-    first, held = 0, 0
-    for position, count in enumerate(counts.tolist()):
-        if held and held + count > most:
-            yield first, position
-            first, held = position, 0
-        held += count
-    if first < len(counts):
-        yield first, len(counts)
-
-
-def _one_chunk(table: pa.Table, name: str) -> pa.Array:
-    """A column as one array."""
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
