@@ -51,9 +51,6 @@ def compile_(
         str | None, typer.Argument(metavar="[PIPELINE]", help="All, if none is named.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the YAML files.")] = Path("compiled"),
-    manifests: Annotated[
-        bool, typer.Option("--manifests", help="As Pipeline and PipelineVersion objects of Kubernetes.")
-    ] = False,
     preset: Preset = None,
     settings: Settings = None,
     store: Annotated[
@@ -65,16 +62,12 @@ def compile_(
     kubeflow.run_as_non_root=true, which Kubeflow Pipelines takes from 2.16."""
     from pipelines.kubeflow.checks import check_store
     from pipelines.kubeflow.compile import compile_request
-    from pipelines.kubeflow.submission import write_manifests
 
     store = store and check_store(store)
     check_folder("--out", out)
     for name in [pipeline] if pipeline else PIPELINES:
         request, target = Request.from_settings(name, preset, settings), out / f"{name}.yaml"
-        if manifests:
-            print(write_manifests(request, target, store))
-        else:
-            print(compile_request(request, target, store))
+        print(compile_request(request, target, store))
 
 
 @app.command()

@@ -19,7 +19,7 @@ from pipelines.kubeflow import recurring_runs
 from pipelines.kubeflow.client import ApiObject, check_connection, connect, explained, run_address
 from pipelines.kubeflow.connection import Profile, connected
 from pipelines.kubeflow.follow import follow
-from pipelines.kubeflow.schedules import Entry, read_schedules, read_statuses
+from pipelines.kubeflow.schedules import read_schedules, read_statuses
 from pipelines.kubeflow.start import start
 from pipelines.kubeflow.submission import Submission, prepare
 from pipelines.kubeflow.versions import check_version, server_tag, takes_non_root
@@ -130,36 +130,18 @@ def apply(
         console.print(line, markup=False)
 
 
-def _owned_entries(connection: Profile) -> tuple[Client, list[Entry]]:
-    """Returns a client, and the recurring runs that a file of schedules has made, by name; says so if there are none."""
+@schedule.command("status")
+@connected
+def status(debug: Debug = False, *, connection: Profile) -> None:
+    """List the schedules that Kubeflow has: cron, latest run, next time. Exit status 1 if one is overdue."""
     client = connect(connection)
     entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
     if not entries:
         console.print("no schedules")
-    return client, sorted(entries, key=lambda entry: entry.name)
-
-
-@schedule.command("list")
-@connected
-def list_(debug: Debug = False, *, connection: Profile) -> None:
-    """List the recurring runs made from schedule files."""
-    _, entries = _owned_entries(connection)
-    for entry in entries:
-        state = "" if entry.enabled else "  (disabled)"
-        console.print(
-            f"{entry.name}  {entry.cron}  {connection.time_zone}  of {entry.owner}{state}", markup=False
-        )
-
-
-@schedule.command("status")
-@connected
-def status(debug: Debug = False, *, connection: Profile) -> None:
-    """Show each schedule's latest run and when the next is due. Exit status 1 if one is overdue."""
-    client, entries = _owned_entries(connection)
     overdue = False
-    for schedule_status in read_statuses(client, connection, entries):
-        console.print(f"{schedule_status.name}: {schedule_status.text}", markup=False)
-        overdue |= schedule_status.overdue
+    for entry, found in read_statuses(client, connection, sorted(entries, key=lambda entry: entry.name)):
+        console.print(f"{entry.name}  {entry.cron}  of {entry.owner}: {found.text}", markup=False)
+        overdue |= found.overdue
     if overdue:
         raise typer.Exit(1)
 

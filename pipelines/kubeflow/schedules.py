@@ -138,21 +138,22 @@ class Entry:
 
 @dataclass(frozen=True)
 class Status:
-    """One line about a schedule."""
+    """What is said of a schedule: its latest run and its next time."""
 
-    name: str
     text: str
     overdue: bool = False
 
 
-def read_statuses(client: Client, profile: Profile, entries: Iterable[Entry]) -> Iterator[Status]:
-    """Yields the status of each recurring run. Raises InputError if Kubeflow refuses."""
+def read_statuses(
+    client: Client, profile: Profile, entries: Iterable[Entry]
+) -> Iterator[tuple[Entry, Status]]:
+    """Yields each recurring run with its status. Raises InputError if Kubeflow refuses."""
     zone = ZoneInfo(profile.time_zone)
     now = datetime.now(zone)
     for entry in entries:
         with explained(profile):
             last = _latest_run(client, entry)
-        yield status(entry, last, now)
+        yield entry, status(entry, last, now)
 
 
 def _latest_run(client: Client, entry: Entry) -> ApiObject | None:
@@ -172,22 +173,19 @@ def status(entry: Entry, last: ApiObject | None, now: datetime) -> Status:
     holds the next one back.
     """
     if not entry.enabled:
-        return Status(entry.name, "disabled")
+        return Status("disabled")
     began = last.created_at.astimezone(now.tzinfo) if last else None
     due = next(cron_times(entry.cron, began or entry.created.astimezone(now.tzinfo)))
-    active = last is not None and last.state not in ENDED
-    latest_run_line = (
+    latest = (
         f"{(last.state or 'PENDING').lower()}, began {_shown(began)}" if last and began else "has not run yet"
     )
     if due > now - GRACE:
-        return Status(entry.name, f"{latest_run_line}; next {_shown(due)}")
-    if active:
-        return Status(entry.name, f"{latest_run_line}; holds back the next, of {_shown(due)}")
-    text = (
-        f"overdue since {_shown(due)}; {latest_run_line}: does Kubeflow's scheduled workflow controller run?"
-    )
-    return Status(entry.name, text, overdue=True)
+        return Status(f"{latest}; next {_shown(due)}")
+    if last and last.state not in ENDED:
+        return Status(f"{latest}; holds back the next, of {_shown(due)}")
+    question = "does Kubeflow's scheduled workflow controller run?"
+    return Status(f"overdue since {_shown(due)}; {latest}: {question}", overdue=True)
 
 
-def _shown(time: datetime | None) -> str:
-    return f"{time:%Y-%m-%d %H:%M %Z}" if time else ""
+def _shown(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M %Z}"

@@ -84,35 +84,3 @@ def package(request: Request, store: str | None = None) -> Package:
         text = compile_request(request, Path(folder) / "pipeline.yaml", store).read_text(encoding="utf-8")
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     return Package(f"multiview-{plan.name}", f"{plan.name}-{digest}", text)
-
-
-def write_manifests(request: Request, target: Path, store: str | None = None) -> Path:
-    """Writes the `Pipeline` and the `PipelineVersion` of a request as YAML, without a namespace.
-
-    They have the names that `submit` into `store` would give them, so that it finds what was applied, if
-    `kubeflow.run_as_non_root` is set as the server's version would have it (`versions.takes_non_root`). The version is
-    named by its content, because Kubeflow does not let a version be changed: another plan is another version of the
-    same pipeline. Raises InputError for invalid settings of pods, and for images that are not named, which no later
-    `submit` would notice.
-    """
-    from kfp.compiler import Compiler
-    from kfp.compiler.compiler_utils import KubernetesManifestOptions
-
-    from pipelines.kubeflow.compile import cluster_pipeline
-
-    check_devices(request.plan, request.config)
-    names = package(request, store)
-    pipeline = cluster_pipeline(request, store)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    Compiler().compile(
-        pipeline,
-        str(target),
-        kubernetes_manifest_format=True,
-        kubernetes_manifest_options=KubernetesManifestOptions(
-            pipeline_name=names.pipeline,
-            pipeline_version_name=names.version,
-            pipeline_version_display_name=names.version,
-            include_pipeline_manifest=True,
-        ),
-    )
-    return target

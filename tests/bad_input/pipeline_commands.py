@@ -140,7 +140,6 @@ CASES = {
     "an unknown profile": line(
         "pipelines submit training --profile nobody", "profiles ", "kubeflow.yaml", "No such file"
     ),
-    "schedules of no cluster": line("pipelines schedule list", "KF_PIPELINES_ENDPOINT", "--host"),
     "a status of no cluster": line("pipelines schedule status", "KF_PIPELINES_ENDPOINT", "--host"),
     "a schedule of no cluster": line("pipelines schedule delete nightly", "KF_PIPELINES_ENDPOINT", "--host"),
     "schedules that are not there": line("pipelines schedule apply none.yaml", "none.yaml", "No such file"),

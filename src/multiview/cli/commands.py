@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from gc import freeze
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.models import OptionInfo
 
 from multiview import names
 from multiview.cli.options import Debug, Device, Index, IndexStoreUrl, Preset, Settings, StoreUrl, TrackingUri
@@ -246,15 +248,25 @@ def config(
         text.show_settings(name, preset, settings or [])
 
 
+def _amount(text: str | float) -> float:
+    """Reads a number that may be large, as in 21e6. Raises BadParameter for what counts nothing, such as nan."""
+    with suppress(ValueError):
+        if 1 <= float(text) <= 1e12:
+            return float(text)
+    raise typer.BadParameter("expected a number from 1 to 1e12, as in 21e6")
+
+
+def _counted(about: str) -> OptionInfo:
+    return typer.Option(parser=_amount, metavar="NUMBER", help=about)
+
+
 def plan(
-    passages: Annotated[float, typer.Option(min=1, max=1e12, help="Passages of the corpus, as in 21e6.")],
-    words: Annotated[float, typer.Option(min=1, max=1e6, help="Words per passage; default: DPR's.")] = 100,
+    passages: Annotated[float, _counted("Passages of the corpus, as in 21e6.")],
+    words: Annotated[float, _counted("Words per passage; default: DPR's.")] = 100,
     training_questions: Annotated[
-        float, typer.Option(min=1, max=1e12, help="Training questions; default: DPR's of Natural Questions.")
+        float, _counted("Training questions; default: DPR's of Natural Questions.")
     ] = 58_880,
-    dev_questions: Annotated[
-        float, typer.Option(min=1, max=1e12, help="Dev questions; default: DPR's of Natural Questions.")
-    ] = 8_757,
+    dev_questions: Annotated[float, _counted("Dev questions; default: DPR's of Natural Questions.")] = 8_757,
     changed: Annotated[
         float, typer.Option(min=0, max=1, help="Share of the passages that a refresh finds changed.")
     ] = 0.01,
@@ -265,7 +277,7 @@ def plan(
     gpus: Annotated[int, typer.Option(min=0, help="GPUs in all; 0: processors do everything.")] = 0,
     gpu: Annotated[str, typer.Option(help="h100, a100 or l4.")] = "h100",
     cores: Annotated[int, typer.Option(min=1, help="Cores of a step's pod.")] = 8,
-    memory: Annotated[float, typer.Option(min=0.1, max=1e6, help="Main memory of a step's pod in GB.")] = 64,
+    memory: Annotated[float, _counted("Main memory of a step's pod in GB.")] = 64,
     pipeline: Annotated[str, typer.Option(help="training, comparison or refresh.")] = "training",
     calibrated: Annotated[
         str | None, typer.Option("--from", metavar="RUN", help="Scale the seconds of a run of the store.")

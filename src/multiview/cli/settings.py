@@ -133,7 +133,9 @@ def show_settings(name: str | None, preset: str | None, settings: Sequence[str])
     names = [section.name for section in sections]
     names += [setting.name for section in sections for setting in section.settings]
     if name is not None and not any(_within(known, name) for known in names):
-        raise InputError(f"there is no setting {name}{nearest(name, names)}")
+        raise InputError(
+            f"there is no setting {name}{nearest(name, names, [section.name for section in sections])}"
+        )
     for section in sections:
         shown = [setting for setting in section.settings if name is None or _within(setting.name, name)]
         if len(shown) > 1:

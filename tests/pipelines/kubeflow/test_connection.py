@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-LIST = "schedule list"
+LIST = "schedule status"
 LOCATION = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
 
 

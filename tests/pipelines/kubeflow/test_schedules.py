@@ -98,8 +98,8 @@ def test_the_command_shows_each_schedule_and_ends_with_status_1_if_one_is_overdu
     command(f"schedule apply refresh.yaml {server}")
     lines = command(f"schedule status {server}").splitlines()
     assert [line.partition(";")[0] for line in lines] == [
-        "nightly: has not run yet",
-        "weekly: has not run yet",
+        f"nightly  {NIGHTLY['cron']}  of refresh: has not run yet",
+        f"weekly  {WEEKLY['cron']}  of refresh: has not run yet",
     ]
     now = datetime.now(UTC)
     (nightly,) = (run for run in kubeflow.recurring.values() if run.display_name == "nightly")
@@ -119,5 +119,5 @@ def test_the_command_shows_each_schedule_and_ends_with_status_1_if_one_is_overdu
             created_at=created,
         )
     lines = command(f"schedule status {server}", status=1).splitlines()
-    assert lines[0].startswith("nightly: succeeded, began ")
-    assert lines[1].startswith("weekly: overdue since ") and "has not run yet" in lines[1]
+    assert "of refresh: succeeded, began " in lines[0]
+    assert "of refresh: overdue since " in lines[1] and "has not run yet" in lines[1]
