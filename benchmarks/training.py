@@ -41,7 +41,7 @@ from multiview.model.base_model.checkpoint import staged_base
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import TokenSequence
-from multiview.steps.events import Events, NoEvents
+from multiview.steps.events import Events
 from multiview.training.batches import GROUP_COST, Collator
 from multiview.training.example_order import QuestionStream
 from multiview.training.trainer import BiEncoderTrainer, training_arguments
@@ -116,7 +116,7 @@ def ours(
     events: Events | None = None,
 ) -> list[float]:
     """The seconds of our steps, with the Trainer and the collator of the step `train`."""
-    events = events or NoEvents()
+    events = events or Events()
     model, settings, clock = work.model(), work.settings, work.timer()
     set_dropout(model, settings.dropout, attention)
     model.encode_again = settings.chunk is not None

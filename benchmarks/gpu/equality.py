@@ -21,7 +21,7 @@ from multiview.config import Encode, Train
 from multiview.data.passages import Passage
 from multiview.encoding.encode import Encoder
 from multiview.index.exact import ExactSearch
-from multiview.steps.events import NoEvents
+from multiview.steps.events import Events
 from multiview.training import trainer
 
 BOUNDS = {"vectors": 1e-5, "float32": 1e-3, "bfloat16": 3e-2}
@@ -41,7 +41,7 @@ class Found(NamedTuple):
     """The loss of each step without dropout, by `train.precision`."""
 
 
-class Losses(NoEvents):
+class Losses(Events):
     """Keeps the losses that a training reports."""
 
     def __init__(self) -> None:

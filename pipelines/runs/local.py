@@ -41,7 +41,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         with (
             _code_of(run),
             # What cannot be shipped now is shipped below, where errors are reported.
-            tracking.ship_live(store, run.id, tracking_uri, soon=True),
+            tracking.ship_live(store, run.id, tracking_uri),
             contextlib.nullcontext() if debug else _output_to(log),
         ):
             error: Exception | None = None

@@ -30,6 +30,7 @@ def reads(monkeypatch) -> list[str]:
 
 def settled(store: LocalStore) -> Record:
     record, _ = publish(store, "k", "text")
+    store.remove(verified_file(record.data))  # a slow machine has written it by now
     time.sleep(2 * SETTLED / 1e9)
     return record
 
@@ -59,7 +60,6 @@ def test_a_file_of_the_same_size_that_was_altered_is_named_until_it_is_mended(tm
     for _ in range(2):
         with pytest.raises(InputError, match=r"a\.txt was altered .*remove the folder .* and run again"):
             stage(store, record)
-    stage(store, record, check="size")
     file.write_text("text")
     assert (stage(store, record).path / "a.txt").read_text() == "text"
 

@@ -201,7 +201,7 @@ def test_an_error_that_repeats_a_corpus_is_text_in_mlflow():
     error = "p.jsonl row 1: id '![a](http://tracker.example.org/b.png)<script>' is empty"
     state = StepState(path="split", step="split", status="failed", error=error)
     run = Run(id="run", pipeline="training", config={}, steps=["split"])
-    note = notes.of_system(LocalStore(Path("nowhere")), run, "camvr", [state], None)
+    note = notes.of_run(LocalStore(Path("nowhere")), run, [state], None)
     assert "![" not in note.replace("!\\[", "") and "<script>" not in note
 
 

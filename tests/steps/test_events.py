@@ -10,7 +10,6 @@ from multiview.errors import InputError
 from multiview.steps import events
 from multiview.steps.events import (
     EventLog,
-    FactEvent,
     MetricEvent,
     WarningEvent,
     events_path,
@@ -33,12 +32,11 @@ def test_events_are_read_as_they_were_reported_while_the_step_works(store: Local
     log.metric("accuracy", 0.5)
     log.warning("3 questions have\nno answer")
     log.fact("lengths", {"längste": 7})
-    metric, accuracy, warning, fact = read_events(store, ATTEMPT)
+    metric, accuracy, warning = read_events(store, ATTEMPT)
     assert metric == MetricEvent(metric.time, "loss", 2.0, 10)
     assert accuracy == MetricEvent(accuracy.time, "accuracy", 0.5, None)
     assert warning == WarningEvent(warning.time, "3 questions have\nno answer")
-    assert fact == FactEvent(fact.time, "lengths", {"längste": 7})
-    assert metric.time <= accuracy.time <= warning.time <= fact.time
+    assert metric.time <= accuracy.time <= warning.time
     assert log.facts == {"lengths": {"längste": 7}}
     assert list(read_metrics(store, ATTEMPT)) == [metric, accuracy]
 

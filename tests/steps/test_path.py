@@ -71,12 +71,5 @@ def test_the_last_round_is_the_highest_and_not_the_last_in_the_alphabet():
     }
 
 
-def test_the_same_step_in_another_round():
-    first, second = (StepPath.of_round("camvr", number, "train") for number in (1, 2))
-    assert first.same_in_other_round(second) and first.same_in_other_round(first)
-    for other in ("mvr/round-2/train", "camvr/round-2/mine", "camvr/warm-up/train", "camvr/train"):
-        assert not first.same_in_other_round(StepPath.parse(other)), other
-
-
 def test_the_example_is_true():
     assert doctest.testmod(module).failed == 0

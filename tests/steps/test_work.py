@@ -11,7 +11,7 @@ from multiview.artifacts.staging import Recorded
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError, Undeclared
 from multiview.steps.checkpoints import StoredCheckpoints
-from multiview.steps.events import NoEvents
+from multiview.steps.events import Events
 from multiview.steps.work import Work
 from tests.fixtures.counting_step import COUNT, passages, run, settings
 from tests.fixtures.published import publish
@@ -59,7 +59,7 @@ def test_a_function_is_given_its_inputs_on_local_disk_as_declared(store: LocalSt
         recorded_inputs=("index",),
     )
     given = {"passages": whole, "parts": [one_file, whole], "index": recorded}
-    context = Work.resolve(step, settings(7), given, store).context(store, {"counts": tmp_path}, NoEvents())
+    context = Work.resolve(step, settings(7), given, store).context(store, {"counts": tmp_path}, Events())
     assert (context.input("passages").path / "deep" / "b.txt").read_text() == "oneone"
     first, second = context.list_input("parts")
     assert [file.name for file in first.path.iterdir()] == ["a.txt"]
@@ -74,16 +74,16 @@ def test_an_input_that_is_only_recorded_is_never_read(store: LocalStore) -> None
     step = replace(COUNT, recorded_inputs=("passages",))
     work = Work.resolve(step, settings(), {"passages": Reference.to(store, record)}, store)
     store.remove(record.data)
-    assert work.context(store, {}, NoEvents()).recorded_input("passages").digest == record.digest
+    assert work.context(store, {}, Events()).recorded_input("passages").digest == record.digest
 
 
 def test_the_store_and_checkpoints_are_for_steps_that_declare_them(store: LocalStore, tmp_path: Path) -> None:
     given = {"passages": passages(store, "one")}
     checkpoints = StoredCheckpoints(store, "key", tmp_path)
-    plain = Work.resolve(COUNT, settings(), given, store).context(store, {}, NoEvents(), checkpoints)
+    plain = Work.resolve(COUNT, settings(), given, store).context(store, {}, Events(), checkpoints)
     assert plain.checkpoints is None
     with pytest.raises(Undeclared, match="reads_store"):
         _ = plain.store
     declared = replace(COUNT, reads_store=True, checkpoints=True)
-    context = Work.resolve(declared, settings(), given, store).context(store, {}, NoEvents(), checkpoints)
+    context = Work.resolve(declared, settings(), given, store).context(store, {}, Events(), checkpoints)
     assert context.store is store and context.checkpoints is checkpoints

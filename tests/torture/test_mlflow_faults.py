@@ -89,12 +89,18 @@ def test_a_request_that_fails_once_is_made_up_for(
         tally.add(SURVIVED, server.proxy.faults, of=f"MLflow, {fault}")
 
 
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a run be shipped at once, and again and again."""
+    for name in ("FIRST_SECONDS", "SHIP_SECONDS"):
+        monkeypatch.setattr(shipping, name, 0.02)
+
+
 @pytest.mark.parametrize("after", [3, pytest.param(17, marks=pytest.mark.torture)])
 def test_a_server_that_is_down_for_a_while_gets_all_of_it_once(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int, tally: Tally
 ) -> None:
     """It goes down in the middle of a run that is shipped while it goes on, and comes back before the end."""
-    monkeypatch.setattr(shipping, "SHIP_SECONDS", 0.05)
+    hurry(monkeypatch)
     reported, failed, proxy = (
         ReportedRun(tmp_path, server.proxy.url, f"down-{after}"),
         threading.Event(),
@@ -121,9 +127,8 @@ def test_a_step_does_not_wait_for_a_server_that_does_not_answer(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tally: Tally
 ) -> None:
     """A run's driver and a step's pod come to their end while not one answer was given."""
-    monkeypatch.setattr(shipping, "SHIP_SECONDS", 0.01)
-    for name in ("END_SECONDS", "STEP_END_SECONDS"):
-        monkeypatch.setattr(shipping, name, 0.1)
+    hurry(monkeypatch)
+    monkeypatch.setattr(shipping, "END_SECONDS", 0.1)
     proxy, path = server.proxy, "camvr/round-2/train"
     for name in ("run", "step"):
         reported = ReportedRun(tmp_path / name, proxy.url, f"slow-{name}")
@@ -155,7 +160,7 @@ def test_a_step_does_not_wait_for_a_server_that_takes_its_time(
 ) -> None:
     """With 5 s for each answer a shipment takes minutes: the step ends after a few of them, and a later shipment does the
     rest."""
-    monkeypatch.setattr(shipping, "SHIP_SECONDS", 0.01)
+    hurry(monkeypatch)
     proxy = server.proxy
     reported = ReportedRun(tmp_path, proxy.url, "slow")
     proxy.reset(lambda number, method, path: "slow")

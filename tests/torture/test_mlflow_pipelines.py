@@ -41,7 +41,7 @@ def run_and_ship(plan: Plan, name: str, url: str, uri: str) -> None:
     from multiview.tracking import shipping
     from pipelines.runs.local import run_here
 
-    shipping.SHIP_SECONDS = shipping.SOON_SECONDS = 0.1
+    shipping.SHIP_SECONDS = shipping.FIRST_SECONDS = 0.1
     steps = [str(path) for path in plan.paths()]
     run = Run(id=name, pipeline=plan.name, config={}, steps=steps, architectures=plan.architectures)
     run_here(plan, run, open_store(url), uri)

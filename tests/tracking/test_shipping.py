@@ -11,7 +11,7 @@ from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.steps.events import EventLog
-from multiview.tracking import shipping
+from multiview.tracking import shipment
 from tests.fixtures.published_index import publish_index
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import mlflow_server, new_database
@@ -32,7 +32,7 @@ class Killed(Exception):
 
 
 def test_a_shipper_killed_after_any_call_is_continued(tmp_path, uri, expected, monkeypatch):
-    real = shipping.connect
+    real = shipment.connect
 
     class Fragile:
         """A client whose process dies after some number of writes."""
@@ -58,12 +58,12 @@ def test_a_shipper_killed_after_any_call_is_continued(tmp_path, uri, expected, m
     for left in range(1, 100):
         reported = ReportedRun(tmp_path / str(left), uri, f"killed-{left}")
         reported.report_all()
-        monkeypatch.setattr(shipping, "connect", lambda _, left=left: Fragile(left))
+        monkeypatch.setattr(shipment, "connect", lambda _, left=left: Fragile(left))
         try:
             tracking.ship(reported.store, reported.run.id, uri)
         except Killed:
             kills += 1
-        monkeypatch.setattr(shipping, "connect", real)
+        monkeypatch.setattr(shipment, "connect", real)
         tracking.ship(reported.store, reported.run.id, uri)
         assert reported.seen() == expected, f"after {left} calls"
         if left > kills:

@@ -19,7 +19,8 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def test_a_run_is_shipped_while_a_block_runs(tmp_path, uri, expected, monkeypatch):
-    monkeypatch.setattr(shipping, "SHIP_SECONDS", 0.05)
+    for name in ("FIRST_SECONDS", "SHIP_SECONDS"):
+        monkeypatch.setattr(shipping, name, 0.05)
     reported = ReportedRun(tmp_path, uri, "block")
     with tracking.ship_live(reported.store, reported.run.id, uri):
         reported.events("split", "s")
@@ -51,7 +52,8 @@ def test_a_step_alone_is_shipped_while_a_block_runs_and_at_its_end(tmp_path, uri
 
 
 def test_a_block_does_not_wait_for_an_mlflow_that_is_down(tmp_path, monkeypatch):
-    monkeypatch.setattr(shipping, "SHIP_SECONDS", 0.01)
+    for name in ("FIRST_SECONDS", "SHIP_SECONDS"):
+        monkeypatch.setattr(shipping, name, 0.01)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     reported = ReportedRun(tmp_path, "http://127.0.0.1:9", "down")
     with tracking.ship_step_live(reported.store, reported.run.id, "split", reported.uri, "run"):

@@ -41,9 +41,9 @@ class Store(ABC):
     def read(self, path: str) -> bytes | None:
         """Returns the bytes of a file; None if there is none."""
 
-    @abstractmethod
     def files(self, path: str) -> list[str]:
         """Returns the paths of all files below a folder, sorted; empty if there is no such folder."""
+        return [entry.path for entry in self.entries(path)]
 
     @abstractmethod
     def entries(self, path: str) -> list[Entry]:
@@ -86,13 +86,9 @@ class Store(ABC):
         Raises FileNotFoundError.
         """
 
-    def exists(self) -> bool:
-        """Whether anything is in the store."""
-        return bool(self.folders(""))
-
     def check_exists(self) -> None:
         """Raises InputError unless anything is in the store: it was named wrongly, or nothing was made in it yet."""
-        if not self.exists():
+        if not self.folders(""):
             raise InputError(f"store {self.url}: there is nothing; is it the right one?")
 
     def check_writable(self) -> None:

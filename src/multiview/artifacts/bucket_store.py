@@ -48,9 +48,6 @@ class BucketStore(Store):
     def read(self, path: str) -> bytes | None:
         return self._found("cat_file", path)
 
-    def files(self, path: str) -> list[str]:
-        return sorted(name[len(self.root) + 1 :] for name in self._found("find", path) or ())
-
     def entries(self, path: str) -> list[Entry]:
         objects = self._found("find", path, detail=True) or {}
         return [

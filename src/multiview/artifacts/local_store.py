@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 import uuid
 from pathlib import Path
 from typing import BinaryIO
@@ -54,17 +55,15 @@ class LocalStore(Store):
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def files(self, path: str) -> list[str]:
-        files = (p for p in (self.root / path).rglob("*") if p.is_file())
-        return sorted(p.relative_to(self.root).as_posix() for p in files)
-
     def entries(self, path: str) -> list[Entry]:
         entries = []
-        for file in self.files(path):
+        for file in (self.root / path).rglob("*"):
             with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-                status = (self.root / file).stat()
-                entries.append(Entry(file, status.st_size, status.st_mtime))
-        return entries
+                status = file.stat()
+                if stat.S_ISREG(status.st_mode):
+                    name = file.relative_to(self.root).as_posix()
+                    entries.append(Entry(name, status.st_size, status.st_mtime))
+        return sorted(entries, key=lambda entry: entry.path)
 
     def folders(self, path: str) -> list[str]:
         folder = self.root / path

@@ -104,7 +104,7 @@ class Recorded:
     address: str = ""
 
 
-Check = Literal["size", "writes", "changes", "bytes"]
+Check = Literal["writes", "changes", "bytes"]
 
 
 def stage(
@@ -118,8 +118,7 @@ def stage(
 
     Copies are checked against the record as they arrive. Files of a local store are checked by sha256 unless they have
     not changed since they were last found whole (`multiview.artifacts.staging`); with `check="bytes"` in any case,
-    with `check="writes"` only if they have changed since, and with `check="size"` by their sizes alone, as those of
-    `streamed` are in any case. Raises InputError for a file that is missing, short or altered.
+    and with `check="writes"` only if they have changed since. Those of `streamed` are checked by their sizes. Raises InputError for a file that is missing, short or altered.
     """
     files = [record.file(file)] if file else record.files
     digest = record.file(file).sha256 if file else record.digest
@@ -149,9 +148,7 @@ def stage(
         before = stamp(local_file)
         settled = is_settled(before)
         found = known.get(entry.path)
-        unread = (
-            check == "size" or (check != "bytes" and found == before) or (check == "writes" and found is None)
-        )
+        unread = (check != "bytes" and found == before) or (check == "writes" and found is None)
         _check(store, record, entry, local_file, not local or not unread)
         if not local:
             part.replace(target)

@@ -11,7 +11,7 @@ from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.errors import Undeclared
 from multiview.steps.checkpoints import Checkpoints
-from multiview.steps.events import Events, NoEvents
+from multiview.steps.events import Events
 from multiview.steps.runs import NO_PAGES, Pages
 
 Input = Staged | Recorded | list[Staged]
@@ -43,7 +43,7 @@ class StepContext:
     inputs: Mapping[str, Input] = field(default_factory=dict)
     outputs: Mapping[str, Path] = field(default_factory=dict)
     """An empty folder to fill for each kind of output."""
-    events: Events = field(default_factory=NoEvents)
+    events: Events = field(default_factory=Events)
     checkpoints: Checkpoints | None = None
     """Checkpoints from which an interrupted step continues; None for steps without checkpoints."""
     step_version: int = 0

@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import JsonObject
@@ -20,27 +19,23 @@ FLUSH_SECONDS = 10.0
 PROGRESS_SECONDS = 0.5
 
 
-class Events(Protocol):
-    """Receiver of a step's events while it works."""
+class Events:
+    """Receiver of a step's events while it works. This one discards them, as in all processes of a step but the first."""
 
     def metric(self, name: str, value: float, step: int | None = None) -> None:
         """Records a number, with its training step if there is one."""
-        ...
 
     def warning(self, text: str) -> None:
         """Records one line that a person should see; the step continues."""
-        ...
 
     def fact(self, name: str, value: object) -> None:
         """Records a small JSON value that the artifact's record keeps."""
-        ...
 
     def progress(self, done: int, total: int, unit: str) -> None:
         """Records the progress of the step, such as 300 of 2,000 passages."""
-        ...
 
 
-class EventLog:
+class EventLog(Events):
     """The events of one attempt, appended to `<attempt>.events.jsonl` beside its output.
 
     A local file grows line by line; in a bucket the whole object is replaced every ten seconds.
@@ -63,7 +58,6 @@ class EventLog:
 
     def fact(self, name: str, value: object) -> None:
         self.facts[name] = value
-        self._append({"event": "fact", "name": name, "value": value})
 
     def progress(self, done: int, total: int, unit: str) -> None:
         """Writes the progress, locally at most twice per second, in a bucket at most every ten seconds."""
@@ -108,18 +102,6 @@ class EventLog:
         self._flushed = time.monotonic()
 
 
-class NoEvents:
-    """Events that are discarded, for all processes of a step except the first."""
-
-    def metric(self, name: str, value: float, step: int | None = None) -> None: ...
-
-    def warning(self, text: str) -> None: ...
-
-    def fact(self, name: str, value: object) -> None: ...
-
-    def progress(self, done: int, total: int, unit: str) -> None: ...
-
-
 def events_path(attempt: str) -> str:
     return f"{attempt}.events.jsonl"
 
@@ -147,18 +129,9 @@ class WarningEvent:
     text: str
 
 
-@dataclass(frozen=True)
-class FactEvent:
-    """A small JSON value that the artifact's record keeps."""
+Event = MetricEvent | WarningEvent
 
-    time: int
-    name: str
-    value: object
-
-
-Event = MetricEvent | WarningEvent | FactEvent
-
-_EVENTS: dict[str, type[Event]] = {"metric": MetricEvent, "warning": WarningEvent, "fact": FactEvent}
+_EVENTS: dict[str, type[Event]] = {"metric": MetricEvent, "warning": WarningEvent}
 
 
 def read_events(store: Store, attempt: str) -> Iterator[Event]:
@@ -170,7 +143,10 @@ def read_events(store: Store, attempt: str) -> Iterator[Event]:
         except (ValueError, RecursionError):
             return
         try:
-            event = _EVENTS[fields.pop("event")](**fields)
+            kind = fields.pop("event")
+            if kind == "fact":  # an earlier version wrote them here, too
+                continue
+            event = _EVENTS[kind](**fields)
         except (AttributeError, KeyError, TypeError):
             raise InputError(
                 f"{store.url}/{events_path(attempt)} line {number} is no event: remove the line, or the file and with it the "

@@ -74,28 +74,12 @@ class StepPath:
         return self.system or self.step
 
     @property
-    def prefix(self) -> str:
-        """The system and the stage, as in `camvr/round-2`; empty for a step that all systems share."""
-        return "/".join(part for part in (self.system, self.stage) if part)
-
-    @property
     def whole(self) -> StepPath:
         """The path of the whole step, without the shard."""
         return replace(self, shard="")
 
-    @property
-    def dashed(self) -> str:
-        """The path as one word, as in `camvr-round-2-encode`."""
-        return str(self).replace("/", "-")
-
     def of_shard(self, shard: str) -> StepPath:
         return replace(self, shard=shard)
-
-    def same_in_other_round(self, other: StepPath) -> bool:
-        """Whether two paths are the same step of the same system, each in a round."""
-        if self.round is None or other.round is None:
-            return False
-        return replace(self, stage="") == replace(other, stage="")
 
 
 def shard_name(number: int) -> str:

@@ -106,8 +106,6 @@ class StepState(BaseModel, frozen=True):
         return self.status in ("done", "found")
 
 
-_RUN, _START, _STATE = TypeAdapter(Run), TypeAdapter(Start), TypeAdapter(StepState)
-_SETTINGS = TypeAdapter(dict[str, str])
 Parsed = TypeVar("Parsed")
 
 
@@ -135,13 +133,13 @@ def read_run(store: Store, run: str) -> Run:
         known = ", ".join(store.folders(names.RUNS)) or "none"
         raise InputError(f"store {store.url} has no run {run}; it has: {known}")
     file = f"{store.url}/{names.RUNS}/{run}/run.json"
-    return _parsed(_RUN, data, file, "the command that began the run writes it anew")
+    return _parsed(Run, data, file, "the command that began the run writes it anew")
 
 
-def _parsed(kind: TypeAdapter[Parsed], data: bytes, file: str, way_out: str) -> Parsed:
+def _parsed(kind: type[Parsed], data: bytes, file: str, way_out: str) -> Parsed:
     """Returns what a file holds. Raises InputError for a damaged one."""
     try:
-        return kind.validate_json(data)
+        return TypeAdapter(kind).validate_json(data)
     except ValidationError:
         raise InputError(f"{file} is damaged: remove it, and {way_out}") from None
 
@@ -159,7 +157,7 @@ def read_settings(store: Store, run: str, path: str) -> str:
     file = f"{names.RUNS}/{run}/{names.STEP_SETTINGS_FILE}"
     data = store.read(file)
     anew = "start the run again to write it anew"
-    settings = {} if data is None else _parsed(_SETTINGS, data, f"{store.url}/{file}", anew)
+    settings = {} if data is None else _parsed(dict[str, str], data, f"{store.url}/{file}", anew)
     if path not in settings:
         raise InputError(
             f"run {run} of store {store.url} has no settings of step {path}: start the run again"
@@ -182,7 +180,7 @@ def read_start(store: Store, job: str) -> Start:
     data = store.read(file)
     if data is None:
         return Start()
-    return _parsed(_START, data, f"{store.url}/{file}", "start the run again on Kubeflow")
+    return _parsed(Start, data, f"{store.url}/{file}", "start the run again on Kubeflow")
 
 
 def read_state(store: Store, run: str, path: str) -> StepState | None:
@@ -203,7 +201,7 @@ def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[St
 
 
 def _state(store: Store, file: str, data: bytes) -> StepState:
-    return _parsed(_STATE, data, f"{store.url}/{file}", "run again to write it anew")
+    return _parsed(StepState, data, f"{store.url}/{file}", "run again to write it anew")
 
 
 def _states_folder(run: str) -> str:

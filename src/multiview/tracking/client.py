@@ -30,7 +30,7 @@ OTHER = f"name another with --tracking-uri ({environment.MLFLOW_TRACKING_URI})"
 
 DATABASE = {
     "readonly database": f"cannot be written to: {OTHER}",
-    "unable to open": f"cannot be opened: {OTHER}",
+    "unable to open": f"cannot be opened, as without rights to its folder or on a full disk: {OTHER}",
     "not a database": "is no SQLite file: move it away, and multiview sync writes it anew",
     "malformed": "is damaged: move it away, and multiview sync writes it anew",
     "already exists": "is half made, as by a full disk: move it away, and multiview sync writes it anew",

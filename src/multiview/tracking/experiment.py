@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable
 
 from multiview import metric_names, names
 from multiview.config import JsonObject
@@ -40,14 +39,48 @@ FIGURES = (
 )
 """Metrics with a bar chart each; MLflow hides a chart that no system fills."""
 
-CURVES = (metric_names.recall_at(1), metric_names.MRR, metric_names.AVERAGE_RANK, metric_names.VIEW_COSINE)
-"""Validation metrics with a chart of curves each."""
-
-ROUNDS = 3
+VALIDATIONS = [
+    metric_names.of_validation(name)
+    for name in (
+        metric_names.recall_at(1),
+        metric_names.MRR,
+        metric_names.AVERAGE_RANK,
+        metric_names.VIEW_COSINE,
+    )
+]
+ROUNDS = ("round-1", "round-2", "round-3")
 """Rounds of training whose curves are charted: `snippet-means` and the papers have two."""
+CURVES = [
+    name
+    for metric in VALIDATIONS
+    for name in (metric, *(metric_names.of_group(number, metric) for number in ROUNDS))
+]
+"""Metrics with a chart of curves each, as runs of one and of several rounds name them."""
 
-VIEWS = 12
-"""Views whose shares are charted, as many as in the papers' largest models."""
+SECTIONS = (
+    ("Figures", "BAR", FIGURES, {"columns": 3, "cardHeight": 300}),
+    ("Held-out questions while training", "LINE", CURVES, {"columns": 2, "cardHeight": 300}),
+    ("What differs", "DIFFERENCE", ("table",), {"columns": 1, "cardHeight": 600}),
+)
+"""Sections of the page: title, kind of chart, metrics and layout. A chart has a bar or a line per system, or the table of
+their differences."""
+CHARTS: dict[str, JsonObject] = {
+    "BAR": {},
+    "LINE": {
+        "xAxisKey": "step",
+        "lineSmoothness": 0,
+        "useGlobalXaxisKey": False,
+        "useGlobalLineSmoothing": False,
+    },
+    "DIFFERENCE": {
+        "chartName": "Settings that differ, and figures",
+        "compareGroups": ["Parameters", "Model metrics"],
+        "showDifferencesOnly": True,
+        "showChangeFromBaseline": False,
+        "baselineColumnUuid": "",
+    },
+}
+"""What MLflow keeps of each kind of chart beside its metric."""
 
 
 def experiment_tags(experiment: str) -> dict[str, str]:
@@ -78,69 +111,23 @@ def charts_address(experiment: str) -> str:
 def _view_tag() -> str:
     """The view as MLflow's pages write it, which is documented nowhere: packed, since an earlier MLflow takes 5,000
     characters per tag."""
-    sections = [
-        _section("figures", "Figures", [("BAR", name) for name in FIGURES], columns=3),
-        _section("curves", "Held-out questions while training", _curves(CURVES), columns=2),
-        _section(
-            "shares",
-            "Share of each view while training",
-            _curves(map(metric_names.view_wins, range(VIEWS))),
-            columns=3,
-            display=False,
-        ),
-        _section("differences", "What differs", [("DIFFERENCE", "table")], columns=1, cardHeight=600),
-    ]
+    sections, charts = [], []
+    for number, (title, kind, metrics, layout) in enumerate(SECTIONS):
+        section = f"{VIEW}-{number}"
+        sections.append({"uuid": section, "name": title, "display": True, "isReordered": False, **layout})
+        common = {"type": kind, "metricSectionId": section, "deleted": False, "isGenerated": False}
+        charts += [
+            {"uuid": f"{section}-{metric}", "metricKey": metric, **common, **CHARTS[kind]}
+            for metric in metrics
+        ]
     view = {
         "searchFilter": f"tags.`{names.TAG_LEVEL}` = '{SYSTEM}'",
         # MLflow nests runs that are sorted by their start, and draws nested runs only when they are unfolded.
         "orderByKey": "attributes.end_time",
         "orderByAsc": False,
         "selectedColumns": list(COLUMNS),
-        "compareRunCharts": [chart for _, charts in sections for chart in charts],
-        "compareRunSections": [section for section, _ in sections],
+        "compareRunCharts": charts,
+        "compareRunSections": sections,
     }
     packed = zlib.compress(json.dumps(view, separators=(",", ":")).encode(), 9)
     return "deflate;" + base64.b64encode(packed).decode()
-
-
-def _curves(metrics: Iterable[str]) -> list[tuple[str, str]]:
-    """Charts of validation metrics, as runs of one and of several rounds name them."""
-    charts = []
-    for metric in map(metric_names.of_validation, metrics):
-        rounds = [metric_names.of_group(f"round-{number}", metric) for number in range(1, ROUNDS + 1)]
-        charts += [("LINE", name) for name in (metric, *rounds)]
-    return charts
-
-
-CHARTS: dict[str, JsonObject] = {
-    "BAR": {},
-    "LINE": {
-        "xAxisKey": "step",
-        "lineSmoothness": 0,
-        "useGlobalXaxisKey": False,
-        "useGlobalLineSmoothing": False,
-    },
-    "DIFFERENCE": {
-        "chartName": "Settings that differ, and figures",
-        "compareGroups": ["Parameters", "Model metrics"],
-        "showDifferencesOnly": True,
-        "showChangeFromBaseline": False,
-        "baselineColumnUuid": "",
-    },
-}
-"""What MLflow keeps of each kind of chart beside its metric."""
-
-
-def _section(
-    name: str, title: str, charts: list[tuple[str, str]], **layout: object
-) -> tuple[JsonObject, list[JsonObject]]:
-    """A section of the page, and its charts: with a bar or a line per system, or a table of their differences."""
-    section = f"{VIEW}-{name}"
-    common: JsonObject = {"metricSectionId": section, "deleted": False, "isGenerated": False}
-    return (
-        {"uuid": section, "name": title, "display": True, "cardHeight": 300, "isReordered": False, **layout},
-        [
-            {"uuid": f"{section}-{metric}", "type": kind, "metricKey": metric, **common, **CHARTS[kind]}
-            for kind, metric in charts
-        ],
-    )

@@ -1,4 +1,4 @@
-"""MLflow runs: finding the ones that belong to a run, claiming one for several shippers, and filling it."""
+"""MLflow runs: how they are identified, found, filled and ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from multiview import names
-from multiview.artifacts.store import Store
 from multiview.config import JsonObject
 from multiview.config.overrides import flatten
 from multiview.steps.runs import StepState
@@ -33,40 +32,6 @@ Tags: TypeAlias = dict[str, str | None]
 """Values by tag; a tag without a value is not set."""
 
 Item = TypeVar("Item")
-
-
-class Claims:
-    """Claims of MLflow runs by several shippers: files in the store's `folder` say which MLflow run belongs to what."""
-
-    def __init__(self, store: Store, client: MlflowClient, experiment: str, folder: str):
-        self.store, self.client, self.experiment, self.folder = store, client, experiment, folder
-
-    def claimed(self, name: str, run_name: str, tags: Tags, started: float) -> str:
-        """Returns the id of the MLflow run claimed under a name, which is created if there is none; where shippers race,
-        the first one's. `started` is in seconds.
-
-        A run whose shipper was killed before claiming it is found by its tags. A second run, which MLflow's client
-        creates when an answer is lost, is deleted.
-        """
-        path = f"{self.folder}/{name}"
-        if (claimed := self.store.read(path)) is not None:
-            return claimed.decode()
-        found = self.client.search_runs([self.experiment], identity(tags))
-        if not found:
-            run = self.client.create_run(
-                self.experiment,
-                start_time=round(started * 1000),
-                tags={tag: value for tag, value in tags.items() if value},
-                run_name=run_name,
-            )
-            found = self.client.search_runs([self.experiment], identity(tags)) or [run]
-        self.store.create(path, found[0].info.run_id.encode())
-        claimed = self.store.read(path)
-        assert claimed is not None, "claims are only removed with their run"
-        for run in found:
-            if run.info.run_id != claimed.decode():
-                self.client.delete_run(run.info.run_id)
-        return claimed.decode()
 
 
 def identity(tags: Tags) -> str:

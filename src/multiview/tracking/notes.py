@@ -1,4 +1,4 @@
-"""Descriptions of MLflow runs as Markdown: a run's results, a step's inputs and outputs, and commands to continue."""
+"""The description of a run in MLflow, as Markdown: its results, and commands to continue."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 
 from multiview import names
-from multiview.artifacts.record import Reference, read_record, split_address
+from multiview.artifacts.record import read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
 from multiview.evaluation.tables import escaped, markdown_table
@@ -16,67 +16,22 @@ from multiview.tracking.tags import question_tags
 
 DESCRIPTION_CHARACTERS = 5000
 """Characters of a description; MLflow takes 8000 and silently cuts longer ones."""
-INPUTS = 12
-"""Inputs of a step that are listed; the others are counted."""
 
 
-def of_run(
-    store: Store, run: Run, states: Iterable[StepState], corpus: str | None, compared: str | None = None
-) -> str:
-    """Returns the description of a run: its subject, its table, and the commands that continue from it.
-
-    `compared` is the address of MLflow's page that compares its systems.
-    """
+def of_run(store: Store, run: Run, states: Iterable[StepState], corpus: str | None) -> str:
+    """Returns the description of a run: its subject, its table, and the commands that continue from it."""
     states = list(states)
     systems = ", ".join(run.architectures)
     subject = f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {corpus}' if corpus else ''}"
-    link = f"[Compare {systems}]({compared}): settings and figures side by side" if compared else ""
-    results = (_verdict(store, states), _table(store, states))
-    return _joined(subject, _generated(states), _failures(states), *results, link, _next(run, states))
-
-
-def of_system(store: Store, run: Run, system: str, states: Iterable[StepState], corpus: str | None) -> str:
-    """Returns the description of a system: its subject, its figures, and the commands that continue from it; `states`
-    are those of its steps."""
-    states = list(states)
-    subject = f"{system} of run {run.id}{f' over {corpus}' if corpus else ''}"
-    return _joined(subject, _generated(states), _failures(states), _table(store, states), _next(run, states))
-
-
-def of_step(run: Run, state: StepState) -> str:
-    """Returns the description of a step: its inputs and outputs."""
-    rows = state.config.get("comparison", {}).get("rows", [])
-    read = [
-        (f"{name} of {rows[number]}" if name == "evaluations" and number < len(rows) else name, reference)
-        for name, references in state.inputs.items()
-        for number, reference in enumerate(references)
-    ]
-    lines = [f"| reads {name} | {_address(reference)} |" for name, reference in read[:INPUTS]]
-    if len(read) > INPUTS:
-        lines.append(f"| reads | {len(read) - INPUTS} more |")
-    lines += [f"| makes {kind} | {_address(reference)} |" for kind, reference in state.outputs.items()]
-    table = "\n".join(["| | |", "|---|---|", *lines]) if lines else ""
-    outputs = [reference.address for reference in state.outputs.values()]
-    further = _commands([f"multiview lineage {outputs[0]}"]) if outputs else ""
-    return _joined(f"{state.path} of run {run.id}", table, further)
-
-
-def of_model(run: Run, state: StepState, reference: Reference) -> str:
-    """Returns the description of a logged model: the step that made it, and its lineage."""
-    return _joined(f"{state.path} of run {run.id}", _commands([f"multiview lineage {reference.address}"]))
-
-
-def _joined(*sections: str) -> str:
+    sections = (
+        subject,
+        "; ".join(f"{tag.replace('_', ' ')} {how}" for tag, how in sorted(question_tags(states).items())),
+        _failures(states),
+        _verdict(store, states),
+        _table(store, states),
+        _next(run, states),
+    )
     return "\n\n".join(section for section in sections if section)
-
-
-def _address(reference: Reference) -> str:
-    return f"`{reference.address}`" + (f" {reference.file}" if reference.file else "")
-
-
-def _generated(states: list[StepState]) -> str:
-    """The kinds of questions that were generated; empty where all are labelled."""
-    return "; ".join(f"{tag.replace('_', ' ')} {how}" for tag, how in sorted(question_tags(states).items()))
 
 
 def _failures(states: list[StepState]) -> str:
@@ -123,8 +78,4 @@ def _next(run: Run, states: list[StepState]) -> str:
     commands = [f"multiview lineage {run.id} --verify"] if made else []
     commands += [f"multiview search QUESTION --index {address}" for address in indexes[:6]]
     commands += [f"python -m pipelines rerun {path} --from {run.id}" for path in evaluated[:1]]
-    return _commands(commands)
-
-
-def _commands(lines: list[str]) -> str:
-    return "\n".join(["```", *lines, "```"]) if lines else ""
+    return "\n".join(["```", *commands, "```"]) if commands else ""

@@ -30,7 +30,7 @@ from multiview.artifacts.scratch import remove_scratch
 from multiview.config import Train
 from multiview.errors import InputError, ProcessFailed, counted, one_line
 from multiview.steps.context import StepContext
-from multiview.steps.events import NoEvents
+from multiview.steps.events import Events
 from multiview.training.remote import RemoteCheckpoints, RemoteEvents, answering, declared_calls
 
 Body = Callable[[StepContext], None]
@@ -69,7 +69,7 @@ def on_processes(body: Body, context: StepContext) -> None:
     calls = declared_calls(context.events, checkpoints)
     with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(calls) as (line, raised):
         threads = max(1, torch.get_num_threads() // processes)
-        sent = replace(context, events=NoEvents(), checkpoints=None)
+        sent = replace(context, events=Events(), checkpoints=None)
         job = Job(body, sent, line, latest, checkpoints is not None, Path(folder), threads)
         try:
             _launch(_launcher(processes, nodes), job)
@@ -136,7 +136,7 @@ def _work(job: Job) -> None:
     # For accelerate, which chooses a number where none is set.
     os.environ.setdefault(environment.OMP_NUM_THREADS, str(job.threads))
     torch.set_num_threads(job.threads)
-    events = RemoteEvents(job.line) if rank == 0 else NoEvents()
+    events = RemoteEvents(job.line) if rank == 0 else Events()
     kept = RemoteCheckpoints(job.line, job.latest) if job.keeps else None
     try:
         if torch.cuda.is_available():

@@ -16,7 +16,7 @@ from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Events
 
 
-class RemoteEvents:
+class RemoteEvents(Events):
     """The events of the starting process, reported by the first process of a training; each call waits for its answer.
 
     An error that a call raises in the starting process ends the training; the training process gets a RuntimeError.

@@ -20,7 +20,7 @@ from multiview.errors import InputError, one_line
 from multiview.steps.backends.in_process import InProcess, check_gpus
 from multiview.steps.backends.trainjob import BAD_INPUT
 from multiview.steps.checkpoints import StoredCheckpoints
-from multiview.steps.events import NoEvents
+from multiview.steps.events import Events
 from multiview.steps.runs import read_state
 from multiview.steps.table import step
 from multiview.steps.work import StepReporter, Work
@@ -51,7 +51,7 @@ def run_on_node(store_url: str, run: str, path: str) -> None:
         return
     outputs = {kind: scratch() / "unpublished" / kind for kind in work.step.outputs}
     checkpoints = StoredCheckpoints(store, work.key, scratch())
-    work.step.function()(work.context(store, outputs, NoEvents(), checkpoints))
+    work.step.function()(work.context(store, outputs, Events(), checkpoints))
 
 
 def main(store: str, run: str, path: str) -> int:

@@ -11,7 +11,7 @@ from multiview import tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
-from multiview.tracking import run_contents as contents
+from multiview.tracking import step_runs
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
 
@@ -125,12 +125,12 @@ def test_a_run_that_failed_says_where(tmp_path, uri):
 def test_files_of_the_same_name_in_two_folders_are_both_kept(tmp_path, monkeypatch):
     paths = ["metrics.json", "analyses/metrics.json", "analyses/usage.parquet"]
     record = SimpleNamespace(files=[SimpleNamespace(path=path) for path in paths], to_json=lambda: b"{}")
-    monkeypatch.setattr(contents, "read_record", lambda *key: record)
-    monkeypatch.setattr(contents, "stage", lambda *record: SimpleNamespace(path=tmp_path))
+    monkeypatch.setattr(step_runs, "read_record", lambda *key: record)
+    monkeypatch.setattr(step_runs, "stage", lambda *record: SimpleNamespace(path=tmp_path))
     client, reported = Mock(), ReportedRun(tmp_path, "", "files")
     child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
     state = SimpleNamespace(outputs={"evaluation": reported.reference("evaluation", "key")})
-    contents.RunContents(reported.store, reported.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
+    step_runs.log_files(reported.store, client, "parent", child, state)  # type: ignore[arg-type]
     logged = [call.args[1:] for call in client.log_artifact.call_args_list]
     assert logged == [
         (str(tmp_path / "metrics.json"), "evaluation"),
@@ -140,11 +140,11 @@ def test_files_of_the_same_name_in_two_folders_are_both_kept(tmp_path, monkeypat
 
 def test_a_report_is_a_file_of_its_step_and_of_the_whole_run(tmp_path, monkeypatch):
     record = SimpleNamespace(files=[SimpleNamespace(path="report.html")], to_json=lambda: b"{}")
-    monkeypatch.setattr(contents, "read_record", lambda *key: record)
-    monkeypatch.setattr(contents, "stage", lambda *record: SimpleNamespace(path=tmp_path))
+    monkeypatch.setattr(step_runs, "read_record", lambda *key: record)
+    monkeypatch.setattr(step_runs, "stage", lambda *record: SimpleNamespace(path=tmp_path))
     client, reported = Mock(), ReportedRun(tmp_path, "", "files")
     child = SimpleNamespace(info=SimpleNamespace(run_id="child"), data=SimpleNamespace(tags={}))
     state = SimpleNamespace(outputs={"report": reported.reference("report", "key")})
-    contents.RunContents(reported.store, reported.run, client, "0", None).report_files("parent", child, state)  # type: ignore[arg-type]
+    step_runs.log_files(reported.store, client, "parent", child, state)  # type: ignore[arg-type]
     page = (str(tmp_path / "report.html"), "report")
     assert [call.args for call in client.log_artifact.call_args_list] == [("child", *page), ("parent", *page)]

@@ -15,7 +15,7 @@ from multiview.errors import InputError
 from multiview.steps.events import EventLog
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, read_state, read_states, write_run, write_state
-from multiview.tracking import systems
+from multiview.tracking import system_runs
 from multiview.tracking.mlflow_runs import PARENT_RUN
 from pipelines.runs.study import evaluations_of_run
 from tests.fixtures.reported_run import ReportedRun
@@ -132,7 +132,6 @@ def test_a_system_has_the_curves_of_its_validations(tmp_path, database):
     log = EventLog(validated.store, "model/mvr-round-2-train/attempts/a")
     for step in (0, 5):
         log.metric("validation_mrr_at_10", 0.5 + step / 100, step)
-        log.metric("validation_view_2_wins", 0.25, step)
     log.close()
     for path in ("split", "mvr/round-1/train", "mvr/round-2/train"):
         validated.events(path, "a")
@@ -140,13 +139,11 @@ def test_a_system_has_the_curves_of_its_validations(tmp_path, database):
     run, client = validated.systems()["mvr"].info.run_id, MlflowClient(validated.uri)
     curve = client.get_metric_history(run, "validation_mrr_at_10/round-2")
     assert sorted((metric.step, metric.value) for metric in curve) == [(0, 0.5), (5, 0.55)]
-    share = client.get_metric_history(run, "validation_view_2_wins/round-2")
-    assert sorted((metric.step, metric.value) for metric in share) == [(0, 0.25), (5, 0.25)]
     (experiment,) = client.search_experiments(filter_string="name = 'multiview'")
     drawn = {
         chart["metricKey"] for chart in view_of(experiment)["compareRunCharts"] if chart["type"] == "LINE"
     }
-    assert {"validation_mrr_at_10/round-2", "validation_view_2_wins/round-2"} <= drawn
+    assert "validation_mrr_at_10/round-2" in drawn
 
 
 def test_a_system_has_its_figures_by_round_and_its_costs(compared):
@@ -169,13 +166,6 @@ def test_a_pipeline_s_run_has_the_final_figures_of_each_system(compared, tmp_pat
     others.ship()
     (parent,) = others.runs(f"tags.`{names.TAG_LEVEL}` = 'pipeline'")
     assert parent.data.metrics == {"accuracy_at_5/mvr": 0.75} | costs
-
-
-def test_the_description_of_a_run_opens_the_comparison_of_its_trained_systems(compared):
-    (parent,) = compared.runs(f"tags.`{names.TAG_LEVEL}` = 'pipeline'")
-    mvr, camvr = (compared.systems()[name].info.run_id for name in SYSTEMS)
-    address = f"#/compare-runs?runs=%5B%22{mvr}%22%2C%22{camvr}%22%5D&experiments=%5B%221%22%5D"
-    assert f"[Compare mvr, camvr]({address})" in parent.data.tags["mlflow.note.content"]
 
 
 def test_a_system_s_mlflow_id_means_that_system(compared, database):
@@ -254,7 +244,7 @@ def test_found_steps_give_a_new_mlflow_the_same_systems(tmp_path, compared):
 def test_settings_that_this_version_does_not_know_are_those_that_the_steps_have_read(compared):
     old = compared.run.model_copy(update={"config": {"train": {"gone": 1}}})
     states = [state for state in read_states(compared.store, "compared") if state.path.startswith("mvr")]
-    assert systems.settings_of(old, "mvr", states) == {"encode": {"compute": "float32"}}
+    assert system_runs.settings_of(old, "mvr", states) == {"encode": {"compute": "float32"}}
 
 
 def test_a_run_of_one_system_names_it_with_the_run(expected):
@@ -266,5 +256,6 @@ def test_a_run_of_one_system_names_it_with_the_run(expected):
 def test_figures_are_by_round_where_there_are_several():
     texts = ["camvr/round-1/train", "camvr/round-2/train", "camvr/round-2/evaluate", "mvr/round-1/train"]
     steps = [StepPath.parse(text) for text in texts]
-    assert [systems.round_of(step, steps) for step in steps] == [1, 2, 0, 0]
-    assert systems.round_of(StepPath.parse("bm25/evaluate"), steps) == 0
+    assert [system_runs.round_of(step, steps) for step in steps] == [1, 2, 0, 0]
+    for once in ("bm25/evaluate", "camvr/warm-up/train", "camvr/train"):
+        assert system_runs.round_of(StepPath.parse(once), steps) == 0

@@ -1,0 +1,141 @@
+"""A run on its way to MLflow: the MLflow runs of the whole run and of its systems, each claimed for several shippers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from multiview import names
+from multiview.artifacts.record import read_record
+from multiview.artifacts.store import LocalStore, Store
+from multiview.steps.path import StepPath
+from multiview.steps.runs import Run, StepState
+from multiview.tracking import notes
+from multiview.tracking.client import RUN_FILE, connect
+from multiview.tracking.experiment import VIEW_TAG, experiment_tags
+from multiview.tracking.mlflow_runs import (
+    Tags,
+    fill,
+    identity,
+    parameters,
+    set_description,
+    set_status,
+    short_digest,
+    status_of,
+)
+from multiview.tracking.tags import child_tags, corpus_tag, later_parent_tags, parent_tags, system_tags
+
+if TYPE_CHECKING:
+    from mlflow.entities import Experiment
+    from mlflow.entities import Run as MlflowRun
+
+
+class Shipment:
+    """One run of a store, and its MLflow runs.
+
+    Files in the store's folder `claims` say which MLflow run belongs to what, so that several shippers fill the same
+    ones. The process may be killed after any call to MLflow; no call is repeated.
+    """
+
+    def __init__(self, store: Store, run: Run, uri: str, states: list[StepState]):
+        """`states` are the states of all steps that have begun."""
+        self.store, self.run, self.states = store, run, states
+        self.client = connect(uri)
+        experiment = self._experiment(uri)
+        self.experiment = experiment.experiment_id
+        instance = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
+        self.claims = f"{names.RUNS}/{run.id}/mlflow/{short_digest(instance)}"
+        self.corpus = corpus_tag(states)
+        self.shared: list[StepState] = []
+        """The states of the steps that systems share."""
+        self.systems: dict[str, list[StepState]] = {}
+        """The states of each system's steps."""
+        for state in states:
+            system = StepPath.parse(state.path).system
+            (self.systems.setdefault(system, []) if system else self.shared).append(state)
+
+    def _experiment(self, uri: str) -> Experiment:
+        found = self.client.get_experiment_by_name(names.EXPERIMENT)
+        if found is None:
+            local = uri.startswith("sqlite") and isinstance(self.store, LocalStore)
+            location = f"{self.store.url}/mlflow" if local else None
+            created = self.client.create_experiment(names.EXPERIMENT, artifact_location=location)
+            found = self.client.get_experiment(created)
+        for tag, value in experiment_tags(found.experiment_id).items():
+            # A person may have written another description; the view is an earlier version's, if it differs.
+            if tag not in found.tags or (tag == VIEW_TAG and found.tags[tag] != value):
+                self.client.set_experiment_tag(found.experiment_id, tag, value)
+        return found
+
+    def claimed(self, name: str, run_name: str, tags: Tags, started: float) -> str:
+        """Returns the id of the MLflow run claimed under a name, which is created if there is none; where shippers race,
+        the first one's. `started` is in seconds.
+
+        A run whose shipper was killed before claiming it is found by its tags. A second run, which MLflow's client
+        creates when an answer is lost, is deleted.
+        """
+        path = f"{self.claims}/{name}"
+        if (claimed := self.store.read(path)) is not None:
+            return claimed.decode()
+        found = self.client.search_runs([self.experiment], identity(tags))
+        if not found:
+            run = self.client.create_run(
+                self.experiment,
+                start_time=round(started * 1000),
+                tags={tag: value for tag, value in tags.items() if value},
+                run_name=run_name,
+            )
+            found = self.client.search_runs([self.experiment], identity(tags)) or [run]
+        self.store.create(path, found[0].info.run_id.encode())
+        claimed = self.store.read(path)
+        assert claimed is not None, "claims are only removed with their run"
+        for run in found:
+            if run.info.run_id != claimed.decode():
+                self.client.delete_run(run.info.run_id)
+        return claimed.decode()
+
+    def parent(self) -> str:
+        """Returns the id of the MLflow run of the whole run, described as far as its steps have gone."""
+        tags = parent_tags(self.run, self.store)
+        started = datetime.fromisoformat(self.run.created).timestamp()
+        parent = self.claimed("parent", self.run.id, tags, started)
+        known = self.client.get_run(parent)
+        if names.TAG_DESCRIBED not in known.data.tags:
+            fill(self.client, known, parameters(self.run.config))
+            self.client.log_text(parent, self.run.model_dump_json(indent=1), RUN_FILE)
+            self.client.set_tag(parent, names.TAG_DESCRIBED, RUN_FILE)
+        fill(self.client, known, tags=later_parent_tags(self.run, self.store, self.states, self.corpus))
+        return parent
+
+    def system(self, parent: str, system: str) -> str:
+        """Returns the id of a system's MLflow run."""
+        name = system if len(self.run.architectures) > 1 else f"{system} of {self.run.id}"
+        started = min(state.started for state in self.systems[system])
+        return self.claimed(f"systems/{system}", name, system_tags(self.run, system, parent), started)
+
+    def child(self, parent: str, state: StepState, children: dict[str, MlflowRun]) -> MlflowRun:
+        """Returns the MLflow run of a step's attempt, in its system's or, if systems share the step, in `parent`. Those of
+        its other attempts are deleted, and taken out of `children`."""
+        system = StepPath.parse(state.path).system
+        tags = child_tags(self.run, state, self.system(parent, system) if system else parent)
+        attempt = tags[names.TAG_ATTEMPT]
+        for run_id, child in list(children.items()):
+            known = child.data.tags
+            if known[names.TAG_PATH] == state.path and known.get(names.TAG_ATTEMPT) != attempt:
+                self.client.delete_run(run_id)
+                self.store.remove(f"{self.claims}/steps/{state.path}/{known.get(names.TAG_ATTEMPT)}")
+                del children[run_id]
+        claimed = self.claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
+        return self.client.get_run(claimed)  # a search omits the models that a run read and made
+
+    def end(self, parent: str, failed: bool) -> None:
+        """Sets the status of the whole run from those of its steps, and its description and decision once it has ended."""
+        status = "FAILED" if failed else status_of(self.states, self.run.steps)
+        now = self.client.get_run(parent)
+        if status != "RUNNING":
+            set_description(self.client, now, notes.of_run(self.store, self.run, self.states, self.corpus))
+            gates = (state for state in self.states if state.step == "gate")
+            for record in (read_record(self.store, names.VERDICT, state.key) for state in gates):
+                if record:
+                    fill(self.client, now, tags={names.TAG_DECISION: record.facts["decision"]})
+        set_status(self.client, now, status, max((s.ended for s in self.states if s.ended), default=0.0))

@@ -1,0 +1,183 @@
+"""The content of a step's MLflow run: its settings, events, inputs and outputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from multiview import names
+from multiview.artifacts.record import Record, Reference, read_record, split_address
+from multiview.artifacts.staging import stage
+from multiview.artifacts.store import Store
+from multiview.steps.events import MetricEvent, WarningEvent, read_events
+from multiview.steps.runs import StepState
+from multiview.steps.table import STEPS
+from multiview.tracking.mlflow_runs import fill, parameters, set_status, status_of
+from multiview.tracking.shipment import Shipment
+from multiview.tracking.tags import model_tags, step_tags
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import DatasetInput
+    from mlflow.entities import Run as MlflowRun
+
+DIGEST_LENGTH = 32
+"""MLflow takes dataset digests of at most 36 characters; a tag has the whole digest."""
+DATASETS = 100
+"""Most artifacts of an input that are logged, such as shards."""
+
+READ = (
+    names.EVALUATION,
+    names.COMPARISON,
+    names.QUERY_EVALUATION,
+    names.REPORT,
+    names.VERDICT,
+    names.PROMOTION,
+)
+"""Kinds of artifacts with files for people to read."""
+
+
+def fill_step(shipment: Shipment, parent: str, child: MlflowRun, state: StepState) -> None:
+    """Brings a step's MLflow run up to date. One that is complete is left alone."""
+    if names.TAG_COMPLETE in child.data.tags:
+        return
+    _log_events(shipment, child, state)
+    _link(shipment, child, state)
+    log_files(shipment.store, shipment.client, parent, child, state)
+    status = status_of([state], [state.path])
+    set_status(shipment.client, child, status, state.ended or state.started)
+    if status == "FINISHED":
+        shipment.client.set_tag(child.info.run_id, names.TAG_COMPLETE, "true")
+
+
+def _log_events(shipment: Shipment, child: MlflowRun, state: StepState) -> None:
+    """Logs a step's parameters, metrics and tags.
+
+    The tag that counts shipped events comes last. Metrics that an earlier call shipped without that tag are
+    shipped again as exact duplicates, which MLflow drops.
+    """
+    from mlflow.entities import Metric
+
+    events = list(read_events(shipment.store, state.attempt)) if state.attempt else []
+    warnings = [event.text for event in events if isinstance(event, WarningEvent)]
+    first = next((_record(shipment.store, *output) for output in state.outputs.items()), None)
+    tags = step_tags(shipment.run, state, first, warnings, shipment.corpus)
+    tags[names.TAG_SHIPPED] = str(len(events))
+    link = _evaluated(shipment, child.info.run_id, state)
+    shipped = int(child.data.tags.get(names.TAG_SHIPPED, 0))
+    metrics = [
+        Metric(event.name, event.value, event.time, event.step or 0, **link)
+        for event in events[shipped:]
+        if isinstance(event, MetricEvent)
+    ]
+    fill(shipment.client, child, parameters(state.config), metrics, tags)
+
+
+def _record(store: Store, kind: str, reference: Reference) -> Record | None:
+    return read_record(store, kind, split_address(reference.address)[2])
+
+
+def _evaluated(shipment: Shipment, run: str, state: StepState) -> dict[str, str]:
+    """The model and the questions that an evaluation's metrics are linked to.
+
+    Empty for other steps, and where another run has logged the same evaluation.
+    """
+    models, questions = state.inputs.get("model"), state.inputs.get("questions")
+    if state.step != "evaluate" or not models or not questions:
+        return {}
+    model, digest = _logged_model(shipment, models[0], None, state), questions[0].digest[:DIGEST_LENGTH]
+    logged = shipment.client.get_logged_model(model).metrics or [] if state.status == "found" else []
+    if any(metric.run_id != run and metric.dataset_digest == digest for metric in logged):
+        return {}
+    return {"model_id": model, "dataset_name": _dataset_name(questions[0]), "dataset_digest": digest}
+
+
+def _link(shipment: Shipment, child: MlflowRun, state: StepState) -> None:
+    """Links the datasets and models that the step read, and the models that it made, each once."""
+    from mlflow.entities import LoggedModelInput, LoggedModelOutput
+
+    client, run, inputs, outputs = shipment.client, child.info.run_id, child.inputs, child.outputs
+    known = {logged.dataset.digest for logged in inputs.dataset_inputs} if inputs else set()
+    if datasets := [d for d in _datasets(state.inputs) if d.dataset.digest not in known]:
+        client.log_inputs(run, datasets=datasets)
+    linked = {model.model_id for model in inputs.model_inputs} if inputs else set()
+    for reference in (r for refs in state.inputs.values() for r in refs if _kind(r) == names.MODEL):
+        model = _logged_model(shipment, reference, None, state)
+        if model not in linked:
+            client.log_inputs(run, models=[LoggedModelInput(model)])
+    reference = state.outputs.get(names.MODEL)
+    if reference and names.MODEL in STEPS[state.step].outputs:
+        model = _logged_model(shipment, reference, run, state)
+        if model not in {made.model_id for made in (outputs.model_outputs if outputs else [])}:
+            client.log_outputs(run, [LoggedModelOutput(model, 0)])
+
+
+def _logged_model(shipment: Shipment, reference: Reference, run: str | None, state: StepState) -> str:
+    """The id of the logged model with an artifact's digest, which is created if there is none."""
+    client = shipment.client
+    found = client.search_logged_models(
+        [shipment.experiment], filter_string=f"tags.{names.TAG_SHA256} = '{reference.digest}'"
+    )
+    model = found[0] if found else None
+    if model is None:
+        tags = model_tags(shipment.run, state, reference, shipment.corpus)
+        model = client.create_logged_model(
+            shipment.experiment,
+            name=state.path.replace("/", "-"),
+            source_run_id=run,
+            tags={tag: value for tag, value in tags.items() if value},
+            params=parameters(state.config),
+            model_type="bi-encoder",
+        )
+    if str(model.status) != "READY":
+        client.finalize_logged_model(model.model_id, "READY")
+    return model.model_id
+
+
+def _datasets(inputs: Mapping[str, list[Reference]]) -> Iterator[DatasetInput]:
+    """The inputs of a step but its models as MLflow's datasets, each once."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    seen = {}
+    for name, references in inputs.items():
+        for reference in (r for r in references[:DATASETS] if _kind(r) != names.MODEL):
+            protocol, separator, _ = reference.address.partition("://")
+            source = json.dumps({"uri": reference.address})
+            digest = reference.digest[:DIGEST_LENGTH]
+            dataset = Dataset(_dataset_name(reference), digest, protocol if separator else "local", source)
+            tags = [InputTag("mlflow.data.context", name), InputTag(names.TAG_SHA256, reference.digest)]
+            seen[digest] = DatasetInput(dataset, tags)
+    yield from seen.values()
+
+
+def log_files(store: Store, client: MlflowClient, parent: str, child: MlflowRun, state: StepState) -> None:
+    """Logs the records of all outputs, and the files for people to read: metrics, tables and reports.
+
+    A report is also logged in the MLflow run of the whole run, `parent`.
+    """
+    if not state.outputs or names.TAG_FILES in child.data.tags:
+        return
+    run = child.info.run_id
+    for kind, reference in state.outputs.items():
+        if (record := _record(store, kind, reference)) is None:
+            continue
+        client.log_text(run, record.to_json().decode(), f"{kind}/{names.RECORD_FILE}")
+        if kind not in READ:
+            continue
+        folder = stage(store, record).path
+        for file in record.files:
+            if file.path.endswith((".json", ".md", ".html", ".trec")):
+                for target in (run, parent) if kind == names.REPORT else (run,):
+                    below = f"{kind}/{file.path}".rpartition("/")[0]
+                    client.log_artifact(target, str(folder / file.path), below)
+    client.set_tag(run, names.TAG_FILES, len(state.outputs))
+
+
+def _kind(reference: Reference) -> str:
+    return split_address(reference.address)[1]
+
+
+def _dataset_name(reference: Reference) -> str:
+    _, kind, key = split_address(reference.address)
+    return f"{kind}-{key[:8]}" + (f"/{reference.file}" if reference.file else "")

@@ -1,0 +1,148 @@
+"""MLflow runs of systems: each holds the steps of one system, with all of its settings and its final figures.
+
+They lie between a pipeline's MLflow run and its steps, so that the selected systems of one run or of several can be
+compared on MLflow's page. Steps that systems share have no such run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from multiview import metric_names, names
+from multiview.config import Config, JsonObject
+from multiview.config.overrides import merge
+from multiview.errors import InputError
+from multiview.model.layouts import architecture
+from multiview.model.systems import resolve, resolve_systems
+from multiview.steps.events import read_metrics
+from multiview.steps.path import StepPath
+from multiview.steps.runs import Run, StepState
+from multiview.tracking.mlflow_runs import Tags, fill, log_metrics, parameters, set_status, status_of
+from multiview.tracking.shipment import Shipment
+from multiview.tracking.tags import question_tags
+
+if TYPE_CHECKING:
+    from mlflow.entities import Metric
+    from mlflow.entities import Run as MlflowRun
+
+FIGURES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
+"""Prefixes of the evaluation metrics that are a system's figures; metrics of analyses would drown them."""
+
+VALIDATION = metric_names.of_validation("")
+"""How metrics of a training's held-out questions begin."""
+
+SECTIONS = ("corpus", "questions", "bm25", "model", "train", "mining", "encode", "index", "evaluation")
+"""Sections of the settings that decide the figures of every trained system."""
+
+
+def fill_systems(shipment: Shipment, parent: str, states: Iterable[StepState], failed: bool = False) -> None:
+    """Logs settings, figures and status of each system that has one of these steps; of all systems where a
+    comparison is among them, which knows their costs. `failed` says that the whole run has ended as failed.
+
+    A comparison of other runs' evaluations has no systems of its own: its metrics are the run's.
+    """
+    states = list(states)
+    compared = [state for state in states if state.step == "compare" and state.finished]
+    mine = {StepPath.parse(state.path).system for state in states}
+    for system in shipment.systems:
+        if compared or system in mine:
+            _fill_system(shipment, parent, system, failed)
+    if not shipment.systems and compared:
+        log_metrics(shipment.client, parent, _reported(shipment, compared[0]))
+
+
+def _fill_system(shipment: Shipment, parent: str, system: str, failed: bool) -> None:
+    client, states = shipment.client, shipment.systems[system]
+    opened = client.get_run(shipment.system(parent, system))
+    metrics, tags = _figures(shipment, opened, system)
+    # Before the system's tag says that they are logged.
+    log_metrics(client, parent, _headlines(shipment.run, system, metrics))
+    fill(client, opened, parameters(settings_of(shipment.run, system, states)), metrics, tags)
+    status = status_of(states, {p for p in shipment.run.steps if StepPath.parse(p).system == system})
+    status = "FAILED" if failed and status == "RUNNING" else status
+    set_status(client, opened, status, max(state.ended or state.started for state in states))
+
+
+def _headlines(run: Run, system: str, metrics: Iterable[Metric]) -> list[Metric]:
+    """A system's figures under their names in the pipeline's run, where people look first: without the curves,
+    and with the system's name where there are several."""
+    several = len({StepPath.parse(path).system for path in run.steps} - {""}) > 1
+    return [
+        _metric(metric_names.of_group(system, m.key) if several else m.key, m.value, m.timestamp, m.step)
+        for m in metrics
+        if not m.key.startswith(VALIDATION)
+    ]
+
+
+def _figures(shipment: Shipment, opened: MlflowRun, system: str) -> tuple[list[Metric], Tags]:
+    """The figures of steps that have ended since the last shipping, and tags; one of them names these steps."""
+    logged = set(opened.data.tags.get(names.TAG_FIGURES, "").split())
+    states = shipment.systems[system]
+    metrics: list[Metric] = []
+    for state in (*states, *shipment.shared):
+        name = f"{state.path}@{state.attempt.rsplit('/', 1)[-1]}"
+        if name in logged or not state.attempt or not state.finished:
+            continue
+        if state.step in ("compare", "train") or state.step.startswith("evaluate"):
+            logged.add(name)
+            metrics += _figures_of_step(shipment, system, state)
+    error = next((f"{state.path}: {state.error}" for state in states if state.error), None)
+    tags: Tags = {names.TAG_CORPUS: shipment.corpus, names.TAG_ERROR: error, **question_tags(states)}
+    return metrics, {**tags, names.TAG_FIGURES: " ".join(sorted(logged))}
+
+
+def _figures_of_step(shipment: Shipment, system: str, state: StepState) -> list[Metric]:
+    """An evaluation's figures by round; a training's validations by training step, named by round where there are
+    several; from a comparison the system's costs, such as `index_bytes`."""
+    number = round_of(StepPath.parse(state.path), map(StepPath.parse, shipment.run.steps))
+    ending = metric_names.of_group(system, "")
+    found = []
+    for metric in _reported(shipment, state):
+        name, step, is_figure = metric.key, metric.step, metric.key.startswith(FIGURES)
+        if state.step == "train":
+            wanted = name.startswith(VALIDATION)
+            name = metric_names.of_group(f"round-{number}", name) if number else name
+        elif state.step == "compare":
+            wanted, name = name.endswith(ending) and not is_figure, name.removesuffix(ending)
+        else:
+            wanted, step = is_figure and "/" not in name, number
+        found += [_metric(name, metric.value, metric.timestamp, step)] if wanted else []
+    return found
+
+
+def _reported(shipment: Shipment, state: StepState) -> list[Metric]:
+    events = read_metrics(shipment.store, state.attempt)
+    return [_metric(event.name, event.value, event.time, event.step or 0) for event in events]
+
+
+def _metric(name: str, value: float, timestamp: int, step: int) -> Metric:
+    from mlflow.entities import Metric
+
+    return Metric(name, value, timestamp, step)
+
+
+def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
+    """Returns the round of a step that its system does in several rounds: 2 for `camvr/round-2/train` where `steps` has
+    a `camvr/round-1/train`. Else 0, for which MLflow draws a bar instead of a chart with one point."""
+    rounds = {step.round for step in steps if (step.system, step.step) == (path.system, path.step)} - {None}
+    return path.round or 0 if len(rounds) > 1 else 0
+
+
+def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObject:
+    """Returns all settings of a system, by section. One that the run trains has the settings that were asked for; another,
+    such as `bm25`, has those that its steps have read so far, as does one whose settings this version does not know."""
+    config: Config | None = None
+    with contextlib.suppress(InputError):
+        if run.pipeline == "comparison":
+            config = resolve_systems(run.config).get(system)
+        elif run.pipeline == "training":
+            config = resolve(run.config)
+    if config is None:
+        return merge(*(state.config for state in states))
+    reads_queries = architecture(config.model.architecture).reads_queries
+    origin = config.questions.origin
+    generates = reads_queries or origin == "generator"
+    sections = (*SECTIONS, *["generation"] * generates, *["make_questions"] * (origin != "labelled"))
+    return {name: getattr(config, name).model_dump(mode="json") for name in sections}
