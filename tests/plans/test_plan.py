@@ -231,7 +231,10 @@ def earlier_run(plan: Plan, **config) -> TrackedRun:
     for node in plan.nodes.values():
         for path in node.paths():
             outputs = {
-                kind: Reference(address="/".join(("/store", kind, str(path).replace("/", "-"))), digest=f"{kind} of {path}")
+                kind: Reference(
+                    address="/".join(("/store", kind, str(path).replace("/", "-"))),
+                    digest=f"{kind} of {path}",
+                )
                 for kind in node.step.outputs
             }
             steps[str(path)] = TrackedStep({}, outputs)
