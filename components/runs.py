@@ -55,7 +55,7 @@ def close_run(
     store: str, described: str, job: str, pipeline: str, notify: str, status: PipelineTaskFinalStatus
 ):
     """Close the run in MLflow and report a failure."""
-    from multiview.config.notify import Notify
+    from multiview.config.kubeflow import Notify
     from multiview.kubeflow.component import exit_with_one_line
     from multiview.kubeflow.run import close_run
 

@@ -17,7 +17,7 @@ from multiview import environment
 from multiview.cli.options import options_of, with_options
 from multiview.config import Section
 from multiview.config.documents import checked, read_document
-from multiview.config.notify import reached_by_people
+from multiview.config.kubeflow import reached_by_people
 from multiview.config.overrides import PLACES, Overrides
 from multiview.config.section import Address
 from multiview.errors import InputError, nearest

@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 
 from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
-from multiview.config.notify import Notify
+from multiview.config.kubeflow import Notify
 from multiview.errors import InputError
 from multiview.kubeflow.run import _mlflow_page, close_run, open_run
 from multiview.steps.backends.trainjob import TrainJobs

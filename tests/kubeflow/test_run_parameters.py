@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 
 from multiview import names, tracking
 from multiview.artifacts.store import LocalStore
-from multiview.config.notify import Notify
+from multiview.config.kubeflow import Notify
 from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.kubeflow.run import close_run, open_run

@@ -18,8 +18,7 @@ from multiview.config.data import (
     MakeQuestions,
     Questions,
 )
-from multiview.config.kubeflow import Kubeflow, Pod
-from multiview.config.notify import Notify
+from multiview.config.kubeflow import Kubeflow, Notify, Pod
 from multiview.config.retrieval import (
     Analysis,
     Comparison,

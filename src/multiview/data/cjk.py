@@ -6,7 +6,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -117,15 +116,13 @@ SCRIPTS: Final = {
 """Scripts besides Latin in which the languages are written."""
 
 
-@lru_cache(1 << 16)
 def script(letter: str) -> str:
     """Returns the script of a letter, the first word of its name in Unicode; empty for anything else.
 
     >>> script("東"), script("の"), script("ж"), script("A"), script("1")
     ('CJK', 'HIRAGANA', 'CYRILLIC', 'LATIN', '')
     """
-    name = unicodedata.name(letter, "") if letter.isalpha() else ""
-    return name.partition(" ")[0] if name else ""
+    return unicodedata.name(letter, "").partition(" ")[0] if letter.isalpha() else ""
 
 
 class Scripts:
@@ -145,28 +142,22 @@ class Scripts:
         for letter, count in self._letters.items():
             counts[script(letter)] += count
         del counts[""]
-        foreign = {
-            name: count
-            for name, count in counts.items()
-            if name not in {"LATIN", "FULLWIDTH"} | SCRIPTS.get(language, frozenset())
-        }
-        if sum(foreign.values()) <= SHARE * counts.total():
+        suited = {"LATIN", "FULLWIDTH"} | SCRIPTS.get(language, frozenset())
+        foreign = Counter({name: count for name, count in counts.items() if name not in suited})
+        if foreign.total() <= SHARE * counts.total():
             return None
-        share = 100 * sum(foreign.values()) / counts.total()
-        names = sorted(foreign, key=lambda name: -foreign[name])[:3]
         return (
-            f"corpus.language={language}: {share:.0f} % of the letters in the passages are of other scripts "
-            f"({', '.join(names)}); {_advice(foreign)}"
+            f"corpus.language={language}: {foreign.total() / counts.total():.0%} of the letters in the passages are of other "
+            f"scripts ({', '.join(name for name, _ in foreign.most_common(3))}); {_advice(foreign)}"
         )
 
 
-def _advice(foreign: dict[str, int]) -> str:
-    most = max(foreign, key=lambda name: foreign[name])
+def _advice(foreign: Counter[str]) -> str:
+    ((most, _),) = foreign.most_common(1)
+    language = next((name for name, scripts in SCRIPTS.items() if most in scripts), None)
     if most in _EAST_ASIAN:
-        kana = sum(count for name, count in foreign.items() if name in _EAST_ASIAN - {"CJK", "BOPOMOFO"})
-        language: str | None = "japanese" if 20 * kana > foreign.get("CJK", 0) else "chinese"
-    else:
-        language = next((name for name, scripts in SCRIPTS.items() if most in scripts), None)
+        kana = sum(foreign[name] for name in _EAST_ASIAN - {"CJK", "BOPOMOFO"})
+        language = "japanese" if 20 * kana > foreign["CJK"] else "chinese"
     if language is None:
         return (
             "no language with these letters is known here: sentences and answers may not be found, most of all "

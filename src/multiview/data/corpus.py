@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from multiview.config import Config
+from multiview.config import Config, Corpus
 from multiview.data.reading import sources
 from multiview.data.reading.articles import Cut, cut_articles
 from multiview.data.reading.files import base_name
@@ -31,7 +31,7 @@ class CorpusFiles:
         else:
             files = sources.passage_files([*questions.source, *questions.dev_source], questions.format)
             form, self._columns = questions.format, {}
-        self._section = corpus
+        self._section: Corpus = corpus
         self.formats = {file: detect(file, form, "corpus.format", self._columns.values()) for file in files}
         """File to the name of its format, in the order of the files."""
         for file, form in self.formats.items() if corpus.cut in ("words", "sentences") else ():

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
-from multiview.config.notify import Notify, notified, reached_by_people
+from multiview.config.kubeflow import Notify, notified, reached_by_people
 from multiview.config.overrides import validate
 from multiview.errors import InputError, one_line
 from multiview.plans.parameters import Compiled, as_set

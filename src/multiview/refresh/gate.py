@@ -11,7 +11,7 @@ from multiview.artifacts.champions import Champion, champion_numbers, crown, rea
 from multiview.artifacts.record import Record, Reference, load_record
 from multiview.artifacts.staging import Recorded, Staged, stage
 from multiview.artifacts.store import Store
-from multiview.config.notify import notified
+from multiview.config.kubeflow import notified
 from multiview.data.questions import read_lost_questions
 from multiview.errors import InputError, one_line
 from multiview.evaluation.costs import SEARCH_SECONDS

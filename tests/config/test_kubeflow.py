@@ -2,7 +2,7 @@
 
 import pytest
 
-from multiview.config.notify import Notify, notified, reached_by_people
+from multiview.config.kubeflow import Notify, notified, reached_by_people
 
 
 @pytest.mark.parametrize(
