@@ -362,7 +362,9 @@ class _Block:
         )
         if searched.each:
             grouped = products.view(len(passages), searched.each, -1)[:, first:stop]
-            return (passages, grouped.amax(1)) if grouped.shape[1] else (passages[:0], products[:0])
+            if grouped.shape[1] <= 1:
+                return passages[: grouped.shape[1] * len(passages)], grouped.flatten(0, 1)
+            return passages, grouped.amax(1)
         if view_range != ALL_VIEWS:
             counts = np.clip(searched.counts[some], 0, stop) - first
             having = np.flatnonzero(counts > 0)
@@ -394,46 +396,58 @@ class _Ranking:
         self._queries = queries.astype(np.float64)
         self._bound = bound
         self._columns: list[Tensor] = []
-        """Of what is kept [q, kept]: products and passages int64; once they are scored, scores float64 (NaN for
-        those that are not) and winning views int64 too."""
+        """Of what is kept [q, kept]: products and passages int64; once they are scored, scores float64 (NaN for those that
+        are not) and winning views int64 too."""
+        self._waiting: list[tuple[Tensor, Tensor]] = []
+        """Products [q, n] and passages [n] to choose from besides."""
         self._left_out = False
         """Whether there are passages that are not kept."""
 
     def add(self, block: _Block) -> None:
         """Keeps the passages of a block whose products are higher than those kept before."""
+        passages, best = block.best(self._range)
+        if len(passages):
+            self._waiting.append((best.T.contiguous(), passages))
+        if sum(len(some) for _, some in self._waiting) >= 4 * self._kept:
+            self._choose()
+
+    def _choose(self) -> None:
+        """Keeps the passages with the highest products."""
         import torch
 
-        passages, best = block.best(self._range)
-        if not len(passages):
+        if not self._waiting:
             return
-        products = best.T.contiguous()
-        new = self._best([products, passages.expand_as(products)])
-        if len(self._columns) > 2:
-            missing = products.new_full(new[0].shape, torch.nan, dtype=torch.float64)
-            new += [missing, missing.long()]
-        if self._columns:
-            new = self._best([torch.cat(pair, dim=1) for pair in zip(self._columns, new, strict=True)])
-        self._columns = new
-
-    def _best(self, columns: list[Tensor]) -> list[Tensor]:
-        """Returns the columns of those with the highest products, the highest first."""
-        kept = width(self._kept, columns[0].shape[1])
-        self._left_out |= kept < columns[0].shape[1]
-        chosen = _largest(columns[0], kept)
-        return [column.gather(1, chosen) for column in columns]
+        before = self._columns[0].shape[1] if self._columns else 0
+        products, passages = zip(*self._waiting, strict=True)
+        joined, new = torch.cat([*self._columns[:1], *products], dim=1), torch.cat(passages)
+        self._waiting.clear()
+        kept = width(self._kept, joined.shape[1])
+        self._left_out |= kept < joined.shape[1]
+        chosen = _largest(joined, kept)
+        if before:
+            old, places = chosen < before, chosen.clamp(max=before - 1)
+            known = [column.gather(1, places) for column in self._columns[1:]]
+            missing = (new[(chosen - before).clamp(min=0)], torch.nan, -1)
+            others = [torch.where(old, column, other) for column, other in zip(known, missing, strict=False)]
+        else:
+            others = [new[chosen]]
+        self._columns = [joined.gather(1, chosen), *others]
 
     def _lowest(self) -> Tensor:
         """Returns the product below which no passage is among the k best [q, 1] float64."""
-        return self._columns[0][:, : self._k][:, -1:].double() - 2 * self._bound
+        products = self._columns[0]
+        best = products.gather(1, _largest(products, min(self._k, products.shape[1])))
+        return best.amin(dim=1, keepdim=True).double() - 2 * self._bound
 
     def _uncertain(self) -> Tensor:
         """Returns the questions that may have a passage among their k best that is not kept [q, 1] bool."""
-        return (self._columns[0][:, -1:] >= self._lowest()) & self._left_out
+        return (self._columns[0].amin(dim=1, keepdim=True) >= self._lowest()) & self._left_out
 
     def score(self, questions: Tensor | bool = True) -> None:
         """Scores those that can be among the best of some `questions` [q, 1] bool, unless they are scored already."""
         import torch
 
+        self._choose()
         if not self._columns:
             return
         if len(self._columns) == 2:
@@ -449,13 +463,14 @@ class _Ranking:
         """Fills the k best passages into the rows `asked` of `top`; returns those of them whose best may not be kept."""
         import torch
 
+        self._choose()
         if not self._columns:
             return asked[:0]
         uncertain = self._uncertain()
         self.score(~uncertain)
         _, passages, scores, views = self._columns
         scores = scores.masked_fill(scores.isnan(), -torch.inf)
-        order = _largest(scores, scores.shape[1])
+        order = _order(scores)
         columns = torch.stack([scores, passages.double(), views.double()]).gather(2, order.expand(3, -1, -1))
         ties = (columns[0, :, 1:] == columns[0, :, :-1]) & (columns[0, :, 1:] > -torch.inf)
         for row in ties.any(dim=1).nonzero().flatten().tolist():  # which is rare, and ids are sorted late
@@ -470,18 +485,23 @@ class _Ranking:
 
 
 def _largest(values: Tensor, count: int) -> Tensor:
-    """Returns the positions of the `count` largest of each row, the largest first [q, count] int64."""
+    """Returns the positions of the `count` largest of each row [q, count] int64, in any order."""
     import torch
 
     if not values.is_cpu:
         return values.topk(count, dim=1).indices
-    # NumPy's selection and sorting are several times as fast as torch's.
-    some = -values.numpy()
-    if count == some.shape[1]:
-        return torch.from_numpy(np.argsort(some, axis=1))
-    chosen = np.argpartition(some, count - 1, axis=1)[:, :count]
-    order = np.argsort(np.take_along_axis(some, chosen, axis=1), axis=1)
-    return torch.from_numpy(np.take_along_axis(chosen, order, axis=1))
+    # NumPy's selection is several times as fast as torch's.
+    rest = values.shape[1] - count
+    return torch.from_numpy(np.argpartition(values.numpy(), rest, axis=1)[:, rest:])
+
+
+def _order(values: Tensor) -> Tensor:
+    """Returns the order of each row by falling values [q, n] int64; those that tie are in any order."""
+    import torch
+
+    if not values.is_cpu:
+        return values.argsort(dim=1, descending=True)
+    return torch.from_numpy(np.argsort(-values.numpy(), axis=1))
 
 
 @contextlib.contextmanager
