@@ -11,10 +11,10 @@ import pytest
 from transformers import AutoTokenizer
 
 from multiview.config import Model
-from multiview.data.passages import Passage, PassageLookup, PassageRows, shard_files
+from multiview.data.passages import Passage, PassageRows, shard_files
 from multiview.encoding.embeddings import QUERIES_FIELD
 from multiview.errors import InputError
-from multiview.index.indexed_passages import IndexedPassages, TextsById, TextsInOrder
+from multiview.index.indexed_passages import IndexedPassages
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import Layout, architecture, layout
 from tests.fixtures.analysed_model import hand_index
@@ -113,19 +113,13 @@ def as_views(indexed: Any) -> list[View]:
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("order", ["by id", "in order"])
-def test_each_row_stands_for_a_view_of_its_passage(base: Path, tmp_path: Path, case: str, order: str) -> None:
+def test_each_row_stands_for_a_view_of_its_passage(base: Path, tmp_path: Path, case: str) -> None:
     expected = {passage.id: CASES[case](passage) for passage in PASSAGES[:3]}
     counts = [len(expected[passage.id]) for passage in PASSAGES[:3]] + [1]
     index = make_index(counts, tmp_path if case == "dual-cross" else None)
     made = make_layout(base, case.split()[0])
-    if order == "in order":
-        folder = write_passages(tmp_path / "corpus", PASSAGES, shards=2)
-        texts = TextsInOrder(PassageRows(shard_files(folder)))
-    else:
-        folder = write_passages(tmp_path / "corpus", PASSAGES[::-1], shards=2)
-        texts = TextsById(index.ids, PassageLookup(folder))
-    found = {p.row: p for p in IndexedPassages(index, made, texts).read(np.array([[2, 0], [1, -1], [0, 2]]))}
+    corpus = PassageRows(shard_files(write_passages(tmp_path / "corpus", PASSAGES, shards=2)))
+    found = {p.row: p for p in IndexedPassages(index, made, corpus).read(np.array([[2, 0], [1, -1], [0, 2]]))}
     assert {row: indexed.passage for row, indexed in found.items()} == dict(enumerate(PASSAGES[:3]))
     for row, passage in enumerate(PASSAGES[:3]):
         assert as_views(found[row]) == expected[passage.id]
@@ -135,14 +129,12 @@ def test_each_row_stands_for_a_view_of_its_passage(base: Path, tmp_path: Path, c
         assert len(found[row].parts) == (4 if case.startswith("camvr") else len(expected[passage.id]))
 
 
-def test_passages_come_once_and_in_the_corpus_s_order(base: Path, tmp_path: Path) -> None:
+def test_passages_come_once_and_in_order(base: Path, tmp_path: Path) -> None:
     index, made = make_index([1, 1, 1, 1]), make_layout(base, "dpr")
-    backwards = write_passages(tmp_path / "backwards", PASSAGES[::-1])
-    by_id = IndexedPassages(index, made, TextsById(index.ids, PassageLookup(backwards)))
-    rows = np.array([[0, 3, -1], [3, 2, 0]])
-    assert [(row, passage.id) for row, passage in by_id.texts(rows)] == [(3, "d"), (2, "c"), (0, "b")]
-    assert [indexed.row for indexed in by_id.read(rows)] == [3, 2, 0]
-    assert list(by_id.read(np.array([-1, -1]))) == []
+    corpus = PassageRows(shard_files(write_passages(tmp_path / "corpus", PASSAGES)))
+    passages = IndexedPassages(index, made, corpus)
+    assert [each.row for each in passages.read(np.array([[3, 0, -1], [3, 2, 0]]))] == [0, 2, 3]
+    assert list(passages.read(np.array([-1, -1]))) == []
 
 
 def test_the_corpus_s_own_columns_come_along_in_order(base: Path, tmp_path: Path) -> None:
@@ -150,9 +142,7 @@ def test_the_corpus_s_own_columns_come_along_in_order(base: Path, tmp_path: Path
     (file,) = shard_files(folder)
     urls = [f"https://example.org/{passage.id}" for passage in PASSAGES]
     pq.write_table(pq.read_table(file).append_column("url", pa.array(urls)), file)
-    passages = IndexedPassages(
-        make_index([1, 1, 1, 1]), make_layout(base, "dpr"), TextsInOrder(PassageRows([file]))
-    )
+    passages = IndexedPassages(make_index([1, 1, 1, 1]), make_layout(base, "dpr"), PassageRows([file]))
     assert [indexed.columns for indexed in passages.read(np.array([0, 2]))] == [
         {"url": "https://example.org/b"},
         {"url": "https://example.org/c"},
@@ -161,19 +151,15 @@ def test_the_corpus_s_own_columns_come_along_in_order(base: Path, tmp_path: Path
 
 def test_another_corpus_or_layout_than_the_index_s_is_refused(base: Path, tmp_path: Path) -> None:
     index = make_index([4, 1, 3, 1])
-    backwards = TextsInOrder(PassageRows(shard_files(write_passages(tmp_path / "backwards", PASSAGES[::-1]))))
+    backwards = PassageRows(shard_files(write_passages(tmp_path / "backwards", PASSAGES[::-1])))
     with pytest.raises(
         InputError, match="its passage 0 is 'b', but the corpus has 'd' there; build the index"
     ):
         list(IndexedPassages(index, make_layout(base, "camvr"), backwards).read(np.array([0])))
-    lookup = PassageLookup(write_passages(tmp_path / "less", PASSAGES[1:]))
-    with pytest.raises(InputError, match="'b'"):
-        list(
-            IndexedPassages(index, make_layout(base, "camvr"), TextsById(index.ids, lookup)).read(
-                np.array([0])
-            )
-        )
-    corpus = TextsInOrder(PassageRows(shard_files(write_passages(tmp_path / "corpus", PASSAGES))))
+    less = PassageRows(shard_files(write_passages(tmp_path / "less", PASSAGES[1:])))
+    with pytest.raises(InputError, match="it has 4 passages, but its corpus 3: build the index again"):
+        IndexedPassages(index, make_layout(base, "camvr"), less)
+    corpus = PassageRows(shard_files(write_passages(tmp_path / "corpus", PASSAGES)))
     (indexed,) = IndexedPassages(index, make_layout(base, "dpr"), corpus).read(np.array([0]))
     with pytest.raises(
         InputError, match=r"passage 'b': the embeddings hold 4 views where the layout makes 1: encode"

@@ -13,10 +13,10 @@ import pyarrow as pa
 from multiview.artifacts.staging import stage
 from multiview.data.passages import ROW_GROUP, SCHEMA, PassageRows, content_hash, shard_files
 from multiview.errors import InputError
-from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsInOrder
+from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import Layout
-from multiview.serving.retriever import check_length, load_artifacts
+from multiview.serving.retriever import load_artifacts
 
 VIEWS_AT_ONCE = 4096
 """Views per batch at most, unless one passage alone has more."""
@@ -49,11 +49,7 @@ class IndexViews:
     """
 
     def __init__(self, name: IndexName, index: ViewIndex, layout: Layout, corpus: PassageRows) -> None:
-        """`corpus` has the passages of `index` in the same order; `layout` is that of the model that made the views.
-
-        Raises InputError where index and corpus differ in their number of passages.
-        """
-        check_length(name.index, index, corpus)
+        """`corpus` has the passages of `index` in the same order; `layout` is that of the model that made the views."""
         self.name = name
         self.index = index
         self.layout = layout
@@ -121,8 +117,8 @@ class IndexViews:
 
         Raises InputError where the corpus or the layout is not the index's.
         """
-        passages = IndexedPassages(self.index, self.layout, TextsInOrder(self.corpus))
         try:
+            passages = IndexedPassages(self.index, self.layout, self.corpus)
             for start in range(0, len(rows), ROW_GROUP):
                 yield from passages.read(rows[start : start + ROW_GROUP])
         except InputError as error:

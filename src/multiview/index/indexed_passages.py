@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from multiview.data.arrays import int64_array
-from multiview.data.passages import SCHEMA, Passage, PassageLookup, PassageRows, passages_of
+from multiview.data.passages import SCHEMA, Passage, PassageRows, passages_of
 from multiview.data.queries import distinct
 from multiview.data.reading.tables import Row
 from multiview.data.tokens import Span
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.model.layouts import Layout, Part, TokenSequence, row_numbers
 
 if TYPE_CHECKING:
@@ -89,71 +87,34 @@ class IndexedPassage:
         return self.passage.title if self.layout.has_spans else None
 
 
-class Texts(Protocol):
-    """The texts of an index's passages."""
-
-    def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, Row]]:
-        """The passages of some rows of the index (rising, each once): row, passage, and the other columns of the corpus."""
-        ...
-
-
-class TextsById:
-    """Texts of a corpus in any order, looked up by id; they come in the order of the corpus, without its other columns."""
-
-    def __init__(self, ids: pa.Array, corpus: PassageLookup) -> None:
-        """`ids` [p] are the ids of the index's passages."""
-        self._ids, self._corpus = ids, corpus
-
-    def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, Row]]:
-        """See `Texts`. Raises InputError for a passage that the corpus lacks."""
-        for position, passage in self._corpus.stream(self._ids.take(int64_array(rows))):
-            yield int(rows[position]), passage, {}
-
-
-class TextsInOrder:
-    """Texts of a corpus in the order of the index; nothing is held in memory."""
-
-    def __init__(self, corpus: PassageRows) -> None:
-        self._corpus = corpus
-
-    def read(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, Row]]:
-        """See `Texts`."""
-        for table_rows, table in self._corpus.tables(rows):
-            others = [name for name in table.column_names if name not in SCHEMA.names]
-            columns = table.select(others).to_pylist()
-            yield from zip(table_rows.tolist(), passages_of(table), columns, strict=True)
-
-
 class IndexedPassages:
     """The passages of an index by row: their texts, and the meaning of their views in the index."""
 
-    def __init__(self, index: ViewIndex, layout: Layout, texts: Texts) -> None:
-        self._index, self._layout, self._texts = index, layout, texts
-
-    def texts(self, rows: np.ndarray) -> Iterator[tuple[int, Passage]]:
-        """Row and passage of each of `rows`, any shape, each once and in the corpus's order; rows of -1 are dropped.
-
-        Raises InputError where the corpus is not the index's.
-        """
-        return ((row, passage) for row, passage, _ in self._checked_texts(_each_once(rows)))
+    def __init__(self, index: ViewIndex, layout: Layout, corpus: PassageRows) -> None:
+        """`corpus` has the passages of `index` in the same order. Raises InputError where their numbers differ."""
+        if len(corpus) != len(index):
+            raise InputError(
+                f"it has {counted(len(index), 'passage')}, but its corpus {len(corpus)}: build the index again"
+            )
+        self._index, self._layout, self._corpus = index, layout, corpus
 
     def read(self, rows: np.ndarray) -> Iterator[IndexedPassage]:
-        """The passages of `rows` with their columns, queries and views, in the order of `texts`."""
-        each_once = _each_once(rows)
+        """The passages of `rows`, any shape, each once and in order, with their columns, queries and views.
+
+        Rows of -1 are dropped. Memory holds one row group of the corpus. Raises InputError where the corpus is not the
+        index's.
+        """
+        each_once = np.unique(rows[rows >= 0])
         queries = self._index.queries(each_once.tolist())
-        for row, passage, columns in self._checked_texts(each_once):
-            view_count = int(self._index.view_counts[row])
-            yield IndexedPassage(row, passage, columns, queries[row], view_count, self._layout)
-
-    def _checked_texts(self, rows: np.ndarray) -> Iterator[tuple[int, Passage, Row]]:
-        for row, passage, columns in self._texts.read(rows):
-            if passage.id != self._index.passage_id(row):
-                raise InputError(
-                    f"its passage {row} is {self._index.passage_id(row)!r}, but the corpus has {passage.id!r} there; "
-                    "build the index again"
+        for table_rows, table in self._corpus.tables(each_once):
+            others = [name for name in table.column_names if name not in SCHEMA.names]
+            columns = table.select(others).to_pylist()
+            for row, passage, own in zip(table_rows.tolist(), passages_of(table), columns, strict=True):
+                if passage.id != self._index.passage_id(row):
+                    raise InputError(
+                        f"its passage {row} is {self._index.passage_id(row)!r}, but the corpus has {passage.id!r} there; "
+                        "build the index again"
+                    )
+                yield IndexedPassage(
+                    row, passage, own, queries[row], int(self._index.view_counts[row]), self._layout
                 )
-            yield row, passage, columns
-
-
-def _each_once(rows: np.ndarray) -> np.ndarray:
-    return np.unique(rows[rows >= 0])

@@ -19,8 +19,8 @@ from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import Encode
 from multiview.data.passages import PassageRows, shard_files
-from multiview.errors import InputError, counted
-from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsInOrder
+from multiview.errors import InputError
+from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
 from multiview.serving.hits import Hit
 from multiview.serving.where import Where, satisfying
 
@@ -65,7 +65,8 @@ class Retriever:
         self.index = index
         self._encoder = encoder
         self._corpus = corpus
-        self._passages = IndexedPassages(index, encoder.layout, TextsInOrder(corpus))
+        with self._address_in_errors():
+            self._passages = IndexedPassages(index, encoder.layout, corpus)
         self._sources = sources
         self._turn = threading.Lock()
         # No method of this object, which would keep it alive until a collection of cycles.
@@ -205,14 +206,6 @@ def load_artifacts(address: str) -> tuple[Artifact, Artifact, Artifact]:
     return (store, record), model, corpus
 
 
-def check_length(address: str, index: ViewIndex, corpus: PassageRows) -> None:
-    """Raises InputError where an index and its corpus differ in their number of passages."""
-    if len(corpus) != len(index):
-        raise InputError(
-            f"index {address}: it has {counted(len(index), 'passage')}, but its corpus {len(corpus)}: build the index again"
-        )
-
-
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
     """Returns the retriever of the index at `address`, `<store>/index/<key>`.
 
@@ -247,7 +240,6 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
         encoder = Encoder(staged(*model), settings, questions_only=True)
     with _checked_on_error([corpus]):
         rows = PassageRows(shard_files(staged(*corpus)))
-    check_length(address, index, rows)
     return Retriever(address, index, encoder, rows, [corpus], copies)
 
 

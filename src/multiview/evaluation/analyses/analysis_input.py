@@ -13,13 +13,13 @@ import numpy as np
 
 from multiview import metric_names
 from multiview.config import Encode, Evaluation
-from multiview.data.passages import PassageLookup
+from multiview.data.passages import PassageLookup, PassageRows, shard_files
 from multiview.data.questions import Question
 from multiview.data.tokens import Mode
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.costs import TIMED
 from multiview.index.exact import ALL_VIEWS, ViewRange
-from multiview.index.indexed_passages import IndexedPassage, IndexedPassages, TextsById
+from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
 from multiview.index.ranking import TopPassages
 from multiview.model.layouts import Layout
 from multiview.negatives.filtering import AnswerHits, Positives
@@ -221,7 +221,7 @@ class AnalysisInput:
     @cached_property
     def indexed_passages(self) -> IndexedPassages:
         """The index's passages by their rows."""
-        return IndexedPassages(self.index, self.layout, TextsById(self.index.ids, self.corpus))
+        return IndexedPassages(self.index, self.layout, PassageRows(shard_files(self.passages)))
 
     def read_passages(self, passage_rows: np.ndarray) -> Iterator[IndexedPassage]:
         """The passages of `passage_rows`, any shape, each once and in the order of the corpus; rows of -1 are dropped."""
