@@ -12,7 +12,6 @@ from multiview.model.layouts.base import (
     TokenSequence,
     View,
     kept_views,
-    numbered_views,
     row_numbers,
 )
 from multiview.model.layouts.camvr import Camvr
@@ -32,7 +31,6 @@ __all__ = [
     "check",
     "kept_views",
     "layout",
-    "numbered_views",
     "row_numbers",
 ]
 

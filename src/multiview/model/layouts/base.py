@@ -67,12 +67,6 @@ def kept_views(views: Sequence[View | Part], padding: bool) -> list[int]:
     return [i for i, view in enumerate(views) if padding or not view.padding]
 
 
-def numbered_views(sequences: Sequence[TokenSequence], rows: int) -> list[tuple[int, View]]:
-    """Returns the views of a passage's `rows` rows, in order, with their numbers (see `row_numbers`)."""
-    views = [view for sequence in sequences for view in sequence.views]
-    return [(number, views[number]) for number in row_numbers(views, rows)]
-
-
 def row_numbers(views: Sequence[View | Part], rows: int) -> list[int]:
     """Returns which of all views of a passage, padding included and counted from 0, have its `rows` rows.
 
