@@ -163,19 +163,16 @@ CASES = {
     "a preset with a tab": preset("train:\n\tepochs: 1", "not YAML", "line 2"),
     "a preset with a control character": preset("train: {epochs: '\x07'}", "not YAML"),
     "a deep preset": preset("train: " + "[" * 3000 + "]" * 3000, "nested"),
-    "a plan of no passages": line("multiview plan --passages 0", "--passages", "greater than or equal to 1"),
-    "a plan of a negative number": line(
-        "multiview plan --passages -5", "--passages", "greater than or equal to 1"
-    ),
-    "a plan of words": line("multiview plan --passages many", "--passages", "valid number"),
-    "a plan of nan": line("multiview plan --passages nan", "--passages", "less than or equal to"),
-    "a plan of infinity": line("multiview plan --passages inf", "--passages", "less than or equal to"),
+    **{
+        f"a plan of {number} passages": line(
+            f"multiview plan --passages {number}", "--passages", "a number from 1 to 1e12, as in 21e6"
+        )
+        for number in ("0", "-5", "many", "nan", "inf")
+    },
     "a plan of a share above one": line(
         "multiview plan --passages 1000 --changed 7", "--changed", "less than or equal to 1"
     ),
-    "a plan of no memory": line(
-        "multiview plan --passages 1000 --memory -1", "--memory", "greater than or equal to"
-    ),
+    "a plan of no memory": line("multiview plan --passages 1000 --memory -1", "--memory", "a number from 1"),
     "a plan on an unknown GPU": line("multiview plan --passages 1000 --gpus 1 --gpu h1000", "h1000", "h100"),
     "a plan of an unknown pipeline": line(
         "multiview plan --passages 1000 --pipeline trainin", "trainin", "did you mean training"

@@ -4,10 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import typer
 
 from multiview.artifacts.store import LocalStore, open_store
-from multiview.cli import commands, plan
+from multiview.cli import plan
 from multiview.cli.plan import factors_of, plan_lines
 from multiview.errors import InputError
 from multiview.plans.estimate import SHAPES, Scenario
@@ -71,9 +70,3 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         lines({"train": {"epoch": 3}})
     with pytest.raises(InputError, match="no run gone"):
         factors_of(open_store(str(tmp_path)), "gone", SCENARIO)
-
-
-@pytest.mark.parametrize("number", ["nan", "inf", "0", "many"])
-def test_what_counts_nothing_is_no_number_of_passages(number: str) -> None:
-    with pytest.raises(typer.BadParameter, match="expected a number from 1 to 1e12, as in 21e6"):
-        commands._amount(number)
