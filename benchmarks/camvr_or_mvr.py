@@ -29,14 +29,16 @@ from multiview import metric_names
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore, Store
-from multiview.config.overrides import Overrides, gather
+from multiview.config import Comparison
+from multiview.config.overrides import gather
 from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
 from multiview.plans.comparison import comparison_of_evaluations
+from multiview.plans.plan import Plan
 from multiview.plans.request import Request, describe
 from multiview.steps.events import read_metrics
-from multiview.steps.runs import StepState, read_state
+from multiview.steps.runs import Run, StepState, read_state
 from pipelines.runs.local import execute
-from pipelines.runs.study import comparison_settings, read_study
+from pipelines.runs.study import read_study
 
 STUDY, PRESET = "one-question", "squad-viewers"
 ROWS = ("mvr-avq1", "camvr-avq1")
@@ -52,7 +54,7 @@ FINER = ("train.validation_questions=500", "train.validation_passages=2000", "tr
 PACE_STEPS = 60
 VALIDATIONS = 24
 """How often each system is validated after its first step."""
-ENDING = 0.25
+ENDING = 0.2
 """The share of the minutes that encoding all passages and evaluating take."""
 MRR = metric_names.of_validation(metric_names.MRR)
 PRINTED = (f"{metric_names.accuracy_at(5)}/", f"{metric_names.SHARE_OF_GOLD}/")
@@ -73,24 +75,35 @@ class Pace(NamedTuple):
     """Seconds of a validation."""
 
 
-def study_requests(seed: int, settings: Sequence[str]) -> dict[str, Request]:
-    """The study's request of each row, as `python -m pipelines study` makes it."""
+class Row(NamedTuple):
+    """A system, as the study runs it."""
+
+    plan: Plan
+    run: Run
+
+    def until(self, step: str) -> Row:
+        """The row's steps before the first one of this name, and that one."""
+        names = [node.step.name for node in self.plan.nodes.values()]
+        nodes = dict([*self.plan.nodes.items()][: names.index(step) + 1])
+        return Row(replace(self.plan, nodes=nodes), self.run)
+
+
+def study_rows(seed: int, settings: Sequence[str], others: Sequence[str], store: Store) -> dict[str, Row]:
+    """The study's rows, as `python -m pipelines study` makes them, and CAMVR with each of `others` besides."""
     document = read_study(STUDY).chosen(ROWS, [seed])
-    overrides = document.overrides(gather(PRESET, settings)).items()
-    return {row.partition("/")[0]: Request.make(document.pipeline, each, PRESET) for row, each in overrides}
+
+    def row(name: str, given: Sequence[str]) -> Row:
+        overrides = document.overrides(gather(PRESET, given))[f"{name}/seed-{seed}"]
+        request = Request.make(document.pipeline, overrides, PRESET)
+        return Row(request.plan, describe(request, store))
+
+    rows = {name: row(name, settings) for name in ROWS}
+    return rows | {f"{ROWS[1]} {each}": row(ROWS[1], [*settings, each]) for each in others}
 
 
-def until(request: Request, step: str) -> Request:
-    """The request of the steps before the first one called `step`, and of this one."""
-    names = [node.step.name for node in request.plan.nodes.values()]
-    nodes = dict(list(request.plan.nodes.items())[: names.index(step) + 1])
-    return replace(request, plan=replace(request.plan, nodes=nodes))
-
-
-def run(request: Request, folder: Path) -> None:
-    """Runs a request's steps, or finds them, in the store that `folder` is."""
-    store = LocalStore(folder)
-    execute(request.plan, describe(request, store), store)
+def run(row: Row, folder: Path) -> None:
+    """Runs a row's steps, or finds them, in the store that `folder` is."""
+    execute(row.plan, row.run, LocalStore(folder))
 
 
 def ready() -> None:
@@ -100,27 +113,27 @@ def ready() -> None:
     torch.ones(1, device="cuda" if torch.cuda.is_available() else "cpu")
 
 
-def state_of(store: Store, request: Request, step: str) -> StepState | None:
-    """The state of a request's step of this name, once it has begun."""
-    path = next(path for path, node in request.plan.nodes.items() if node.step.name == step)
-    return read_state(store, describe(request, store).id, str(path))
+def state_of(store: Store, row: Row, step: str) -> StepState | None:
+    """The state of a row's step of this name, once it has begun."""
+    path = next(path for path, node in row.plan.nodes.items() if node.step.name == step)
+    return read_state(store, row.run.id, str(path))
 
 
-def output(store: Store, request: Request, step: str) -> Reference:
+def output(store: Store, row: Row, step: str) -> Reference:
     """The first output of a step that is done."""
-    state = state_of(store, request, step)
+    state = state_of(store, row, step)
     assert state is not None
     return next(iter(state.outputs.values()))
 
 
-def folder_of(store: Store, request: Request, step: str) -> Path:
+def folder_of(store: Store, row: Row, step: str) -> Path:
     """The files of the first output of a step that is done."""
-    return stage(*load_record(output(store, request, step).address)).path
+    return stage(*load_record(output(store, row, step).address)).path
 
 
-def curve(store: Store, request: Request) -> dict[int, dict[str, float]]:
-    """All metrics of a request's training so far by step, with the Unix time of the last as `time`."""
-    state = state_of(store, request, "train")
+def curve(store: Store, row: Row) -> dict[int, dict[str, float]]:
+    """All metrics of a row's training so far by step, with the Unix time of the last as `time`."""
+    state = state_of(store, row, "train")
     found: dict[int, dict[str, float]] = {}
     for event in read_metrics(store, state.attempt) if state and state.attempt else ():
         if event.step is not None:
@@ -138,10 +151,10 @@ def pace(measured: Mapping[int, Mapping[str, float]]) -> Pace:
     return Pace(step, max(0.0, measured[last]["time"] - measured[before]["time"] - (last - before) * step))
 
 
-def all_steps(store: Store, request: Request) -> int:
+def all_steps(store: Store, row: Row) -> int:
     """How many steps a training has that ends by its epochs."""
-    _, record = load_record(output(store, until(request, "train"), "train").address)
-    return round(request.config.train.epochs * record.facts["steps_per_epoch"])
+    _, record = load_record(output(store, row, "train").address)
+    return round(record.config["train"]["epochs"] * record.facts["steps_per_epoch"])
 
 
 def steps_within(seconds: float, paces: Iterable[Pace]) -> int:
@@ -150,12 +163,12 @@ def steps_within(seconds: float, paces: Iterable[Pace]) -> int:
 
 
 class Curves:
-    """The validations of both systems, written and printed as soon as they are there."""
+    """The validations of all rows, written and printed as soon as they are there."""
 
-    def __init__(self, store: Store, requests: Mapping[str, Request], out: Path) -> None:
-        self._store, self._requests, self._out = store, requests, out
+    def __init__(self, store: Store, rows: Mapping[str, Row], out: Path) -> None:
+        self._store, self._rows, self._out = store, rows, out
         self._begun = time.time()
-        self._mrr: dict[str, dict[int, float]] = {row: {} for row in requests}
+        self._mrr: dict[str, dict[int, float]] = {name: {} for name in rows}
 
     def follow(self, trainings: Sequence[Future[None]]) -> None:
         """Shows what is new until all trainings have ended. Raises the first exception of one."""
@@ -167,97 +180,109 @@ class Curves:
 
     def show(self) -> None:
         """Appends the validations that are new, and writes the table anew."""
-        for row, request in self._requests.items():
-            measured = curve(self._store, request)
+        for name, row in self._rows.items():
             loss = float("nan")
-            for step, metrics in sorted(measured.items()):
+            for step, metrics in sorted(curve(self._store, row).items()):
                 loss = metrics.get("loss", loss)
-                if MRR not in metrics or step in self._mrr[row]:
+                if MRR not in metrics or step in self._mrr[name]:
                     continue
-                self._mrr[row][step] = metrics[MRR]
+                self._mrr[name][step] = metrics[MRR]
                 seconds = round(metrics["time"] - self._begun, 1)
-                line = json.dumps({"system": row, "step": step, "seconds": seconds, "loss": loss, **metrics})
+                line = json.dumps({"system": name, "step": step, "seconds": seconds, "loss": loss, **metrics})
                 with (self._out / "curve.jsonl").open("a") as file:
                     file.write(f"{line}\n")
-                print(f"{row:<12} step {step:>6,}  {seconds:>6.1f} s  MRR@10 {metrics[MRR]:.3f}", flush=True)
+                print(f"{name:<12} step {step:>6,}  {seconds:>6.1f} s  MRR@10 {metrics[MRR]:.3f}", flush=True)
         (self._out / "curve.md").write_text(self.table())
 
     def table(self) -> str:
-        """MRR@10 by step, and where CAMVR takes the lead for good."""
-        mvr, camvr = (self._mrr[row] for row in ROWS)
-        both = sorted(mvr.keys() & camvr.keys())
-        lines = ["| step | MVR | CAMVR |", "| ---: | ---: | ---: |"]
-        lines += [f"| {step:,} | {mvr[step]:.3f} | {camvr[step]:.3f} |" for step in both]
-        behind = [step for step in both if camvr[step] <= mvr[step]]
-        after = [step for step in both if not behind or step > behind[-1]]
-        lead = f"from step {after[0]:,} on" if after else "at no end of the curve"
-        return "\n".join([*lines, "", f"CAMVR's MRR@10 is the higher one {lead}.", ""])
+        """MRR@10 by step, and where each of the others takes the lead over MVR for good."""
+        mvr, *others = self._mrr.values()
+        steps = sorted(set(mvr).intersection(*others))
+        lines = [f"| step | {' | '.join(self._mrr)} |", f"| ---: |{' ---: |' * len(self._mrr)}"]
+        lines += [
+            f"| {step:,} | {' | '.join(f'{of[step]:.3f}' for of in self._mrr.values())} |" for step in steps
+        ]
+        for name, of in [*self._mrr.items()][1:]:
+            behind = [step for step in steps if of[step] <= mvr[step]]
+            ahead = [step for step in steps if not behind or step > behind[-1]]
+            lead = f"from step {ahead[0]:,} on" if ahead else "not at the end"
+            lines.append(f"\n{name} is ahead of {ROWS[0]} in MRR@10 {lead}.")
+        return "\n".join(lines) + "\n"
 
 
-def figures(store: Store, request: Request) -> dict[str, float]:
+def figures(store: Store, row: Row) -> dict[str, float]:
     """The metrics of a row's evaluation and of its analyses."""
-    folder = folder_of(store, request, "evaluate")
+    folder = folder_of(store, row, "evaluate")
     files = [folder / METRICS_FILE, folder / "analyses" / METRICS_FILE]
     return {name: value for file in files for name, value in json.loads(file.read_text()).items()}
 
 
-def compared(store: LocalStore, requests: Mapping[str, Request], shared: Overrides) -> str:
-    """The study's table of both rows, with its tests of significance."""
-    evaluations = {row: output(store, request, "evaluate") for row, request in requests.items()}
-    document = read_study(STUDY).chosen(ROWS, ())
-    settings = comparison_settings(document, list(evaluations), document.shared(shared))
-    request = until(Request(comparison_of_evaluations("study", evaluations, settings), {}), "compare")
-    run(request, store.root)
-    return (folder_of(store, request, "compare") / TABLE_FILE).read_text()
+def compared(store: LocalStore, rows: Mapping[str, Row]) -> str:
+    """The table of all rows, with its tests of significance."""
+    evaluations = {name: output(store, row, "evaluate") for name, row in rows.items()}
+    settings = Comparison(rows=tuple(rows), baseline=ROWS[0])
+    request = Request(comparison_of_evaluations("study", evaluations, settings), {})
+    row = Row(request.plan, describe(request, store)).until("compare")
+    run(row, store.root)
+    return (folder_of(store, row, "compare") / TABLE_FILE).read_text()
 
 
 def main(
     minutes: Annotated[float, typer.Option(help="All that it may take.")] = 6,
     out: Annotated[Path, typer.Option(help="The folder of what is found.")] = Path("measured"),
-    seed: Annotated[int, typer.Option(help="The seed of both systems.")] = 0,
-    steps: Annotated[int | None, typer.Option(help="Steps of each; default: as the minutes allow.")] = None,
-    settings: Settings = None,
+    seed: Annotated[int, typer.Option(help="The seed of all rows.")] = 0,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of each row; default: as the minutes allow.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SETTING=VALUE", help="Over all others; repeatable.")
+    ] = None,
+    others: Annotated[
+        list[str] | None,
+        typer.Option("--camvr", metavar="SETTING=VALUE", help="One more row, of CAMVR with it; repeatable."),
+    ] = None,
 ) -> None:
     """Trains, validates and evaluates MVR and CAMVR at one question per passage."""
     begun = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     given = [*SETTINGS, *FINER, *(settings or [])]
-    whole = study_requests(seed, given)
+
+    def rows(store: Store, steps: int, validate_steps: int) -> dict[str, Row]:
+        limits = (f"train.max_steps={steps}", f"train.validate_steps={validate_steps}")
+        return study_rows(seed, [*given, *limits], others or [], store)
+
+    number = len(ROWS) + len(others or [])
     with (
         tempfile.TemporaryDirectory(prefix="camvr-or-mvr-", ignore_cleanup_errors=True) as folder,
-        ProcessPoolExecutor(len(ROWS), multiprocessing.get_context("spawn")) as pool,
+        ProcessPoolExecutor(number, multiprocessing.get_context("spawn")) as pool,
     ):
         store = LocalStore(Path(folder))
-        loading = [pool.submit(ready) for _ in ROWS]
-        for request in whole.values():
-            run(until(request, "initial-model"), store.root)
+        loading = [pool.submit(ready) for _ in range(number)]
+        short = rows(store, PACE_STEPS, PACE_STEPS)
+        for row in short.values():
+            run(row.until("initial-model"), store.root)
         wait(loading)
         print(f"data and models: {time.monotonic() - begun:.0f} s", flush=True)
-        short = study_requests(
-            seed, [*given, f"train.max_steps={PACE_STEPS}", f"train.validate_steps={PACE_STEPS}"]
-        )
-        list(pool.map(run, [until(request, "train") for request in short.values()], [store.root] * 2))
-        paces = {row: pace(curve(store, until(request, "train"))) for row, request in short.items()}
+        list(pool.map(run, [row.until("train") for row in short.values()], [store.root] * number))
+        paces = {name: pace(curve(store, row)) for name, row in short.items()}
         left = 60 * minutes * (1 - ENDING) - (time.monotonic() - begun)
         limit = min(
-            steps or steps_within(left, paces.values()), *(all_steps(store, each) for each in short.values())
+            steps or steps_within(left, paces.values()), *(all_steps(store, row) for row in short.values())
         )
-        for row, each in paces.items():
-            print(f"{row}: {1000 * each.step:.0f} ms a step, {each.validation:.1f} s a validation")
+        for name, each in paces.items():
+            print(f"{name}: {1000 * each.step:.0f} ms a step, {each.validation:.1f} s a validation")
         print(f"{time.monotonic() - begun:.0f} s so far; {limit:,} steps of each", flush=True)
-        requests = study_requests(
-            seed, [*given, f"train.max_steps={limit}", f"train.validate_steps={max(1, limit // VALIDATIONS)}"]
-        )
-        curves = Curves(store, requests, out)
-        curves.follow([pool.submit(run, request, store.root) for request in requests.values()])
-        found = {row: figures(store, request) for row, request in requests.items()}
+        whole = rows(store, limit, max(1, limit // VALIDATIONS))
+        curves = Curves(store, whole, out)
+        curves.follow([pool.submit(run, row, store.root) for row in whole.values()])
+        found = {name: figures(store, row) for name, row in whole.items()}
         (out / "figures.json").write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
         print(f"\n{curves.table()}")
-        for name, value in found[ROWS[0]].items():
-            if "/" in name and not name.startswith(PRINTED):
-                continue
-            print(f"{name:<40} {value:>10.4f} {found[ROWS[1]].get(name, float('nan')):>10.4f}")
-        table = compared(store, requests, gather(PRESET, given))
+        for metric in found[ROWS[0]]:
+            if "/" not in metric or metric.startswith(PRINTED):
+                values = (of.get(metric, float("nan")) for of in found.values())
+                print(f"{metric:<28}", *(f"{value:>8.4f}" for value in values))
+        table = compared(store, whole)
         (out / "comparison.md").write_text(table)
         print(f"\n{table}\n{time.monotonic() - begun:.0f} s in all")
 

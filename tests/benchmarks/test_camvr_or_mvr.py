@@ -7,21 +7,45 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.camvr_or_mvr import FINER, ROWS, SETTINGS, Pace, main, pace, steps_within, study_requests
+from benchmarks.camvr_or_mvr import FINER, ROWS, SETTINGS, Pace, main, pace, steps_within, study_rows
+from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather
 from multiview.plans.request import Request
 from pipelines.runs.study import read_study
 from tests.fixtures.tiny import tiny_bert
 
 
-def test_the_runs_are_the_rows_of_the_study():
+def squad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few passages and questions in the form of SQuAD's."""
+    folder = tmp_path / "squad"
+    folder.mkdir()
+    ids = [f"p{number:03}" for number in range(60)]
+    texts = [f"Tower {number} is old. King {number} built it of stone. It is tall." for number in range(60)]
+    asked = {
+        "qid": ids,
+        "question": [f"Who built tower {number}?" for number in range(60)],
+        "answers": [[f"King {number}"] for number in range(60)],
+        "answer_starts": [[text.index("King")] for text in texts],
+        "positive_passage_id": ids,
+    }
+    pq.write_table(pa.table({"id": ids, "title": ids, "text": texts}), folder / "passages.parquet")
+    pq.write_table(pa.table(asked).slice(0, 45), folder / "train.parquet")
+    pq.write_table(pa.table(asked).slice(45), folder / "dev.parquet")
+    monkeypatch.setenv("MULTIVIEW_DATA", str(tmp_path))
+
+
+def test_the_runs_are_the_rows_of_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    squad(tmp_path, monkeypatch)
+    store = LocalStore(tmp_path / "store")
     document = read_study("one-question").chosen(ROWS, [0])
     plans = {
         row.removesuffix("/seed-0"): Request.make("training", each).plan.nodes
         for row, each in document.overrides(gather("squad-viewers", SETTINGS)).items()
     }
-    assert {row: request.plan.nodes for row, request in study_requests(0, SETTINGS).items()} == plans
-    nodes = study_requests(0, [*SETTINGS, *FINER])["camvr-avq1"].plan.nodes.values()
+    rows = study_rows(0, SETTINGS, ["model.init=cls"], store)
+    assert {name: rows[name].plan.nodes for name in ROWS} == plans
+    assert len({row.run.id for row in rows.values()}) == 3
+    nodes = study_rows(0, [*SETTINGS, *FINER], [], store)["camvr-avq1"].plan.nodes.values()
     (train,) = [json.loads(node.config)["train"] for node in nodes if node.step.name == "train"]
     assert (train["epochs"], train["batch_size"], train["negatives"], train["positive"]) == (
         12,
@@ -40,27 +64,18 @@ def test_the_slower_system_decides_how_many_steps_there_are():
 def test_what_is_found_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    folder = tmp_path / "squad"
-    folder.mkdir()
-    ids = [f"p{number:03}" for number in range(60)]
-    texts = [f"Tower {number} is old. King {number} built it of stone. It is tall." for number in range(60)]
-    asked = {
-        "qid": ids,
-        "question": [f"Who built tower {number}?" for number in range(60)],
-        "answers": [[f"King {number}"] for number in range(60)],
-        "answer_starts": [[text.index("King")] for text in texts],
-        "positive_passage_id": ids,
-    }
-    pq.write_table(pa.table({"id": ids, "title": ids, "text": texts}), folder / "passages.parquet")
-    pq.write_table(pa.table(asked).slice(0, 45), folder / "train.parquet")
-    pq.write_table(pa.table(asked).slice(45), folder / "dev.parquet")
-    monkeypatch.setenv("MULTIVIEW_DATA", str(tmp_path))
+    squad(tmp_path, monkeypatch)
     base = tiny_bert(tmp_path / "base")
     small = (f"model.base={base}", "model.passage_length=48", "train.batch_size=4", "train.epochs=3")
-    main(minutes=60, out=tmp_path / "out", settings=[*small, "train.validation_questions=8"])
+    main(
+        minutes=60,
+        out=tmp_path / "out",
+        settings=[*small, "train.validation_questions=8"],
+        others=["model.init=cls"],
+    )
 
     curve = [json.loads(line) for line in (tmp_path / "out" / "curve.jsonl").read_text().splitlines()]
-    for row in ROWS:
+    for row in (*ROWS, "camvr-avq1 model.init=cls"):
         steps = [point["step"] for point in curve if point["system"] == row]
         assert steps == [*range(28)]  # three epochs of nine batches
     figures = json.loads((tmp_path / "out" / "figures.json").read_text())
@@ -68,5 +83,5 @@ def test_what_is_found_is_written(
     printed = capsys.readouterr().out
     assert "a step" in printed
     assert "| camvr-avq1 |" in printed
-    assert "| camvr-avq1 |" in (tmp_path / "out" / "comparison.md").read_text()
-    assert "CAMVR's MRR@10 is the higher one" in (tmp_path / "out" / "curve.md").read_text()
+    assert "| camvr-avq1 model.init=cls |" in (tmp_path / "out" / "comparison.md").read_text()
+    assert "camvr-avq1 is ahead of mvr-avq1 in MRR@10" in (tmp_path / "out" / "curve.md").read_text()

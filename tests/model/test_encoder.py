@@ -69,6 +69,17 @@ def test_new_viewer_tokens_really_differ(base: Path, init: str) -> None:
     assert not torch.equal(weight[ids], embedding_matrix(other.encoders["passage"])[ids])
 
 
+def test_viewer_tokens_may_start_as_cls_at_the_first_position(base: Path) -> None:
+    model = BiEncoder.create(settings(base, init="cls-first", views=3))
+    encoder, tokenizer = model.encoders["passage"], model.tokenizer
+    words = embedding_matrix(encoder)
+    positions = encoder.embeddings.position_embeddings.weight[: model.settings.passage_length]
+    start = words[tokenizer.cls_token_id] + positions[0]
+    for token, places in (("[VIE]", [0]), ("[VIE1]", [0]), ("[VIE3]", [*range(1, len(positions))])):
+        read = words[tokenizer.convert_tokens_to_ids(token)] + positions[places].mean(dim=0)
+        assert (read - start).std().item() == pytest.approx(0.02, rel=0.4)  # the noise alone
+
+
 def test_two_encoders_start_equal_and_are_two(base: Path) -> None:
     model = BiEncoder.create(settings(base))
     passage, question = model.encoders["passage"].state_dict(), model.encoders["question"].state_dict()

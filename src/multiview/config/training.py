@@ -28,8 +28,8 @@ class Model(Section):
     """Factor of the inner products that are the scores; none: 20 when normalised, else 1. *Ours.*"""
     tied: bool = False
     """One encoder for questions and passages (Dual Cross Encoder) or two (DPR)."""
-    init: Literal["random", "cls", "snippet-mean"] = "random"
-    """Input embeddings of viewer tokens before training: N(0, 0.02) (MVR 3.2), the embedding of [CLS] plus that noise (*ours*), or the mean word embedding of the viewer's own snippet, computed for each text, plus a learned embedding that starts at zero (camvr; *ours*)."""
+    init: Literal["random", "cls", "cls-first", "snippet-mean"] = "random"
+    """Input embeddings of viewer tokens before training: N(0, 0.02) (MVR 3.2), the embedding of [CLS] plus that noise (*ours*), the same as if they stood where [CLS] does, at the first position (camvr; *ours*), or the mean word embedding of the viewer's own snippet, computed for each text, plus a learned embedding that starts at zero (camvr; *ours*)."""
     merge_title: bool = True
     """Let Algorithm 1 merge the title like any sentence; false keeps it separate while n > 1. *Ours.*"""
     question_length: Annotated[int, Field(ge=8)] = 128

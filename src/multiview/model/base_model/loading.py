@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from multiview.config import Model
 from multiview.errors import InputError
 from multiview.model.layouts import PreTrainedTokenizer
-from multiview.model.layouts.base import SNIPPET_MEAN
+from multiview.model.layouts.base import CLS_FIRST, SNIPPET_MEAN
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -92,6 +92,8 @@ def add_viewers(
 ) -> None:
     """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`.
 
+    With `cls-first` those that may stand anywhere, all but the first two, are moved to the first position too.
+
     The embeddings are drawn here, because transformers' mean initialisation on resizing makes them almost equal. They
     are zero where the tokens start from their snippets (`add_snippet_means`).
     """
@@ -104,11 +106,20 @@ def add_viewers(
     with torch.no_grad():
         for token in new:
             embedding = torch.randn(weight.shape[1], generator=generator) * VIEWER_STD
-            if settings.init == "cls":
+            if settings.init in ("cls", CLS_FIRST):
                 embedding += weight[tokenizer.cls_token_id]
+                if settings.init == CLS_FIRST and token not in tokens[:2]:
+                    embedding += _to_first_position(encoder, settings)
             elif settings.init == SNIPPET_MEAN:
                 embedding.zero_()
             weight[tokenizer.convert_tokens_to_ids(token)] = embedding
+
+
+def _to_first_position(encoder: LoadedModel, settings: Model) -> Tensor:
+    """What a token's embedding lacks to be read as at the first position, on average over the positions of a passage."""
+    first = first_position(encoder)
+    positions = encoder.embeddings.position_embeddings.weight[first : first + settings.passage_length]
+    return positions[0] - positions[1:].mean(dim=0)
 
 
 def embedding_matrix(encoder: nn.Module) -> Tensor:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PreTrainedTokenizer: TypeAlias = Any
 """A transformers tokenizer. Its class takes seconds to import, and types the id of a token as int, str, list or None."""
-SNIPPET_MEAN = "snippet-mean"
+SNIPPET_MEAN, CLS_FIRST = "snippet-mean", "cls-first"
 """The value of `model.init` with which viewer tokens start from their snippets."""
 CHARACTERS = 64
 """Characters of a text that are tokenised per token of a sequence. Only speed depends on it, and memory: a passage of
@@ -127,9 +127,9 @@ class Layout(ABC):
                     f"model.{key}: {length} tokens, but the base model has {max_positions} positions; "
                     f"set it to {max_positions} or less"
                 )
-        if settings.init == SNIPPET_MEAN and not (cls.marks_snippets and cls.viewers(settings)):
+        if settings.init in (SNIPPET_MEAN, CLS_FIRST) and not (cls.marks_snippets and cls.viewers(settings)):
             raise InputError(
-                f"model.init: {SNIPPET_MEAN} needs viewer tokens before snippets, which architecture {cls.name} with "
+                f"model.init: {settings.init} needs viewer tokens before snippets, which architecture {cls.name} with "
                 f"model.pooling={settings.pooling} does not have; use random or cls"
             )
 
