@@ -227,11 +227,6 @@ def list_all(list_page: Callable[..., ApiObject], attribute: str, **query: objec
             return objects
 
 
-def display_name_filter(name: str) -> str:
-    """Returns KFP's filter for objects of a display name."""
-    return filter_of("display_name", name)
-
-
 def filter_of(key: str, value: str) -> str:
     """Returns KFP's filter for objects with this value of a field."""
     return json.dumps({"predicates": [{"operation": "EQUALS", "key": key, "stringValue": value}]})

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.kubeflow.client import (
-    ENDED,
-    ApiObject,
-    api_client,
-    display_name_filter,
-    explained,
-    list_all,
-)
+from pipelines.kubeflow.client import ENDED, ApiObject, api_client, explained, filter_of, list_all
 from pipelines.kubeflow.connection import Connection
 from pipelines.kubeflow.submission import Package, Submission
 
@@ -31,26 +26,22 @@ def start(
     Raises InputError for what Kubeflow refuses.
     """
     with explained(connection):
-        import kfp_server_api as api
-
-        run = submission.run
         # All experiments of the namespace: a run writes into the same store whichever experiment shows it.
-        for other in _named(client, client.list_runs, "runs", run.id):
+        for other in _named(client, client.list_runs, "runs", submission.run.id):
             if other.state not in ENDED and _store_of(other) == submission.store:
                 return other, _going(client, package, other)
         pipeline, version = upload(client, package)
-        wanted = api.V2beta1Run(
+        run = _quietly(
+            client.run_pipeline,
             experiment_id=experiment_id(client, connection),
-            display_name=run.id,
-            pipeline_version_reference=api.V2beta1PipelineVersionReference(
-                pipeline_id=pipeline, pipeline_version_id=version
-            ),
-            runtime_config=api.V2beta1RuntimeConfig(
-                parameters=submission.parameters, pipeline_root=connection.pipeline_root
-            ),
+            job_name=submission.run.id,
+            params=submission.parameters,
+            pipeline_id=pipeline,
+            version_id=version,
+            pipeline_root=connection.pipeline_root,
             service_account=submission.config.kubeflow.service_account,
         )
-        return api.RunServiceApi(api_client(client)).run_service_create_run(run=wanted), "started"
+        return run, "started"
 
 
 def _store_of(run: ApiObject) -> str | None:
@@ -71,21 +62,12 @@ def _going(client: Client, package: Package, run: ApiObject) -> str:
 
 def experiment_id(client: Client, connection: Connection) -> str:
     """Returns the id of the connection's experiment, made if there is none."""
-    import kfp_server_api as api
-
-    name = connection.experiment
-
-    def find() -> str | None:
-        found = _named(client, client.list_experiments, "experiments", name)
-        return found[0].experiment_id if found else None
 
     def make() -> str:
-        wanted = api.V2beta1Experiment(display_name=name, namespace=_namespace(client))
-        experiments = api.ExperimentServiceApi(api_client(client))
-        made: ApiObject = experiments.experiment_service_create_experiment(experiment=wanted)
+        made = _quietly(client.create_experiment, connection.experiment, namespace=_namespace(client))
         return made.experiment_id
 
-    return _found_or_made(find, make)
+    return _made(make, make)  # KFP's method finds it first
 
 
 def upload(client: Client, package: Package) -> tuple[str, str]:
@@ -99,27 +81,26 @@ def upload(client: Client, package: Package) -> tuple[str, str]:
         made: ApiObject = pipelines.pipeline_service_create_pipeline(pipeline=wanted)
         return made.pipeline_id
 
-    pipeline = _found_or_made(lambda: _pipeline_id(client, package.pipeline), make_pipeline)
-
     def make_version() -> str:
-        uploads = api.PipelineUploadServiceApi(api_client(client))
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / f"{package.version}.yaml"
             file.write_text(package.text, encoding="utf-8")
-            made: ApiObject = uploads.upload_pipeline_version(
-                str(file), name=package.version, pipelineid=pipeline
-            )
+            made = _quietly(client.upload_pipeline_version, str(file), package.version, pipeline_id=pipeline)
         return made.pipeline_version_id
 
+    pipeline = _found_or_made(lambda: _pipeline_id(client, package.pipeline), make_pipeline)
     return pipeline, _found_or_made(lambda: _version_id(client, pipeline, package.version), make_version)
 
 
 def _found_or_made(find: Callable[[], str | None], make: Callable[[], str]) -> str:
-    """Returns the id of what is found, else made; found again where somebody else has made it just now."""
+    """Returns the id of what is found, else made."""
+    return find() or _made(make, find)
+
+
+def _made(make: Callable[[], str], find: Callable[[], str | None]) -> str:
+    """Returns the id of what is made, or found where somebody else has made it just now."""
     from kfp_server_api import ApiException
 
-    if identity := find():
-        return identity
     try:
         return make()
     except ApiException as error:
@@ -128,24 +109,27 @@ def _found_or_made(find: Callable[[], str | None], make: Callable[[], str]) -> s
         raise
 
 
+def _quietly(call: Callable[..., ApiObject], *words: str, **options: object) -> ApiObject:
+    """Calls a method of KFP's client without the link that it prints."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return call(*words, **options)
+
+
 def _pipeline_id(client: Client, name: str) -> str | None:
     found = _named(client, client.list_pipelines, "pipelines", name)
     return found[0].pipeline_id if found else None
 
 
 def _version_id(client: Client, pipeline: str, name: str) -> str | None:
-    found = list_all(
-        client.list_pipeline_versions,
-        "pipeline_versions",
-        pipeline_id=pipeline,
-        filter=display_name_filter(name),
-    )
+    query = {"pipeline_id": pipeline, "filter": filter_of("display_name", name)}
+    found = list_all(client.list_pipeline_versions, "pipeline_versions", **query)
     return found[0].pipeline_version_id if found else None
 
 
 def _named(client: Client, list_page: Callable[..., ApiObject], attribute: str, name: str) -> list[ApiObject]:
     """Returns the objects of a name in the client's namespace."""
-    return list_all(list_page, attribute, namespace=_namespace(client), filter=display_name_filter(name))
+    query = {"namespace": _namespace(client), "filter": filter_of("display_name", name)}
+    return list_all(list_page, attribute, **query)
 
 
 def _namespace(client: Client) -> str | None:

@@ -247,12 +247,6 @@ def test_a_store_s_index_is_its_champion_s(store, tmp_path):
     assert outputs["model"].metadata["address"] == found.model.address
 
 
-def test_artifacts_that_the_step_does_not_declare_are_refused(run, done):
-    with pytest.raises(TypeError, match="step gather-queries has artifacts"):
-        execute("gather-queries", run, "q", "{}", parts=[], questions=Dataset())
-    assert not done
-
-
 def test_an_imported_artifact_is_read_as_one_that_a_step_made(store, run, done, tmp_path):
     published = publish(store, names.PASSAGES, "k", "passages")
     address = f"{store.url}/{published.folder}"

@@ -58,31 +58,23 @@ def exit_with_one_line() -> Iterator[None]:
 
 @exit_with_one_line()
 def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **artifacts: Given) -> str:
-    """Runs a step, or finds its outputs, and passes on the addresses of its outputs.
+    """Runs a step, or finds its outputs; returns the address of the first one.
 
-    - `name` is the step's name in the table of steps; its declaration says which `artifacts` are inputs and which
-      are outputs.
-    - `run` is the JSON of a `runs.RunReference`, or the address of a store: the step is a run of its own then, of one step.
+    - `name` is the step's name in the table of steps, which declares the inputs and outputs among the `artifacts`.
+    - `run` is the JSON of a `runs.RunReference`, or the address of a store, in which the step is a run of its own.
     - `config` is the JSON of the settings that the step reads, or a text as `--set` takes it. If this start of the run
       was given other settings, they are read from the store instead.
     - `path` is the step's path in the run, by default its name. A `shard` is appended to it; the step then reads only
       that shard's file of its `sharded_inputs`.
 
     The metadata of an input hold its `address`, and its `digest` unless any content will do. The metadata of an output
-    receive its `address`, its `digest` and the step's `path`. The file of an output becomes a copy of its record, or
-    the step's page, because Kubeflow shows the file of an HTML artifact. A step with figures has one more output,
-    `metrics`, whose metadata are the figures: Kubeflow shows them beside the run, and side by side where runs are
-    compared.
+    receive its `address`, its `digest` and the step's `path`; its file becomes a copy of its record, or the step's page,
+    which Kubeflow shows. A step with figures has one more output, `metrics`, whose metadata are the figures.
 
-    Returns the address of the first output. Raises TypeError for artifacts other than the declared ones, and every
-    exception of the step. An InputError ends the process with its line: the step's own, or one for an input without an
-    address and for settings that the step does not read.
+    Raises every exception of the step. An InputError ends the process with its line.
     """
     declared = step(name)
     outputs = (*declared.outputs, *declared.forwards)
-    expected = (*declared.inputs, *outputs, *([names.METRICS] if declared.figures_path else []))
-    if set(artifacts) != set(expected):
-        raise TypeError(f"step {name} has artifacts {expected}, not {tuple(artifacts)}")
     whole = StepPath.parse(path or name)
     path, alone = str(whole.of_shard(shard)), not _is_json(run)
     if not _is_json(config):
