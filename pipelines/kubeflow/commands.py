@@ -116,7 +116,7 @@ def apply(
     *,
     connection: Profile,
 ) -> None:
-    """Make Kubeflow's recurring runs those of a file: create, replace what differs, delete what is gone."""
+    """Bring Kubeflow's recurring runs in line with a file: create, replace what differs, delete what is gone."""
     document = read_schedules(file)
     check_connection(connection)
     submissions = [recurring_runs.prepare(each, connection, store) for each in document.schedules]

@@ -96,7 +96,7 @@ class Profile(Connection):
     store: str | None = None
     """Store of the runs, unless --store or MULTIVIEW_STORE names one."""
     settings: Overrides = {}
-    """Settings of kubeflow and notify, under those of preset and --set."""
+    """Settings of kubeflow and notify; a preset and --set override them."""
 
 
 ProfileName = Annotated[

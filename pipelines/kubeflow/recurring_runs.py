@@ -115,7 +115,7 @@ def _entry(run: ApiObject) -> Entry:
 
 
 def reconcile(wanted: Mapping[str, Wanted], entries: Iterable[Entry], owner: str) -> list[Action]:
-    """Returns the actions that turn the recurring runs `entries` into those `wanted`.
+    """Returns the actions that turn the recurring runs `entries` into the `wanted` ones.
 
     Raises InputError for the name of a recurring run with another owner.
     """

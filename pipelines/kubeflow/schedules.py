@@ -85,7 +85,7 @@ class Schedule(Section):
     preset: str | None = None
     """A preset's name, or a YAML file."""
     settings: Overrides = {}
-    """Settings by section, over those of the preset."""
+    """Settings by section; they override the preset's."""
     cron: Annotated[str, AfterValidator(check_cron)]
     """When: second, minute, hour, day of month, month, day of week."""
     time_zone: Annotated[str, AfterValidator(_check_zone)] = "UTC"

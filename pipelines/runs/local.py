@@ -1,5 +1,5 @@
 """Execution of a plan in this process, one step after another, with progress on the screen and in MLflow; and what
-`--dry-run` prints instead: the steps that are in the store, and those that would run."""
+`--dry-run` prints instead: the steps that are in the store, and the steps that would run."""
 
 from __future__ import annotations
 

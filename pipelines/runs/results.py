@@ -118,7 +118,7 @@ def _show_promotion(console: Console, promotion: JsonObject) -> None:
 
 
 def _show_generated(console: Console, states: list[StepState]) -> None:
-    """Prints which of the questions behind the last figures were generated: those that were asked, and training ones."""
+    """Prints how many of the questions behind the last figures were generated: dev questions and training questions."""
     if not (rows := _evaluations(states)):
         return
     folder = stage(*load_record(next(iter(rows.values())))).path

@@ -37,11 +37,11 @@ class Study(Section):
     pipeline: str = "training"
     """The pipeline that all rows run."""
     settings: Overrides = {}
-    """Settings of all rows, over those of the preset."""
+    """Settings of all rows; they override the preset's."""
     systems_of: str | None = None
     """A preset, by its name or as a YAML file: the systems of its comparison are the study's first rows, and it is the preset of all rows where none is named."""
     runs: dict[RowName, Overrides]
-    """The settings that each row changes, by the row's name, over those of the system of that name; may be missing beside `systems_of`."""
+    """The settings that each row changes, by the row's name, which may be a system's of `systems_of`; then they override the system's."""
     paper: dict[RowName, PaperFigures] = {}
     """What a paper reports for a row; in a file it stands in the row, beside the settings."""
     seeds: tuple[int, ...] = ()
@@ -199,7 +199,7 @@ def evaluations_of_states(paths: Mapping[str, StepPath], states: Iterable[StepSt
 
 
 def comparison_settings(study: Study, rows: Sequence[str], shared: Overrides) -> Comparison:
-    """Returns the settings of a study's comparison, over those that its rows share.
+    """Returns the settings of a study's comparison, which override the ones that its rows share.
 
     Raises InputError for a baseline that is not a row (with several seeds, a system), and for a paper's figures of a row
     with several systems.

@@ -179,7 +179,7 @@ def run_index(name: str, run: AnyRun, near: Store | None = None) -> str:
 
 
 def newest_index(store: Store) -> str:
-    """Returns the address of the index of the run that finished last, among those that built one.
+    """Returns the address of the index of the last finished run that built one.
 
     Raises InputError if there is no such run, or if it has several systems.
     """

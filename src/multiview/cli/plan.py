@@ -57,7 +57,7 @@ def plan_lines(
 
 
 def factors_of(store: Store, run: str, scenario: Scenario) -> dict[str, float]:
-    """Returns the seconds in the records of a run over those of the formulas for the run's own counts, by step.
+    """Returns by step how many times as long as the formulas say, for the run's own counts, the run took.
 
     Raises InputError for a run without embeddings, or on processors where GPUs are planned, and the other way round.
     """

@@ -1,6 +1,6 @@
 """The time, memory and disk of each step before it runs: formulas over counts, the model's shape, and rates.
 
-Good to some tens of per cent. Rates are those of one core of an AMD EPYC (Zen 4, with bfloat16); a GPU is assumed to do
+Good to some tens of per cent. Rates were measured on one core of an AMD EPYC (Zen 4, with bfloat16); a GPU is assumed to do
 a share of the operations that its maker publishes.
 """
 
@@ -329,7 +329,7 @@ def index(s: Scenario, added: float = 1.0) -> Cost:
 
 
 def search(s: Scenario, questions: float, depth: int, rankings: float = 1) -> Cost:
-    """Each question is multiplied with every view, in an approximate index with those of some lists; views that do not
+    """Each question is multiplied with every view, or with the views of some lists in an approximate index; views that do not
     fit in memory are read once per group of questions."""
     views, hits, passes, model = s.view_count, questions * depth * rankings, 1.0, s.model_bytes
     if s.config.index.kind != "exact" and rankings == 1:
@@ -408,7 +408,7 @@ def estimate(request: Request, scenario: Scenario) -> dict[StepPath, Cost]:
 
 
 def config_of(node: Node, request: Request) -> Config:
-    """The whole config around a step: its own settings over those of its system."""
+    """The whole config around a step: the settings of its system, overridden by its own."""
     config = base_config(request.overrides)
     if request.plan.name == "comparison":
         config = resolve_systems(request.overrides).get(node.path.system, config)

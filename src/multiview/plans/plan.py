@@ -103,8 +103,7 @@ class Plan:
     def inputs_of(
         self, node: Node, path: StepPath, outputs: Mapping[StepPath, Mapping[str, Reference]]
     ) -> Inputs:
-        """Returns references to the inputs of a step, of which `path` is one shard if it runs by shard; `outputs` are
-        those of the steps before it."""
+        """Returns references to the inputs of a step, or of its shard at `path`, from the `outputs` of the steps before it."""
 
         def references(source: Source) -> list[Reference]:
             if isinstance(source, Output):

@@ -51,7 +51,7 @@ def find_outputs(work: Work, store: Store) -> dict[str, Record]:
 def claim_outputs(
     work: Work, outputs: Mapping[str, Record], reporter: StepReporter, status: Status = "found"
 ) -> dict[str, Record]:
-    """Writes that `outputs` are those of a step, and what it forwards; returns them if all is still there after that,
+    """Writes `outputs` and what the step forwards into its state; returns them if all is still there after that,
     else none.
 
     A `multiview gc` at work meanwhile has taken them before, or sees that they are referred to, and leaves them.

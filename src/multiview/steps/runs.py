@@ -43,7 +43,7 @@ class RunReference(BaseModel, frozen=True):
     run: str
     pages: Pages = NO_PAGES
     changed: list[str] = []
-    """Settings that this start of the run was given besides those of its compiled pipeline, as in train.epochs=3. Each
+    """Settings of this start of the run that its compiled pipeline does not have, as in train.epochs=3. Each
     step then reads its settings from the run (`read_settings`)."""
 
 

@@ -44,7 +44,7 @@ def _post(url: str, message: Mapping[str, object]) -> None:
 
 
 def chat_text(*lines: str | None) -> str:
-    """Returns lines as a chat's message, without those that are None: shortened, and with <, > and & as Slack,
+    """Returns lines that are not None as a chat's message: shortened, and with <, > and & as Slack,
     Mattermost and Google Chat want them.
 
     >>> print(chat_text("training-1 failed", None, "split: <unk> is no id"))
