@@ -16,7 +16,7 @@ from rich.text import Text
 
 from multiview.config import Config, Section
 from multiview.config.kubeflow import GpuPod, Pod
-from multiview.config.overrides import SYSTEMS, flatten, gather, preset_names, read_preset
+from multiview.config.overrides import SYSTEMS, flatten, gather, preset_names
 from multiview.config.section import DERIVED, UNKEYED, marked, plain
 from multiview.errors import InputError, nearest
 from multiview.model.layouts import LAYOUTS
@@ -101,10 +101,10 @@ def markdown() -> str:
     )
     rows = [(f"`{name}`", _listed(layout.defaults)) for name, layout in LAYOUTS.items()]
     parts.append(_table(("`model.architecture`", "defaults"), rows))
-    parts.append("## Presets\n")
-    for name in preset_names():
-        rows = [(f"`{setting}`", _code(value)) for setting, value in flattened(read_preset(name))]
-        parts += [f"### {name}\n", _table(("setting", "value"), rows)]
+    parts.append(
+        f"## Presets\n\n{', '.join(f'`{name}`' for name in preset_names())}: `multiview config --preset NAME` shows what "
+        "one sets, and the files are in `src/multiview/config/presets/`.\n"
+    )
     rows = [(f"`{name}`", about) for name, about in environment_variables()]
     parts += [
         "## Environment\n\nVariables of the environment that multiview reads besides; their values are no part of keys.\n",
