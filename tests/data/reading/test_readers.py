@@ -196,9 +196,7 @@ def test_a_truth_value_is_no_title_and_no_id(tmp_path, value, others):
             {"id": f"p{n}", "title": "t", "text": "x", column: shown}
             for n, shown in enumerate([value, *others])
         ]
-        with pytest.raises(
-            InputError, match=rf"p\.jsonl.*{column}'.*(is bool, not text|holds true or false)"
-        ):
+        with pytest.raises(InputError, match=rf"p\.jsonl.*{column}'.*(is bool, not text|holds (True|False))"):
             passages(jsonl(tmp_path / "p.jsonl", *rows))
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf, isnan
+from math import inf
 from typing import TypeGuard, cast
 
 from multiview.data.questions import LARGEST_GRADE, Question, relevance
 from multiview.data.reading.tables import Row, parse_list
-from multiview.data.reading.values import check_ids, has_half, id_text, is_blank
+from multiview.data.reading.values import check_ids, has_half, id_text, is_blank, is_nan
 from multiview.errors import InputError, counted
 
 NO_TEXT = (bool, bytes, list, dict)
@@ -26,9 +26,7 @@ def checked_question(
     error. Raises InputError for a value that is no question's.
     """
     if float in map(type, row.values()):  # pandas and json.dumps write NaN for what is missing
-        row = {
-            name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()
-        }
+        row = {name: None if is_nan(value) else value for name, value in row.items()}
     if row["qid"] is None or is_blank(str(row["qid"])) or is_blank(str(row["question"] or "")):
         raise InputError(f"{location}: no qid or no question; every row needs both")
     for name in ("qid", "question"):
@@ -139,7 +137,7 @@ def _strings(value: object, name: str, location: str) -> tuple[str, ...]:
                 f"{location}: {name} hold half a character (a lone surrogate); write the file again as UTF-8"
             )
         return tuple(texts)
-    values = [None if isinstance(item, float) and isnan(item) else item for item in values]
+    values = [None if is_nan(item) else item for item in values]
     if not all(
         isinstance(item, str | int | float | None) and not isinstance(item, bool) for item in values
     ) or (inf in values or -inf in values):

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from multiview.data.reading.files import base_name, lines, open_stream
-from multiview.data.reading.values import EXACT, has_half, number_text
+from multiview.data.reading.values import EXACT, has_half, is_nan, number_text
 from multiview.errors import InputError, counted
 
 Row: TypeAlias = dict[str, Any]
@@ -27,12 +27,6 @@ BATCH = 1000
 
 TEXTS, LISTS, BOOLEANS, INFINITE = "texts or numbers", "lists", "true and false", "infinite numbers"
 """Kinds of values that no column can hold together."""
-KINDS = {
-    TEXTS: "a text or a number",
-    LISTS: "a list",
-    BOOLEANS: "true or false",
-    INFINITE: "an infinite number",
-}
 OBJECT_AT = b"multiview.object_at"
 """Key of a field's metadata."""
 
@@ -144,11 +138,9 @@ def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:
         arrays, fields = [], []
         for name in columns:
             values = [row.get(name) for row in batch]
+            row = next((row for row, value in enumerate(values, first) if _is_nested(value)), None)
+            metadata = None if row is None else {OBJECT_AT: f"{base_name(file)} row {row}"}
             arrays.append(_column(values, name, file, first))
-            nested = None
-            if {dict, list} & set(map(type, values)):
-                nested = next((n for n, value in enumerate(values, first) if _is_nested(value)), None)
-            metadata = None if nested is None else {OBJECT_AT: f"{base_name(file)} row {nested}"}
             fields.append(pa.field(name, arrays[-1].type, metadata=metadata))
         yield pa.table(arrays, schema=pa.schema(fields))
 
@@ -163,7 +155,7 @@ def _column(values: Sequence[object], name: str, file: str, first: int) -> pa.Ar
         if any(isinstance(value, str) for value in flat):
             flat = [_as_text(value) for value in flat]
         elif any(isinstance(value, bool) for value in flat):
-            flat = [None if isinstance(value, float) and math.isnan(value) else value for value in flat]
+            flat = [None if is_nan(value) else value for value in flat]
             if any(isinstance(value, int | float) and not isinstance(value, bool) for value in flat):
                 raise TypeError("true or false beside numbers")  # which Arrow would make 1.0 or 0.0
         return pa.array(flat)
@@ -185,21 +177,20 @@ def _column(values: Sequence[object], name: str, file: str, first: int) -> pa.Ar
 
 def _refuse_other_kind(values: Sequence[object], name: str, file: str, first: int) -> None:
     """Raises InputError for the first value that is not of the kind of most; numbers, texts and objects go together."""
-    kinds = [_kind(value) for value in values]
-    counts = Counter(kind for kind in kinds if kind)
-    if len(counts) < 2:
-        return
-    expected = max(counts, key=lambda kind: (counts[kind], kind == TEXTS))
-    row = next(row for row, kind in enumerate(kinds) if kind not in ("", expected))
-    raise InputError(
-        f"{base_name(file)} row {first + row}: column {name!r} holds {KINDS[kinds[row]]} ({values[row]!r:.80}), and other "
-        f"rows {expected}; give it one type"
-    )
+    kinds = {row: kind for row, value in enumerate(values) if (kind := _kind(value))}
+    counts = Counter(kinds.values())
+    expected = max(counts, key=lambda kind: (counts[kind], kind == TEXTS), default="")
+    for row, kind in kinds.items():
+        if kind != expected:
+            raise InputError(
+                f"{base_name(file)} row {first + row}: column {name!r} holds {values[row]!r:.80}, and other rows "
+                f"{expected}; give it one type"
+            )
 
 
 def _kind(value: object) -> str:
-    """Returns the kind of a value, one of `KINDS`; empty for what is missing."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    """Returns the kind of a value; empty for what is missing."""
+    if value is None or is_nan(value):
         return ""
     if isinstance(value, float) and math.isinf(value):
         return INFINITE
@@ -215,7 +206,7 @@ def _as_text(value: object) -> object:
     """
     if isinstance(value, bool) or (isinstance(value, float) and math.isinf(value)):
         raise TypeError(f"{json.dumps(value)} among texts")
-    if isinstance(value, float) and math.isnan(value):
+    if is_nan(value):
         return None
     return number_text(value) if isinstance(value, int | float) else value
 

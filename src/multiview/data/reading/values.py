@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 
@@ -30,6 +31,11 @@ def is_blank(text: str) -> bool:
     (True, False)
     """
     return _INK.search(text) is None
+
+
+def is_nan(value: object) -> bool:
+    """Whether a value is NaN, which pandas and `json.dumps` write for what is missing."""
+    return isinstance(value, float) and math.isnan(value)
 
 
 def has_half(text: str) -> bool:
