@@ -23,7 +23,7 @@ from multiview.config import Config, Corpus, Questions
 from multiview.config.overrides import gather, parse_settings, validate
 from multiview.data.answers import find_answers, has_answer
 from multiview.data.reading.articles import by_sentences, by_words
-from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
+from multiview.data.reading.formats import FORMATS, detect
 from multiview.data.reading.values import is_blank
 from multiview.data.sentences import sentence_ends
 from multiview.data.tokens import Mode
@@ -89,7 +89,7 @@ def test_there_is_a_file_of_every_format(tmp_path):
     for name, content in SEEDS.items():
         (tmp_path / name).write_bytes(content)
     found = {detect(str(tmp_path / name), "auto", "corpus.format") for name in SEEDS}
-    assert found == FORMATS.keys() | COMPANIONS.keys()
+    assert found == FORMATS.keys()
 
 
 @pytest.mark.parametrize("name", SEEDS)

@@ -232,6 +232,7 @@ def test_the_table_of_formats_is_the_code_s():
     assert rows == [
         (name, form.about, "yes" if form.passages else "", "yes" if form.questions else "")
         for name, form in FORMATS.items()
+        if not form.is_companion
     ]
 
 

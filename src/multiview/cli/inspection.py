@@ -13,7 +13,7 @@ from multiview.config.overrides import gather, validate
 from multiview.data import inspection as data
 from multiview.data.inspection import FIRST, SAMPLE, SETTING, Inspection
 from multiview.data.questions import Question
-from multiview.data.reading.formats import COMPANIONS, FORMATS
+from multiview.data.reading.formats import FORMATS
 from multiview.data.reading.qrels import Use
 from multiview.errors import Problems, counted
 from multiview.terminal import Console, safe
@@ -90,8 +90,7 @@ def _print_heading(console: Console, inspection: Inspection, use: Use) -> None:
     console.print(Text(TITLES[use], "bold"))
     files = inspection.formats[use]
     for file, name in list(files.items())[:FILES]:
-        about = COMPANIONS.get(name) or FORMATS[name].about
-        console.print(f"  {file}: {about}", markup=False, soft_wrap=True)
+        console.print(f"  {file}: {FORMATS[name].about}", markup=False, soft_wrap=True)
     if len(files) > FILES:
         console.print(f"  and {counted(len(files) - FILES, 'more file')}")
 

@@ -43,7 +43,7 @@ class CorpusFiles:
 
     def repeats(self, file: str) -> bool:
         """Whether a passage may occur repeatedly in the file, because its id is derived from its content."""
-        return self.formats[file] in FORMATS and FORMATS[self.formats[file]].repeats
+        return FORMATS[self.formats[file]].repeats
 
     def cuts(self, file: str) -> Cut | None:
         """Returns how a file's articles are cut; None where they are passages already."""

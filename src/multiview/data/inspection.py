@@ -19,7 +19,7 @@ from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.beir import is_beir
 from multiview.data.reading.files import plain_name
-from multiview.data.reading.formats import COMPANIONS, FORMATS, detect
+from multiview.data.reading.formats import FORMATS, detect
 from multiview.data.reading.qrels import Use
 from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, unread_columns
 from multiview.data.reading.tables import Row, match_columns
@@ -133,7 +133,7 @@ def _use(file: str, config: Config) -> Use:
     question_use: Use = "dev" if words & HELD_OUT and "train" not in words else "train"
     if format_name == "qa":
         return "dev"
-    if format_name in COMPANIONS or "queries" in words:
+    if FORMATS[format_name].is_companion or "queries" in words:
         return question_use
     if not FORMATS[format_name].names_columns:
         return "corpus" if format_name in ("marco", "text") else question_use

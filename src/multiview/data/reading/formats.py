@@ -37,10 +37,15 @@ class Format:
     passages: Tables | None
     """Tables of up to 1000 rows."""
     questions: Rows | None
+    """Without passages and questions, it is a companion: it says more of questions in another file."""
     repeats: bool = False
     """Whether a passage may occur repeatedly, because its id is derived from its content."""
     names_columns: bool = False
     """Whether the file names its columns, so that `columns` can map them to ours."""
+
+    @property
+    def is_companion(self) -> bool:
+        return self.passages is self.questions is None
 
 
 def _tables(rows: Rows) -> Tables:
@@ -75,14 +80,9 @@ FORMATS = {
     "csv": _named("CSV with a header", partial(tables.delimited_rows, delimiter=",")),
     "tsv": _named("TSV with a header, as DPR's passages", partial(tables.delimited_rows, delimiter="\t")),
     "text": Format("text, one article per file", _tables(text_articles), None),
+    "qrels": Format("judgements (qrels)", None, None),
+    "triples": Format("triples of ids", None, None),
 }
-QRELS = "qrels"
-"""Result of `detect` for files of judgements, which accompany questions of any format."""
-TRIPLES = "triples"
-"""Result of `detect` for MS MARCO's triples of ids, which do so too."""
-COMPANIONS = {QRELS: "judgements (qrels)", TRIPLES: "triples of ids"}
-"""Files that accompany questions, and what they hold."""
-
 SUFFIXES = {
     ".json": "json",
     ".jsonl": "jsonl",
@@ -112,7 +112,7 @@ def format_by_suffix(file: str) -> str | None:
 
 
 def detect(file: str, form: str, setting: str, known_columns: Collection[str] = ()) -> str:
-    """Returns the format of a file: `form`, unless it is `auto`. Files of `COMPANIONS` are that for every `form`.
+    """Returns the format of a file: `form`, unless it is `auto`. Companions are that for every `form`.
 
     The format is detected by the file's name and, where the name leaves several, by its first lines.
     `known_columns` are names of columns that the file may have. Raises InputError when the format stays unknown.
@@ -127,11 +127,11 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
     if by_suffix == "jsonl":
         return by_suffix
     if by_suffix == "tsv" and is_triples(file, first):
-        return TRIPLES
+        return "triples"
     # An article may begin with four words, two of them numbers.
     maybe_qrels = by_suffix != "json" and (by_suffix != "text" or "qrels" in base_name(file).lower())
     if maybe_qrels and is_qrels(first):
-        return QRELS
+        return "qrels"
     if by_suffix == "tsv" and split_of(file):
         raise InputError(
             f"{file} line 1: judgements begin with the header {', '.join(QRELS_HEADER)}, separated by tabs, or have TREC's "
@@ -150,7 +150,7 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
     if plain_name(file).endswith(ARCHIVES):
         raise InputError(f"{file}: an archive, or compressed in a way that is not read; {READ_PACKED}")
     raise InputError(
-        f"{file}: its name does not say its format; set {setting} to one of {', '.join(FORMATS)}"
+        f"{file}: its name does not say its format; set {setting} to one of {', '.join(f for f in FORMATS if not FORMATS[f].is_companion)}"
         + (", or end the address of a folder with /" if is_web(file) else "")
     )
 

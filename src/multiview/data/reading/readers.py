@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from multiview.data.questions import Question
 from multiview.data.reading.files import base_name, shown_names
-from multiview.data.reading.formats import COMPANIONS, FORMATS, QRELS, TRIPLES, detect
+from multiview.data.reading.formats import FORMATS, detect
 from multiview.data.reading.qrels import MOST_NEGATIVES, Triples, judgements, read_triples
 from multiview.data.reading.question_rows import checked_question
 from multiview.data.reading.tables import OBJECT_AT, Row, checked_columns, match_columns, require
@@ -54,9 +54,11 @@ def passage_tables(
     """
     columns = checked_columns("corpus.columns", columns, PASSAGE_COLUMNS)
     name = detect(file, form, "corpus.format", columns.values())
-    read = None if name in COMPANIONS else FORMATS[name].passages
+    read = FORMATS[name].passages
     if read is None:
-        raise InputError(f"{base_name(file)}: no passages in it, but {_describe(name)}; see corpus.source")
+        raise InputError(
+            f"{base_name(file)}: no passages in it, but {FORMATS[name].about}; see corpus.source"
+        )
     for table in read(file):
         yield _as_passages(table, columns, file)
 
@@ -78,16 +80,15 @@ def questions_of(
     receives the names of the columns of files that name them.
 
     Raises InputError for a file that cannot be read. `report_problem` receives each row that cannot be used (no
-    answer in a file with answers, offsets that do not match the answers), and judgements that match no question. `report_remark` receives each judged question that is not in the files, and
-    each grade that another one replaces.
+    answer in a file with answers, offsets that do not match the answers), and judgements that match no question.
+    `report_remark` receives each judged question that is not in the files, and each grade that another one replaces.
     """
     columns = checked_columns("questions.columns", columns, QUESTION_COLUMNS)
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}
-    companions = [file for file in files if formats[file] in COMPANIONS]
-    triples = read_triples(file for file in companions if formats[file] == TRIPLES)
-    judged = triples.positives | judgements(
-        (file for file in companions if formats[file] == QRELS), report_remark
-    )
+    companions = [file for file in files if FORMATS[formats[file]].is_companion]
+    triples = read_triples(file for file in files if formats[file] == "triples")
+    qrels = [file for file in files if formats[file] == "qrels"]
+    judged = triples.positives | judgements(qrels, report_remark)
     unknown = dict.fromkeys(judged)
     shown = shown_names(files)
     for file in files:
@@ -133,10 +134,6 @@ def _report_unknown(
         return
     for qid in unknown:
         report_remark(UNKNOWN_JUDGED, f"{qrels_names}: question {qid} is judged and in no file of questions")
-
-
-def _describe(name: str) -> str:
-    return COMPANIONS.get(name) or FORMATS[name].about
 
 
 def _texts(column: pa.ChunkedArray, name: str, location: str) -> pa.ChunkedArray:
@@ -194,7 +191,7 @@ def _question_rows(file: str, name: str, columns: Mapping[str, str], found: set[
     read = FORMATS[name].questions
     if read is None:
         raise InputError(
-            f"{base_name(file)}: no questions in it, but {_describe(name)}; see questions.source"
+            f"{base_name(file)}: no questions in it, but {FORMATS[name].about}; see questions.source"
         )
     mapped = columns if FORMATS[name].names_columns else {}
     first: dict[str, str] = {}
@@ -216,7 +213,7 @@ def _question_rows(file: str, name: str, columns: Mapping[str, str], found: set[
 def unread_columns(file: str, form: str, columns: Mapping[str, str]) -> list[str]:
     """Returns the columns of the first row of a file of questions that are not read; none for formats without names."""
     name = detect(file, form, "questions.format", columns.values())
-    read = FORMATS[name].questions if name in FORMATS and FORMATS[name].names_columns else None
+    read = FORMATS[name].questions if FORMATS[name].names_columns else None
     row = next(iter(read(file)), {}) if read else {}
     taken = {*match_columns(columns, QUESTION_COLUMNS, row).values()}
     return [column for column in row if column not in taken]

@@ -134,7 +134,7 @@ def passage_files(sources: Iterable[str], form: str) -> list[str]:
     files = expand_sources(sources, "corpus")
     for file in files:
         name = detect(file, form, "questions.format")
-        if plain_name(file) not in CORPORA and not (name in FORMATS and FORMATS[name].repeats):
+        if plain_name(file) not in CORPORA and not FORMATS[name].repeats:
             raise InputError(
                 f"corpus.source: name the passages; {base_name(file)} holds only questions "
                 "(SQuAD's and DPR's JSON bring their passages, and so do BEIR and MS MARCO folders)"
