@@ -31,7 +31,7 @@ from benchmarks.table import Contestant, Goal, Row, Size, markdown, of_times, sq
 from benchmarks.timing import chosen_cores, in_turns
 from multiview import environment
 from multiview.config import Bm25
-from multiview.data.passages import ROW_GROUP, PassageLookup, read_titled_texts, shard_files
+from multiview.data.passages import ROW_GROUP, PassageLookup, read_passages, shard_files
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.negatives.bm25 import Bm25Index, tokenizer
@@ -72,12 +72,12 @@ def measure(
         outputs = split_into(Path(folder), split_settings(data, "parquet", 2))
         everyone = read_questions(outputs["train_questions"])
         asked = everyone[:: max(1, len(everyone) // questions)][:questions]
-        texts = [f"{passage.title} {passage.text}" for passage in read_titled_texts(outputs["passages"])]
+        texts = [f"{passage.title} {passage.text}" for passage in read_passages(outputs["passages"])]
         words = [question.question for question in asked]
-        ours, peer = Bm25Index(read_titled_texts(outputs["passages"]), section), Peer(texts, section)
+        ours, peer = Bm25Index(read_passages(outputs["passages"]), section), Peer(texts, section)
         hits = ours.search(words, section.depth).passages
         builds: dict[str, Callable[[], object]] = {
-            "ours": lambda: Bm25Index(read_titled_texts(outputs["passages"]), section),
+            "ours": lambda: Bm25Index(read_passages(outputs["passages"]), section),
             PEER: lambda: Peer(texts, section),
         }
         searches: dict[str, Callable[[], object]] = {

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -52,14 +51,6 @@ class Passage:
     title: str
     text: str
     sentence_ends: tuple[int, ...]
-
-
-class TitledText(NamedTuple):
-    """A passage without its sentences, which take longest to read."""
-
-    id: str
-    title: str
-    text: str
 
 
 def content_hash(title: str, text: str) -> str:
@@ -107,12 +98,6 @@ def read_passages(folder: Path) -> Iterator[Passage]:
     """
     for batch in read_tables(folder, COLUMNS):
         yield from passages_of(batch)
-
-
-def read_titled_texts(folder: Path) -> Iterator[TitledText]:
-    """Yields the passages of a folder's shards in order, without their sentences, a batch in memory at a time."""
-    for batch in read_tables(folder, TitledText._fields):
-        yield from map(TitledText, *(batch.column(name).to_pylist() for name in TitledText._fields))
 
 
 def passages_of(table: pa.RecordBatch | pa.Table) -> Iterator[Passage]:
@@ -217,7 +202,7 @@ class PassageLookup:
 
     def texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
         """Returns id to (title, text)."""
-        tables = self.tables(_array(ids), TitledText._fields)
+        tables = self.tables(_array(ids), ["id", "title", "text"])
         return {row["id"]: (row["title"], row["text"]) for _, table in tables for row in table.to_pylist()}
 
     def find(self, ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:

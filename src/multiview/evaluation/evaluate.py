@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.data.answers import matching_mode
-from multiview.data.passages import Passage, PassageLookup, TitledText, read_passages, read_titled_texts
+from multiview.data.passages import Passage, PassageLookup, read_passages
 from multiview.data.processes import rare_collections
 from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
@@ -126,7 +126,7 @@ def evaluate_bm25(context: StepContext) -> None:
     questions = _questions(context)
     passages: Path = context.input("passages").path
     queries = context.optional_input("queries")
-    indexed: Iterable[Passage | TitledText] = read_titled_texts(passages)
+    indexed: Iterable[Passage] = read_passages(passages)
     if queries:  # sentences end as they did before, without the queries
         with_drawn = with_queries(read_passages(passages), queries.path)
         indexed = (replace(passage, text=" ".join((passage.text, *drawn))) for passage, drawn in with_drawn)

@@ -19,8 +19,8 @@ from multiview.data.passages import (
     Passage,
     count_passages,
     passages_of,
+    read_passages,
     read_tables,
-    read_titled_texts,
 )
 from multiview.data.queries import distinct, write_by_parts
 from multiview.data.question_selection import held_out, limited, one_per_passage, questions_per_passage
@@ -234,7 +234,7 @@ def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[li
     asked, k = context.settings.questions, context.settings.make_questions.found_within
     if k is None:
         return limited(questions, asked.limit, asked.seed), 0
-    passages = read_titled_texts(context.input("passages").path)
+    passages = read_passages(context.input("passages").path)
     index = Bm25Index(passages, context.settings.bm25, context.settings.corpus.language)
     ranked = sorted(questions, key=lambda question: seeded_hash(asked.seed, question.qid))
     kept: set[str] = set()

@@ -23,7 +23,7 @@ from bm25s.tokenization import Tokenizer
 from multiview.config import Bm25
 from multiview.data import cjk
 from multiview.data.answers import matching_mode
-from multiview.data.passages import Passage, PassageLookup, TitledText, read_titled_texts
+from multiview.data.passages import Passage, PassageLookup, read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import counted
 from multiview.index.ranking import TopPassages, best_first, tie_order, width
@@ -45,9 +45,7 @@ unless an apostrophe joins it to a longer word (Newton's, d'Artagnan)."""
 class Bm25Index:
     """BM25 index (Lucene's formula) over title and text, in memory; the texts themselves are not kept."""
 
-    def __init__(
-        self, passages: Iterable[Passage | TitledText], settings: Bm25, language: str = "english"
-    ) -> None:
+    def __init__(self, passages: Iterable[Passage], settings: Bm25, language: str = "english") -> None:
         """Reads `passages` once.
 
         Words are stemmed where Snowball has a stemmer for `language`, and stop words are dropped where bm25s has a list
@@ -163,7 +161,7 @@ def bm25_negatives(context: StepContext) -> None:
     """
     passages: Path = context.input("passages").path
     questions: list[Question] = read_questions(context.input("questions").path)
-    index = Bm25Index(read_titled_texts(passages), context.settings.bm25, context.settings.corpus.language)
+    index = Bm25Index(read_passages(passages), context.settings.bm25, context.settings.corpus.language)
     top = index.search(
         [question.question for question in questions],
         context.settings.bm25.depth,
