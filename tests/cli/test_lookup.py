@@ -13,7 +13,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.cli.lookup import Lookup, form_of, run_artifacts, run_index
 from multiview.errors import InputError
 from multiview.steps.runs import Run, StepState, read_states, write_run, write_state
-from multiview.tracking import RegisteredModel, TrackedRun, TrackedStep
+from multiview.tracking import RegisteredModel, TrackedRun
 from tests.fixtures.champions import artifact, champion, refuse
 from tests.fixtures.servers import new_database
 
@@ -94,7 +94,7 @@ def store_run(**steps: dict) -> list[StepState]:
 
 def tracked_run(step: str | None = None, earlier: tuple[str, ...] = (), **steps: dict) -> TrackedRun:
     """A run as MLflow knows it; the steps `earlier` are those of the run that it reruns in part."""
-    tracked = {path.replace("_", "/"): TrackedStep(**fields) for path, fields in steps.items()}
+    tracked = {state.path: state for state in store_run(**steps)}
     steps_of_run = [path for path in tracked if path not in earlier]
     return TrackedRun(
         "id", "store", Run(id="r", pipeline="training", config={}, steps=steps_of_run), tracked, step

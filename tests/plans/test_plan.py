@@ -15,9 +15,9 @@ from multiview.plans.comparison import comparison
 from multiview.plans.plan import Output, Plan
 from multiview.plans.system import training
 from multiview.steps.path import StepPath
-from multiview.steps.runs import Run
+from multiview.steps.runs import Run, StepState
 from multiview.steps.step import key_settings
-from multiview.tracking import TrackedRun, TrackedStep
+from multiview.tracking import TrackedRun
 from pipelines.kubeflow.compile import compile_request
 from pipelines.runs.rerun import cut
 from pipelines.runs.study import evaluation_paths
@@ -237,7 +237,7 @@ def earlier_run(plan: Plan, **config) -> TrackedRun:
                 )
                 for kind in node.step.outputs
             }
-            steps[str(path)] = TrackedStep({}, outputs)
+            steps[str(path)] = StepState(path=str(path), step=path.step, status="done", outputs=outputs)
     return TrackedRun("m", "/store", Run(id="r", pipeline=plan.name, config=config), steps)
 
 

@@ -14,8 +14,8 @@ from multiview.config.overrides import gather
 from multiview.errors import InputError
 from multiview.plans.comparison import comparison_of_evaluations
 from multiview.plans.request import Request, describe
-from multiview.steps.runs import Run
-from multiview.tracking import TrackedRun, TrackedStep
+from multiview.steps.runs import Run, StepState
+from multiview.tracking import TrackedRun
 from pipelines.runs.rerun import cut
 from tests.fixtures.project import Project
 
@@ -63,10 +63,14 @@ def test_a_run_is_named_by_what_decides_its_outputs(request_, store):
 
 def test_a_rerun_is_named_by_its_run_and_its_steps(request_, store):
     steps = {
-        str(path): TrackedStep({}, {kind: Reference(address=f"/s/{kind}/k", digest=kind) for kind in kinds})
+        str(path): StepState(
+            path=str(path),
+            step=path.step,
+            status="done",
+            outputs={kind: Reference(address=f"/s/{kind}/k", digest=kind) for kind in node.step.outputs},
+        )
         for node in request_.plan.nodes.values()
         for path in node.paths()
-        for kinds in [node.step.outputs]
     }
     earlier = Run(
         id="training-1", pipeline="training", config=request_.overrides, architectures={"camvr": "x"}

@@ -69,14 +69,7 @@ def test_the_summary_of_ties_of_one_system_and_of_nothing():
     assert words(nothing) == {"Asked": "2 systems answered the same 0 questions."}
 
 
-def test_the_summary_of_costs_and_of_collapsed_views():
-    cost = {
-        "mvr": {"compute_seconds": 125.0, "index_bytes": 8e6},
-        "camvr": {"compute_seconds": 61.0, "index_bytes": 2e6},
-    }
-    said = words(contents({"mvr": 0.5, "camvr": 0.5}, cost=cost))["Cost"]
-    assert "mvr took the most computing, 2 min 5 s, camvr the least, 1 min 1 s" in said
-    assert "mvr's index is the largest with 8.0 MB, 4.0 times that of camvr (2.0 MB)." in said
+def test_the_summary_of_collapsed_views():
     systems = [
         System("alike", 0, {}, view_cosine=0.999),
         System("one", 1, {}, usage={"share_of_top_1": [0.04, 0.96]}),

@@ -20,7 +20,7 @@ def checkpoint(folder: Path, text: str) -> Path:
 
 def test_checkpoints_are_found_newest_first_and_older_ones_go(tmp_path):
     store = LocalStore(tmp_path / "store")
-    checkpoints = StoredCheckpoints(store, "key", tmp_path / "scratch")
+    checkpoints = StoredCheckpoints(store, "key")
     assert checkpoints.latest() is None
     for step in (5, 10, 15):
         checkpoints.publish(step, checkpoint(tmp_path / f"trainer-{step}", f"after {step}"))
@@ -28,7 +28,7 @@ def test_checkpoints_are_found_newest_first_and_older_ones_go(tmp_path):
     assert latest is not None
     assert latest.name == "checkpoint-15" and (latest / "weights").read_text() == "after 15"
     assert store.folders("checkpoint") == ["key-00000010", "key-00000015"]
-    StoredCheckpoints(store, "key2", tmp_path).publish(5, checkpoint(tmp_path / "other", "other"))
+    StoredCheckpoints(store, "key2").publish(5, checkpoint(tmp_path / "other", "other"))
     checkpoints.clear()
     assert checkpoints.latest() is None
     assert store.folders("checkpoint") == ["key2-00000005"]
@@ -36,7 +36,7 @@ def test_checkpoints_are_found_newest_first_and_older_ones_go(tmp_path):
 
 def test_a_half_removed_checkpoint_is_passed_over(tmp_path):
     store = LocalStore(tmp_path / "store")
-    checkpoints = StoredCheckpoints(store, "key", tmp_path / "scratch")
+    checkpoints = StoredCheckpoints(store, "key")
     for step in (5, 10):
         checkpoints.publish(step, checkpoint(tmp_path / f"trainer-{step}", f"after {step}"))
     record = read_record(store, "checkpoint", "key-00000010")
@@ -48,7 +48,7 @@ def test_a_half_removed_checkpoint_is_passed_over(tmp_path):
 
 def test_clearing_checkpoints_leaves_the_other_trainers_attempt_alone(tmp_path):
     store = LocalStore(tmp_path / "store")
-    checkpoints = StoredCheckpoints(store, "key", tmp_path / "scratch")
+    checkpoints = StoredCheckpoints(store, "key")
     checkpoints.publish(5, checkpoint(tmp_path / "trainer", "after 5"))
     other = Attempt(store, "checkpoint", "key-00000005")
     (other.path / "weights").write_text("half")
@@ -61,12 +61,10 @@ def test_a_resumed_log_covers_the_whole_training(tmp_path):
     store = LocalStore(tmp_path / "store")
     first, second = EventLog(store, "model/key/attempts/a"), EventLog(store, "model/key/attempts/b")
     first.metric("loss", 2.0, 1)
-    StoredCheckpoints(store, "key", tmp_path / "one", first).publish(
-        1, checkpoint(tmp_path / "trainer", "after 1")
-    )
+    StoredCheckpoints(store, "key", first).publish(1, checkpoint(tmp_path / "trainer", "after 1"))
     first.metric("loss", 1.5, 2)  # after the checkpoint: lost with the kill
     second.warning("begun")
-    assert StoredCheckpoints(store, "key", tmp_path / "two", second).latest()
+    assert StoredCheckpoints(store, "key", second).latest()
     second.metric("loss", 1.5, 2)
     values = [getattr(event, "value", None) for event in read_events(store, "model/key/attempts/b")]
     assert values == [2.0, None, 1.5]
@@ -74,19 +72,19 @@ def test_a_resumed_log_covers_the_whole_training(tmp_path):
 
 def test_the_latest_checkpoint_is_a_copy_that_may_be_changed(tmp_path):
     store = LocalStore(tmp_path / "store")
-    StoredCheckpoints(store, "key", tmp_path / "one").publish(5, checkpoint(tmp_path / "trainer", "after 5"))
-    latest = StoredCheckpoints(store, "key", tmp_path / "one").latest()
+    StoredCheckpoints(store, "key").publish(5, checkpoint(tmp_path / "trainer", "after 5"))
+    latest = StoredCheckpoints(store, "key").latest()
     assert latest is not None
     (latest / "weights").write_text("changed")
-    other = StoredCheckpoints(store, "key", tmp_path / "two").latest()
+    other = StoredCheckpoints(store, "key").latest()
     assert other is not None and (other / "weights").read_text() == "after 5"
 
 
 def test_of_two_trainers_the_first_checkpoint_of_a_step_stays(tmp_path):
     store = LocalStore(tmp_path / "store")
     for name in ("one", "two"):
-        StoredCheckpoints(store, "key", tmp_path).publish(5, checkpoint(tmp_path / name, f"of {name}"))
-    latest = StoredCheckpoints(store, "key", tmp_path / "scratch").latest()
+        StoredCheckpoints(store, "key").publish(5, checkpoint(tmp_path / name, f"of {name}"))
+    latest = StoredCheckpoints(store, "key").latest()
     assert latest is not None and (latest / "weights").read_text() == "of one"
 
 
@@ -95,7 +93,7 @@ def test_of_two_trainers_the_first_checkpoint_of_a_step_stays(tmp_path):
 def test_a_damaged_checkpoint_is_passed_over_and_made_again(tmp_path, harm, file):
     store = LocalStore(tmp_path / "store")
     log = EventLog(store, "model/key/attempts/a")
-    checkpoints = StoredCheckpoints(store, "key", tmp_path / "scratch", log)
+    checkpoints = StoredCheckpoints(store, "key", log)
     for step in (5, 10):
         checkpoints.publish(step, checkpoint(tmp_path / f"trainer-{step}", f"after {step}"))
     record = read_record(store, "checkpoint", "key-00000010")

@@ -11,7 +11,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config, JsonObject
 from multiview.config.overrides import validate
 from multiview.errors import InputError
-from multiview.steps.step import Step
+from multiview.steps.step import Read, Step
 from multiview.steps.table import STEPS
 from tests.fixtures.counting_step import COUNT, count, run, settings
 from tests.fixtures.published import publish
@@ -68,20 +68,19 @@ def test_digests_of_inputs_are_of_artifacts_or_of_the_one_file_that_is_read(tmp_
     listed = replace(
         COUNT, inputs=("passages", "parts", "known"), list_inputs=("parts",), unkeyed_inputs=("known",)
     )
+    first, second = Read(one, records[0], store), Read(two, records[1], store)
     given = {
-        "passages": [one.model_copy(update={"file": "a.txt"})],
-        "parts": [two, one],
-        "known": [two],
+        "passages": [first._replace(reference=one.model_copy(update={"file": "a.txt"}))],
+        "parts": [second, first],
+        "known": [second],
     }
-    found = listed.input_digests(
-        given, {"passages": records[:1], "parts": records[::-1], "known": records[1:]}
-    )
+    found = listed.input_digests(given)
     assert found == {
         "passages": records[0].file("a.txt").sha256,
         "parts": [records[1].digest, records[0].digest],
     }
     traced = replace(listed, traced_inputs=("parts",))
-    keys = traced.input_digests({"parts": [two, one]}, {"parts": records[::-1]})
+    keys = traced.input_digests({"parts": [second, first]})
     assert keys == {"parts": [f"{records[1].digest} two", f"{records[0].digest} one"]}
 
 
@@ -98,7 +97,8 @@ def test_a_record_has_the_key_of_its_step(tmp_path: Path) -> None:
     made, _ = run(COUNT, store, "one two")
     (passages,) = made["counts"].inputs["passages"]
     _, record = load_reference(passages, "passages")
-    assert COUNT.key_of_record(made["counts"], {"passages": [record]}) == made["counts"].key
+    inputs = {"passages": [Read(passages, record, store)]}
+    assert COUNT.key_of_record(made["counts"], inputs) == made["counts"].key
     later = replace(COUNT, version=4)
     assert run(later, store, "one two")[0]["counts"].key != made["counts"].key
 

@@ -79,7 +79,7 @@ def test_an_input_that_is_only_recorded_is_never_read(store: LocalStore) -> None
 
 def test_the_store_and_checkpoints_are_for_steps_that_declare_them(store: LocalStore, tmp_path: Path) -> None:
     given = {"passages": passages(store, "one")}
-    checkpoints = StoredCheckpoints(store, "key", tmp_path)
+    checkpoints = StoredCheckpoints(store, "key")
     plain = Work.resolve(COUNT, settings(), given, store).context(store, {}, Events(), checkpoints)
     assert plain.checkpoints is None
     with pytest.raises(Undeclared, match="reads_store"):

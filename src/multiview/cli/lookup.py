@@ -16,7 +16,7 @@ from multiview.lineage.trace import reference_of
 from multiview.refresh.champion import challenger_of
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
-from multiview.tracking import RegisteredModel, TrackedRun, TrackedStep
+from multiview.tracking import RegisteredModel, TrackedRun
 
 LOGGED_MODEL = re.compile(r"(models:/)?m-[0-9a-f]{32}")
 """A logged model's id in MLflow."""
@@ -166,16 +166,13 @@ def run_index(name: str, run: AnyRun, near: Store | None = None) -> str:
 
     Raises InputError if there is none, or if several systems have one.
     """
-    if isinstance(run, list):
-        return sole_index(name, finished_outputs(run, names.INDEX), near)
-    if run.step is not None and (index := run.steps[run.step].index):
-        return (in_store(index, near) if near else index).address
-    indexes = {
-        path: step.outputs[names.INDEX]
-        for path, step in run.steps_of_system().items()
-        if names.INDEX in step.outputs
-    }
-    return sole_index(name, indexes, near)
+    if isinstance(run, TrackedRun) and run.step is not None:
+        step = run.steps[run.step]
+        for index in (step.outputs.get(names.INDEX), *step.inputs.get(names.INDEX, [])):
+            if index:
+                return (in_store(index, near) if near else index).address
+    states = run if isinstance(run, list) else run.steps_of_system().values()
+    return sole_index(name, finished_outputs(states, names.INDEX), near)
 
 
 def newest_index(store: Store) -> str:
@@ -215,7 +212,7 @@ def sole_index(run: str, indexes: Mapping[str, Reference], near: Store | None = 
     return next(iter(last.values()))
 
 
-def _last_outputs(steps: Iterable[StepState | TrackedStep]) -> list[Reference]:
+def _last_outputs(steps: Iterable[StepState]) -> list[Reference]:
     """The artifacts that some steps made and none of them read."""
     steps = list(steps)
     read = {

@@ -29,6 +29,7 @@ from multiview.artifacts.record import (
 from multiview.artifacts.staging import Recorded, Staged, broken_file, stage
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
+from multiview.steps.step import Read
 from multiview.steps.table import STEPS
 
 
@@ -176,8 +177,8 @@ def flaws(lineage: Lineage, progress: Callable[[int], None] = lambda size: None)
     """Yields one line per flaw of a lineage, reading every byte of its files.
 
     Files are read in pieces; `progress` is called with the size of each piece. Flaws are files that are missing, short,
-    altered or superfluous, records that were altered (by their seal), artifacts other than those that were read (by
-    their digests), and settings, inputs or sources that do not match the key.
+    altered or superfluous, records that were altered (by their seal), artifacts that were replaced since they were read
+    (by their digests), and settings, inputs or sources that do not match the key.
 
     Changes to facts, environment and times are not detected in a record that was rewritten with a new seal, because
     neither digest nor key covers them. Sources outside the store are not read again.
@@ -214,13 +215,13 @@ def _key(node: LineageNode) -> str | None:
     record, step = node.record, STEPS.get(node.record.step)
     if step is None or step.version != record.step_version:
         return None
-    records: dict[str, list[Record]] = {}
+    reads: dict[str, list[Read]] = {}
     for name in record.inputs.keys() - set(step.unkeyed_inputs):
-        inputs = node.inputs[name]
-        if any(read.node is None or read.flaw for read in inputs):
+        found = [(each.reference, each.node) for each in node.inputs[name]]
+        reads[name] = [Read(reference, made.record, made.store) for reference, made in found if made]
+        if len(reads[name]) < len(found):
             return None
-        records[name] = [read.node.record for read in inputs if read.node]
-    return step.key_of_record(record, records)
+    return step.key_of_record(record, reads)
 
 
 def _file_flaws(node: LineageNode, progress: Callable[[int], None]) -> Iterator[str]:

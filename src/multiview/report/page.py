@@ -139,7 +139,6 @@ def page_templates() -> jinja2.Environment:
         "shortened": shortened,
         "score": _score,
         "listed": _listed,
-        "duration": duration,
         "p_value": _p_value,
         "cost": _cost,
     }

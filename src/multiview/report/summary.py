@@ -1,8 +1,6 @@
-"""The facts in the report's summary: the best systems, significant differences, costs, and collapsed views."""
+"""The facts in the report's summary: the best systems, significant differences, and collapsed views."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from multiview import metric_names
 from multiview.config import JsonObject
@@ -36,8 +34,6 @@ def summary(contents: Contents) -> JsonObject:
         "tested": [
             tested for system in contents.significance["systems"] if (tested := _tested(contents, system))
         ],
-        "seconds": _extremes(contents.cost, "compute_seconds"),
-        "bytes": _extremes(contents.cost, "index_bytes"),
         "collapsed": {system.name: how for system in contents.systems if (how := _collapse(system))},
     }
 
@@ -69,21 +65,12 @@ def _best(contents: Contents, metric: str) -> JsonObject | None:
 
 
 def _tested(contents: Contents, system: str) -> JsonObject | None:
-    """The number of tested metrics, and of those on which a system is significantly better or worse than the baseline."""
+    """On how many metrics a system was tested, and on how many it is significantly better or worse than the baseline."""
     figures = contents.significance["systems"][system].values()
     tested = [figure for figure in figures if figure["corrected_p"] is not None]
     differences = [figure["difference"] for figure in tested if figure["corrected_p"] < LEVEL]
     better, worse = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     return {"name": system, "better": better, "worse": worse, "metrics": len(tested)} if tested else None
-
-
-def _extremes(cost: Mapping[str, Mapping[str, float]], name: str) -> list[tuple[str, float]]:
-    """The systems with the highest and the lowest of these costs, or the only one; empty where all are equal."""
-    values = {system: costs[name] for system, costs in cost.items() if name in costs}
-    ranked = sorted(values.items(), key=lambda found: -found[1])
-    if len(ranked) < 2:
-        return ranked
-    return [ranked[0], ranked[-1]] if ranked[0][1] != ranked[-1][1] else []
 
 
 def _collapse(system: System) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Protocol
 
 from multiview import names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import DamagedRecord, read_record
+from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
@@ -39,8 +41,8 @@ class StoredCheckpoints:
     them, so that each attempt's log covers the whole work.
     """
 
-    def __init__(self, store: Store, key: str, scratch: Path, log: EventLog | None = None):
-        self.store, self.key, self.scratch, self.log = store, key, scratch, log
+    def __init__(self, store: Store, key: str, log: EventLog | None = None):
+        self.store, self.key, self.log = store, key, log
 
     def latest(self) -> Path | None:
         """Returns a private local copy of the newest whole checkpoint; None if there is none.
@@ -72,9 +74,9 @@ class StoredCheckpoints:
         record = read_record(self.store, names.CHECKPOINT, self._key(step))
         if record is None:
             return None
-        folder = self.scratch / f"checkpoint-{step}"
+        folder = Path(tempfile.mkdtemp(dir=scratch())) / f"checkpoint-{step}"
         try:
-            shutil.copytree(stage(self.store, record).path, folder, dirs_exist_ok=True)
+            shutil.copytree(stage(self.store, record).path, folder)
         except (InputError, OSError, shutil.Error) as error:
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, InputError) and self.store.read(self._record_file(step)) is not None:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 
 from multiview.artifacts.record import ArtifactGone, Record, Reference, is_in_place, load_reference
-from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
@@ -89,7 +88,7 @@ def _make_outputs(work: Work, reporter: StepReporter) -> dict[str, Record]:
     template = template_here() if work.step.multi_node else None
     made = (TrainJob(template) if template else InProcess()).make(work, reporter)
     if work.step.checkpoints:
-        StoredCheckpoints(reporter.store, work.key, scratch()).clear()
+        StoredCheckpoints(reporter.store, work.key).clear()
     return claim_outputs(work, made, reporter, "done")
 
 

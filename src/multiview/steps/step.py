@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from json import loads
-from typing import Any
+from typing import Any, NamedTuple
 
 from multiview import names
 from multiview.artifacts.record import Record, Reference
@@ -26,6 +26,21 @@ FIGURES = {
     names.VERDICT: "multiview.refresh.gate:figures",
 }
 """Functions that return the figures of an artifact, by kind."""
+
+
+class Read(NamedTuple):
+    """An artifact, or one file of it, that a step reads."""
+
+    reference: Reference
+    record: Record
+    store: Store
+    """The store where the artifact was found."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of the artifact, or the sha256 of the only file that is read from it."""
+        file = self.reference.file
+        return self.record.file(file).sha256 if file else self.record.digest
 
 
 @dataclass(frozen=True)
@@ -120,29 +135,20 @@ class Step:
         """Returns the key of the step's outputs: a digest of everything that decides their bytes."""
         return _key_of(self.name, self.version, key_settings(settings), digests, sources)
 
-    def key_of_record(self, record: Record, records: Mapping[str, Sequence[Record]]) -> str:
-        """Returns the key that an artifact of this step should have, by its record and the records of its inputs."""
-        digests = self.input_digests(record.inputs, records)
+    def key_of_record(self, record: Record, inputs: Mapping[str, Sequence[Read]]) -> str:
+        """Returns the key that an artifact of this step should have, by its record and its inputs."""
+        digests = self.input_digests(inputs)
         return _key_of(record.step, record.step_version, record.config, digests, record.sources)
 
-    def input_digests(
-        self, references: Mapping[str, Sequence[Reference]], records: Mapping[str, Sequence[Record]]
-    ) -> dict[str, str | list[str]]:
-        """Returns the digest of each input that is part of the key, as a list for each list input. It is the digest of
-        the artifact, or the sha256 of the only file that is read from it; of a traced input, with the artifact's key."""
+    def input_digests(self, inputs: Mapping[str, Sequence[Read]]) -> dict[str, str | list[str]]:
+        """Returns the digest of each input that is part of the key, as a list for each list input; of a traced input,
+        with the artifact's key."""
         digests: dict[str, str | list[str]] = {}
-        for name, input_references in references.items():
-            if name in self.unkeyed_inputs:
-                continue
-            parts = [
-                record.file(reference.file).sha256 if reference.file else record.digest
-                for reference, record in zip(input_references, records[name], strict=True)
-            ]
-            if name in self.traced_inputs:
-                parts = [
-                    f"{digest} {record.key}" for digest, record in zip(parts, records[name], strict=True)
-                ]
-            digests[name] = parts if name in self.list_inputs else parts[0]
+        for name, reads in inputs.items():
+            traced = name in self.traced_inputs
+            parts = [f"{read.digest} {read.record.key}" if traced else read.digest for read in reads]
+            if name not in self.unkeyed_inputs:
+                digests[name] = parts if name in self.list_inputs else parts[0]
         return digests
 
     def function(self) -> Callable[[StepContext], None]:

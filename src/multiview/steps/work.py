@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from multiview.steps.context import Input, StepContext
 from multiview.steps.events import Events
 from multiview.steps.provenance import code_version
 from multiview.steps.runs import NO_PAGES, Pages, Status, StepState, write_state
-from multiview.steps.step import Step, load_function
+from multiview.steps.step import Read, Step, load_function
 
 STREAMED = "multiview.index.view_index:streamed_files"
 """A function (records of inputs by name) -> files of them that can be read in parts, without a local copy."""
@@ -37,9 +37,7 @@ class Work:
     config: str
     """The canonical JSON of its settings, as its component received it."""
     settings: Config
-    references: dict[str, list[Reference]]
-    records: dict[str, list[tuple[Store, Record]]]
-    """The records of its inputs, each in the store where it was found."""
+    inputs: dict[str, list[Read]]
     sources: JsonObject
     """Fingerprints of everything that is read besides settings and inputs."""
     key: str
@@ -48,14 +46,16 @@ class Work:
     def resolve(cls, step: Step, config: str, inputs: Inputs, store: Store) -> Work:
         """Reads the inputs' records and computes the key. Raises InputError if an input is gone or was replaced."""
         settings = step.parse(config)
-        references = {name: value if isinstance(value, list) else [value] for name, value in inputs.items()}
-        records = _load(references)
-        digests = step.input_digests(
-            references, {name: _without_stores(pairs) for name, pairs in records.items()}
-        )
+        given = {name: value if isinstance(value, list) else [value] for name, value in inputs.items()}
+        reads = {name: [_read(reference, name) for reference in each] for name, each in given.items()}
         sources = step.fingerprint(settings, store)
-        key = step.key(settings, digests, sources)
-        return cls(step, config, settings, references, records, sources, key)
+        key = step.key(settings, step.input_digests(reads), sources)
+        return cls(step, config, settings, reads, sources, key)
+
+    @property
+    def references(self) -> dict[str, list[Reference]]:
+        """References to its inputs by name."""
+        return {name: [read.reference for read in reads] for name, reads in self.inputs.items()}
 
     def find(self, store: Store) -> dict[str, Record]:
         """Returns the records of the step's outputs by kind, as far as they are in the store."""
@@ -75,7 +75,7 @@ class Work:
         Files that the step can read in parts stay in a bucket where they are large (see `streamed_from`).
         """
         streamed = self._streamed()
-        inputs = {name: self._input(name, streamed) for name in self.references}
+        inputs = {name: self._input(name, streamed) for name in self.inputs}
         if left := [f"{name}/{file}" for name, given in inputs.items() for file in _streamed_files(given)]:
             events.fact("streamed", left)
         return StepContext(
@@ -103,25 +103,25 @@ class Work:
                     )
 
     def _input(self, name: str, streamed: Collection[str] = ()) -> Input:
-        pairs = list(zip(self.records[name], self.references[name], strict=True))
         if name in self.step.recorded_inputs:
-            store, record = self.records[name][0]
+            _, record, store = self.inputs[name][0]
             return Recorded(record.digest, f"{store.url}/{record.folder}")
         left = [file.removeprefix(f"{name}/") for file in streamed if file.startswith(f"{name}/")]
         parts: list[Staged] = [
-            stage(store, record, reference.file, streamed=left) for (store, record), reference in pairs
+            stage(store, record, reference.file, streamed=left)
+            for reference, record, store in self.inputs[name]
         ]
         return parts if name in self.step.list_inputs else parts[0]
 
     def _streamed(self) -> list[str]:
         """The large files of an index, as `index/views.f16`, that are read in parts from their bucket."""
-        if names.INDEX not in self.records or names.INDEX in self.step.recorded_inputs:
+        if names.INDEX not in self.inputs or names.INDEX in self.step.recorded_inputs:
             return []
-        able = load_function(STREAMED)({name: _without_stores(pairs) for name, pairs in self.records.items()})
+        able = load_function(STREAMED)({names.INDEX: [read.record for read in self.inputs[names.INDEX]]})
         copied = [
             (f"{name}/{file.path}", file.bytes)
-            for name in self.records.keys() - set(self.step.recorded_inputs)
-            for (store, record), reference in zip(self.records[name], self.references[name], strict=True)
+            for name in self.inputs.keys() - set(self.step.recorded_inputs)
+            for reference, record, store in self.inputs[name]
             for file in ([record.file(reference.file)] if reference.file else record.files)
             if not isinstance(store, LocalStore)
         ]
@@ -129,20 +129,15 @@ class Work:
         return [file for file, size in copied if file in able and size >= least]
 
 
-def _load(references: Mapping[str, Sequence[Reference]]) -> dict[str, list[tuple[Store, Record]]]:
-    return {
-        name: [load_reference(reference, name) for reference in inputs] for name, inputs in references.items()
-    }
+def _read(reference: Reference, name: str) -> Read:
+    store, record = load_reference(reference, name)
+    return Read(reference, record, store)
 
 
 def _streamed_files(given: Input) -> list[str]:
     """The files of an input that stay in their bucket."""
     staged = given if isinstance(given, list) else [given]
     return [file for each in staged if isinstance(each, Staged) for file in each.streamed]
-
-
-def _without_stores(pairs: Sequence[tuple[Store, Record]]) -> list[Record]:
-    return [record for _, record in pairs]
 
 
 class StepReporter:

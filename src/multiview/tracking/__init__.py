@@ -9,7 +9,7 @@ versions and aliases refer to indexes, and `mirror` to a store's champions.
 """
 
 from multiview.tracking.client import tracking_uri
-from multiview.tracking.finding import TrackedRun, TrackedStep, find_run, logged_model
+from multiview.tracking.finding import TrackedRun, find_run, logged_model
 from multiview.tracking.registry import (
     RegisteredModel,
     aliased_indexes,
@@ -24,7 +24,6 @@ from multiview.tracking.shipping import ship, ship_live, ship_step_live, sync
 __all__ = [
     "RegisteredModel",
     "TrackedRun",
-    "TrackedStep",
     "aliased_indexes",
     "find_run",
     "logged_model",

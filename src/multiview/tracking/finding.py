@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.errors import InputError
 from multiview.steps.path import StepPath
-from multiview.steps.runs import Run
+from multiview.steps.runs import Run, Status, StepState
 from multiview.tracking.client import RUN_FILE, connect_to_read, explained
 from multiview.tracking.mlflow_runs import PARENT_RUN, runs_below
 
@@ -21,20 +20,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run as MlflowRun
 
-
-@dataclass
-class TrackedStep:
-    """The artifacts of one step of a run, and how it failed, as MLflow has them."""
-
-    inputs: dict[str, list[Reference]] = field(default_factory=dict)
-    outputs: dict[str, Reference] = field(default_factory=dict)
-    error: str | None = None
-    """The line of a step that failed."""
-
-    @property
-    def index(self) -> Reference | None:
-        """The index that the step built or searched."""
-        return self.outputs.get(names.INDEX) or next(iter(self.inputs.get(names.INDEX, [])), None)
+STATUSES: dict[str, Status] = {"FINISHED": "done", "FAILED": "failed"}
+"""Status of a step by MLflow's; any other is running."""
 
 
 @dataclass
@@ -44,13 +31,14 @@ class TrackedRun:
     mlflow_id: str
     store: str
     run: Run
-    steps: dict[str, TrackedStep]
+    steps: dict[str, StepState]
+    """The steps' inputs, outputs, status and error by path."""
     step: str | None = None
     """The path of the step whose MLflow id was looked up, if it was a step's."""
     system: str | None = None
     """The system whose MLflow id was looked up, if it was a system's."""
 
-    def steps_of_system(self) -> dict[str, TrackedStep]:
+    def steps_of_system(self) -> dict[str, StepState]:
         """Returns the steps of `system` by path; all steps where there is none."""
         if self.system is None:
             return self.steps
@@ -91,7 +79,7 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
         for below in runs_below(client, experiment.experiment_id, description.id, parent.info.run_id):
             path = below.data.tags.get(names.TAG_PATH)
             if path is not None:
-                steps[path] = _tracked_step(below.data.tags)
+                steps[path] = _state(below)
             if below.info.run_id == run:
                 step, system = path, None if path else below.data.tags[names.TAG_SYSTEM]
     return TrackedRun(parent.info.run_id, parent_store, description, steps, step, system)
@@ -132,13 +120,24 @@ def _by_mlflow_id(client: MlflowClient, uri: str, run: str) -> MlflowRun:
     return parent
 
 
-def _tracked_step(tags: Mapping[str, str]) -> TrackedStep:
-    step = TrackedStep(error=tags.get(names.TAG_ERROR))
+def _state(run: MlflowRun) -> StepState:
+    """The state of a step, as far as MLflow has it."""
+    tags = run.data.tags
+    inputs: dict[str, list[Reference]] = {}
     for tag in sorted(tags):
         if tag.startswith(names.INPUT_TAG):
             name = tag.removeprefix(names.INPUT_TAG).rsplit(".", 1)[0]
-            step.inputs.setdefault(name, []).append(Reference.model_validate_json(tags[tag]))
-        elif tag.startswith(names.OUTPUT_TAG):
-            kind = tag.removeprefix(names.OUTPUT_TAG)
-            step.outputs[kind] = Reference.model_validate_json(tags[tag])
-    return step
+            inputs.setdefault(name, []).append(Reference.model_validate_json(tags[tag]))
+    outputs = {
+        tag.removeprefix(names.OUTPUT_TAG): Reference.model_validate_json(value)
+        for tag, value in sorted(tags.items())
+        if tag.startswith(names.OUTPUT_TAG)
+    }
+    return StepState(
+        path=tags[names.TAG_PATH],
+        step=tags[names.TAG_STEP],
+        status=STATUSES.get(run.info.status, "running"),
+        inputs=inputs,
+        outputs=outputs,
+        error=tags.get(names.TAG_ERROR),
+    )

@@ -208,7 +208,7 @@ def _run_of(client: MlflowClient, record: Record) -> str | None:
 
 
 def _set_aliases(client: MlflowClient, name: str, versions: Mapping[str, str | None]) -> None:
-    """Sets aliases to versions; those without a version are deleted."""
+    """Sets aliases to versions; an alias without a version is deleted."""
     aliases = client.get_registered_model(name).aliases if versions else {}
     for alias, version in versions.items():
         if version is None and alias in aliases:

@@ -129,7 +129,7 @@ class Shipment:
         return self.client.get_run(claimed)  # a search omits the models that a run read and made
 
     def end(self, parent: str, failed: bool) -> None:
-        """Sets the status of the whole run from those of its steps, and its description and decision once it has ended."""
+        """Sets the status of the whole run by its steps, and its description and decision once it has ended."""
         status = "FAILED" if failed else status_of(self.states, self.run.steps)
         now = self.client.get_run(parent)
         if status != "RUNNING":

@@ -131,8 +131,8 @@ def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
 
 
 def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObject:
-    """Returns all settings of a system, by section. One that the run trains has the settings that were asked for; another,
-    such as `bm25`, has those that its steps have read so far, as does one whose settings this version does not know."""
+    """Returns all settings of a system, by section: of a trained one the settings that were asked for, else the ones that
+    its steps have read so far, as for `bm25` and where this version does not know the settings."""
     config: Config | None = None
     with contextlib.suppress(InputError):
         if run.pipeline == "comparison":

@@ -133,8 +133,8 @@ def model_tags(run: Run, state: StepState, reference: Reference, corpus: str | N
 def corpus_tag(states: Iterable[StepState]) -> str | None:
     """Returns the tag of the passages that steps read or make: names of files and digest, `passages.parquet@4c1fb96f`.
 
-    Where they have none, as in a comparison of finished evaluations, the passages are those that the steps' inputs were
-    made from. None where there are no passages either.
+    Without passages, as in a comparison of finished evaluations, it is the corpus that the steps' inputs were made from;
+    None if there is none either.
     """
     states = list(states)
     read = [*_inputs(states)]

@@ -18,8 +18,8 @@ import pytest
 
 from multiview.plans import PIPELINES
 from multiview.plans.request import Request
-from multiview.steps.runs import Run
-from multiview.tracking.finding import TrackedRun, TrackedStep
+from multiview.steps.runs import Run, StepState
+from multiview.tracking import TrackedRun
 from pipelines.kubeflow.compile import compile_request
 from pipelines.kubeflow.versions import RELEASES
 from pipelines.runs.rerun import cut
@@ -83,8 +83,11 @@ def rerun(name: str, step: str, folder: Path, downstream: bool) -> Ir:
     """A rerun of a run whose artifacts of a kind are all one, as where a refresh finds nothing new."""
     plan = PIPELINES[name]({})
     steps = {
-        str(path): TrackedStep(
-            outputs={kind: artifact(kind) for kind in (*node.step.outputs, *node.step.forwards)}
+        str(path): StepState(
+            path=str(path),
+            step=path.step,
+            status="done",
+            outputs={kind: artifact(kind) for kind in (*node.step.outputs, *node.step.forwards)},
         )
         for node in plan.nodes.values()
         for path in node.paths()

@@ -64,7 +64,7 @@ def test_a_pod_that_was_promised_a_gpu_does_no_work_without_it(monkeypatch, tmp_
     if promised:
         monkeypatch.setenv("MULTIVIEW_GPUS", str(SEEN + 1))
     declared = replace(step("index"), function_path="tests.steps.backends.test_in_process:begin")
-    work = Work(declared, "{}", Config(), {}, {}, {}, "k")
+    work = Work(declared, "{}", Config(), {}, {}, "k")
     error, words = (InputError, "this pod asked for") if promised else (RuntimeError, "begun")
     with pytest.raises(error, match=words):
         InProcess().make(work, StepReporter(LocalStore(tmp_path / "store"), "r", "split", "split"))

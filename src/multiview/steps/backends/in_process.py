@@ -9,7 +9,6 @@ import warnings
 from multiview import environment
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Record
-from multiview.artifacts.scratch import scratch
 from multiview.errors import InputError
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import EventLog
@@ -37,7 +36,7 @@ class InProcess:
         first = attempts[step.outputs[0]]
         log = EventLog(store, first.data)
         reporter.begin_attempt(first.data)
-        checkpoints = StoredCheckpoints(store, work.key, scratch(), log)
+        checkpoints = StoredCheckpoints(store, work.key, log)
         try:
             folders = {kind: attempt.path for kind, attempt in attempts.items()}
             context = work.context(store, folders, log, checkpoints, reporter.pages)

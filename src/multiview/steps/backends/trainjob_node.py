@@ -50,7 +50,7 @@ def run_on_node(store_url: str, run: str, path: str) -> None:
         InProcess().make(work, reporter)
         return
     outputs = {kind: scratch() / "unpublished" / kind for kind in work.step.outputs}
-    checkpoints = StoredCheckpoints(store, work.key, scratch())
+    checkpoints = StoredCheckpoints(store, work.key)
     work.step.function()(work.context(store, outputs, Events(), checkpoints))
 
 
