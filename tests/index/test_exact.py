@@ -86,7 +86,7 @@ def vectors(draw):
     vectors(),
     st.integers(1, 70),
     st.integers(0, 11),
-    st.sampled_from([1, 100, 3000, LARGE]),
+    st.sampled_from([1, 100, 1000, 3000, LARGE]),
     st.sampled_from([1, 7, LARGE]),
     st.sampled_from([0, LARGE]),
     st.sampled_from([1, 16]),
@@ -124,7 +124,9 @@ def test_products_are_as_near_to_scores_as_stated(device, given_vectors, few, dt
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exact, "FEW_QUESTIONS", few)
         multiply = exact._multiplier(multiplied.to(device), len(views))
-    products = multiply(torch.from_numpy(views)).double().cpu().numpy().T
+        layered = exact._in_layers(multiplied.to(device))
+    products = multiply(torch.from_numpy(views)).double().cpu().numpy()
+    products = products if layered else products.T
     # Each is multiplied by a power of two.
     norms = [np.linalg.norm(each.astype(np.float64), axis=1) for each in (multiplied.numpy(), queries)]
     factors = np.exp2(np.round(np.log2(np.divide(*norms, where=norms[1] > 0, out=np.ones_like(norms[0])))))
@@ -240,3 +242,14 @@ def test_no_questions_no_views_and_bad_questions():
             search.top(np.array([[bad, 1]]), 3)
     with pytest.raises(ValueError, match="1 or more"):
         search.top(np.ones((1, 2)), 0)
+
+
+@pytest.mark.parametrize("questions", [1, 40])
+def test_passages_of_one_view_in_many_blocks(questions, monkeypatch):
+    monkeypatch.setattr(exact, "BLOCK_BYTES", 100 * questions)
+    rng = np.random.default_rng(0)
+    views = rng.standard_normal((300, 8)).astype(np.float16)
+    queries = rng.standard_normal((questions, 8)).astype(np.float32)
+    search = ExactSearch(views, np.arange(300), np.arange(300))
+    scores = queries.astype(np.float64) @ views.astype(np.float64).T
+    assert (search.top(queries, 5)[0].passages == np.argsort(-scores, axis=1)[:, :5]).all()

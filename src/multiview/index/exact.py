@@ -61,8 +61,7 @@ GPU_SHARE = 0.5
 """Share of a GPU's free memory that the views may take; more of them are copied block by block in every pass."""
 
 FEW_QUESTIONS = 16
-"""Number of questions from which on oneDNN multiplies on a CPU, on AMD's at twice the speed of MKL, and from which on
-torch's scatter is faster there than its reduction of segments."""
+"""Number of questions from which on a CPU multiplies views in layers, by oneDNN, on AMD's at twice the speed of MKL."""
 
 SCORED_AT_ONCE = 1 << 16
 """Number of passages that are scored at once on a CPU."""
@@ -155,7 +154,7 @@ class ExactSearch:
             for again in self._groups(ranking.fill(top, asked), k + 4 * spare, 1):
                 self._fill([top], queries, again, k, 4 * spare, [view_range], searched)
 
-    def _blocks(self, vectors: Tensor, searched: _Passages) -> Iterator[_Block]:
+    def _blocks(self, vectors: Tensor, searched: _Passages) -> Iterator[_Block | _Layers]:
         """Yields the products of the views of some passages with `vectors`, block by block."""
         block_bytes = BLOCK_BYTES if vectors.is_cpu else GPU_BLOCK_BYTES
         row_bytes = VIEW_DTYPE.itemsize * self.views.shape[1]
@@ -167,7 +166,20 @@ class ExactSearch:
         cuts = [0, *cuts[cuts > 0].tolist(), len(searched.rows)]
         multiply = _multiplier(vectors, int(np.diff(starts[cuts]).max()))
         for first, last in itertools.pairwise(cuts):
-            yield _Block(searched, first, last, multiply(self._read(searched, first, last)))
+            if not _in_layers(vectors):
+                yield _Block(searched, first, last, multiply(self._read(searched, first, last)))
+            elif searched.each == 1:
+                yield _Layers(
+                    searched.rows[first:last], [last - first], multiply(self._read(searched, first, last))
+                )
+            else:
+                passages = searched.rows[first:last]
+                passages = passages[np.argsort(-self.counts[passages], kind="stable")]
+                sizes = np.cumsum(np.bincount(self.counts[passages])[:0:-1])[::-1].tolist()
+                rows = np.concatenate(
+                    [self.offsets[passages[:size]] + view for view, size in enumerate(sizes)]
+                )
+                yield _Layers(passages, sizes, multiply(tensor(self.views.take(rows, axis=0))))
 
     def _read(self, searched: _Passages, first: int, last: int) -> Tensor:
         """Returns the views of the passages [first, last) of some [n, dim]."""
@@ -286,31 +298,38 @@ def _vectors(queries: np.ndarray, longest_view: float, dtype: dtype) -> tuple[Te
 
 
 def _multiplier(vectors: Tensor, most: int) -> Callable[[Tensor], Tensor]:
-    """Returns a function of at most `most` views [n, dim] float16 that returns their products with `vectors` [n, q], which
-    are overwritten by the next.
+    """Returns a function of at most `most` views [n, dim] float16 that returns their products with `vectors`, which are
+    overwritten by the next: [q, n] for many on a CPU, otherwise [n, q].
     """
     import torch
 
-    products = vectors.new_empty(most, len(vectors))
     if vectors.dtype == torch.float16:
+        products = vectors.new_empty(most, len(vectors))
         return lambda views: torch.mm(views.to(vectors.device), vectors.T, out=products[: len(views)])
     rows = max(1, min(most, MULTIPLIED_BYTES // (4 * vectors.shape[1])))
-    block = vectors.new_zeros(rows, vectors.shape[1])
-    onednn = len(vectors) >= FEW_QUESTIONS and torch.backends.mkldnn.is_available()
-    if onednn:
+    block, products = vectors.new_zeros(rows, vectors.shape[1]), vectors.new_empty(len(vectors), most)
+    layered = _in_layers(vectors)
+    if not layered:
+        products = products.view(most, len(vectors))
+    elif torch.backends.mkldnn.is_available():
         vectors = vectors.to_mkldnn()
 
     def multiply(views: Tensor) -> Tensor:
-        found = products[: len(views)]
-        for some, into in zip(views.split(rows), found.split(rows), strict=True):
-            used = block[: len(some)].copy_(some)
-            if onednn:  # always of one size, since it compiles a kernel per size
-                into.copy_(torch.nn.functional.linear(vectors, block).to_dense()[:, : len(some)].T)
-            else:
-                torch.mm(used, vectors.T, out=into)
-        return found
+        for start, some in zip(range(0, len(views), rows), views.split(rows), strict=True):
+            used, part = block[: len(some)].copy_(some), slice(start, start + len(some))
+            if not layered:
+                torch.mm(used, vectors.T, out=products[part])
+            else:  # always of one size, since oneDNN compiles a kernel per size
+                found = torch.nn.functional.linear(vectors, block)
+                products[:, part] = (found.to_dense() if vectors.is_mkldnn else found)[:, : len(some)]
+        return products[:, : len(views)] if layered else products[: len(views)]
 
     return multiply
+
+
+def _in_layers(vectors: Tensor) -> bool:
+    """Whether views are multiplied with `vectors` in layers: on a CPU with many, whose products are not in its cache."""
+    return vectors.is_cpu and vectors.itemsize == 4 and len(vectors) >= FEW_QUESTIONS
 
 
 @dataclass(frozen=True)
@@ -351,7 +370,7 @@ class _Block:
     """[n, q] float32 on the device that multiplied: of the views of each passage, one after another."""
 
     def best(self, view_range: ViewRange) -> tuple[Tensor, Tensor]:
-        """Returns the passages that have views in a range [p], and the highest product of these with each question [p, q]."""
+        """Returns the passages that have views in a range [p], and the highest product of these with each question [q, p]."""
         import torch
 
         (first, stop), products, searched = view_range, self.products, self.passages
@@ -362,9 +381,9 @@ class _Block:
         )
         if searched.each:
             grouped = products.view(len(passages), searched.each, -1)[:, first:stop]
-            if grouped.shape[1] <= 1:
-                return passages[: grouped.shape[1] * len(passages)], grouped.flatten(0, 1)
-            return passages, grouped.amax(1)
+            if not grouped.shape[1]:
+                return passages[:0], products[:0].T
+            return passages, grouped.amax(1).T.contiguous()
         if view_range != ALL_VIEWS:
             counts = np.clip(searched.counts[some], 0, stop) - first
             having = np.flatnonzero(counts > 0)
@@ -372,11 +391,30 @@ class _Block:
             chosen = (having, rows, np.append(0, np.cumsum(counts[having])))
             having, rows, starts = (torch.from_numpy(each).to(products.device) for each in chosen)
             passages, products = passages[having], products.index_select(0, rows)
-        if products.is_cpu and products.shape[1] >= FEW_QUESTIONS:
-            owners = torch.arange(len(passages)).repeat_interleave(starts.diff())
-            best = products.new_full((len(passages), products.shape[1]), -torch.inf)
-            return passages, best.scatter_reduce_(0, owners[:, None].expand_as(products), products, "amax")
-        return passages, torch.segment_reduce(products, "max", offsets=starts, unsafe=True)
+        return passages, torch.segment_reduce(products, "max", offsets=starts, unsafe=True).T.contiguous()
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """The products of all views of some passages, in layers: of all first views, then all second ones, and so on."""
+
+    passages: np.ndarray
+    """[p] int64, those with the most views first."""
+    sizes: Sequence[int]
+    """Number of passages in each layer."""
+    products: Tensor
+    """[q, n] float32."""
+
+    def best(self, view_range: ViewRange) -> tuple[Tensor, Tensor]:
+        """As that of `_Block`."""
+        import torch
+
+        layers = self.products.split(list(self.sizes), dim=1)[slice(*view_range)]
+        best = layers[0].clone() if layers else self.products[:, :0]
+        for layer in layers[1:]:
+            some = best[:, : layer.shape[1]]
+            torch.maximum(some, layer, out=some)
+        return torch.from_numpy(self.passages[: best.shape[1]]), best
 
 
 class _Ranking:
@@ -403,11 +441,11 @@ class _Ranking:
         self._left_out = False
         """Whether there are passages that are not kept."""
 
-    def add(self, block: _Block) -> None:
+    def add(self, block: _Block | _Layers) -> None:
         """Keeps the passages of a block whose products are higher than those kept before."""
         passages, best = block.best(self._range)
         if len(passages):
-            self._waiting.append((best.T.contiguous(), passages))
+            self._waiting.append((best, passages))
         if sum(len(some) for _, some in self._waiting) >= 4 * self._kept:
             self._choose()
 
