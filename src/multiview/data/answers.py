@@ -40,6 +40,10 @@ class QuestionAnswers:
         self._answers = list(answers)
         self._mode: Mode = mode
         self._wanted = [_wanted(each, mode) for each in self._answers]
+        self._parts = [
+            [each.tokens[0] if isinstance(each, Needle) else "" for each in of] for of in self._wanted
+        ]
+        """Of each answer what is in every normalised text that holds it."""
 
     def answered(self, texts: pa.Array, in_text: np.ndarray, questions: np.ndarray) -> np.ndarray:
         """Whether each text holds an answer of a question [n] bool.
@@ -47,11 +51,15 @@ class QuestionAnswers:
         `texts` are strings; `in_text` [n] are positions in `texts`, rising, and `questions` [n] rows of questions.
         """
         held = np.zeros(len(questions), bool)
-        text, current = TokenizedText(""), -1
+        text, normal, current = TokenizedText(""), "", -1
         for pair, (number, row) in enumerate(zip(in_text.tolist(), questions.tolist(), strict=True)):
             if number != current:
                 text, current = TokenizedText(texts[number].as_py(), self._mode), number
-            held[pair] = _holds(text, self._wanted[row])
+                normal = text.normalized
+            for part in self._parts[row]:
+                if part in normal:  # as in few texts
+                    held[pair] = _holds(text, self._wanted[row])
+                    break
         return held
 
     def within(self, text: TokenizedText, span: Span, question: int) -> bool:

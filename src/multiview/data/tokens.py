@@ -33,14 +33,15 @@ class Needle(NamedTuple):
 
     joined: str
     """Its tokens between separators (see `joined_tokens`)."""
-    longest: str
-    """Its longest token, normalised (see `normalized`): a normalised text without it does not hold the answer."""
+    tokens: tuple[str, ...]
+    """Its tokens, normalised (see `normalized`), the longest first: a normalised text without one does not hold the answer."""
 
     @classmethod
     def of(cls, answer: str, mode: Mode = "string") -> Needle | None:
         """Returns the needle of an answer; None for an answer without tokens."""
         joined = joined_tokens(answer, mode)
-        return cls(joined, max(normalized(joined).split(), key=len)) if joined else None
+        tokens = sorted(normalized(joined).split(SEPARATOR)[1:-1], key=len, reverse=True)
+        return cls(joined, tuple(tokens)) if joined else None
 
 
 class TokenizedText:
@@ -72,7 +73,16 @@ class TokenizedText:
 
     def holds(self, needle: Needle) -> bool:
         """Whether the text has the needle's tokens; few texts without them are tokenised."""
-        return needle.longest in self.normalized and needle.joined in self.joined
+        text = self.normalized
+        for token in needle.tokens:
+            if token not in text:
+                return False
+        if len(needle.tokens) > 1 or self.mode != "string" or SIGMA in token:
+            return needle.joined in self.joined
+        place = text.find(token)
+        while place >= 0 and (is_within_token(text, place) or is_within_token(text, place + len(token))):
+            place = text.find(token, place + 1)
+        return place >= 0
 
     def find(self, answer: str) -> list[Span]:
         """Returns the spans of all occurrences of the answer's tokens, in code points of the original text."""
