@@ -1,4 +1,4 @@
-"""A store that every step wrote, with planted secrets: what each step does to it, beside the table of docs/security.md, and
+"""A store that every step wrote, with planted secrets: what each step does to it, as store_access.md lists it, and
 where the secrets are."""
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def test_the_page_lists_what_each_step_does_to_a_store(watched: Watched) -> None
         + " |"
         for step, groups in table_of(watched.calls).items()
     ]
-    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-    table = page.partition(f"{HEADER}\n")[2].partition("\n\n")[0].splitlines()[1:]
-    assert table == rows, "docs/security.md needs:\n" + "\n".join(rows)
+    page = (ROOT / "tests" / "security" / "store_access.md").read_text(encoding="utf-8")
+    table = page.partition(f"{HEADER}\n")[2].splitlines()[1:]
+    assert table == rows, "store_access.md needs:\n" + "\n".join(rows)
 
 
 def test_every_step_is_in_the_table(watched: Watched) -> None:
