@@ -162,23 +162,24 @@ def _first_questions(questions: list[Question], width: int) -> list[str]:
 
 
 def _answers(questions: list[Question]) -> str:
-    counts = [len(question.answers) for question in questions if question.answers]
-    if not counts:
-        return "none: ranked by gold passages alone"
-    text = f"{sum(counts) / len(counts):.1f} per question"
-    if len(counts) < len(questions):
-        text += f" of the {len(counts):,} that have any"
+    text = _mean([len(question.answers) for question in questions], "gold passages")
     if offsets := sum(question.answer_starts is not None for question in questions):
         text += f", {offsets:,} with offsets"
     return text
 
 
 def _gold(questions: list[Question], missing: int) -> str:
-    counts = [len(question.positive_ids) for question in questions if question.positive_ids]
-    if not counts:
-        return "none: ranked by answers alone"
-    text = f"{sum(counts) / len(counts):.1f} per question"
+    text = _mean([len(question.positive_ids) for question in questions], "answers")
     return text + (f", not in the corpus for {counted(missing, 'question')}" if missing else "")
+
+
+def _mean(counts: list[int], instead: str) -> str:
+    """How many a question has, of the questions that have any; else by what it is ranked `instead`."""
+    some = [count for count in counts if count]
+    if not some:
+        return f"none: ranked by {instead} alone"
+    of = f" of the {len(some):,} that have any" if len(some) < len(counts) else ""
+    return f"{sum(some) / len(some):.1f} per question{of}"
 
 
 def _short(id_: str, width: int) -> str:

@@ -47,29 +47,32 @@ def print_lineage(console: Console, lineage: Lineage) -> None:
     """Print a tree for each root. An artifact that several steps read is shown once, and named where it is read again."""
     if not console.is_terminal:
         console.width = WIDE
-    shown_nodes: set[LineageNode] = set()
-    shown_keys: set[str] = set()
+    shown: set[LineageNode] = set()
     for root in lineage.roots:
         top = Tree("")
-        pending = [(top, "", root)]
-        while pending:
-            parent, name, artifact = pending.pop()
-            node = artifact.node
-            again = node in shown_nodes
-            label = _line(name, artifact, again)
-            branch = parent.add(label)
-            if node is None or again:
-                continue
-            for line in _under(node, node.record.key in shown_keys):
-                label.append("\n").append_text(line)
-            shown_nodes.add(node)
-            shown_keys.add(node.record.key)
-            inputs = [
-                (branch, name, artifact) for name, artifacts in node.inputs.items() for artifact in artifacts
-            ]
-            pending += reversed(inputs)
+        _add(top, "", root, shown)
         console.print(top.children[0])
     console.print(Text(f"{counted(len(lineage.nodes), 'artifact')}, {decimal(lineage.bytes)}", "dim"))
+
+
+def _add(parent: Tree, name: str, artifact: Input, shown: set[LineageNode]) -> None:
+    """Adds an artifact with all that it was made from to a tree; artifacts that are `shown` already only by name."""
+    node = artifact.node
+    again = node in shown
+    label = _line(name, artifact, again)
+    branch = parent.add(label)
+    if node is None or again:
+        return
+    # Another output of a step need not repeat the step.
+    step_is_shown = any(other.record.key == node.record.key for other in shown)
+    for line in [Text(f"{node.record.step}, as above", "dim")] if step_is_shown else _details(node.record):
+        label.append("\n").append_text(line)
+    if node.last:
+        label.append(f"\nwhat made it: multiview lineage {node.address}", "dim")
+    shown.add(node)
+    for name, artifacts in node.inputs.items():
+        for read in artifacts:
+            _add(branch, name, read, shown)
 
 
 def _line(name: str, artifact: Input, again: bool) -> Text:
@@ -87,14 +90,6 @@ def _line(name: str, artifact: Input, again: bool) -> Text:
         return text.append(f"  collected  {record.digest[:SHORT]}", "dim")
     rows = f"{counted(node.rows, 'row')}, " if node.rows is not None else ""
     return text.append(f"  {rows}{decimal(node.bytes)}  {record.digest[:SHORT]}", "dim")
-
-
-def _under(node: LineageNode, step_is_shown: bool) -> list[Text]:
-    """The lines under an artifact's first line, which another output of the same step need not repeat."""
-    lines = [Text(f"{node.record.step}, as above", "dim")] if step_is_shown else _details(node.record)
-    if node.last:
-        lines.append(Text(f"what made it: multiview lineage {node.address}", "dim"))
-    return lines
 
 
 def _details(record: Record) -> list[Text]:
