@@ -99,12 +99,9 @@ def _sentence_starts(splitter: PunktTokenizer | SentenceRules, text: str) -> Ite
         begin = starts[-1] if several else stop
 
 
-def sentence_arrays(texts: Sequence[str], language: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the sentence ends of texts as offsets [texts + 1] and ends [sentences], int32, as Arrow holds lists."""
-    ends = list(iterate_sentence_ends(texts, language))
-    offsets = np.zeros(len(ends) + 1, np.int32)
-    np.cumsum([len(each) for each in ends], out=offsets[1:])
-    return offsets, np.fromiter((end for each in ends for end in each), np.int32, offsets[-1])
+def ends_of(texts: Sequence[str], language: str) -> pa.Array:
+    """Returns the sentence ends of texts, an array [texts] of type `ENDS`."""
+    return pa.array(list(iterate_sentence_ends(texts, language)), ENDS)
 
 
 class SplitSentences:
@@ -114,11 +111,9 @@ class SplitSentences:
         self._language, self._pool = language, pool
 
     def __call__(self, texts: Sequence[str], hashes: Sequence[str]) -> Callable[[], pa.Array]:
-        if self._pool is None or not texts:
-            split = partial(sentence_arrays, texts, self._language)
-        else:
-            split = self._pool.submit(sentence_arrays, texts, self._language).result
-        return lambda: pa.ListArray.from_arrays(*split(), type=ENDS)
+        if self._pool is None:
+            return partial(ends_of, texts, self._language)
+        return self._pool.submit(ends_of, texts, self._language).result
 
 
 class KnownSentences:
