@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from multiview.config import Questions
 from multiview.data.answers import check_patterns
@@ -30,7 +31,10 @@ def read_all_questions(
     found: set[str] = set()
     train = read_questions(section, section.source, "train", report_problem, report_remark, found)
     dev = read_questions(section, section.dev_source, "dev", report_problem, report_remark, found)
-    check_mapped(section.columns, found, report_problem)
+    for name, column in section.columns.items() if found else ():  # else no file names its columns
+        if column not in found:
+            line = f"questions.columns={{{name}: {column}}}: no file of questions has this column"
+            report_problem(UNSUITABLE, f"{line}{nearest(column, sorted(found))}")
     return train, dev
 
 
@@ -49,13 +53,10 @@ def read_questions(
     """
     locations: dict[str, str] = {}
     questions: list[Question] = []
-    files = sources.expand_sources(source, use)
-    for location, question in (
-        located
-        for group in sources.question_groups(source, use)
-        for located in questions_of(
-            group, section.format, section.columns, report_problem, report_remark, found
-        )
+    groups = sources.question_groups(source, use)
+    for location, question in chain.from_iterable(
+        questions_of(group, section.format, section.columns, report_problem, report_remark, found)
+        for group in groups
     ):
         if question.qid in locations:
             report_problem(
@@ -74,25 +75,10 @@ def read_questions(
         if question.negative_ids and (use != "train" or section.hard_negatives == "bm25"):
             question = replace(question, negative_ids=())
         questions.append(question)
-    if files and not questions:
-        report_problem("sources without questions", f"{', '.join(files)}: no questions in it")
+    if groups and not questions:
+        files = ", ".join(chain.from_iterable(groups))
+        report_problem("sources without questions", f"{files}: no questions in it")
     return questions
-
-
-def check_mapped(
-    columns: Mapping[str, str], found: Collection[str], report_problem: ReportProblem = raise_problem
-) -> None:
-    """Reports a mapping of `questions.columns` to a column that is in no file of questions; `found` are their columns.
-
-    Without any there are no files that name their columns, and mappings are not for them.
-    """
-    for name, column in columns.items():
-        if found and column not in found:
-            report_problem(
-                UNSUITABLE,
-                f"questions.columns={{{name}: {column}}}: no file of questions has this column"
-                f"{nearest(column, sorted(found))}",
-            )
 
 
 def check_gold(

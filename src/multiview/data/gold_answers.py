@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 from multiview.data.answers import has_answer
@@ -158,20 +159,14 @@ def nearest(text: str, answer: str, start: int, matching: Mode) -> int | None:
     """
     if start >= 0 and text.startswith(answer, start):
         return start
+    offsets = (match.start() for match in re.finditer(f"(?={re.escape(answer)})", text))
     whole = (
         offset
-        for offset in _occurrences(text, answer)
+        for offset in offsets
         if not is_within_token(text, offset, matching)
         and not is_within_token(text, offset + len(answer), matching)
     )
     return min(whole, key=lambda offset: abs(offset - start), default=None)
-
-
-def _occurrences(text: str, answer: str) -> Iterator[int]:
-    offset = text.find(answer)
-    while offset >= 0:
-        yield offset
-        offset = text.find(answer, offset + 1)
 
 
 def not_there(question: Question, answer: str, start: int, text: str, place: str, counted: str) -> str:

@@ -78,7 +78,7 @@ def read_tables(
     folder: Path, columns: Sequence[str] | None = None, batch: int = ROW_GROUP
 ) -> Iterator[pa.RecordBatch]:
     """Yields the rows of a folder's shards in order, `batch` at a time, with all columns or the given ones."""
-    yield from _batches(shard_files(folder), columns, batch)
+    return _batches(shard_files(folder), columns, batch)
 
 
 def _batches(

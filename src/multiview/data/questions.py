@@ -80,15 +80,7 @@ def relevance(grades: Mapping[str, int]) -> tuple[int, ...] | None:
 def question_table(questions: Iterable[Question]) -> pa.Table:
     """Returns the questions in the columns of their file."""
     questions = list(questions)
-    columns = [
-        [q.qid for q in questions],
-        [q.question for q in questions],
-        [q.answers for q in questions],
-        [q.answer_starts for q in questions],
-        [q.positive_ids for q in questions],
-        [q.relevance for q in questions],
-    ]
-    table = pa.table(columns, schema=SCHEMA)
+    table = pa.table([[getattr(q, name) for q in questions] for name in SCHEMA.names], schema=SCHEMA)
     if any(q.negative_ids for q in questions):
         table = table.append_column(NEGATIVES, pa.array([q.negative_ids for q in questions], NEGATIVES.type))
     return table

@@ -53,7 +53,7 @@ def is_qrels(line: str) -> bool:
     cells = _cells(line)
     if tuple(cells) == QRELS_HEADER:
         return True
-    return len(cells) == 4 and cells[1].upper() in ("0", "Q0") and _is_integer(cells[3])
+    return len(cells) == 4 and cells[1].upper() in ("0", "Q0") and bool(INTEGER.fullmatch(cells[3]))
 
 
 def judgements(
@@ -71,7 +71,7 @@ def judgements(
             cells = _cells(line)
             if not cells or tuple(cells) == QRELS_HEADER:
                 continue
-            if len(cells) not in (3, 4) or not _is_integer(cells[-1]):
+            if len(cells) not in (3, 4) or not INTEGER.fullmatch(cells[-1]):
                 raise InputError(
                     f"{file} line {number}: not a judgement (query-id corpus-id score, or qid 0 pid relevance)"
                 )
@@ -97,10 +97,6 @@ def judgements(
 
 def _cells(line: str) -> list[str]:
     return line.split("\t" if "\t" in line else None)
-
-
-def _is_integer(text: str) -> bool:
-    return INTEGER.fullmatch(text) is not None
 
 
 def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
