@@ -30,29 +30,15 @@ DRIFT_ADDED = "drift_added"
 DRIFT_ERROR = "drift_error"
 """Mean squared error of the added views in the index, as a multiple of the other views' error."""
 
-BYTES_PER_PASSAGE = "bytes_per_passage"
-"""Bytes per passage of the file that searches read: the views, or the faiss index, which they hold in memory."""
-
 AVERAGE_RANK = "average_rank"
 """Mean rank of the first gold passage, in a validation (DPR)."""
 
-ANSWER_VIEW = "answer_view"
-OTHER_VIEWS = "other_views"
 SHARE_OF_PASSAGES = "share_of_passages"
 """Share of the index's passages that have a view, padding views among them where the index holds these."""
 
 SHARE_OF_TOP_1 = "share_of_top_1"
 SHARE_OF_GOLD = "share_of_gold"
-ATTENTION_DIVERGENCE = "attention_divergence"
 VIEW_COSINE = "view_cosine"
-LV_COSINE = "lv_cosine"
-LV_SOFTMAX = "lv_softmax"
-VIEW_PPL = "view_ppl"
-PPL_QUESTIONS = "view_ppl_questions_per_passage"
-WITH_PADDING = "with_padding"
-WITHOUT_PADDING = "without_padding"
-PADDING_WINS = "padding_wins_top_1"
-AVQ = "avq"
 
 ROUGE_L = "rouge_l"
 """Best ROUGE-L between a question and all queries generated for its gold passage (Dual Cross Encoder 5.1)."""
@@ -75,11 +61,6 @@ def recall_at(k: int) -> str:
     return f"recall_at_{k}"
 
 
-def index_recall_at(k: int) -> str:
-    """Share of the true top k passages that an approximate index finds."""
-    return f"index_recall_at_{k}"
-
-
 def padding_overlap_at(k: int) -> str:
     """Share of the top k that are the same with and without padding views."""
     return f"padding_overlap_at_{k}"
@@ -88,11 +69,6 @@ def padding_overlap_at(k: int) -> str:
 def rouge_l_at(k: int) -> str:
     """`ROUGE_L` of only the first k queries as drawn, repeats counted (Dual Cross Encoder 5.1, Figure 2)."""
     return f"{ROUGE_L}_at_{k}"
-
-
-def answer_found(kind: str) -> str:
-    """Share of training questions whose answer view was found in this way (`offset`, `one`, `several`, `none`, `title`)."""
-    return f"training_answers_{kind}"
 
 
 def of_view(view: int, metric: str) -> str:

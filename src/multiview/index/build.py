@@ -154,7 +154,7 @@ def _report(header: JsonObject, index_bytes: int, events: Events) -> None:
             events.metric(name, header[name])
             events.fact(name, header[name])
     events.metric("views_per_passage", header["views"] / header["passages"])
-    events.metric(metric_names.BYTES_PER_PASSAGE, index_bytes / header["passages"])
+    events.metric("bytes_per_passage", index_bytes / header["passages"])
 
 
 def open_embeddings(staged: Sequence[Staged], model: str, encode: Encode) -> list[Embeddings]:

@@ -37,8 +37,8 @@ def answer_view(given: AnalysisInput) -> Findings:
         name = metric_names.accuracy_at(k)
         other = overall[name] - answer[name]
         metrics |= {
-            metric_names.of_group(metric_names.ANSWER_VIEW, name): answer[name],
-            metric_names.of_group(metric_names.OTHER_VIEWS, name): other,
+            metric_names.of_group("answer_view", name): answer[name],
+            metric_names.of_group("other_views", name): other,
         }
         rows.append({"k": k, "overall": overall[name], "answer_view": answer[name], "other_views": other})
     return Findings(metrics, {"answer_view": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from multiview import metric_names
 from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
 from multiview.evaluation.analyses.tables import CaptionedTable
@@ -63,7 +62,7 @@ def attention(given: AnalysisInput) -> Findings:
         padded = np.zeros((1, views, views))
         padded[present[:, :, None] & present[:, None, :]] = values.ravel()
         means.add(padded, present)
-    if not (metrics := off_diagonal(metric_names.ATTENTION_DIVERGENCE, means.means())):
+    if not (metrics := off_diagonal("attention_divergence", means.means())):
         raise NotApplicable("no sequence has two views")
     return Findings(metrics, {"attention": CaptionedTable(CAPTION, table_of(means.means()))})
 

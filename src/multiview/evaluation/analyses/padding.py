@@ -43,14 +43,14 @@ def padding(given: AnalysisInput) -> Findings:
     with_order, without_order = (ranking(pool, scores, given.index.tie_order) for scores in (by_all, by_real))
     first = with_order[:, :1]
     wins = np.take_along_axis(by_all, first, axis=1) > np.take_along_axis(by_real, first, axis=1)
-    metrics = {metric_names.PADDING_WINS: float(wins.mean())}
+    metrics = {"padding_wins_top_1": float(wins.mean())}
     rows: list[dict[str, float | None]] = []
     for k in given.cuts:
         shared = overlap(with_order[:, :k], without_order[:, :k])
         metrics[metric_names.padding_overlap_at(k)] = shared
         rows.append({"k": k, "overlap": shared})
     answered = given.answered[chosen]
-    orders = {metric_names.WITH_PADDING: with_order, metric_names.WITHOUT_PADDING: without_order}
+    orders = {"with_padding": with_order, "without_padding": without_order}
     for group, order in orders.items():
         figures = accuracy(first_rank(np.take_along_axis(holds, order, axis=1))[answered], given.cuts)
         metrics |= {metric_names.of_group(group, name): value for name, value in figures.items()}

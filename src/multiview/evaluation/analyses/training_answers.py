@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from multiview import metric_names
 from multiview.data.answers import answer_views, has_answer
 from multiview.data.passages import Passage
 from multiview.data.questions import read_columns
@@ -38,7 +37,7 @@ def training_answers(given: AnalysisInput) -> Findings:
         raise NotApplicable("there are no training questions")
     asked = read_columns(given.train_questions, ["positive_ids", "answers", "answer_starts"])
     first = pc.list_element(asked["positive_ids"].combine_chunks(), 0).dictionary_encode()
-    avq = {metric_names.AVQ: len(first) / len(first.dictionary) if len(first) else 0.0}
+    avq = {"avq": len(first) / len(first.dictionary) if len(first) else 0.0}
     if not given.layout.has_spans:
         return Findings(avq)
     counts = _kinds(given, asked.drop_columns("positive_ids"), first)
@@ -46,9 +45,7 @@ def training_answers(given: AnalysisInput) -> Findings:
     if not total:
         raise NotApplicable("no training question has its passage in the corpus")
     shares = [counts[kind] / total for kind in KINDS]
-    metrics = avq | {
-        metric_names.answer_found(kind): share for kind, share in zip(KINDS, shares, strict=True)
-    }
+    metrics = avq | {f"training_answers_{kind}": share for kind, share in zip(KINDS, shares, strict=True)}
     table = {"found": list(KINDS), "questions": [counts[kind] for kind in KINDS], "share": shares}
     return Findings(metrics, {"training_answers": CaptionedTable(CAPTION, pa.table(table))})
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from multiview import metric_names
 from multiview.data.questions import seeded_hash
 from multiview.evaluation.analyses.analysis_input import SEED, AnalysisInput, Findings, NotApplicable
 from multiview.evaluation.analyses.tables import CaptionedTable
@@ -81,19 +80,17 @@ def variation(given: AnalysisInput) -> Findings:
                     "passage_id": passage,
                     "views": len(views),
                     "view": view,
-                    metric_names.LV_COSINE: local_variation(cosines(vectors[question], views)),
-                    metric_names.LV_SOFTMAX: local_variation(softmax(scores)),
+                    "lv_cosine": local_variation(cosines(vectors[question], views)),
+                    "lv_softmax": local_variation(softmax(scores)),
                 }
             )
     if not rows:
         raise NotApplicable("no gold passage has two views besides padding")
     rows.sort(key=lambda row: (row["passage_id"], row["qid"]))
-    metrics = {
-        name: mean(row[name] for row in rows) for name in (metric_names.LV_COSINE, metric_names.LV_SOFTMAX)
-    }
+    metrics = {name: mean(row[name] for row in rows) for name in ("lv_cosine", "lv_softmax")}
     if several := [views for _, views in sorted(winners.items()) if len(views) > 1]:
-        metrics[metric_names.VIEW_PPL] = mean(perplexity(views) for views in several)
-        metrics[metric_names.PPL_QUESTIONS] = mean(len(views) for views in several)
+        metrics["view_ppl"] = mean(perplexity(views) for views in several)
+        metrics["view_ppl_questions_per_passage"] = mean(len(views) for views in several)
     return Findings(metrics, {"variation": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multiview import metric_names
 from multiview.config import JsonObject
 from multiview.index.exact import ALL_VIEWS
 from multiview.index.stored_views import passages_of_views, sampled_rows
@@ -58,9 +57,7 @@ def measure_questions(index: ViewIndex, queries: np.ndarray, found: np.ndarray, 
 def report_recall(found: np.ndarray, exact: np.ndarray, events: Events) -> dict[str, float]:
     """Reports passage recall at those `RECALL_CUTS` that the depth allows; returns it by metric name."""
     recall = {
-        metric_names.index_recall_at(k): passage_recall(found, exact, k)
-        for k in RECALL_CUTS
-        if k <= found.shape[1]
+        f"index_recall_at_{k}": passage_recall(found, exact, k) for k in RECALL_CUTS if k <= found.shape[1]
     }
     for name, value in recall.items():
         events.metric(name, value)
