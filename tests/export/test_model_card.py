@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import yaml
 
 from multiview.config import Model
-from multiview.export.model_card import Description, Evaluation, Stage, describe, model_card, read_subject
+from multiview.export.model_card import Description, Evaluation, describe, model_card, read_subject
 from multiview.export.sentence_transformers import write_sentence_transformers
 from tests.fixtures.exported_models import saved_model
 from tests.fixtures.hostile_texts import HOSTILE
@@ -16,7 +16,7 @@ DESCRIBED = Description(
     hub="me/base",
     corpus="corpus.jsonl",
     passages=1234,
-    stages=[Stage("99 questions of train.json", "round 1; epochs: 3")],
+    stages=["99 questions of train.json; epochs: 3"],
     evaluations=[
         Evaluation("10 questions of dev.json", "1,234 passages", {"accuracy_at_1": 0.5, "mrr_at_10": 0.25})
     ],
@@ -57,7 +57,7 @@ def test_training_and_figures_are_told():
     text = card()
     for told in (
         "99 questions of train.json",
-        "round 1; epochs: 3",
+        "99 questions of train.json; epochs: 3",
         "corpus.jsonl: 1,234 passages",
         "me/base at 0123",
     ):
@@ -77,7 +77,7 @@ def test_texts_from_outside_stay_texts():
         described = replace(
             DESCRIBED,
             corpus=hostile,
-            stages=[Stage(hostile, hostile)],
+            stages=[hostile],
             evaluations=[replace(DESCRIBED.evaluations[0], questions=hostile)],
         )
         plain, found = Elements(), Elements()

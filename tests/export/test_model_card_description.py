@@ -89,9 +89,9 @@ def test_rounds_and_their_settings_are_told_first_round_first(tmp_path):
     )
     described = describe(*read_subject(second))
     assert (described.hub, described.base) == ("me/base", "me/base at c0ffee")
-    assert [(stage.questions, stage.settings) for stage in described.stages] == [
-        ("1,200 questions of train.json, 40 steps", "round 1; epochs: 3"),
-        ("1,200 questions of train.json", "round 2; epochs: 1.5; hard negatives by step mine"),
+    assert described.stages == [
+        "1,200 questions of train.json; 40 steps; epochs: 3",
+        "1,200 questions of train.json; epochs: 1.5; checkpoint_steps: 3; hard negatives by step mine",
     ]
 
 

@@ -232,7 +232,7 @@ def test_queries_are_read_beside_their_passages(t5: Path, tmp_path: Path) -> Non
 
 
 def test_settings_that_do_not_suit_are_refused_with_one_line(t5: Path) -> None:
-    with pytest.raises(InputError, match=r"generation\.device: there is no device 'tpu9x'"):
+    with pytest.raises(InputError, match=r"generation\.device: torch has no device 'tpu9x' here"):
         QueryGenerator(t5, SETTINGS.model_copy(update={"device": "tpu9x"}))
     sixteen: Any = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=16))
     with pytest.raises(InputError, match=r"generation\.max_length: 17, but the model has 16 positions"):

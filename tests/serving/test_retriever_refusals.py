@@ -20,7 +20,7 @@ def test_what_is_no_index_is_refused_before_anything_is_loaded(indexes):
         multiview.load(f"{indexes.store.url}/index/none")
     with pytest.raises(InputError, match="is no artifact address"):
         multiview.load("index")
-    with pytest.raises(InputError, match="there is no device 'tpux'"):
+    with pytest.raises(InputError, match="torch has no device 'tpux' here"):
         multiview.load(indexes.index("dpr"), device="tpux")
 
 

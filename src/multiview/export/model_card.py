@@ -28,18 +28,6 @@ POOLED = {
     "both": "the last hidden state of its token plus the mean of its tokens'",
 }
 
-TOLD = ("epochs", "max_steps", "batch_size", "learning_rate", "negatives", "positive", "local_weight")
-"""Settings of section train that a card tells where they differ from the defaults."""
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One training."""
-
-    questions: str
-    """How many, from which files, and whether they were generated."""
-    settings: str
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -64,8 +52,8 @@ class Description:
     corpus: str = ""
     """Names of the corpus's files, `+` between them."""
     passages: int | None = None
-    stages: list[Stage] = field(default_factory=list)
-    """Trainings, the first one first."""
+    stages: list[str] = field(default_factory=list)
+    """Trainings, the first one first: on how many questions, from which files, with what settings."""
     evaluations: list[Evaluation] = field(default_factory=list)
     language: str = "english"
     """`corpus.language`, by which texts were split into sentences."""
@@ -128,24 +116,15 @@ def _base_name(base: JsonObject) -> str:
     return f"a checkpoint with digest {digest}" if digest else ""
 
 
-def _stage(model: Ancestor) -> Stage:
+def _stage(model: Ancestor) -> str:
     record = model.record
-    train = record.config.get("train", {})
-    told = [f"round {_round(model)}", *(f"{name}: {train[name]}" for name in TOLD if name in train)]
+    told = [f"{name}: {value}" for name, value in record.config.get("train", {}).items()]
     if negatives := model.remembered_input("negatives"):
         told.append(f"hard negatives by step {negatives.record.step}")
     asked, facts = _origin(model.remembered_input("questions"), "questions"), record.facts
     count = counted(facts["questions"], "question") if "questions" in facts else "questions"
-    steps = f", {counted(facts['steps'], 'step')}" if "steps" in facts else ""
-    return Stage(f"{count}{asked}{steps}", "; ".join(told))
-
-
-def _round(model: Ancestor | None) -> int:
-    """Returns the number of trainings that follow from each other by mined negatives, a model's own included."""
-    if model is None or model.record.step != "train":
-        return 0
-    negatives = model.remembered_input("negatives")
-    return 1 + _round(negatives.remembered_input("model") if negatives else None)
+    steps = [counted(facts["steps"], "step")] if "steps" in facts else []
+    return "; ".join([f"{count}{asked}", *steps, *told])
 
 
 def _origin(questions: Ancestor | None, *uses: str) -> str:
