@@ -57,13 +57,13 @@ function otherRank(hit, others) {
   return other.rank === hit.rank ? null : make("span", { className: "moved" }, `rank ${other.rank} on the other side`);
 }
 
-function hitOf(hit, number, others) {
+function hitOf(hit, others) {
   const text = make("p", { className: "text", dir: "auto" }, ...marked(hit.text, hit.span, false));
   const whole = make("div", { hidden: true });
   const open = make("button", { type: "button", className: "plain open" }, "Views and columns");
   const title = hit.span === null && hit.snippet ? make("mark", {}, isolated(hit.title)) : hit.title ? isolated(hit.title) : make("span", { className: "note" }, "no title");
   const apart = otherRank(hit, others);
-  const item = make("li", { className: `hit ${apart?.className ?? ""}`, tabIndex: number ? -1 : 0 },
+  const item = make("li", { className: `hit ${apart?.className ?? ""}` },
     make("div", { className: "head" },
       make("span", { className: "rank" }, `${hit.rank}`), make("h3", { dir: "auto" }, title),
       make("span", { className: "score", title: "Score: the inner product of question and view" }, figure(hit.score))),

@@ -2,7 +2,6 @@
 
 const KEY = "multiview-key";
 const LOOK = 10000; // milliseconds between two looks at what answers
-const NAMED = "*"; // the choice of an index by a typed name
 const $ = (id) => document.getElementById(id);
 
 let answering = null; // what answers without a name: {index, champion}
@@ -65,24 +64,8 @@ async function readChoices() {
   $("k").max = found.most_passages;
   $("where").placeholder = shown(`${found.columns.at(-1)} is not null`);
   $("where").title = shown(`Columns: ${found.columns.join(", ")}`);
-  [found.champion ? "Champion" : "The server's", "None"].forEach((first, side) => {
-    const select = $(`index-${side}`), before = select.value;
-    const others = found.indexes.map(choiceOf);
-    select.replaceChildren(make("option", { value: "" }, first), ...others, ...(others.length ? [make("option", { value: NAMED }, "By name …")] : []));
-    choose(side, before);
-  });
-}
-
-function choose(side, name) {
-  const select = $(`index-${side}`), named = $(`name-${side}`);
-  if ([...select.options].some((option) => option.value === name)) select.value = name;
-  else { select.value = NAMED; named.value = name; }
-  named.hidden = select.value !== NAMED;
-}
-
-function chosen(side) {
-  const value = $(`index-${side}`).value;
-  return value === NAMED ? $(`name-${side}`).value.trim() : value;
+  $("index-0").placeholder = found.champion ? "Champion" : "The server's";
+  $("indexes").replaceChildren(...found.indexes.map(choiceOf));
 }
 
 // Says so where another index answers than before; `from` is what is shown.
@@ -114,7 +97,8 @@ async function ask() {
   asking?.abort();
   const { signal } = asking = new AbortController();
   const common = { questions: [question], k: Number($("k").value), explain: true, where: $("where").value.trim() || null };
-  const wanted = [chosen(0), ...($("index-1").value ? [chosen(1)] : [])];
+  const [one, other] = [0, 1].map((side) => $(`index-${side}`).value.trim());
+  const wanted = other ? [one, other] : [one];
   remember();
   report(null);
   tell("Searching …");
@@ -144,11 +128,11 @@ function show(milliseconds) {
 }
 
 function sideOf(side, at, others) {
-  const option = [...$("index-0").options].find((each) => each.value && each.value === keyOf(side.index));
+  const option = [...$("indexes").options].find((each) => each.value === keyOf(side.index));
   const title = make("h2", { id: `side-${at}` }, side.champion ? nameOf(side) : shown(option?.textContent ?? nameOf(side)));
   const about = make("p", {}, make("code", {}, isolated(keyOf(side.index))), side.exact ? "" : " · approximate: better passages may be missing");
   return make("section", { className: "side", ariaLabel: title.textContent }, make("header", {}, title, about),
-    make("ol", { className: "hits" }, ...side.hits.map((hit, number) => hitOf(hit, number, others))));
+    make("ol", { className: "hits" }, ...side.hits.map((hit) => hitOf(hit, others))));
 }
 
 function difference(one, other) {
@@ -162,11 +146,10 @@ function difference(one, other) {
 
 // The address keeps what was asked: after #, which no server is sent.
 
-const FIELDS = { q: "question", k: "k", where: "where" };
+const FIELDS = { q: "question", k: "k", where: "where", index0: "index-0", index1: "index-1" };
 
 function remember() {
   const kept = new URLSearchParams(Object.entries(FIELDS).map(([name, id]) => [name, $(id).value.trim()]));
-  [0, 1].forEach((side) => kept.set(`index${side}`, chosen(side)));
   for (const [name, value] of [...kept]) if (!value || (name === "k" && value === "10")) kept.delete(name);
   if (`#${kept}` !== location.hash) history.pushState(null, "", `#${kept}`);
 }
@@ -174,55 +157,12 @@ function remember() {
 function recall() {
   const kept = new URLSearchParams(location.hash.slice(1));
   for (const [name, id] of Object.entries(FIELDS)) $(id).value = kept.get(name) ?? (name === "k" ? "10" : "");
-  [0, 1].forEach((side) => choose(side, kept.get(`index${side}`) ?? ""));
   if ($("question").value) ask();
 }
 
-// The keyboard
-
-function go(event, target) {
-  if (!target) return;
-  event.preventDefault();
-  if (target.matches(".hit")) for (const hit of document.querySelectorAll(".hit")) hit.tabIndex = hit === target ? 0 : -1;
-  target.focus();
-}
-
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || $("locked").open) return;
-  const writing = event.target.closest("input, select");
-  const hit = event.target.closest(".hit");
-  if (event.key === "/" && !writing) {
-    event.preventDefault();
-    $("question").focus();
-    $("question").select();
-  } else if (event.target === $("question") && event.key === "ArrowDown") {
-    go(event, document.querySelector(".hit"));
-  } else if (hit) {
-    const list = [...hit.parentElement.children], at = list.indexOf(hit);
-    const lists = [...document.querySelectorAll(".hits")], side = lists.indexOf(hit.parentElement);
-    const beside = (step) => lists[side + step]?.children[Math.min(at, lists[side + step].children.length - 1)];
-    switch (event.key) {
-      case "ArrowDown": return go(event, list[at + 1]);
-      case "ArrowUp": return go(event, list[at - 1] ?? $("question"));
-      case "Home": return go(event, list[0]);
-      case "End": return go(event, list.at(-1));
-      case "ArrowRight": return go(event, beside(1));
-      case "ArrowLeft": return go(event, beside(-1));
-      case "Escape": return go(event, $("question"));
-      case "Enter": if (event.target === hit) { event.preventDefault(); hit.querySelector(".open").click(); }
-    }
-  }
-});
-
 $("ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
 $("changed").querySelector("button").addEventListener("click", ask);
-for (const side of [0, 1]) {
-  $(`index-${side}`).addEventListener("change", () => {
-    const named = $(`name-${side}`);
-    named.hidden = $(`index-${side}`).value !== NAMED;
-    if (!named.hidden) named.focus(); else if (sides.length) ask();
-  });
-}
+for (const side of [0, 1]) $(`index-${side}`).addEventListener("change", () => sides.length && ask());
 addEventListener("popstate", recall);
 addEventListener("visibilitychange", look);
 setInterval(look, LOOK);
