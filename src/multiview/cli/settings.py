@@ -21,7 +21,6 @@ from multiview.config.section import DERIVED, UNKEYED, marked, plain
 from multiview.errors import InputError, nearest
 from multiview.model.layouts import LAYOUTS
 from multiview.model.systems import resolve
-from multiview.steps.table import STEPS
 from multiview.terminal import Console
 
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
@@ -51,8 +50,6 @@ class Group:
     about: str
     """The class's docstring."""
     settings: tuple[Setting, ...]
-    steps: tuple[str, ...]
-    """Names of the steps that read the section."""
 
 
 def groups(config: Config | None = None) -> list[Group]:
@@ -63,11 +60,8 @@ def groups(config: Config | None = None) -> list[Group]:
     for name, field in Config.model_fields.items():
         section = field.annotation
         assert isinstance(section, type) and issubclass(section, Section)
-        readers = tuple(
-            step.name for step in STEPS.values() if any(part.split(".")[0] == name for part in step.settings)
-        )
         settings = tuple(_settings(getattr(defaults, name), getattr(config, name), name))
-        sections.append(Group(name, _paragraph(section.__doc__), settings, readers))
+        sections.append(Group(name, _paragraph(section.__doc__), settings))
     return sections
 
 
@@ -84,8 +78,7 @@ def markdown() -> str:
         "something that the key holds by content, or it shapes the pipeline.\n"
     ]
     for group in groups():
-        readers = f" Read by: {', '.join(group.steps)}." if group.steps else ""
-        parts.append(f"## {group.name}\n\n{group.about}{readers}\n")
+        parts.append(f"## {group.name}\n\n{group.about}\n")
         rows = [
             (
                 f"`{setting.name}`{'' if setting.keyed else ' °'}",
