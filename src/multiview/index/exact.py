@@ -63,7 +63,7 @@ GPU_SHARE = 0.5
 FEW_QUESTIONS = 16
 """Number of questions from which on a CPU multiplies views in layers, by oneDNN, on AMD's at twice the speed of MKL."""
 
-SCORED_AT_ONCE = 1 << 16
+SCORED_AT_ONCE = 1 << 14
 """Number of passages that are scored at once on a CPU."""
 
 LARGEST_PRODUCT = 2.0**14

@@ -53,8 +53,8 @@ START_SECONDS, PROCESS_BYTES = 5.0, 5.5e8
 STORED_WORD, INDEXED_WORD, TOKENS_PER_WORD, QUESTION_TOKENS, EXTRA_TOKENS = 3.0, 22.0, 1.3, 14, 10
 ROW, QUESTION, HIT = 270.0, 1200.0, 12.0
 """Bytes per passage and per question in memory, and per hit on disk."""
-QUESTIONS_AT_ONCE, HITS_AT_ONCE = 4096, 8e6
-"""Questions that share a pass over views which are read from the disk, and their hits."""
+QUESTIONS_AT_ONCE, HITS_AT_ONCE, BLOCK = 4096, 4.2e6, 4e7
+"""Questions that share a pass over views which are read from the disk, their hits, and the bytes of a block and its products."""
 PER_PASSAGE = {
     "split": (0.0, 2 * ROW, 0.0),
     "changes": (3e-7, ROW, 0.03),
@@ -339,7 +339,8 @@ def search(s: Scenario, questions: float, depth: int, rankings: float = 1) -> Co
     seconds = 2.0 * views * s.shape.width * (questions / s.rate("search") + passes / READ_BYTES)
     seconds += s.shape.flops(questions * QUESTION_TOKENS, QUESTION_TOKENS) / s.rate("encode")
     seconds += hits * s.words / ANSWER_WORDS
-    held = questions * (QUESTION + 4 * s.shape.width) + hits * 100 + min(hits, HITS_AT_ONCE) * 300 + model
+    held = questions * (QUESTION + 4 * s.shape.width) + hits * 100 + model
+    held += min(hits, HITS_AT_ONCE) * 150 + BLOCK
     held += 2 * s.passages * ROW + index_bytes(s.config.index.kind, s)[1]
     return Cost(seconds, held, questions * depth * HIT, model + 3e8 if s.gpus else 0.0, min(1, s.gpus))
 
