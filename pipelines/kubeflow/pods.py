@@ -70,10 +70,10 @@ class Pods:
         return task.set_caching_options(False)
 
     def _train_job(self, step: str) -> JsonObject | None:
-        """Returns the TrainJob that a step's pod makes; for the first and the last step of a run, which look for Kubeflow
-        Trainer and delete what a cancelled start leaves, one of the run's. None where there is none."""
+        """Returns the TrainJob that a step's pod makes; for the first step of a run, which asks whether the cluster takes
+        TrainJobs, one of the run's. None where there is none."""
         candidates = [step]
-        if step in (OPEN_RUN, CLOSE_RUN):
+        if step == OPEN_RUN:
             candidates = [name for name in MULTI_NODE_STEPS if name in self.planned]
         for pod in map(self.pod, candidates):
             if pod.nodes > 1:

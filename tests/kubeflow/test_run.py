@@ -1,6 +1,5 @@
 """How a run on Kubeflow begins and ends: its first step, its exit handler, and what pods ship themselves."""
 
-import json
 import time
 
 import pytest
@@ -12,7 +11,6 @@ from multiview.artifacts.store import LocalStore
 from multiview.config.kubeflow import Notify
 from multiview.errors import InputError
 from multiview.kubeflow.run import _mlflow_page, close_run, open_run
-from multiview.steps.backends.trainjob import TrainJobs
 from multiview.steps.runs import (
     Run,
     RunReference,
@@ -23,7 +21,6 @@ from multiview.steps.runs import (
 from pipelines.kubeflow.compile import cluster_pipeline
 from tests.fixtures.corpus import squad_corpus
 from tests.fixtures.servers import new_database
-from tests.fixtures.training_jobs import template
 from tests.kubeflow.split_alone import split_alone
 
 
@@ -67,36 +64,6 @@ def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkey
     assert (notice["run"], notice["kubeflow_run"], notice["mlflow"]) == ("training-1", "aaaa", uri)
     parents = MlflowClient(uri).search_runs(["1"], f"tags.`{names.TAG_STORE}` LIKE '%'")
     assert [parent.info.status for parent in parents] == ["FAILED"]
-
-
-@pytest.mark.parametrize("refused", [False, True])
-def test_the_exit_handler_clears_trainings_that_a_cancelled_start_left(
-    tmp_path, monkeypatch, receiver, capsys, refused
-):
-    cleared: list[str] = []
-
-    def delete_left(_: object) -> list[str]:
-        if refused:
-            raise InputError("training on several nodes: 403 Forbidden")
-        cleared.append("train-0")
-        return cleared
-
-    monkeypatch.setattr(TrainJobs, "__init__", lambda _: None)
-    monkeypatch.setattr(TrainJobs, "delete_left", delete_left)
-    where, run = str(tmp_path / "store"), described(steps=["split"])
-    open_run(where, run, "aaaa")
-    close_run(where, run, "aaaa", "FAILED", "", Notify(url=receiver.url))
-    assert not cleared, "no step trains on several nodes"
-    monkeypatch.setenv("MULTIVIEW_NODES", json.dumps(template()))
-    close_run(where, run, "aaaa", "FAILED", "", Notify(url=receiver.url))
-    assert cleared == ([] if refused else ["train-0"]) and len(receiver.notices) == 2
-    printed = capsys.readouterr()
-    said = (
-        "TrainJobs of training-1 may be left: training on several nodes: 403"
-        if refused
-        else "train-0 deleted"
-    )
-    assert said in (printed.err if refused else printed.out)
 
 
 def test_a_notice_has_a_text_with_links_that_chats_take(tmp_path, monkeypatch, receiver):

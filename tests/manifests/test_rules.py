@@ -134,7 +134,7 @@ def test_steps_may_train_on_several_nodes(folder):
                 for resource in rule["resources"]:
                     given[resource] |= set(rule["verbs"])
     assert given == {
-        "trainjobs": {"create", "get", "list", "delete"},
+        "trainjobs": {"create", "get", "delete"},
         "pods": {"get", "list", "watch"},
         "pods/log": {"get", "list", "watch"},
     }

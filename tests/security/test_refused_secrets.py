@@ -40,7 +40,7 @@ except Exception as error:
 """What steps do with other servers, with all that a warning, a record or a log may take from the error."""
 LINEAGE = ["lineage", "a-run", "--store", "{folder}/store"]
 INSPECT = ["inspect", "--set", "corpus.source=${{SOURCE}}", "--set", "questions.source=${{SOURCE}}"]
-SCHEDULES = ["schedule", "list", "--profile", "default"]
+SCHEDULES = ["schedule", "status", "--profile", "default"]
 ANY_BUCKET = ["gc", "--store", "s3://bucket/private"]
 
 

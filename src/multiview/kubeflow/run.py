@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Mapping
 
@@ -12,11 +11,11 @@ from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
 from multiview.config.kubeflow import Notify, notified, reached_by_people
 from multiview.config.overrides import validate
-from multiview.errors import InputError, one_line
+from multiview.errors import InputError
 from multiview.plans.parameters import Compiled, as_set
 from multiview.plans.pod_settings import check_gpus
 from multiview.plans.request import describe
-from multiview.steps.backends.trainjob import TrainJobs, check_trainer, template_here
+from multiview.steps.backends.trainjob import check_trainer, template_here
 from multiview.steps.runs import (
     Pages,
     Run,
@@ -116,8 +115,7 @@ def _opened(
 def close_run(
     store: str, described: str, job: str, status: str, message: str, notify: Notify, pipeline: str = ""
 ) -> None:
-    """The exit handler: deletes trainings that nothing follows, brings MLflow up to date, closes the run's parent, and
-    notifies `notify.url` if the run failed.
+    """The exit handler: brings MLflow up to date, closes the run's parent, and notifies `notify.url` if the run failed.
 
     `notify` and `pipeline` come from the compiled pipeline: nothing else is known of a run that was never opened. A run
     has succeeded if this start has done or found every step. Kubeflow's final `status` and `message` are only passed
@@ -135,7 +133,6 @@ def close_run(
         start = read_start(opened, job)
         if start.run:
             run = read_run(opened, start.run)
-            _delete_trainings(run)
         if run and not start.error:
             states = _states(opened, run, job)
             complete = set(run.steps) <= {state.path for state in states if state.finished}
@@ -149,16 +146,6 @@ def close_run(
             pages = notify.model_dump(exclude_none=True)
             named = run or Run(id=pipeline, pipeline=pipeline, config={"notify": pages})
             post(address, failure_message(store, named, job, status, message, states, start.error, mlflow))
-
-
-def _delete_trainings(run: Run) -> None:
-    """Deletes the TrainJobs that a cancelled start leaves behind; a failure is only logged."""
-    try:
-        for name in TrainJobs().delete_left() if template_here() else ():
-            print(f"TrainJob {name} deleted: no step follows it any more")
-    except Exception as error:  # the run is closed and its failure reported nevertheless
-        line = str(error) if isinstance(error, InputError) else one_line(error)
-        print(f"warning: TrainJobs of {run.id} may be left: {line}", file=sys.stderr)
 
 
 def _states(store: Store, run: Run, job: str) -> list[StepState]:

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
 from tests.fixtures.compiled import compiled, tasks_of
@@ -72,15 +70,13 @@ def test_a_training_on_several_nodes_is_queued_once(tmp_path):
     assert not {"podMetadata", "genericEphemeralVolume"} & set(platform["exec-train"])
 
 
-@pytest.mark.parametrize("executor", ["exec-open-run", "exec-close-run"])
-def test_the_first_and_the_last_pod_know_of_trainings_on_several_nodes(tmp_path, executor):
-    """So that the first looks for Kubeflow Trainer, and the last deletes what a cancelled run leaves of them. A run
-    without such a step, as this one without a warm-up, needs neither."""
+def test_the_first_pod_knows_of_trainings_on_several_nodes(tmp_path):
+    """So that it looks for Kubeflow Trainer. A run without such a step, as this one without a warm-up, needs none."""
     for steps, told in (({"train": {"nodes": 3}}, True), ({"warm-up": {"nodes": 3}}, False), ({}, False)):
         ir, platform = compiled(tmp_path, steps=steps, queue="gpus")
-        container = ir["deploymentSpec"]["executors"][executor]["container"]
+        container = ir["deploymentSpec"]["executors"]["exec-open-run"]["container"]
         variables = {variable["name"]: variable["value"] for variable in container["env"]}
         assert (environment.NODES in variables) == told
         if told:
             assert json.loads(variables[environment.NODES])["spec"]["trainer"]["numNodes"] == 3
-        assert "podMetadata" not in platform[executor]
+        assert "podMetadata" not in platform["exec-open-run"]

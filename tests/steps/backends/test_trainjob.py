@@ -188,15 +188,6 @@ def test_the_job_of_another_try_is_not_deleted(cluster: Clusters, tmp_path: Path
     jobs.delete(job)
 
 
-def test_the_exit_handler_deletes_the_jobs_of_its_own_workflow(cluster: Clusters, tmp_path: Path) -> None:
-    """Those of another start of the run stay."""
-    here = cluster(waiting(tmp_path / "never"))
-    left = here.create(job_here())
-    other = here.create(job_here(workflow="another"))
-    assert TrainJobs().delete_left() == [left["metadata"]["name"]]
-    until(here, lambda: list(here.jobs) == [other["metadata"]["name"]])
-
-
 @pytest.mark.parametrize(
     ("state", "line"),
     [

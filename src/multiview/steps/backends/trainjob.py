@@ -31,7 +31,7 @@ KubernetesObject: TypeAlias = Any
 
 GROUP, VERSION, PLURAL = "trainer.kubeflow.org", "v1alpha1", "trainjobs"
 NAME_LABEL, OURS = "app.kubernetes.io/name", "multiview"
-"""The label of our TrainJobs, with its value."""
+"""The label of our TrainJobs for people, with its value."""
 WORKFLOW_LABEL = "workflows.argoproj.io/workflow"
 """The label with its workflow that Argo gives a pod, and we give a TrainJob."""
 CONTAINER = "node"
@@ -44,7 +44,7 @@ BAD_INPUT = 2
 """Exit status of a pod that ended with an InputError."""
 REMEDIES = {
     401: "the pod's service account is not known to the cluster",
-    403: f"let the step's service account create, get, list and delete {PLURAL}.{GROUP} in it, and get and list pods",
+    403: f"let the step's service account create, get and delete {PLURAL}.{GROUP} in it, and get and list pods",
     404: "install Kubeflow Trainer, or set nodes to 1",
 }
 TOO_OLD = "its Kubeflow Trainer knows no runtimePatches: install 2.2 or later, or set nodes to 1"
@@ -187,21 +187,6 @@ class TrainJobs:
         options = {"propagationPolicy": "Foreground", "preconditions": {"uid": metadata.get("uid")}}
         with self._refusals(but=(404, 409)):
             self._objects.delete_namespaced_custom_object(*self._where, metadata["name"], body=options)
-
-    def delete_left(self) -> list[str]:
-        """Deletes the jobs that the steps of this pod's workflow have left, and returns their names.
-
-        The exit handler does so: a cancelled run's pods may have had no time to, and Kubernetes keeps them, the TrainJobs'
-        owners, until the workflow is cleared away.
-        """
-        selector = f"{NAME_LABEL}={OURS},{WORKFLOW_LABEL}={self.workflow_here()}"
-        with self._refusals():
-            jobs: KubernetesObject = self._objects.list_namespaced_custom_object(
-                *self._where, label_selector=selector
-            )
-        for job in jobs["items"]:
-            self.delete(job)
-        return [job["metadata"]["name"] for job in jobs["items"]]
 
     def workflow_here(self) -> str:
         """Returns the name of the workflow that this pod belongs to."""
