@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +12,7 @@ from multiview.config import Config, Corpus
 from multiview.data.corpus_scan import FurtherColumns
 from multiview.data.inspection import inspect
 from multiview.data.passages import SCHEMA
-from multiview.data.sentences import SplitSentences
+from multiview.data.sentences import begin_sentence_ends
 from multiview.data.shards import PassageCache
 from multiview.errors import InputError
 from tests.fixtures.split_run import Done, passage_rows, settings
@@ -75,7 +76,10 @@ WITHIN = {
 
 @pytest.mark.parametrize("name", WITHIN)
 def test_values_within_lists_and_objects_are_refused_when_they_are_written(tmp_path, name):
-    columns, cache = FurtherColumns(), PassageCache(tmp_path, SplitSentences("english"), None)
+    columns, cache = (
+        FurtherColumns(),
+        PassageCache(tmp_path, partial(begin_sentence_ends, language="english"), None),
+    )
     for values in WITHIN[name]:
         table = pa.table({"id": ["a", "b"], "title": ["", ""], "text": ["x", "y"], "n": values})
         columns.add(table, lambda: "p.parquet rows 1-2")

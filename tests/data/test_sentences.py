@@ -6,19 +6,16 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tokenize import sent_tokenize
 from nltk.tokenize.punkt import PunktTokenizer
 
-from multiview.data.passages import SCHEMA, content_hash
 from multiview.data.sentences import (
     ENDS,
     PIECE,
-    KnownSentences,
-    SplitSentences,
+    begin_sentence_ends,
     iterate_sentence_ends,
     sentence_ends,
 )
@@ -95,9 +92,9 @@ def test_many_texts_are_each_as_alone():
 
 def test_other_processes_split_the_same():
     texts = [f"One {i}. Dr. No came. (Why?)" * (i % 3) for i in range(50)]
-    alone = SplitSentences("english")(texts, [])()
+    alone = begin_sentence_ends(texts, "english")()
     with ProcessPoolExecutor(2) as pool:
-        begun = [SplitSentences("english", pool)(part, []) for part in (texts[:20], texts[20:], [])]
+        begun = [begin_sentence_ends(part, "english", pool) for part in (texts[:20], texts[20:], [])]
         assert pa.concat_arrays([wait() for wait in begun]).equals(alone)
     assert alone.to_pylist() == [list(sentence_ends(text)) for text in texts] and alone.type == ENDS
 
@@ -126,32 +123,3 @@ def test_the_step_is_imported_without_what_it_does_not_need():
         "print([m for m in ('torch', 'transformers', 'mlflow', 'nltk', 'faiss') if m in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
-
-
-def kept(folder, texts: list[str]) -> None:
-    """A shard of passages with these texts."""
-    hashes = [content_hash("", text) for text in texts]
-    columns = [texts, [""] * len(texts), texts, SplitSentences("english")(texts, hashes)(), hashes]
-    pq.write_table(pa.table(columns, schema=SCHEMA), folder / "shard-00.parquet")
-
-
-TEXTS = st.lists(st.lists(pieces, max_size=6).map("".join), max_size=8)
-
-
-@settings(max_examples=60, deadline=None)
-@given(before=TEXTS, now=TEXTS)
-def test_known_sentences_are_those_that_splitting_gives_and_only_the_others_are_split(
-    tmp_path_factory, before, now
-):
-    folder, asked = tmp_path_factory.mktemp("known"), []
-
-    def split(texts, hashes):
-        asked.extend(texts)
-        return SplitSentences("english")(texts, hashes)
-
-    kept(folder, before)
-    hashes = [content_hash("", text) for text in now]
-    assert KnownSentences(folder, split)(now, hashes)().to_pylist() == [
-        list(sentence_ends(text)) for text in now
-    ]
-    assert asked == [text for text in now if text not in before]

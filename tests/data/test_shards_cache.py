@@ -1,6 +1,7 @@
 """Passages on disk between their check and their shards."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.data.passages import SCHEMA, content_hash
-from multiview.data.sentences import ENDS, SplitSentences, sentence_ends
+from multiview.data.sentences import ENDS, begin_sentence_ends, sentence_ends
 from multiview.data.shards import AHEAD, PassageCache
 
+BEGIN = partial(begin_sentence_ends, language="english")
 TEXTS = st.lists(st.text("aB. é東", max_size=12), max_size=4)
 
 
@@ -27,7 +29,7 @@ def test_wanted_passages_come_back_in_order_with_their_sentences(tmp_path_factor
     texts = [text for table in tables for text in table]
     wanted = {f"p{n}" for n in range(len(texts)) if data.draw(st.booleans())}
     named = data.draw(st.sampled_from([None, wanted]))
-    cache, first = PassageCache(folder, SplitSentences("english"), named), 0
+    cache, first = PassageCache(folder, BEGIN, named), 0
     for table in tables:
         cache.add(table_of(table, first))
         first += len(table)
@@ -60,7 +62,7 @@ def test_wanted_passages_come_back_in_order_with_their_sentences(tmp_path_factor
     ids=lambda column: str(column.type),
 )
 def test_columns_of_any_type_come_back_and_those_that_a_table_lacks_are_null(tmp_path, column):
-    cache = PassageCache(tmp_path, SplitSentences("english"), None)
+    cache = PassageCache(tmp_path, BEGIN, None)
     cache.add(table_of(["One.", "Two."], 0, more=column))
     cache.add(table_of(["Three."], 2))
     schema = pa.schema([*SCHEMA, ("more", column.type)])
@@ -71,11 +73,11 @@ def test_columns_of_any_type_come_back_and_those_that_a_table_lacks_are_null(tmp
 def test_sentences_are_begun_ahead_and_passages_that_nobody_names_are_not_split(tmp_path):
     begun: list[str] = []
 
-    def sentences_of(texts: Sequence[str], hashes: Sequence[str]) -> Callable[[], pa.Array]:
+    def begin(texts: Sequence[str]) -> Callable[[], pa.Array]:
         begun.extend(texts)
         return lambda: pa.array([[len(text)] for text in texts], ENDS)
 
-    cache = PassageCache(tmp_path, sentences_of, {"p1", "article"})
+    cache = PassageCache(tmp_path, begin, {"p1", "article"})
     for number in range(AHEAD):
         cache.add(table_of([f"text {number}"], number, article_id=["article" if number > 2 else "other"]))
     assert begun == ["text 1", *(f"text {number}" for number in range(3, AHEAD))]

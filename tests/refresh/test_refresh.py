@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from multiview import load, names
 from multiview.artifacts.champions import champion_numbers, current, rollback
 from multiview.artifacts.record import split_address
 from multiview.config.overrides import merge
-from multiview.data import sentences
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
 from multiview.model.systems import resolve
@@ -41,22 +38,12 @@ def test_what_changed_is_encoded_and_the_index_is_that_of_a_rebuild(corpus: Chan
     assert corpus.decision(rebuilt) == "keep", "the rebuild changed nothing"
 
 
-def test_the_corpus_is_cut_as_split_cuts_it_and_only_what_changed_is_split_into_sentences(
-    corpus: ChangingCorpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts: list[str] = []
-    split = sentences.SplitSentences.__call__
-    monkeypatch.setattr(
-        sentences.SplitSentences,
-        "__call__",
-        lambda self, given, hashes: texts.extend(given) or split(self, given, hashes),
-    )
+def test_the_corpus_is_cut_as_split_cuts_it(corpus: ChangingCorpus) -> None:
     corpus.change(2, words="It was changed. Twice.")
     corpus.add("new-1")
     before = current(corpus.store)
     assert before is not None
     again = corpus.refresh()["split"]
-    assert texts == [corpus.rows[2]["text"], corpus.rows[-1]["text"]]
     assert again[names.PASSAGES].inputs["known"][0].address == before.passages.address
     plan = Plan("split")
     plan.add(

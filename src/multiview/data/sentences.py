@@ -6,15 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from functools import lru_cache, partial
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from multiview.data.cjk import LANGUAGES, SentenceRules
-from multiview.data.passages import shard_files
 from multiview.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,12 +18,6 @@ if TYPE_CHECKING:
 
 ENDS = pa.list_(pa.int32())
 """Type of the column `sentence_ends` in shards."""
-
-SentencesOf = Callable[[Sequence[str], Sequence[str]], Callable[[], pa.Array]]
-"""Function that begins to split texts, given with their content hashes.
-
-It returns a function that waits for their sentence ends, an array [texts] of type `ENDS`.
-"""
 
 PIECE = 100_000
 """Code points of a text that are split at a time."""
@@ -99,46 +89,17 @@ def _sentence_starts(splitter: PunktTokenizer | SentenceRules, text: str) -> Ite
         begin = starts[-1] if several else stop
 
 
-def ends_of(texts: Sequence[str], language: str) -> pa.Array:
-    """Returns the sentence ends of texts, an array [texts] of type `ENDS`."""
-    return pa.array(list(iterate_sentence_ends(texts, language)), ENDS)
+def begin_sentence_ends(
+    texts: Sequence[str], language: str, pool: Executor | None = None
+) -> Callable[[], pa.Array]:
+    """Begins to split texts in the processes of `pool`, or in this one when the result is asked for.
 
-
-class SplitSentences:
-    """Sentence ends by the tokenizer for a language, in the processes of `pool` or, without one, in this process."""
-
-    def __init__(self, language: str, pool: Executor | None = None) -> None:
-        self._language, self._pool = language, pool
-
-    def __call__(self, texts: Sequence[str], hashes: Sequence[str]) -> Callable[[], pa.Array]:
-        if self._pool is None:
-            return partial(ends_of, texts, self._language)
-        return self._pool.submit(ends_of, texts, self._language).result
-
-
-class KnownSentences:
-    """Sentence ends of the passages in the shards of `folder`, by content hash; `otherwise` computes all others.
-
-    The hashes and sentence ends of the folder's passages stay in memory.
+    Returns a function that waits for their sentence ends, an array [texts] of type `ENDS`.
     """
+    if pool is None:
+        return partial(_ends_of, texts, language)
+    return pool.submit(_ends_of, texts, language).result
 
-    def __init__(self, folder: Path, otherwise: SentencesOf) -> None:
-        columns = ["content_hash", "sentence_ends"]
-        known = pa.concat_tables(pq.read_table(file, columns=columns) for file in shard_files(folder))
-        chunks = known["content_hash"].chunks
-        hashes = np.concatenate([chunk.to_numpy(zero_copy_only=False).astype("S32") for chunk in chunks])
-        order = np.argsort(hashes)
-        self._hashes, self._otherwise = hashes[order], otherwise
-        self._ends = known["sentence_ends"].cast(ENDS).take(pa.array(order)).combine_chunks()
 
-    def __call__(self, texts: Sequence[str], hashes: Sequence[str]) -> Callable[[], pa.Array]:
-        if not len(self._hashes):
-            return self._otherwise(texts, hashes)
-        wanted = np.array(hashes, "S32")
-        positions = np.searchsorted(self._hashes, wanted).clip(max=len(self._hashes) - 1)
-        known = self._hashes[positions] == wanted
-        new = np.flatnonzero(~known).tolist()
-        fresh = self._otherwise([texts[row] for row in new], [hashes[row] for row in new])
-        order = pa.array(np.argsort(np.concatenate([np.flatnonzero(known), new])))
-        found = self._ends.take(pa.array(positions[known]))
-        return lambda: pa.concat_arrays([found, fresh()]).take(order)
+def _ends_of(texts: Sequence[str], language: str) -> pa.Array:
+    return pa.array(list(iterate_sentence_ends(texts, language)), ENDS)

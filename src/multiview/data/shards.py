@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 
 from multiview.data.passages import ROW_GROUP, SCHEMA, content_hash
 from multiview.data.reading.articles import ARTICLE_COLUMNS
-from multiview.data.sentences import SentencesOf
 from multiview.errors import InputError
 from multiview.steps.path import shard_file, shard_name
 
@@ -25,6 +24,8 @@ MOST_COUNTED = 2048
 
 AHEAD = 16
 """Tables whose sentences are split, by other processes, ahead of the one that is stored."""
+
+Begin = Callable[[Sequence[str]], Callable[[], pa.Array]]
 
 OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
@@ -96,9 +97,10 @@ class Rows:
 class PassageCache:
     """Tables of passages with their sentences and hashes, each in a file of `folder`. So the user's files are read once."""
 
-    def __init__(self, folder: Path, sentences_of: SentencesOf, named: Collection[str] | None) -> None:
-        """`named` are the ids of passages and articles that may be wanted; None for all."""
-        self._folder, self._sentences_of, self._named = folder, sentences_of, named
+    def __init__(self, folder: Path, begin: Begin, named: Collection[str] | None) -> None:
+        """`begin` begins to split texts (`begin_sentence_ends`). `named` are the ids of passages and articles that may be
+        wanted; None for all."""
+        self._folder, self._begin, self._named = folder, begin, named
         self._begun: deque[tuple[pa.Table, list[str], Callable[[], pa.Array]]] = deque()
         """Tables whose sentences are being split, with their content hashes."""
         self._files: list[Path] = []
@@ -114,7 +116,7 @@ class PassageCache:
         if table.num_rows:
             titles, texts = table.column("title").to_pylist(), table.column("text").to_pylist()
             hashes = list(map(content_hash, titles, texts))
-            self._begun.append((table, hashes, self._sentences_of(texts, hashes)))
+            self._begun.append((table, hashes, self._begin(texts)))
         if len(self._begun) > AHEAD:
             self._store()
 

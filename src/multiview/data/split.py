@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from concurrent.futures import Executor
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import names
-from multiview.artifacts.record import load_record
 from multiview.artifacts.scratch import scratch
 from multiview.config import Config, JsonObject
 from multiview.data import (
@@ -30,7 +29,7 @@ from multiview.data.processes import further_processes, rare_collections
 from multiview.data.question_selection import Selection, questions_per_passage, select
 from multiview.data.reading import sources
 from multiview.data.reading.readers import UNKNOWN_JUDGED
-from multiview.data.sentences import KnownSentences, SentencesOf, SplitSentences, tokenizer
+from multiview.data.sentences import begin_sentence_ends, tokenizer
 from multiview.data.shards import PassageCache
 from multiview.errors import InputError, Problems
 from multiview.steps.context import StepContext
@@ -52,7 +51,7 @@ COUNTED = {
 def split(context: StepContext) -> None:
     """Step: read, check and cut the corpus and the questions (`settings.corpus`, `settings.questions`).
 
-    Input `known`, which a refresh alone has: an earlier corpus; sentences of passages that it holds are not split again.
+    Input `known`, which a refresh alone has: the corpus that this one supersedes.
     Outputs: the shards of `passages`; `train_questions` and `dev_questions`, each a `questions.parquet`; and, of a
     refresh, `lost_questions`, the dev questions that were left out with their gold passages (of all questions, where
     dev questions are held out).
@@ -72,9 +71,8 @@ def split(context: StepContext) -> None:
         remarks = Problems()
         train, dev = checks.read_all_questions(settings.questions, report_remark=remarks)
         named = {id_ for q in (*train, *dev) for id_ in (*q.positive_ids, *q.negative_ids)}
-        cache = PassageCache(
-            Path(folder), _sentences(context, pool), named if settings.corpus.keep == "gold" else None
-        )
+        begin = partial(begin_sentence_ends, language=settings.corpus.language, pool=pool)
+        cache = PassageCache(Path(folder), begin, named if settings.corpus.keep == "gold" else None)
         scan = CorpusScan(settings, [*train, *dev], report_remark=remarks)
         scripts, lengths = Scripts(), []
         for table in scan.tables():
@@ -137,20 +135,6 @@ def _check_sources(settings: Config) -> None:
         raise InputError(
             "corpus.keep=gold: no questions are named that have gold passages; set corpus.keep=all"
         )
-
-
-def _sentences(context: StepContext, pool: Executor | None) -> SentencesOf:
-    """Returns the sentence splitter. It takes the sentences of the input `known`, if they were split in the same way."""
-    split_all = SplitSentences(context.settings.corpus.language, pool)
-    known = context.optional_input("known")
-    if known is None:
-        return split_all
-    _, record = load_record(known.address)
-    config = record.config.get("corpus", {})
-    before = (record.step_version, record.facts.get("nltk"), config.get("language"))
-    language = context.settings.corpus.key_settings().get("language")
-    now = (context.step_version, version("nltk"), language)
-    return KnownSentences(known.path, split_all) if before == now else split_all
 
 
 def _report(events: Events, selection: Selection, remarks: Problems, sentences: int) -> None:
