@@ -24,10 +24,6 @@ QDRANT_API_KEY = "MULTIVIEW_QDRANT_API_KEY"
 SCRATCH = "MULTIVIEW_SCRATCH"
 """The folder for local copies and other temporary files; unset: the system's temporary folder."""
 
-STREAMED = "MULTIVIEW_STREAMED"
-"""The size, as in 50GiB, from which on a file that a step can read in parts stays in its bucket; unset: it does where
-the scratch folder has no room for the step's inputs."""
-
 DATA = "MULTIVIEW_DATA"
 """The folder of the data sets that benchmarks and tests read."""
 

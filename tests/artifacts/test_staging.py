@@ -1,13 +1,9 @@
 """Artifacts are checked when they are staged, and one file can be staged alone."""
 
-import math
-import shutil
 from pathlib import Path
 
 import pytest
 
-from multiview import environment
-from multiview.artifacts.scratch import streamed_from
 from multiview.artifacts.staging import stage, verify
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
@@ -63,15 +59,3 @@ def test_a_file_that_is_streamed_stays_in_a_bucket_but_not_in_a_folder(tmp_path)
     record, _ = publish(store, "k", "text")
     staged = stage(store, record, streamed=["deep/b.txt"])
     assert staged.streamed == {} and (staged.path / "deep" / "b.txt").is_file(), "it is on this disk already"
-
-
-def test_where_files_stay_is_decided_by_room_or_by_the_environment(tmp_path, monkeypatch):
-    monkeypatch.delenv(environment.STREAMED, raising=False)
-    free = shutil.disk_usage(tmp_path).free
-    assert streamed_from(0) == math.inf
-    assert streamed_from(2 * free) == 1
-    monkeypatch.setenv(environment.STREAMED, "3 GiB")
-    assert streamed_from(0) == streamed_from(2 * free) == 3 << 30
-    monkeypatch.setenv(environment.STREAMED, "much")
-    with pytest.raises(InputError, match=r"MULTIVIEW_STREAMED=much: not a size; give .* as in 50GiB"):
-        streamed_from(0)

@@ -55,7 +55,7 @@ class StoredViews:
         if "block_sha256" not in header:
             raise InputError(
                 f"{streamed}: is of a version without digests of its blocks, so it cannot be read in parts: {REBUILD}, "
-                f"or give {environment.SCRATCH} room for a copy, without {environment.STREAMED}"
+                f"or give {environment.SCRATCH} room for a copy"
             )
         return cls(
             StreamedViews(streamed, (rows, dim), header["rows_per_block"], header["block_sha256"], REBUILD)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -250,13 +250,12 @@ class ViewIndex:
         return self.stored.read_range(int(self.offsets[row]), int(self.view_counts[row]))
 
 
-def streamed_files(inputs: Mapping[str, Sequence[Record]]) -> list[str]:
-    """The files of a step's inputs that need no local copy: the views of an exact input `index`, which are read in order.
+def streamed_files(index: Record) -> list[str]:
+    """The files of an index that need no local copy: the views of an exact one, which are read in order.
 
     An approximate index reads a few views of every question, anywhere.
     """
-    names = {file.path for record in inputs["index"] for file in record.files}
-    return [] if INDEX_FILE in names else [f"index/{VIEWS_FILE}"]
+    return [] if any(file.path == INDEX_FILE for file in index.files) else [VIEWS_FILE]
 
 
 def _check_file(file: Path) -> None:

@@ -10,7 +10,7 @@ from json import loads
 from typing import Any, NamedTuple
 
 from multiview import names
-from multiview.artifacts.record import Record, Reference
+from multiview.artifacts.record import File, Record, Reference
 from multiview.artifacts.store import Store
 from multiview.config import Config, JsonObject, Section, canonical_json
 from multiview.config.kubeflow import MULTI_NODE_STEPS
@@ -37,10 +37,15 @@ class Read(NamedTuple):
     """The store where the artifact was found."""
 
     @property
+    def files(self) -> list[File]:
+        """The files that are read: all of the artifact, or the only one."""
+        file = self.reference.file
+        return [self.record.file(file)] if file else self.record.files
+
+    @property
     def digest(self) -> str:
         """The digest of the artifact, or the sha256 of the only file that is read from it."""
-        file = self.reference.file
-        return self.record.file(file).sha256 if file else self.record.digest
+        return self.files[0].sha256 if self.reference.file else self.record.digest
 
 
 @dataclass(frozen=True)

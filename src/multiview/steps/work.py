@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from multiview import names
 from multiview.artifacts.record import Record, Reference, load_reference, read_record
-from multiview.artifacts.scratch import streamed_from
+from multiview.artifacts.scratch import scratch
 from multiview.artifacts.staging import Recorded, Staged, same_writing, stage, stamp
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import Config, JsonObject
@@ -24,7 +25,7 @@ from multiview.steps.runs import NO_PAGES, Pages, Status, StepState, write_state
 from multiview.steps.step import Read, Step, load_function
 
 STREAMED = "multiview.index.view_index:streamed_files"
-"""A function (records of inputs by name) -> files of them that can be read in parts, without a local copy."""
+"""A function (record of an index) -> its files that can be read in parts, without a local copy."""
 
 Inputs = Mapping[str, Reference | list[Reference]]
 
@@ -72,12 +73,12 @@ class Work:
     ) -> StepContext:
         """Returns the argument of the step's function, with all inputs staged on local disk.
 
-        Files that the step can read in parts stay in a bucket where they are large (see `streamed_from`).
+        Files that the step can read in parts stay in a bucket where the scratch folder has no room for all.
         """
         streamed = self._streamed()
         inputs = {name: self._input(name, streamed) for name in self.inputs}
-        if left := [f"{name}/{file}" for name, given in inputs.items() for file in _streamed_files(given)]:
-            events.fact("streamed", left)
+        if streamed:
+            events.fact("streamed", [f"{names.INDEX}/{file}" for file in streamed])
         return StepContext(
             settings=self.settings,
             inputs=inputs,
@@ -106,38 +107,28 @@ class Work:
         if name in self.step.recorded_inputs:
             _, record, store = self.inputs[name][0]
             return Recorded(record.digest, f"{store.url}/{record.folder}")
-        left = [file.removeprefix(f"{name}/") for file in streamed if file.startswith(f"{name}/")]
         parts: list[Staged] = [
-            stage(store, record, reference.file, streamed=left)
+            stage(store, record, reference.file, streamed=streamed)
             for reference, record, store in self.inputs[name]
         ]
         return parts if name in self.step.list_inputs else parts[0]
 
     def _streamed(self) -> list[str]:
-        """The large files of an index, as `index/views.f16`, that are read in parts from their bucket."""
-        if names.INDEX not in self.inputs or names.INDEX in self.step.recorded_inputs:
+        """The files of an input index that stay in their bucket and are read in parts: where there is no room for all."""
+        copied = {
+            name: [read for read in reads if not isinstance(read.store, LocalStore)]
+            for name, reads in self.inputs.items()
+            if name not in self.step.recorded_inputs
+        }
+        needed = sum(file.bytes for reads in copied.values() for read in reads for file in read.files)
+        if not copied.get(names.INDEX) or needed <= shutil.disk_usage(scratch()).free:
             return []
-        able = load_function(STREAMED)({names.INDEX: [read.record for read in self.inputs[names.INDEX]]})
-        copied = [
-            (f"{name}/{file.path}", file.bytes)
-            for name in self.inputs.keys() - set(self.step.recorded_inputs)
-            for reference, record, store in self.inputs[name]
-            for file in ([record.file(reference.file)] if reference.file else record.files)
-            if not isinstance(store, LocalStore)
-        ]
-        least = streamed_from(sum(size for _, size in copied))
-        return [file for file, size in copied if file in able and size >= least]
+        return load_function(STREAMED)(copied[names.INDEX][0].record)
 
 
 def _read(reference: Reference, name: str) -> Read:
     store, record = load_reference(reference, name)
     return Read(reference, record, store)
-
-
-def _streamed_files(given: Input) -> list[str]:
-    """The files of an input that stay in their bucket."""
-    staged = given if isinstance(given, list) else [given]
-    return [file for each in staged if isinstance(each, Staged) for file in each.streamed]
 
 
 class StepReporter:
