@@ -129,8 +129,8 @@ def test_the_views_of_an_exact_index_may_stay_in_a_bucket():
         return Record.model_construct(files=[File(path=path, bytes=1, sha256="0") for path in files])
 
     exact, approximate = record("index.json", "views.f16"), record("index.faiss", "index.json", "views.f16")
-    assert streamed_files({"index": [exact], "model": []}) == ["index/views.f16"]
-    assert streamed_files({"index": [approximate], "model": []}) == []
+    assert streamed_files(exact) == ["views.f16"]
+    assert streamed_files(approximate) == []
 
 
 def test_an_exact_index_stays_what_it_is(tmp_path, shards):

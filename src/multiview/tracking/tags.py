@@ -31,7 +31,7 @@ QUESTIONS = {
 """The tag of each kind of questions."""
 
 
-def _opening_tags(run: Run, level: str, parent: str | None = None) -> Tags:
+def _opening_tags(run: Run, level: str, parent: str | None = None, system: str = "") -> Tags:
     """The tags that the MLflow runs of a run have in common; `parent` is the id of the MLflow run that they lie in.
 
     MLflow fills its columns "Created by" and "Source" from the last ones.
@@ -47,6 +47,8 @@ def _opening_tags(run: Run, level: str, parent: str | None = None) -> Tags:
         names.TAG_STUDY: run.study,
         names.TAG_GIT: run.git_sha,
         names.TAG_RERUN_OF: run.rerun_of,
+        names.TAG_SYSTEM: system,
+        names.TAG_ARCHITECTURE: run.architectures.get(system),
         mlflow_tags.MLFLOW_USER: user(),
         mlflow_tags.MLFLOW_SOURCE_NAME: f"multiview {run.pipeline}",
         mlflow_tags.MLFLOW_SOURCE_TYPE: "LOCAL",
@@ -77,26 +79,18 @@ def later_parent_tags(run: Run, store: Store, states: Sequence[StepState], corpu
 
 def system_tags(run: Run, system: str, parent: str) -> Tags:
     """Returns the tags of a system's MLflow run that are known when it opens."""
-    architecture = run.architectures.get(system)
-    return {
-        **_opening_tags(run, SYSTEM, parent),
-        names.TAG_SYSTEM: system,
-        names.TAG_ARCHITECTURE: architecture,
-    }
+    return _opening_tags(run, SYSTEM, parent, system)
 
 
 def child_tags(run: Run, state: StepState, parent: str) -> Tags:
     """Returns the tags that identify a child, the MLflow run of a step's attempt. `parent` is its system's MLflow run, or
     the whole run's for a step that systems share."""
-    system = StepPath.parse(state.path).system
     return {
-        **_opening_tags(run, STEP, parent),
+        **_opening_tags(run, STEP, parent, StepPath.parse(state.path).system),
         names.TAG_GIT: None,  # its own may be another
         names.TAG_PATH: state.path,
         names.TAG_STEP: state.step,
         names.TAG_ATTEMPT: state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT,
-        names.TAG_SYSTEM: system,
-        names.TAG_ARCHITECTURE: run.architectures.get(system),
     }
 
 
