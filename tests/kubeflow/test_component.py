@@ -193,7 +193,7 @@ def test_a_step_in_someone_elses_pipeline_is_a_run_of_its_own(store, done, seen_
     assert len(theirs.folders(names.RUNS)) == 2 and same.startswith("encode-") and other.startswith("encode-")
     assert read_run(theirs, same).steps == ["encode/shard-00"]
     assert read_state(theirs, same, "encode/shard-00") is not None
-    assert [json.loads(config)["encode"]["batch_tokens"] for config in seen_configs] == [512, 512, 4096]
+    assert [json.loads(config)["encode"]["batch_tokens"] for config in seen_configs] == [512, 512, 32768]
     assert done[0][1]["model"] == Reference.to(store, model), "an address alone is enough"
 
 

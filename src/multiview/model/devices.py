@@ -13,7 +13,7 @@ from multiview.errors import InputError
 
 Name = TypeVar("Name")
 
-MOST_WORKERS = 8
+MOST_WORKERS = 16
 """Most processes per GPU that tokenise ahead of the model."""
 CPU_WORKERS = 0
 """Processes that tokenise ahead without a GPU: none, since the model needs all cores and tokenising is a hundredth of its work."""

@@ -2,12 +2,15 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import numpy as np
 import torch
+from accelerate.utils import recursively_apply
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback, ProgressCallback
@@ -54,7 +57,7 @@ class BiEncoderTrainer(Trainer):
             model=model,
             args=arguments,
             train_dataset=stream,  # pyright: ignore[reportArgumentType]
-            data_collator=collator,  # pyright: ignore[reportArgumentType]
+            data_collator=partial(_as_arrays, collator),
             callbacks=[*first, ReportingCallback(events, checkpoints), Seeder(stream.settings.seed)],
         )
         self.remove_callback(PrinterCallback)
@@ -114,6 +117,15 @@ class BiEncoderTrainer(Trainer):
             self._parts[metric_names.view_wins(view)].append(share)
         return (loss, {}) if return_outputs else loss
 
+    def training_step(
+        self,
+        model: torch.nn.Module,
+        inputs: dict[str, torch.Tensor | Any],
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> torch.Tensor:
+        """Forward and backward pass of one `TrainingBatch` of arrays, `inputs`."""
+        return super().training_step(model, _on_device(inputs, self.args.device), num_items_in_batch)
+
     def get_train_dataloader(self) -> DataLoader:
         """A loader of the stream's steps: of whole steps, or of this process's share of each."""
         if self.args.world_size == 1:
@@ -122,8 +134,9 @@ class BiEncoderTrainer(Trainer):
         return DataLoader(
             Steps(self.stream),
             batch_size=1,
-            collate_fn=partial(_share, self.collator, self.args.process_index, self.args.world_size),
-            pin_memory=self.args.dataloader_pin_memory,
+            collate_fn=partial(
+                _as_arrays, partial(_share, self.collator, self.args.process_index, self.args.world_size)
+            ),
             num_workers=self.args.dataloader_num_workers,
             persistent_workers=self.args.dataloader_persistent_workers,
         )
@@ -165,6 +178,23 @@ def _share(
     collator: Collator, rank: int, processes: int, steps: Sequence[Sequence[Example]]
 ) -> TrainingBatch:
     return collator.share(steps[0], rank, processes)
+
+
+def _as_arrays(collate: Callable[[Any], TrainingBatch], examples: Any) -> Any:
+    """Returns a batch as arrays. They come from another process in one message, where each tensor would take a file
+    descriptor that both processes stop for."""
+    return recursively_apply(Tensor.numpy, collate(examples))
+
+
+def _on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """Returns a batch with tensors on `device` in place of arrays, pinned on their way to a GPU."""
+    pinned = device.type == "cuda"
+
+    def move(array: np.ndarray) -> Tensor:
+        tensor = torch.from_numpy(array)
+        return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=pinned)
+
+    return recursively_apply(move, batch, test_type=lambda value: isinstance(value, np.ndarray))
 
 
 class Seeder(TrainerCallback):
@@ -226,7 +256,7 @@ def shared_arguments(
         use_cpu=not has_gpu,
         seed=settings.seed,
         remove_unused_columns=False,
-        dataloader_pin_memory=has_gpu,
+        dataloader_pin_memory=False,  # `_on_device` pins
         logging_strategy="steps",
         logging_steps=LOG_STEPS,
         logging_nan_inf_filter=False,

@@ -94,7 +94,7 @@ STEPS = (
     Step(
         name="warm-up",
         about="The stage of training on generated queries, before the first round.",
-        version=7,
+        version=8,
         function_path="multiview.training.train:warm_up",
         settings=("train",),
         inputs=("start", "passages", "queries"),
@@ -105,7 +105,7 @@ STEPS = (
     Step(
         name="train",
         about="One round of training.",
-        version=8,
+        version=9,
         function_path="multiview.training.train:train",
         settings=("train", *MATCHING),
         inputs=("start", "passages", "questions", "negatives"),
