@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.index import exact
+from multiview.index import exact, products
 from multiview.index.exact import ALL_VIEWS, ExactSearch
 from multiview.index.ranking import TopPassages, tie_order
 from multiview.index.stored_views import view_norms
@@ -99,15 +99,19 @@ def test_equals_brute_force(device, given_vectors, k, view, block_bytes, at_once
     ranges = [ALL_VIEWS, (view, view + 1), (0, view + 1), (view, None)]
     search = ExactSearch(views, offsets, ties, device=device)
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("BLOCK_BYTES", "MULTIPLIED_BYTES", "GPU_BLOCK_BYTES"):
-            patch.setattr(exact, name, min(block_bytes, getattr(exact, name)))
+        for module, name in (
+            (exact, "BLOCK_BYTES"),
+            (exact, "GPU_BLOCK_BYTES"),
+            (products, "MULTIPLIED_BYTES"),
+        ):
+            patch.setattr(module, name, min(block_bytes, getattr(module, name)))
         for name in ("QUESTIONS_AT_ONCE", "MORE_QUESTIONS_AT_ONCE"):
             patch.setattr(exact, name, min(at_once, getattr(exact, name)))
-        for name in ("FEW_QUESTIONS", "GPU_SHARE"):
-            patch.setattr(exact, name, min(few, getattr(exact, name)))
+        for module, name in ((products, "FEW_QUESTIONS"), (exact, "GPU_SHARE")):
+            patch.setattr(module, name, min(few, getattr(module, name)))
         patch.setattr(exact, "SPARE", spare)
         if half:  # as a GPU multiplies
-            patch.setattr(exact, "_product_type", lambda device: torch.float16)
+            patch.setattr(exact, "product_type", lambda device: torch.float16)
         tops = search.top(queries, k, ranges, among=among)
     for view_range, top in zip(ranges, tops, strict=True):
         assert_equal(top, by_brute_force(views, offsets, ties, queries, k, view_range, among))
@@ -120,18 +124,17 @@ def test_products_are_as_near_to_scores_as_stated(device, given_vectors, few, dt
     views, _, _, queries, _ = given_vectors
     if not len(views) or (device, dtype) == ("cuda", torch.float32):
         return
-    multiplied, bound = exact._vectors(queries, view_norms(views).longest, dtype)
+    multiplied, bound = products.question_vectors(queries, view_norms(views).longest, dtype)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "FEW_QUESTIONS", few)
-        multiply = exact._multiplier(multiplied.to(device), len(views))
-        layered = exact._in_layers(multiplied.to(device))
-    products = multiply(torch.from_numpy(views)).double().cpu().numpy()
-    products = products if layered else products.T
+        patch.setattr(products, "FEW_QUESTIONS", few)
+        multiply = products.multiplier(multiplied.to(device), len(views))
+        layered = products.in_layers(multiplied.to(device))
+    found = multiply(torch.from_numpy(views)).double().cpu().numpy()
     # Each is multiplied by a power of two.
     norms = [np.linalg.norm(each.astype(np.float64), axis=1) for each in (multiplied.numpy(), queries)]
     factors = np.exp2(np.round(np.log2(np.divide(*norms, where=norms[1] > 0, out=np.ones_like(norms[0])))))
     scores = factors[:, None] * (queries.astype(np.float64) @ views.astype(np.float64).T)
-    assert (np.abs(products - scores) <= bound.numpy()).all()
+    assert (np.abs((found if layered else found.T) - scores) <= bound.numpy()).all()
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -11,10 +11,8 @@ float64 is the processor's own.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,25 +20,29 @@ import numpy as np
 
 from multiview.data.arrays import rows_in, stable_order
 from multiview.encoding.embeddings import VIEW_DTYPE
+from multiview.index.products import (
+    ALL_VIEWS,
+    Block,
+    Layers,
+    SearchedPassages,
+    ViewRange,
+    in_layers,
+    multiplier,
+    product_type,
+    question_vectors,
+    whole_sums,
+)
 from multiview.index.ranking import Ties, TopPassages, best_first, width
-from multiview.index.stored_views import score_passages, tensor, view_norms
+from multiview.index.stored_views import score_on_gpu, score_passages, tensor, view_norms
 from multiview.index.streamed_views import Matrix, StreamedViews
 
 if TYPE_CHECKING:
-    from torch import Tensor, dtype
-
-ViewRange = tuple[int, int | None]
-"""Views [first, stop) of each passage, counted from 0; all from `first` on where `stop` is None."""
-
-ALL_VIEWS: ViewRange = (0, None)
+    from torch import Tensor
 
 # Memory and speed depend on the following numbers; results do not.
 
-QUESTIONS_AT_ONCE = 1024
-"""Number of questions that share a pass over the views."""
-
-MORE_QUESTIONS_AT_ONCE = 4096
-"""`QUESTIONS_AT_ONCE` on a GPU, which multiplies faster than views are read, and for views that stay in a bucket."""
+QUESTIONS_AT_ONCE, MORE_QUESTIONS_AT_ONCE = 1024, 4096
+"""Number of questions that share a pass over the views; more do on a GPU, and for views that stay in a bucket."""
 
 HITS_AT_ONCE = 1 << 22
 """Number of hits, of all rankings, that a pass looks for, at most."""
@@ -48,26 +50,14 @@ HITS_AT_ONCE = 1 << 22
 SPARE = 16
 """Number of passages that are kept beyond 5/4 k, at first."""
 
-MULTIPLIED_BYTES = 2 << 20
-"""Size of the views in float32 that a CPU multiplies at once, in its cache."""
-
-BLOCK_BYTES = 8 << 20
-"""Size of the products that are ranked at once; their views in float32 take four times as much, at most."""
-
-GPU_BLOCK_BYTES = 512 << 20
-"""`BLOCK_BYTES` on a GPU, and the size of the views that are scored at once."""
+BLOCK_BYTES, GPU_BLOCK_BYTES = 8 << 20, 512 << 20
+"""Size of the products of a block; its views take four times as much, at most. On a GPU also of the views scored at once."""
 
 GPU_SHARE = 0.5
 """Share of a GPU's free memory that the views may take; more of them are copied block by block in every pass."""
 
-FEW_QUESTIONS = 16
-"""Number of questions from which on a CPU multiplies views in layers, by oneDNN, on AMD's at twice the speed of MKL."""
-
 SCORED_AT_ONCE = 1 << 14
 """Number of passages that are scored at once on a CPU."""
-
-LARGEST_PRODUCT = 2.0**14
-"""Questions are scaled so that no product in float16 is larger."""
 
 
 class ExactSearch:
@@ -113,11 +103,11 @@ class ExactSearch:
         if not np.isfinite(queries).all():
             raise ValueError("a question's vector holds a value that is not finite")
         tops = [TopPassages.empty(len(queries), k) for _ in ranges]
-        searched = self._all if among is None else _Passages.of(self, np.flatnonzero(self.counts * among))
+        searched = self._all if among is None else SearchedPassages.of(self.counts * among, self.device)
         if not len(searched.rows):
             return tops
         k = width(k, len(searched.rows))
-        with _whole_sums():
+        with whole_sums():
             for asked in self._groups(np.arange(len(queries)), k + k // 4 + SPARE, len(ranges)):
                 self._fill(tops, queries, asked, k, k // 4 + SPARE, ranges, searched)
                 report_done(int(asked[-1]) + 1)
@@ -138,11 +128,11 @@ class ExactSearch:
         k: int,
         spare: int,
         ranges: Sequence[ViewRange],
-        searched: _Passages,
+        searched: SearchedPassages,
     ) -> None:
         """Fills the best passages of the questions `asked` into `tops`, those of each of `ranges`."""
         kept = width(k + spare, len(searched.rows))
-        multiplied = _vectors(queries[asked], self._longest, _product_type(self.device))
+        multiplied = question_vectors(queries[asked], self._longest, product_type(self.device))
         vectors, bound = (each.to(self.device) for each in multiplied)
         found = [_Ranking(self, queries[asked], bound, k, kept, each) for each in ranges]
         for block in self._blocks(vectors, searched):
@@ -154,7 +144,7 @@ class ExactSearch:
             for again in self._groups(ranking.fill(top, asked), k + 4 * spare, 1):
                 self._fill([top], queries, again, k, 4 * spare, [view_range], searched)
 
-    def _blocks(self, vectors: Tensor, searched: _Passages) -> Iterator[_Block | _Layers]:
+    def _blocks(self, vectors: Tensor, searched: SearchedPassages) -> Iterator[Block | Layers]:
         """Yields the products of the views of some passages with `vectors`, block by block."""
         block_bytes = BLOCK_BYTES if vectors.is_cpu else GPU_BLOCK_BYTES
         row_bytes = VIEW_DTYPE.itemsize * self.views.shape[1]
@@ -164,12 +154,12 @@ class ExactSearch:
         starts = searched.starts
         cuts = np.unique(np.searchsorted(starts, np.arange(most, starts[-1], most), side="right") - 1)
         cuts = [0, *cuts[cuts > 0].tolist(), len(searched.rows)]
-        multiply = _multiplier(vectors, int(np.diff(starts[cuts]).max()))
+        multiply = multiplier(vectors, int(np.diff(starts[cuts]).max()))
         for first, last in itertools.pairwise(cuts):
-            if not _in_layers(vectors):
-                yield _Block(searched, first, last, multiply(self._read(searched, first, last)))
+            if not in_layers(vectors):
+                yield Block(searched, first, last, multiply(self._read(searched, first, last)))
             elif searched.each == 1:
-                yield _Layers(
+                yield Layers(
                     searched.rows[first:last], [last - first], multiply(self._read(searched, first, last))
                 )
             else:
@@ -179,9 +169,9 @@ class ExactSearch:
                 rows = np.concatenate(
                     [self.offsets[passages[:size]] + view for view, size in enumerate(sizes)]
                 )
-                yield _Layers(passages, sizes, multiply(tensor(self.views.take(rows, axis=0))))
+                yield Layers(passages, sizes, multiply(tensor(self.views.take(rows, axis=0))))
 
-    def _read(self, searched: _Passages, first: int, last: int) -> Tensor:
+    def _read(self, searched: SearchedPassages, first: int, last: int) -> Tensor:
         """Returns the views of the passages [first, last) of some [n, dim]."""
         import torch
 
@@ -195,8 +185,8 @@ class ExactSearch:
         return self.resident.index_select(0, torch.from_numpy(rows).to(self.resident.device))
 
     @cached_property
-    def _all(self) -> _Passages:
-        return _Passages.of(self, np.flatnonzero(self.counts))
+    def _all(self) -> SearchedPassages:
+        return SearchedPassages.of(self.counts, self.device)
 
     @cached_property
     def resident(self) -> Tensor | None:
@@ -211,16 +201,16 @@ class ExactSearch:
     def scores(
         self, passages: Tensor, queries: np.ndarray, questions: Tensor, view_range: ViewRange
     ) -> tuple[Tensor, Tensor]:
-        """Scores pairs of a passage and a question by the max over a range of the passage's views, in float64.
-
-        Returns the scores [n] float64 and which view has each [n] int64. `queries` [q, dim] float64. No pair may occur twice.
-        """
+        """Returns the scores of pairs of a passage and a question by a range of views, and the views that have them, as
+        `score_passages`."""
         import torch
 
-        if self.resident is not None:
-            asked = torch.from_numpy(queries).to(self.device)
-            return self._scores_on_gpu(self.resident, passages, asked, questions, view_range)
         first, stop = view_range
+        if self.resident is not None:
+            offsets, most = self._offsets_on_gpu
+            numbers = torch.arange(first, most if stop is None else min(stop, most), device=self.device)
+            asked = torch.from_numpy(queries).to(self.device)
+            return score_on_gpu(self.resident, offsets, passages, numbers, asked, questions, GPU_BLOCK_BYTES)
         rows, of = passages.cpu().numpy(), questions.cpu().numpy()
         order = stable_order(rows)
         scores, views = np.empty(len(rows)), np.empty(len(rows), np.int64)
@@ -230,191 +220,17 @@ class ExactSearch:
             scores[some], views[some] = score_passages(self.views, firsts + first, counts, queries, of[some])
         return torch.from_numpy(scores).to(self.device), torch.from_numpy(first + views).to(self.device)
 
-    def _scores_on_gpu(
-        self, views: Tensor, passages: Tensor, queries: Tensor, questions: Tensor, view_range: ViewRange
-    ) -> tuple[Tensor, Tensor]:
-        """See `scores`. All parts have one shape, so that one kernel sums all scores in one order."""
-        import torch
-
-        offsets, numbers = self._rows_on_gpu
-        numbers = numbers[slice(*view_range)]
-        size = max(1, min(len(passages), GPU_BLOCK_BYTES // (8 * len(numbers) * views.shape[1])))
-        found = []
-        for start in range(0, len(passages), size):
-            part = slice(max(0, min(start, len(passages) - size)), start + size)
-            rows = offsets[passages[part], None] + numbers
-            products = (views[rows.clamp(max=len(views) - 1)] * queries[questions[part], None]).sum(dim=2)
-            products.masked_fill_(rows >= offsets[passages[part] + 1, None], -torch.inf)
-            best = products.amax(dim=1, keepdim=True)
-            winning = torch.where(products == best, numbers, numbers[-1]).amin(dim=1)
-            found.append((best[start - part.start :, 0], winning[start - part.start :]))
-        scores, winning = zip(*found, strict=True)
-        return torch.cat(scores), torch.cat(winning)
-
     @cached_property
-    def _rows_on_gpu(self) -> tuple[Tensor, Tensor]:
-        """The row of each passage's first view, with the number of all views at last, and the numbers of views."""
+    def _offsets_on_gpu(self) -> tuple[Tensor, int]:
+        """The row of each passage's first view, with the number of all views at last; and the most views of a passage."""
         import torch
 
         offsets = torch.from_numpy(np.append(self.offsets, len(self.views)))
-        return offsets.to(self.device), torch.arange(int(self.counts.max()), device=self.device)
+        return offsets.to(self.device), int(self.counts.max())
 
     @cached_property
     def _longest(self) -> float:
         return view_norms(self.views).longest if self._longest_view is None else self._longest_view
-
-
-def _product_type(device: str) -> dtype:
-    """Returns the type of products on a device."""
-    import torch
-
-    return torch.float32 if device == "cpu" else torch.float16
-
-
-def _vectors(queries: np.ndarray, longest_view: float, dtype: dtype) -> tuple[Tensor, Tensor]:
-    """Returns the vectors of questions as they are multiplied [q, dim], each times some factor, and how far a product of
-    one is from its score times that factor, at most [q, 1] float64.
-
-    A sum in any order is off by γ |q| |v| with γ = n u / (1 - n u), where n counts the width and two more. In float32, u
-    is 2^-24. Of float16 products are exact, and a GPU sums them in float32, but cuts off what it should round, so u is
-    four times that; besides, vectors and sums are rounded to float16.
-    """
-    import torch
-
-    half = dtype == torch.float16
-    given = queries.astype(np.float64)
-    norms = np.linalg.norm(given, axis=1, keepdims=True)
-    if half:
-        wanted = min(1.0, LARGEST_PRODUCT / max(longest_view, 1.0))
-        given *= 2.0 ** np.floor(np.log2(wanted / np.maximum(norms, 1e-300)))
-    vectors = given.astype(np.float16 if half else np.float32)
-    rounded = vectors.astype(np.float64)
-    norms, lost = (np.linalg.norm(each, axis=1, keepdims=True) for each in (rounded, given - rounded))
-    terms = (queries.shape[1] + 2) * 2.0 ** (-22 if half else -24)
-    share, least = terms / (1 - terms) + (2.0**-11 if half else 0), 2.0 ** (-23 if half else -124)
-    # `least` is more than is lost where a processor takes numbers below the least normal one for 0.
-    bound = longest_view * (lost + share * norms) * (1 + 1e-6) + queries.shape[1] * least * (1 + longest_view)
-    return torch.from_numpy(vectors), torch.from_numpy(bound)
-
-
-def _multiplier(vectors: Tensor, most: int) -> Callable[[Tensor], Tensor]:
-    """Returns a function of at most `most` views [n, dim] float16 that returns their products with `vectors`, which are
-    overwritten by the next: [q, n] for many on a CPU, otherwise [n, q].
-    """
-    import torch
-
-    if vectors.dtype == torch.float16:
-        products = vectors.new_empty(most, len(vectors))
-        return lambda views: torch.mm(views.to(vectors.device), vectors.T, out=products[: len(views)])
-    rows = max(1, min(most, MULTIPLIED_BYTES // (4 * vectors.shape[1])))
-    block, products = vectors.new_zeros(rows, vectors.shape[1]), vectors.new_empty(len(vectors), most)
-    layered = _in_layers(vectors)
-    if not layered:
-        products = products.view(most, len(vectors))
-    elif torch.backends.mkldnn.is_available():
-        vectors = vectors.to_mkldnn()
-
-    def multiply(views: Tensor) -> Tensor:
-        for start, some in zip(range(0, len(views), rows), views.split(rows), strict=True):
-            used, part = block[: len(some)].copy_(some), slice(start, start + len(some))
-            if not layered:
-                torch.mm(used, vectors.T, out=products[part])
-            else:  # always of one size, since oneDNN compiles a kernel per size
-                found = torch.nn.functional.linear(vectors, block)
-                products[:, part] = (found.to_dense() if vectors.is_mkldnn else found)[:, : len(some)]
-        return products[:, : len(views)] if layered else products[: len(views)]
-
-    return multiply
-
-
-def _in_layers(vectors: Tensor) -> bool:
-    """Whether views are multiplied with `vectors` in layers: on a CPU with many, whose products are not in its cache."""
-    return vectors.is_cpu and vectors.itemsize == 4 and len(vectors) >= FEW_QUESTIONS
-
-
-@dataclass(frozen=True)
-class _Passages:
-    """Passages that are searched, each with at least one view."""
-
-    rows: np.ndarray
-    """[p] int64, rising."""
-    counts: np.ndarray
-    """[p] int64: number of views of each."""
-    starts: np.ndarray
-    """[p + 1] int64: position of each passage's first view among those of all of them, and the number of all."""
-    each: int
-    """Number of views of every one, if it is the same; otherwise 0."""
-    on_device: tuple[Tensor, Tensor]
-    """`rows` and `starts` on the device that multiplies."""
-
-    @classmethod
-    def of(cls, search: ExactSearch, rows: np.ndarray) -> _Passages:
-        """Returns the passages of some `rows`."""
-        import torch
-
-        counts = search.counts[rows]
-        starts = np.append(0, np.cumsum(counts))
-        each = int(counts[0]) if len(rows) and (counts == counts[0]).all() else 0
-        on_device = torch.from_numpy(rows).to(search.device), torch.from_numpy(starts).to(search.device)
-        return cls(rows, counts, starts, each, on_device)
-
-
-@dataclass(frozen=True)
-class _Block:
-    """The products of all views of the passages [first, last) of some."""
-
-    passages: _Passages
-    first: int
-    last: int
-    products: Tensor
-    """[n, q] float32 on the device that multiplied: of the views of each passage, one after another."""
-
-    def best(self, view_range: ViewRange) -> tuple[Tensor, Tensor]:
-        """Returns the passages that have views in a range [p], and the highest product of these with each question [q, p]."""
-        import torch
-
-        (first, stop), products, searched = view_range, self.products, self.passages
-        some, base = slice(self.first, self.last), searched.starts[self.first]
-        passages, starts = (
-            searched.on_device[0][some],
-            searched.on_device[1][self.first : self.last + 1] - base,
-        )
-        if searched.each:
-            grouped = products.view(len(passages), searched.each, -1)[:, first:stop]
-            if not grouped.shape[1]:
-                return passages[:0], products[:0].T
-            return passages, grouped.amax(1).T.contiguous()
-        if view_range != ALL_VIEWS:
-            counts = np.clip(searched.counts[some], 0, stop) - first
-            having = np.flatnonzero(counts > 0)
-            rows = rows_in(searched.starts[some][having] - base + first, counts[having])
-            chosen = (having, rows, np.append(0, np.cumsum(counts[having])))
-            having, rows, starts = (torch.from_numpy(each).to(products.device) for each in chosen)
-            passages, products = passages[having], products.index_select(0, rows)
-        return passages, torch.segment_reduce(products, "max", offsets=starts, unsafe=True).T.contiguous()
-
-
-@dataclass(frozen=True)
-class _Layers:
-    """The products of all views of some passages, in layers: of all first views, then all second ones, and so on."""
-
-    passages: np.ndarray
-    """[p] int64, those with the most views first."""
-    sizes: Sequence[int]
-    """Number of passages in each layer."""
-    products: Tensor
-    """[q, n] float32."""
-
-    def best(self, view_range: ViewRange) -> tuple[Tensor, Tensor]:
-        """As that of `_Block`."""
-        import torch
-
-        layers = self.products.split(list(self.sizes), dim=1)[slice(*view_range)]
-        best = layers[0].clone() if layers else self.products[:, :0]
-        for layer in layers[1:]:
-            some = best[:, : layer.shape[1]]
-            torch.maximum(some, layer, out=some)
-        return torch.from_numpy(self.passages[: best.shape[1]]), best
 
 
 class _Ranking:
@@ -429,7 +245,7 @@ class _Ranking:
         kept: int,
         view_range: ViewRange,
     ) -> None:
-        """`kept` is the number of passages that are kept of each question, and `bound` [q, 1] as in `_vectors`."""
+        """`kept` is the number of passages that are kept of each question, and `bound` [q, 1] as in `question_vectors`."""
         self._search, self._k, self._kept, self._range = search, k, kept, view_range
         self._queries = queries.astype(np.float64)
         self._bound = bound
@@ -441,7 +257,7 @@ class _Ranking:
         self._left_out = False
         """Whether there are passages that are not kept."""
 
-    def add(self, block: _Block | _Layers) -> None:
+    def add(self, block: Block | Layers) -> None:
         """Keeps the passages of a block whose products are higher than those kept before."""
         passages, best = block.best(self._range)
         if len(passages):
@@ -540,20 +356,3 @@ def _order(values: Tensor) -> Tensor:
     if not values.is_cpu:
         return values.argsort(dim=1, descending=True)
     return torch.from_numpy(np.argsort(-values.numpy(), axis=1))
-
-
-@contextlib.contextmanager
-def _whole_sums() -> Iterator[None]:
-    """Keeps TF32, bfloat16 and sums in float16 out of products, which would be outside of their bound."""
-    import torch
-
-    cublas = torch.backends.cuda.matmul
-    chosen = torch.get_float32_matmul_precision(), cublas.allow_fp16_reduced_precision_reduction
-    torch.set_float32_matmul_precision("highest")
-    cublas.allow_fp16_reduced_precision_reduction = False
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        torch.set_float32_matmul_precision(chosen[0])
-        cublas.allow_fp16_reduced_precision_reduction = chosen[1]

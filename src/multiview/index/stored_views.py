@@ -176,6 +176,36 @@ def score_passages(
     return highest, np.minimum.reduceat(positions, starts) - starts
 
 
+def score_on_gpu(
+    views: Tensor,
+    offsets: Tensor,
+    passages: Tensor,
+    numbers: Tensor,
+    queries: Tensor,
+    questions: Tensor,
+    size: int,
+) -> tuple[Tensor, Tensor]:
+    """Scores pairs as `score_passages`, by those of the passages' views that have the `numbers` [r], at least one, with
+    `size` bytes of views in float64 at once. `offsets` [p + 1] has the number of all views at last.
+
+    All parts have one shape, so that one kernel sums all scores in one order.
+    """
+    import torch
+
+    at_once = max(1, min(len(passages), size // (8 * len(numbers) * views.shape[1])))
+    found = []
+    for start in range(0, len(passages), at_once):
+        part = slice(max(0, min(start, len(passages) - at_once)), start + at_once)
+        rows = offsets[passages[part], None] + numbers
+        products = (views[rows.clamp(max=len(views) - 1)] * queries[questions[part], None]).sum(dim=2)
+        products.masked_fill_(rows >= offsets[passages[part] + 1, None], -torch.inf)
+        best = products.amax(dim=1, keepdim=True)
+        winning = torch.where(products == best, numbers, numbers[-1]).amin(dim=1)
+        found.append((best[start - part.start :, 0], winning[start - part.start :]))
+    scores, winning = zip(*found, strict=True)
+    return torch.cat(scores), torch.cat(winning)
+
+
 def equal_blocks(sources: Sequence[ViewBlocks], rows: int) -> Iterator[np.ndarray]:
     """The views of all sources in order, `rows` at a time [rows, dim] float16, the last block shorter: the same
     blocks however the views are spread over sources and their own blocks."""
