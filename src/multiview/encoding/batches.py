@@ -19,8 +19,10 @@ from multiview.model.layouts import TokenSequence
 Tag = TypeVar("Tag")
 Member = tuple[TokenSequence, Tag]
 
-MULTIPLE = 8
-"""Sequences are padded to multiples of this many tokens, which suit a GPU's tensor cores."""
+MULTIPLE = 16
+"""Sequences are padded to multiples of this many tokens, which suit a GPU's tensor cores, short ones of half as many."""
+SHORT = 32
+"""Tokens below which a sequence is short, as questions are."""
 CPU_TOKENS = 256
 """Most tokens of a batch on a CPU: larger ones are hardly faster there, and more is filled up where there are few passages."""
 
@@ -66,7 +68,8 @@ class Buckets(Generic[Tag]):
 def padded_length(tokens: int, limit: int) -> int:
     """Returns the length that a sequence is padded to: more than its own, unless that is the `limit`.
 
-    >>> [padded_length(tokens, 20) for tokens in (1, 7, 8, 15, 16, 19, 20)]
-    [8, 8, 16, 16, 20, 20, 20]
+    >>> [padded_length(tokens, 60) for tokens in (1, 7, 8, 31, 32, 47, 48, 60)]
+    [8, 8, 16, 32, 48, 48, 60, 60]
     """
-    return min((tokens // MULTIPLE + 1) * MULTIPLE, limit)
+    multiple = MULTIPLE // 2 if tokens < SHORT else MULTIPLE
+    return min((tokens // multiple + 1) * multiple, limit)
