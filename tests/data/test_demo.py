@@ -7,7 +7,7 @@ import fsspec
 import pytest
 
 from multiview.config import Bm25
-from multiview.data.demo.corpus import demo_corpus, demo_files
+from multiview.data.demo.corpus import demo_files
 from multiview.data.passages import Passage
 from multiview.data.reading.sources import expand_source, fingerprints
 from multiview.data.sentences import sentence_ends
@@ -17,7 +17,7 @@ from multiview.negatives.bm25 import Bm25Index
 
 @pytest.fixture(scope="module")
 def articles() -> list[dict]:
-    return [article for part in demo_corpus().values() for article in part["data"]]
+    return [article for part in demo_files().values() for article in json.loads(part)["data"]]
 
 
 def paragraphs(articles: list[dict]) -> list[dict]:

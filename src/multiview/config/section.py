@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
@@ -25,6 +25,17 @@ DERIVED: FieldInfo = Field(json_schema_extra={"derived": True})
 
 Seed = Annotated[int, Field(ge=0, lt=1 << 31)]
 """Seed of random choices, of a size that every generator takes."""
+
+
+def _takes_bool(annotation: object) -> bool:
+    """Whether a setting takes true and false somewhere; sections within it look at their own settings."""
+    section = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return section or annotation in (bool, object, Any) or any(map(_takes_bool, get_args(annotation)))
+
+
+def _holds_bool(value: object) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return isinstance(value, bool) or any(map(_holds_bool, inner))
 
 
 def _check_address(value: str) -> str:
@@ -53,8 +64,11 @@ class Section(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _no_truth_value_for_a_number(cls, value: object, info: ValidationInfo) -> object:
-        annotation = cls.model_fields[info.field_name].annotation if info.field_name else bool
-        if isinstance(value, bool) and "bool" not in str(annotation):
+        if (
+            info.field_name
+            and _holds_bool(value)
+            and not _takes_bool(cls.model_fields[info.field_name].annotation)
+        ):
             raise PydanticCustomError("kind", "expected a value of another kind than true or false")
         return value
 

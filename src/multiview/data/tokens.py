@@ -74,8 +74,9 @@ class TokenizedText:
     def holds(self, needle: Needle) -> bool:
         """Whether the text has the needle's tokens; few texts without them are tokenised."""
         text = self.normalized
-        if any(token not in text for token in needle.tokens):
-            return False
+        for token in needle.tokens:
+            if token not in text:
+                return False
         token = needle.tokens[0]
         if len(needle.tokens) > 1 or self.mode != "string" or SIGMA in token:
             return needle.joined in self.joined

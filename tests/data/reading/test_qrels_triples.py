@@ -6,8 +6,8 @@ import pytest
 
 from multiview.config import Config
 from multiview.data.inspection import sort_by_use
-from multiview.data.reading.qrels import MOST_NEGATIVES
-from multiview.data.reading.readers import MORE_NEGATIVES, UNKNOWN_JUDGED, questions_of
+from multiview.data.reading.qrels import MORE_NEGATIVES, MOST_NEGATIVES
+from multiview.data.reading.readers import UNKNOWN_JUDGED, questions_of
 from multiview.errors import InputError, Problems
 from tests.fixtures.format_files import marco, passages, put, questions
 
@@ -35,8 +35,8 @@ def test_the_first_negatives_are_kept_and_the_others_counted(tmp_path):
     remarks = Problems()
     first, second = (q for _, q in questions_of([queries, file], report_remark=remarks))
     assert first.negative_ids == tuple(map(str, range(MOST_NEGATIVES))) and second.negative_ids == ("1",)
-    assert remarks.counts == {MORE_NEGATIVES: 1}
-    assert remarks.first == {MORE_NEGATIVES: "question 1 is in 5 more triples"}
+    assert remarks.counts == {MORE_NEGATIVES: 5}
+    assert remarks.first == {MORE_NEGATIVES: f"{file} line {2 * MOST_NEGATIVES + 1}: question 1"}
 
 
 def test_triples_of_texts_and_other_lines_are_refused(tmp_path):

@@ -35,8 +35,8 @@ class Entity:
     facts: dict[str, str] = field(default_factory=dict)
 
 
-def demo_corpus(seed: int = 0) -> dict[str, JsonObject]:
-    """Returns SQuAD JSON of the training and the dev questions with their passages: `train`, `dev`."""
+def demo_files(seed: int = 0) -> dict[str, bytes]:
+    """Returns `train.json` and `dev.json`, SQuAD's JSON of the questions with their passages; an equal seed gives equal bytes."""
     random = Random(seed)
     phrases = read_document(files("multiview.data.demo") / "phrases.yaml", "phrases").content
     entities = _entities(random, phrases)
@@ -44,16 +44,8 @@ def demo_corpus(seed: int = 0) -> dict[str, JsonObject]:
     random.shuffle(articles)
     dev = round(DEV_SHARE * len(articles))
     return {
-        "train": {"version": "demo", "data": articles[dev:]},
-        "dev": {"version": "demo", "data": articles[:dev]},
-    }
-
-
-def demo_files(seed: int = 0) -> dict[str, bytes]:
-    """Returns the contents of `train.json` and `dev.json`; an equal seed gives equal bytes."""
-    return {
-        f"{name}.json": json.dumps(content, indent=1, ensure_ascii=False).encode()
-        for name, content in demo_corpus(seed).items()
+        name: json.dumps({"version": "demo", "data": data}, indent=1, ensure_ascii=False).encode()
+        for name, data in {"train.json": articles[dev:], "dev.json": articles[:dev]}.items()
     }
 
 

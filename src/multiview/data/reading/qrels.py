@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 from multiview.data.questions import LARGEST_GRADE
@@ -148,16 +146,8 @@ MOST_NEGATIVES = 100
 """Negatives that are kept per question, the first ones of the files: MS MARCO's have up to a thousand."""
 
 
-@dataclass
-class Triples:
-    """What the triples of some files say."""
-
-    positives: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Question to its relevant passages, each with the grade 1."""
-    negatives: dict[str, list[str]] = field(default_factory=dict)
-    """Question to its first `MOST_NEGATIVES` negatives."""
-    more: Counter[str] = field(default_factory=Counter)
-    """Question to the number of triples whose negative is not kept."""
+MORE_NEGATIVES = f"triples beyond the first {MOST_NEGATIVES} negatives of a question, left out"
+"""Kind of a remark."""
 
 
 def is_triples(file: str, line: str) -> bool:
@@ -165,9 +155,13 @@ def is_triples(file: str, line: str) -> bool:
     return "triples" in plain_name(file) and line.count("\t") == 2
 
 
-def read_triples(files: Iterable[str]) -> Triples:
-    """Returns what the triples of some files say. Raises InputError for a line that is no triple of ids."""
-    found = Triples()
+def read_triples(
+    files: Iterable[str], report_remark: ReportProblem = ignore_problem
+) -> tuple[dict[str, dict[str, int]], dict[str, list[str]]]:
+    """Returns what the triples of some files say: question to its relevant passages, each with the grade 1, and question
+    to its first `MOST_NEGATIVES` negatives. Raises InputError for a line that is no triple of ids."""
+    positives: dict[str, dict[str, int]] = {}
+    negatives: dict[str, list[str]] = {}
     for file in files:
         for number, line in lines(file):
             if not line:
@@ -181,12 +175,12 @@ def read_triples(files: Iterable[str]) -> Triples:
             if NUL in line:
                 check_ids(cells, f"{file} line {number}: id")
             qid, positive, negative = map(sys.intern, cells)
-            found.positives.setdefault(qid, {})[positive] = 1
-            kept = found.negatives.setdefault(qid, [])
+            positives.setdefault(qid, {})[positive] = 1
+            kept = negatives.setdefault(qid, [])
             if negative in kept:
                 continue
             if len(kept) < MOST_NEGATIVES:
                 kept.append(negative)
             else:
-                found.more[qid] += 1
-    return found
+                report_remark(MORE_NEGATIVES, f"{file} line {number}: question {qid}")
+    return positives, negatives

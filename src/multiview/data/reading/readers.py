@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from multiview.data.questions import Question
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import FORMATS, detect
-from multiview.data.reading.qrels import MOST_NEGATIVES, Triples, judgements, read_triples
+from multiview.data.reading.qrels import judgements, read_triples
 from multiview.data.reading.question_rows import checked_question
 from multiview.data.reading.tables import OBJECT_AT, Row, checked_columns, match_columns, require
 from multiview.data.reading.values import EXACT, id_text, inexact, is_blank, number_texts
@@ -38,8 +38,6 @@ QUESTION_COLUMNS = {
 DERIVED_COLUMNS = ("sentence_ends", "content_hash")
 
 UNKNOWN_JUDGED = "judged questions that are in no file of questions"
-"""Kind of a remark."""
-MORE_NEGATIVES = f"questions with more negatives in triples than the first {MOST_NEGATIVES}, which are kept"
 """Kind of a remark."""
 
 
@@ -86,9 +84,10 @@ def questions_of(
     columns = checked_columns("questions.columns", columns, QUESTION_COLUMNS)
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}
     companions = [file for file in files if FORMATS[formats[file]].is_companion]
-    triples = read_triples(file for file in files if formats[file] == "triples")
+    triples = [file for file in files if formats[file] == "triples"]
+    positives, negatives = read_triples(triples, report_remark)
     qrels = [file for file in files if formats[file] == "qrels"]
-    judged = triples.positives | judgements(qrels, report_remark)
+    judged = positives | judgements(qrels, report_remark)
     unknown = dict.fromkeys(judged)
     shown = shown_names(files)
     for file in files:
@@ -103,18 +102,13 @@ def questions_of(
                 continue
             if unknown:
                 unknown.pop(id_text(row["qid"], shown[file]), None)
-            if question is not None:
-                yield location, _with_negatives(question, triples, report_remark)
+            if question is None:
+                continue
+            if more := negatives.get(question.qid):
+                more = dict.fromkeys((*question.negative_ids, *more))
+                question = replace(question, negative_ids=tuple(more))
+            yield location, question
     _report_unknown(list(unknown), len(judged), companions, report_problem, report_remark)
-
-
-def _with_negatives(question: Question, triples: Triples, report_remark: ReportProblem) -> Question:
-    """Returns `question` with the negatives of the triples after its own."""
-    if more := triples.more.get(question.qid):
-        report_remark(MORE_NEGATIVES, f"question {question.qid} is in {counted(more, 'more triple')}")
-    if not (negatives := triples.negatives.get(question.qid)):
-        return question
-    return replace(question, negative_ids=tuple(dict.fromkeys((*question.negative_ids, *negatives))))
 
 
 def _report_unknown(
