@@ -13,7 +13,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.cli.lookup import Lookup, form_of, run_artifacts, run_index
 from multiview.errors import InputError
 from multiview.steps.runs import Run, StepState, read_states, write_run, write_state
-from multiview.tracking import RegisteredModel, TrackedRun
+from multiview.tracking import TrackedRun
 from tests.fixtures.champions import artifact, champion, refuse
 from tests.fixtures.servers import new_database
 
@@ -64,11 +64,6 @@ def test_a_uri_that_names_no_model_is_refused(text: str) -> None:
     assert str(error.value) == (
         f"{text} names no registered model: give models:/NAME@ALIAS or models:/NAME/VERSION"
     )
-
-
-@pytest.mark.parametrize("text", ["models:/camvr@champion", "models:/camvr/12"])
-def test_a_registered_model_is_written_as_it_was_typed(text: str) -> None:
-    assert str(RegisteredModel.parse(text)) == text
 
 
 # What a run stands for, in the store and in MLflow.

@@ -47,19 +47,10 @@ def test_the_parts_of_the_paths_that_there_are(text, path, number):
     assert path.round == number
 
 
-@pytest.mark.parametrize("text", ["", "shard-00", "a//b", "/a", "a/", "a/b/c/d", "a/b/c/d/shard-00"])
+@pytest.mark.parametrize("text", ["", "a//b", "/a", "a/", "a/b/c/d", "a/b/c/d/shard-00"])
 def test_what_is_no_path_is_refused(text):
-    with pytest.raises(ValueError, match=r"are no step|is no path|are named as"):
+    with pytest.raises(ValueError, match="is no path"):
         StepPath.parse(text)
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [("",), ("a/b",), ("train", "", "round-1"), ("shard-01",), ("encode", "camvr", "", "first")],
-)
-def test_parts_that_would_not_be_read_back_are_refused(parts):
-    with pytest.raises(ValueError, match=r"are no step|are named as"):
-        StepPath(*parts)
 
 
 def test_the_last_round_is_the_highest_and_not_the_last_in_the_alphabet():

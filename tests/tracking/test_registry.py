@@ -14,7 +14,6 @@ from multiview.artifacts.store import LocalStore
 from multiview.cli import app
 from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
-from multiview.tracking import RegisteredModel
 from tests.fixtures.published_index import publish, publish_index
 from tests.fixtures.servers import new_database
 
@@ -47,8 +46,8 @@ def test_an_index_is_one_version_however_often_it_is_registered(indexes, uri):
     assert [tracking.register(uri, index, name) for index in indexes[:2]] == ["1", "2"]
     assert tracking.register(uri, indexes[0], name, ["champion"]) == "1"
     assert len(MlflowClient(uri).search_model_versions(f"name = '{name}'")) == 2
-    assert tracking.registered_index(uri, RegisteredModel(name, alias="champion")) == indexes[0].address
-    assert tracking.registered_index(uri, RegisteredModel(name, version="2")) == indexes[1].address
+    assert tracking.registered_index(uri, f"models:/{name}@champion") == indexes[0].address
+    assert tracking.registered_index(uri, f"models:/{name}/2") == indexes[1].address
 
 
 def test_a_version_names_the_run_that_built_it(indexes, uri):
@@ -94,10 +93,8 @@ def test_indexes_of_the_same_bytes_over_other_passages_are_two_versions(indexes,
     for _ in range(2):
         versions = tracking.repair(uri, "twins", {"champion": same, "previous": indexes[0]})
         assert len(set(versions.values())) == 2
-        assert tracking.registered_index(uri, RegisteredModel("twins", alias="champion")) == same.address
-        assert (
-            tracking.registered_index(uri, RegisteredModel("twins", alias="previous")) == indexes[0].address
-        )
+        assert tracking.registered_index(uri, "models:/twins@champion") == same.address
+        assert tracking.registered_index(uri, "models:/twins@previous") == indexes[0].address
 
 
 def test_a_store_that_was_moved_is_followed(indexes, uri, store, tmp_path):
@@ -105,7 +102,7 @@ def test_a_store_that_was_moved_is_followed(indexes, uri, store, tmp_path):
     shutil.copytree(store.root / "index", tmp_path / "index")
     moved = indexes[0].model_copy(update={"address": f"{tmp_path}/index/i-one"})
     assert tracking.register(uri, moved, "moved") == "1"
-    assert tracking.registered_index(uri, RegisteredModel("moved", alias="champion")) == moved.address
+    assert tracking.registered_index(uri, "models:/moved@champion") == moved.address
 
 
 def test_what_is_no_index_is_not_registered(indexes, uri, store):
@@ -133,7 +130,7 @@ def test_an_address_alone_is_registered_in_the_mlflow_of_its_own_store(
     assert (ended.value.code, capsys.readouterr().out) == (0, "models:/alone/1\n")
     assert not list((tmp_path / "here").iterdir())
     uri = f"sqlite:///{tmp_path}/copy/mlflow.db"
-    assert tracking.registered_index(uri, RegisteredModel("alone", version="1")) == address
+    assert tracking.registered_index(uri, "models:/alone/1") == address
 
 
 def test_the_command_registers_and_says_what_to_ask(indexes, uri, store, monkeypatch, capsys):
@@ -155,6 +152,4 @@ def test_the_command_registers_and_says_what_to_ask(indexes, uri, store, monkeyp
         assert not ended.value.code
         expected = [f"models:/by-hand{'' if of.startswith('@') else '/'}{of}" for of in said]
         assert capsys.readouterr().out.splitlines() == expected
-    assert (
-        Path(tracking.registered_index(uri, RegisteredModel("by-hand", alias="champion"))).name == "i-three"
-    )
+    assert Path(tracking.registered_index(uri, "models:/by-hand@champion")).name == "i-three"

@@ -179,10 +179,7 @@ def test_runs_are_shipped_to_a_server_over_http_and_found_there(tmp_path):
         index = publish_index(LocalStore(tmp_path / "store"), "of-index")
         tracking.ship(reported.store, "of-index", address)
         assert tracking.register(address, index, "served", ["champion"]) == "1"
-        assert (
-            tracking.registered_index(address, tracking.RegisteredModel("served", alias="champion"))
-            == index.address
-        )
+        assert tracking.registered_index(address, "models:/served@champion") == index.address
 
 
 NAMES = ("USER", "LOGNAME", "LNAME", "USERNAME")

@@ -119,15 +119,13 @@ def register(
     from multiview import tracking
     from multiview.cli.lookup import Lookup
     from multiview.lineage.trace import reference_of
-    from multiview.tracking import RegisteredModel
 
     lookup = Lookup(store, tracking_uri)
     reference = reference_of(lookup.index(index))
     model = model or tracking.model_name(reference)
     version = tracking.register(lookup.tracking_uri_for(index), reference, model, aliases or ())
-    print(RegisteredModel(model, version=version))
-    for alias in aliases or ():
-        print(RegisteredModel(model, alias=alias))
+    for name in (f"/{version}", *(f"@{alias}" for alias in aliases or ())):
+        print(f"models:/{model}{name}")
 
 
 def sync(

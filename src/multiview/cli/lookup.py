@@ -16,7 +16,7 @@ from multiview.lineage.trace import reference_of
 from multiview.refresh.champion import challenger_of
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
-from multiview.tracking import RegisteredModel, TrackedRun
+from multiview.tracking import MODEL_URI, TrackedRun
 
 LOGGED_MODEL = re.compile(r"(models:/)?m-[0-9a-f]{32}")
 """A logged model's id in MLflow."""
@@ -38,7 +38,7 @@ def form_of(text: str) -> Form:
         return "challenger"
     if LOGGED_MODEL.fullmatch(text):
         return "logged model"
-    if RegisteredModel.parse(text):
+    if MODEL_URI.fullmatch(text):
         return "registered model"
     if text.startswith("models:"):
         raise InputError(f"{text} names no registered model: give models:/NAME@ALIAS or models:/NAME/VERSION")
@@ -101,9 +101,7 @@ class Lookup:
             case "challenger":
                 return self._challenger()
             case "registered model":
-                model = RegisteredModel.parse(text)
-                assert model is not None
-                return tracking.registered_index(self.tracking_uri, model)
+                return tracking.registered_index(self.tracking_uri, text)
             case "logged model":
                 raise InputError(
                     f"{_logged_model(text)} is a logged model, not an index: give an index's address, "

@@ -32,14 +32,6 @@ class StepPath:
     shard: str = ""
     """The shard that the step works on; empty for a whole step."""
 
-    def __post_init__(self) -> None:
-        """Raises ValueError for parts that `parse` could not read back."""
-        parts = (self.step, self.system, self.stage, self.shard)
-        if not self.step or any("/" in part for part in parts) or (self.stage and not self.system):
-            raise ValueError(f"{parts} are no step, system, stage and shard")
-        if _SHARD.fullmatch(self.step) or (self.shard and not _SHARD.fullmatch(self.shard)):
-            raise ValueError(f"{parts}: shards, and no steps, are named as in shard-03")
-
     @classmethod
     def of_round(cls, system: str, number: int, step: str) -> StepPath:
         """Returns the path of a step in a round of a system's training; round 0 is the untrained model."""
@@ -52,7 +44,7 @@ class StepPath:
         shard = ""
         if parents and _SHARD.fullmatch(last):
             shard, last = last, parents.pop()
-        if len(parents) > 2 or not all(parents):
+        if len(parents) > 2 or not all((*parents, last)):
             raise ValueError(
                 f"{text!r} is no path of a step: SYSTEM/STAGE/STEP/SHARD, as in camvr/round-2/encode"
             )

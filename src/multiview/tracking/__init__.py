@@ -11,7 +11,7 @@ versions and aliases refer to indexes, and `mirror` to a store's champions.
 from multiview.tracking.client import tracking_uri
 from multiview.tracking.finding import TrackedRun, find_run, logged_model
 from multiview.tracking.registry import (
-    RegisteredModel,
+    MODEL_URI,
     aliased_indexes,
     mirror,
     model_name,
@@ -22,7 +22,7 @@ from multiview.tracking.registry import (
 from multiview.tracking.shipping import ship, ship_live, ship_step_live, sync
 
 __all__ = [
-    "RegisteredModel",
+    "MODEL_URI",
     "TrackedRun",
     "aliased_indexes",
     "find_run",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from multiview import names
@@ -34,40 +33,23 @@ DESCRIPTION = """Each version is an index. Ask one, or see where it comes from:
     multiview lineage models:/{name}@champion
 """
 
-_URI = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
+MODEL_URI = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<version>\d+))")
+"""One version of a registered model, by an alias or its number: `models:/NAME@ALIAS` or `models:/NAME/VERSION`."""
 
 
-@dataclass(frozen=True)
-class RegisteredModel:
-    """One version of a registered model, named by an alias or by its number."""
-
-    name: str
-    alias: str | None = None
-    version: str | None = None
-
-    @classmethod
-    def parse(cls, uri: str) -> RegisteredModel | None:
-        """Returns the model of MLflow's URI `models:/NAME@ALIAS` or `models:/NAME/VERSION`; None for other texts."""
-        match = _URI.fullmatch(uri)
-        return cls(**match.groupdict()) if match else None
-
-    def __str__(self) -> str:
-        """MLflow's URI: `models:/NAME@ALIAS` or `models:/NAME/VERSION`."""
-        return f"models:/{self.name}" + (f"@{self.alias}" if self.alias else f"/{self.version}")
-
-
-def registered_index(uri: str, model: RegisteredModel) -> str:
-    """Returns the address of the index that a model's version refers to: its tag `multiview.index`, else its source.
+def registered_index(uri: str, model: str) -> str:
+    """Returns the address of the index that a `MODEL_URI` refers to: its version's tag `multiview.index`, else its source.
 
     Raises InputError if MLflow at `uri` has no such version.
     """
+    named = MODEL_URI.fullmatch(model)
+    assert named is not None
     with explained(uri):
         client = connect_to_read(uri)
-        if model.alias:
-            version = client.get_model_version_by_alias(model.name, model.alias)
+        if named["alias"]:
+            version = client.get_model_version_by_alias(named["name"], named["alias"])
         else:
-            assert model.version is not None, "a model without an alias has a version"
-            version = client.get_model_version(model.name, model.version)
+            version = client.get_model_version(named["name"], named["version"])
     address = version.tags.get(names.TAG_INDEX) or version.source
     if not address:
         raise InputError(
