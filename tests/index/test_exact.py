@@ -110,8 +110,9 @@ def test_equals_brute_force(device, given_vectors, k, view, block_bytes, at_once
         for module, name in ((products, "FEW_QUESTIONS"), (exact, "GPU_SHARE")):
             patch.setattr(module, name, min(few, getattr(module, name)))
         patch.setattr(exact, "SPARE", spare)
-        if half:  # as a GPU multiplies
-            patch.setattr(exact, "product_type", lambda device: torch.float16)
+        if half:  # as a GPU multiplies and scores
+            patch.setattr(products, "product_type", lambda device: torch.float16)
+            patch.setattr(ExactSearch, "resident", property(lambda self: torch.from_numpy(self.views)))
         tops = search.top(queries, k, ranges, among=among)
     for view_range, top in zip(ranges, tops, strict=True):
         assert_equal(top, by_brute_force(views, offsets, ties, queries, k, view_range, among))
@@ -124,17 +125,19 @@ def test_products_are_as_near_to_scores_as_stated(device, given_vectors, few, dt
     views, _, _, queries, _ = given_vectors
     if not len(views) or (device, dtype) == ("cuda", torch.float32):
         return
-    multiplied, bound = products.question_vectors(queries, view_norms(views).longest, dtype)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(products, "FEW_QUESTIONS", few)
-        multiply = products.multiplier(multiplied.to(device), len(views))
-        layered = products.in_layers(multiplied.to(device))
+        patch.setattr(products, "product_type", lambda device: dtype)
+        asked = products.Asked.of(queries, view_norms(views).longest, device)
+        multiply, layered = products.multiplier(asked.vectors, len(views)), products.in_layers(asked.vectors)
     found = multiply(torch.from_numpy(views)).double().cpu().numpy()
     # Each is multiplied by a power of two.
-    norms = [np.linalg.norm(each.astype(np.float64), axis=1) for each in (multiplied.numpy(), queries)]
+    norms = [
+        np.linalg.norm(each.astype(np.float64), axis=1) for each in (asked.vectors.cpu().numpy(), queries)
+    ]
     factors = np.exp2(np.round(np.log2(np.divide(*norms, where=norms[1] > 0, out=np.ones_like(norms[0])))))
     scores = factors[:, None] * (queries.astype(np.float64) @ views.astype(np.float64).T)
-    assert (np.abs((found if layered else found.T) - scores) <= bound.numpy()).all()
+    assert (np.abs((found if layered else found.T) - scores) <= asked.bound.cpu().numpy()).all()
 
 
 @pytest.mark.parametrize("device", DEVICES)

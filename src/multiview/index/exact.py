@@ -22,14 +22,13 @@ from multiview.data.arrays import rows_in, stable_order
 from multiview.encoding.embeddings import VIEW_DTYPE
 from multiview.index.products import (
     ALL_VIEWS,
+    Asked,
     Block,
     Layers,
     SearchedPassages,
     ViewRange,
     in_layers,
     multiplier,
-    product_type,
-    question_vectors,
     whole_sums,
 )
 from multiview.index.ranking import Ties, TopPassages, best_first, width
@@ -132,10 +131,9 @@ class ExactSearch:
     ) -> None:
         """Fills the best passages of the questions `asked` into `tops`, those of each of `ranges`."""
         kept = width(k + spare, len(searched.rows))
-        multiplied = question_vectors(queries[asked], self._longest, product_type(self.device))
-        vectors, bound = (each.to(self.device) for each in multiplied)
-        found = [_Ranking(self, queries[asked], bound, k, kept, each) for each in ranges]
-        for block in self._blocks(vectors, searched):
+        questions = Asked.of(queries[asked], self._longest, self.device)
+        found = [_Ranking(self, questions, k, kept, each) for each in ranges]
+        for block in self._blocks(questions.vectors, searched):
             for ranking in found:
                 ranking.add(block)
                 if isinstance(self.views, StreamedViews):  # while the views are held
@@ -199,18 +197,15 @@ class ExactSearch:
         return tensor(self.views).to(self.device) if self.views.nbytes <= GPU_SHARE * free else None
 
     def scores(
-        self, passages: Tensor, queries: np.ndarray, questions: Tensor, view_range: ViewRange
+        self, passages: Tensor, questions: Tensor, asked: Asked, view_range: ViewRange
     ) -> tuple[Tensor, Tensor]:
-        """Returns the scores of pairs of a passage and a question by a range of views, and the views that have them, as
-        `score_passages`."""
+        """Returns the scores [n] float64 of pairs of a passage and a question by a range of views, and the views that have
+        them [n] int64, as `score_passages`; `questions` [n] are positions in `asked`."""
         import torch
 
-        first, stop = view_range
         if self.resident is not None:
-            offsets, most = self._offsets_on_gpu
-            numbers = torch.arange(first, most if stop is None else min(stop, most), device=self.device)
-            asked = torch.from_numpy(queries).to(self.device)
-            return score_on_gpu(self.resident, offsets, passages, numbers, asked, questions, GPU_BLOCK_BYTES)
+            return self._scores_on_gpu(self.resident, passages, questions, asked, view_range)
+        (first, stop), queries = view_range, asked.queries.cpu().numpy()
         rows, of = passages.cpu().numpy(), questions.cpu().numpy()
         order = stable_order(rows)
         scores, views = np.empty(len(rows)), np.empty(len(rows), np.int64)
@@ -220,13 +215,31 @@ class ExactSearch:
             scores[some], views[some] = score_passages(self.views, firsts + first, counts, queries, of[some])
         return torch.from_numpy(scores).to(self.device), torch.from_numpy(first + views).to(self.device)
 
+    def _scores_on_gpu(
+        self, resident: Tensor, passages: Tensor, questions: Tensor, asked: Asked, view_range: ViewRange
+    ) -> tuple[Tensor, Tensor]:
+        import torch
+
+        offsets, numbers = self._offsets_on_gpu
+        numbers = numbers[slice(*view_range)]
+        at_once = GPU_BLOCK_BYTES // (len(numbers) * resident.shape[1] * resident.itemsize)
+        # No part is so small that a kernel would sum its scores in another order.
+        parts, found = -(-len(passages) // max(64, at_once)), []
+        for some, of in zip(passages.tensor_split(parts), questions.tensor_split(parts), strict=True):
+            rows = offsets[some, None] + numbers
+            there = rows < offsets[some + 1, None]
+            of_each = (column.index_select(0, of) for column in (asked.vectors, asked.queries, asked.bound))
+            found.append(score_on_gpu(resident, rows.clamp(max=len(resident) - 1), there, *of_each))
+        scores, views = (torch.cat(each) for each in zip(*found, strict=True))
+        return scores, numbers[0] + views
+
     @cached_property
-    def _offsets_on_gpu(self) -> tuple[Tensor, int]:
-        """The row of each passage's first view, with the number of all views at last; and the most views of a passage."""
+    def _offsets_on_gpu(self) -> tuple[Tensor, Tensor]:
+        """The row of each passage's first view, with the number of all views at last; and the numbers of views."""
         import torch
 
         offsets = torch.from_numpy(np.append(self.offsets, len(self.views)))
-        return offsets.to(self.device), int(self.counts.max())
+        return offsets.to(self.device), torch.arange(int(self.counts.max()), device=self.device)
 
     @cached_property
     def _longest(self) -> float:
@@ -236,19 +249,9 @@ class ExactSearch:
 class _Ranking:
     """The passages with the highest products of each question, by a range of their views."""
 
-    def __init__(
-        self,
-        search: ExactSearch,
-        queries: np.ndarray,
-        bound: Tensor,
-        k: int,
-        kept: int,
-        view_range: ViewRange,
-    ) -> None:
-        """`kept` is the number of passages that are kept of each question, and `bound` [q, 1] as in `question_vectors`."""
-        self._search, self._k, self._kept, self._range = search, k, kept, view_range
-        self._queries = queries.astype(np.float64)
-        self._bound = bound
+    def __init__(self, search: ExactSearch, asked: Asked, k: int, kept: int, view_range: ViewRange) -> None:
+        """`kept` is the number of passages that are kept of each question."""
+        self._search, self._asked, self._k, self._kept, self._range = search, asked, k, kept, view_range
         self._columns: list[Tensor] = []
         """Of what is kept [q, kept]: products and passages int64; once they are scored, scores float64 (NaN for those that
         are not) and winning views int64 too."""
@@ -291,7 +294,7 @@ class _Ranking:
         """Returns the product below which no passage is among the k best [q, 1] float64."""
         products = self._columns[0]
         best = products.gather(1, _largest(products, min(self._k, products.shape[1])))
-        return best.amin(dim=1, keepdim=True).double() - 2 * self._bound
+        return best.amin(dim=1, keepdim=True).double() - 2 * self._asked.bound
 
     def _uncertain(self) -> Tensor:
         """Returns the questions that may have a passage among their k best that is not kept [q, 1] bool."""
@@ -310,7 +313,7 @@ class _Ranking:
         products, passages, scores, views = self._columns
         questions, places = ((products >= self._lowest()) & scores.isnan() & questions).nonzero(as_tuple=True)
         if len(places):
-            found = self._search.scores(passages[questions, places], self._queries, questions, self._range)
+            found = self._search.scores(passages[questions, places], questions, self._asked, self._range)
             scores[questions, places], views[questions, places] = found
 
     def fill(self, top: TopPassages, asked: np.ndarray) -> np.ndarray:

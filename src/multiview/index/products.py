@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -36,30 +36,43 @@ def product_type(device: str) -> dtype:
     return torch.float32 if device == "cpu" else torch.float16
 
 
-def question_vectors(queries: np.ndarray, longest_view: float, dtype: dtype) -> tuple[Tensor, Tensor]:
-    """Returns the vectors of questions as they are multiplied [q, dim], each times some factor, and how far a product of
-    one is from its score times that factor, at most [q, 1] float64.
+class Asked(NamedTuple):
+    """Questions of one pass, on the device that multiplies."""
 
-    A sum in any order is off by γ |q| |v| with γ = n u / (1 - n u), where n counts the width and two more. In float32, u
-    is 2^-24. Of float16 products are exact, and a GPU sums them in float32, but cuts off what it should round, so u is
-    four times that; besides, vectors and sums are rounded to float16.
-    """
-    import torch
+    vectors: Tensor
+    """[q, dim]: as they are multiplied, each times some factor."""
+    bound: Tensor
+    """[q, 1] float64: how far a product of one is from its score times that factor, at most."""
+    queries: Tensor
+    """[q, dim] float64."""
 
-    half = dtype == torch.float16
-    given = queries.astype(np.float64)
-    norms = np.linalg.norm(given, axis=1, keepdims=True)
-    if half:
-        wanted = min(1.0, LARGEST_PRODUCT / max(longest_view, 1.0))
-        given *= 2.0 ** np.floor(np.log2(wanted / np.maximum(norms, 1e-300)))
-    vectors = given.astype(np.float16 if half else np.float32)
-    rounded = vectors.astype(np.float64)
-    norms, lost = (np.linalg.norm(each, axis=1, keepdims=True) for each in (rounded, given - rounded))
-    terms = (queries.shape[1] + 2) * 2.0 ** (-22 if half else -24)
-    share, least = terms / (1 - terms) + (2.0**-11 if half else 0), 2.0 ** (-23 if half else -124)
-    # `least` is more than is lost where a processor takes numbers below the least normal one for 0.
-    bound = longest_view * (lost + share * norms) * (1 + 1e-6) + queries.shape[1] * least * (1 + longest_view)
-    return torch.from_numpy(vectors), torch.from_numpy(bound)
+    @classmethod
+    def of(cls, queries: np.ndarray, longest_view: float, device: str) -> Asked:
+        """Returns the questions with the vectors `queries`, for views up to a norm.
+
+        A sum in any order is off by γ |q| |v| with γ = n u / (1 - n u), where n counts the width and two more. In
+        float32, u is 2^-24. Of float16 products are exact, and a GPU sums them in float32, but cuts off what it should
+        round, so u is four times that; besides, vectors and sums are rounded to float16.
+        """
+        import torch
+
+        half = product_type(device) == torch.float16
+        given = queries.astype(np.float64)
+        norms = np.linalg.norm(given, axis=1, keepdims=True)
+        if half:
+            wanted = min(1.0, LARGEST_PRODUCT / max(longest_view, 1.0))
+            given *= 2.0 ** np.floor(np.log2(wanted / np.maximum(norms, 1e-300)))
+        vectors = given.astype(np.float16 if half else np.float32)
+        rounded = vectors.astype(np.float64)
+        norms, lost = (np.linalg.norm(each, axis=1, keepdims=True) for each in (rounded, given - rounded))
+        terms = (queries.shape[1] + 2) * 2.0 ** (-22 if half else -24)
+        share, least = terms / (1 - terms) + (2.0**-11 if half else 0), 2.0 ** (-23 if half else -124)
+        # `least` is more than is lost where a processor takes numbers below the least normal one for 0.
+        bound = longest_view * (lost + share * norms) * (1 + 1e-6) + queries.shape[1] * least * (
+            1 + longest_view
+        )
+        each = (vectors, bound, queries.astype(np.float64))
+        return cls(*(torch.from_numpy(part).to(device) for part in each))
 
 
 def multiplier(vectors: Tensor, most: int) -> Callable[[Tensor], Tensor]:

@@ -178,32 +178,30 @@ def score_passages(
 
 def score_on_gpu(
     views: Tensor,
-    offsets: Tensor,
-    passages: Tensor,
-    numbers: Tensor,
+    rows: Tensor,
+    there: Tensor,
+    vectors: Tensor,
     queries: Tensor,
-    questions: Tensor,
-    size: int,
+    bound: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Scores pairs as `score_passages`, by those of the passages' views that have the `numbers` [r], at least one, with
-    `size` bytes of views in float64 at once. `offsets` [p + 1] has the number of all views at last.
+    """Scores pairs of a passage and a question as `score_passages`; returns the scores [n] float64, and which of a passage's
+    `rows` [n, r] of `views` has each, where some are not `there` [n, r] bool.
 
-    All parts have one shape, so that one kernel sums all scores in one order.
+    `vectors` [n, dim] are each pair's question as it is multiplied, with products that are off by no more than `bound`
+    [n, 1]; those of the `queries` [n, dim] float64 are computed only for views whose products are near the best.
     """
     import torch
 
-    at_once = max(1, min(len(passages), size // (8 * len(numbers) * views.shape[1])))
-    found = []
-    for start in range(0, len(passages), at_once):
-        part = slice(max(0, min(start, len(passages) - at_once)), start + at_once)
-        rows = offsets[passages[part], None] + numbers
-        products = (views[rows.clamp(max=len(views) - 1)] * queries[questions[part], None]).sum(dim=2)
-        products.masked_fill_(rows >= offsets[passages[part] + 1, None], -torch.inf)
-        best = products.amax(dim=1, keepdim=True)
-        winning = torch.where(products == best, numbers, numbers[-1]).amin(dim=1)
-        found.append((best[start - part.start :, 0], winning[start - part.start :]))
-    scores, winning = zip(*found, strict=True)
-    return torch.cat(scores), torch.cat(winning)
+    found = views.index_select(0, rows.flatten())
+    products = torch.bmm(found.view(*rows.shape, -1), vectors[:, :, None])[:, :, 0].double()
+    products.masked_fill_(~there, -torch.inf)
+    pairs, numbers = (products >= products.amax(dim=1, keepdim=True) - 2 * bound).nonzero(as_tuple=True)
+    near = found.index_select(0, pairs * rows.shape[1] + numbers)
+    scores = torch.full_like(products, -torch.inf)
+    scores[pairs, numbers] = (near * queries.index_select(0, pairs)).sum(dim=1)
+    best = scores.amax(dim=1, keepdim=True)
+    columns = torch.arange(rows.shape[1], device=rows.device)
+    return best[:, 0], torch.where(scores == best, columns, rows.shape[1]).amin(dim=1)
 
 
 def equal_blocks(sources: Sequence[ViewBlocks], rows: int) -> Iterator[np.ndarray]:
