@@ -52,7 +52,7 @@ def mlflow_tags(project: Project) -> dict[str, dict[str, str]]:
     return {
         shown.data.tags.get(names.TAG_PATH) or shown.data.tags[names.TAG_LEVEL]: {
             tag: shown.data.tags[tag]
-            for tag in (names.TAG_TRAIN_QUESTIONS, names.TAG_DEV_QUESTIONS)
+            for tag in ("train_questions", "dev_questions")
             if tag in shown.data.tags
         }
         for shown in client.search_runs([experiment.experiment_id])

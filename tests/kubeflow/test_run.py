@@ -200,7 +200,7 @@ def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(tmp_path, 
     run = described(id="training-2", steps=["split"])
     with pytest.raises(RuntimeError):
         cluster_pipeline(broken)(store=str(tmp_path / "store"), described=run)
-    assert client.get_run(theirs).data.tags[names.TAG_STEP_OF] == "training-2"
+    assert client.get_run(theirs).data.tags["multiview.step_of"] == "training-2"
     (notice,) = receiver.notices
     assert notice["run"] == "training-2" and "nothing.json" in notice["failed"][0]["error"]
     assert MlflowClient(uri).get_run(tracking.find_run(uri, "training-2").mlflow_id).info.status == "FAILED"

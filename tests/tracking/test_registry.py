@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from multiview import names, tracking
+from multiview import tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.store import LocalStore
@@ -139,7 +139,7 @@ def test_the_command_registers_and_says_what_to_ask(indexes, uri, store, monkeyp
     tracking.ship(store, "two", uri)
     (step,) = client.search_runs(
         [experiment.experiment_id],
-        f"tags.`{names.ADDRESS_TAG}index` = '{indexes[1].address}'",
+        f"tags.`output.index` = '{indexes[1].address}'",
     )
     assert Lookup(store.url, uri).index(step.info.run_id) == indexes[1].address
     for words, said in (

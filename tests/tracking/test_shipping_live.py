@@ -48,7 +48,7 @@ def test_a_step_alone_is_shipped_while_a_block_runs_and_at_its_end(tmp_path, uri
     seen = reported.seen()
     assert set(seen) == {"", "camvr", path} and seen[path][0] == seen["camvr"][0] == "FAILED"
     tags = client.get_run(plugin_run).data.tags
-    assert (tags[names.TAG_STEP_OF], tags[names.TAG_PATH]) == (reported.run.id, path)
+    assert (tags["multiview.step_of"], tags[names.TAG_PATH]) == (reported.run.id, path)
 
 
 def test_a_block_does_not_wait_for_an_mlflow_that_is_down(tmp_path, monkeypatch):

@@ -137,5 +137,5 @@ class Shipment:
             gates = (state for state in self.states if state.step == "gate")
             for record in (read_record(self.store, names.VERDICT, state.key) for state in gates):
                 if record:
-                    fill(self.client, now, tags={names.TAG_DECISION: record.facts["decision"]})
+                    fill(self.client, now, tags={"decision": record.facts["decision"]})
         set_status(self.client, now, status, max((s.ended for s in self.states if s.ended), default=0.0))

@@ -104,7 +104,7 @@ def ship_step_live(
         with contextlib.suppress(Exception):
             if plugin_run:
                 client = connect(uri)
-                client.set_tag(plugin_run, names.TAG_STEP_OF, run_id)
+                client.set_tag(plugin_run, "multiview.step_of", run_id)
                 client.set_tag(plugin_run, names.TAG_PATH, path)
             ship(store, run_id, uri, only={path})
 

@@ -24,12 +24,6 @@ PIPELINE, SYSTEM, STEP = "pipeline", "system", "step"
 DIGITS = 8
 """Digits of the passages' digest that are shown."""
 
-QUESTIONS = {
-    names.TRAIN_QUESTIONS: names.TAG_TRAIN_QUESTIONS,
-    names.DEV_QUESTIONS: names.TAG_DEV_QUESTIONS,
-}
-"""The tag of each kind of questions."""
-
 
 def _opening_tags(run: Run, level: str, parent: str | None = None, system: str = "") -> Tags:
     """The tags that the MLflow runs of a run have in common; `parent` is the id of the MLflow run that they lie in.
@@ -42,11 +36,11 @@ def _opening_tags(run: Run, level: str, parent: str | None = None, system: str =
         PARENT_RUN: parent,
         names.TAG_RUN: run.id,
         names.TAG_LEVEL: level,
-        names.TAG_PIPELINE: run.pipeline,
-        names.TAG_PRESET: run.preset,
-        names.TAG_STUDY: run.study,
+        "multiview.pipeline": run.pipeline,
+        "preset": run.preset,
+        "study": run.study,
         names.TAG_GIT: run.git_sha,
-        names.TAG_RERUN_OF: run.rerun_of,
+        "multiview.rerun_of": run.rerun_of,
         names.TAG_SYSTEM: system,
         names.TAG_ARCHITECTURE: run.architectures.get(system),
         mlflow_tags.MLFLOW_USER: user(),
@@ -61,7 +55,7 @@ def parent_tags(run: Run, store: Store) -> Tags:
     return {
         **_opening_tags(run, PIPELINE),
         names.TAG_STORE: store.url,
-        names.TAG_COMPARES: " ".join(run.compares),
+        "compares": " ".join(run.compares),
         names.TAG_ARCHITECTURE: ", ".join(dict.fromkeys(run.architectures.values())),
     }
 
@@ -101,7 +95,7 @@ def step_tags(
 
     `record` is that of the step's first output, if it has any.
     """
-    tags: Tags = {names.TAG_KEY: state.key, names.TAG_ERROR: state.error, **_code(state, record)}
+    tags: Tags = {"multiview.key": state.key, names.TAG_ERROR: state.error, **_code(state, record)}
     if state.inputs or names.PASSAGES in state.outputs:  # other steps are about no corpus
         tags[names.TAG_CORPUS] = corpus
     for name, references in state.inputs.items():
@@ -109,8 +103,8 @@ def step_tags(
             tags[f"{names.INPUT_TAG}{name}.{number:03d}"] = reference.model_dump_json()
     for kind, reference in state.outputs.items():
         tags[f"{names.OUTPUT_TAG}{kind}"] = reference.model_dump_json()
-        tags[f"{names.ADDRESS_TAG}{kind}"] = reference.address
-    tags |= {f"{names.WARNING_TAG}{number}": text for number, text in enumerate(warnings)}
+        tags[f"output.{kind}"] = reference.address
+    tags |= {f"warning.{number}": text for number, text in enumerate(warnings)}
     return tags | question_tags([state]) | _tags_of_questions(state.outputs.values())
 
 
@@ -154,11 +148,11 @@ def _inputs(states: Iterable[StepState]) -> Iterator[Reference]:
 def _tags_of_questions(references: Iterable[Reference]) -> Tags:
     tags: Tags = {}
     for address in dict.fromkeys(reference.address for reference in references):
-        tag = QUESTIONS.get(split_address(address)[1])
-        if tag and tag not in tags:
+        kind = split_address(address)[1]
+        if kind in (names.TRAIN_QUESTIONS, names.DEV_QUESTIONS) and kind not in tags:
             with suppress(InputError):  # the questions are gone
                 if origin := load_record(address)[1].facts.get(names.GENERATED):
-                    tags[tag] = f"{names.GENERATED}: {origin}"
+                    tags[kind] = f"{names.GENERATED}: {origin}"
     return tags
 
 

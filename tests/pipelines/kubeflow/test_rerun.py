@@ -115,7 +115,7 @@ def test_the_rerun_and_its_children_name_the_run_they_came_from(kubeflow, comman
     client = MlflowClient(earlier.tracking)
     parent = client.get_run(found.mlflow_id)
     runs = client.search_runs([parent.info.experiment_id], f"tags.`multiview.run` = '{described.id}'")
-    assert {run.data.tags[names.TAG_RERUN_OF] for run in runs} == {earlier.run.id}
+    assert {run.data.tags["multiview.rerun_of"] for run in runs} == {earlier.run.id}
     assert sorted(run.data.tags[names.TAG_LEVEL] for run in runs) == ["pipeline", "step", "system"]
 
 
