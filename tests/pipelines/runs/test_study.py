@@ -24,7 +24,7 @@ def project(tmp_path_factory) -> Project:
 def test_some_rows_of_a_study(project, monkeypatch, capsys):
     file = write(project, runs=ROWS)
     before = study(project, monkeypatch, capsys, file, "--row", "index-all", "--row", "short", "--dry-run")
-    assert "short: 0 found" in before and "index-all: 0 found" in before and "long:" not in before
+    assert "short\n  new    split" in before and "index-all\n  new    split" in before and "long" not in before
     assert list(read_study("views").chosen(["mvr-8", "mvr-4"], []).paper) == ["mvr-4", "mvr-8"]
 
 
@@ -48,7 +48,7 @@ def test_a_study_runs_with_the_seeds_that_are_named(project, monkeypatch, capsys
     before = study(
         project, monkeypatch, capsys, file, "--row", "long", "--seed", "3", "--seed", "5", "--dry-run"
     )
-    assert "long/seed-3: 0 found" in before and "long/seed-5: 0 found" in before and "short" not in before
+    assert "long/seed-3\n  new  " in before and "long/seed-5\n  new  " in before and "short" not in before
     rows = read_study(file).chosen([], [3, 5]).overrides({"train": {"epochs": 2}})
     assert [changes["train"] for changes in rows.values()] == 3 * [
         {"epochs": 2, "seed": 3},
@@ -98,7 +98,7 @@ def test_a_study_says_what_is_found_runs_each_step_once_and_compares_the_rows(pr
     file = write(project, about="Lengths.", runs=ROWS)
     before = study(project, monkeypatch, capsys, file, "--dry-run")
     assert "lengths: Lengths." in before
-    assert all(f"  {row}: 0 found, 6 new: split, camvr/initial-model" in before for row in ROWS)
+    assert all(f"{row}\n  new    split\n  new    camvr/initial-model\n" in before for row in ROWS)
     assert not Path(project.store).exists()
 
     output = study(project, monkeypatch, capsys, file)
@@ -109,7 +109,7 @@ def test_a_study_says_what_is_found_runs_each_step_once_and_compares_the_rows(pr
     assert done == ["6", "5", "4", "2"]
 
     after = study(project, monkeypatch, capsys, file, "--dry-run")
-    assert all(f"  {row}: 6 found, 0 new" in after for row in ROWS)
+    assert after.count("  found  ") == 6 * len(ROWS) and "  new  " not in after
 
 
 def test_the_runs_of_a_study_are_a_group_in_mlflow(project, monkeypatch, capsys):
@@ -153,7 +153,7 @@ def test_the_preset_of_the_systems_is_that_of_all_rows(project, monkeypatch, cap
     )
     words = ["study", str(file), "--store", project.store, *UNTRAINED, "--dry-run"]
     alone = command(monkeypatch, capsys, *words)
-    assert alone == command(monkeypatch, capsys, *words, "--preset", preset) and "mvr: " in alone
+    assert alone == command(monkeypatch, capsys, *words, "--preset", preset) and "mvr\n  new  " in alone
 
 
 def test_settings_of_a_study_are_those_of_all_rows_and_below_a_row_s(tmp_path):
