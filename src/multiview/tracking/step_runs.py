@@ -156,8 +156,6 @@ def log_files(store: Store, client: MlflowClient, parent: str, child: MlflowRun,
 
     A report is also logged in the MLflow run of the whole run, `parent`.
     """
-    if not state.outputs or names.TAG_FILES in child.data.tags:
-        return
     run = child.info.run_id
     for kind, reference in state.outputs.items():
         if (record := _record(store, kind, reference)) is None:
@@ -171,7 +169,6 @@ def log_files(store: Store, client: MlflowClient, parent: str, child: MlflowRun,
                 for target in (run, parent) if kind == names.REPORT else (run,):
                     below = f"{kind}/{file.path}".rpartition("/")[0]
                     client.log_artifact(target, str(folder / file.path), below)
-    client.set_tag(run, names.TAG_FILES, len(state.outputs))
 
 
 def _kind(reference: Reference) -> str:
