@@ -156,23 +156,23 @@ REFUSED = {
     "n ==": "where, character 5: it ends where more is expected",
     '  nmae == "x"': "where, character 3: there is no column 'nmae'; did you mean name?",
     'name == "Ö" and m > 1': "where, character 17: there is no column 'm'; there are: id,",
-    "n < 'x'": "where, character 5: column n is of type int64: compare it with a whole number",
-    "n == true": "where, character 6: column n is of type int64: compare it with a whole number",
+    "n < 'x'": "where, character 5: column n is of type int64: compare it with a value",
+    "n == true": "where, character 6: column n is of type int64: compare it with a value",
     "n < null": "where, character 5: null is neither smaller nor larger",
-    "n < 1.5": "where, character 5: column n is of type int64: compare it with a whole number",
-    "n in (1, 9223372036854775808)": "where, character 10: column n is of type int64: compare it with a whole number of this type",
-    "x == 9007199254740993": "where, character 6: column x is of type double: compare it with a number of this type",
+    "n < 1.5": "where, character 5: column n is of type int64: compare it with a value",
+    "n in (1, 9223372036854775808)": "where, character 10: column n is of type int64: compare it with a value",
+    "x == 9007199254740993": "where, character 6: column x is of type double: compare it with a value",
     "n is 3": "where, character 6: only null follows is; use ==",
     "name": "where, character 1: column name is no condition; compare it with a value",
     "n == x": "where, character 6: a string, a number, true, false or null is expected here",
     "1 == 1": "where, character 1: a comparison is of a column with a value",
-    'day > "soon"': "where, character 7: column day is of type date32[day]: compare it with a day, such as",
+    'day > "soon"': "where, character 7: column day is of type date32[day]: compare it with a value",
     "n in (1, x)": "where, character 10: a string, a number, true, false or null is expected here",
     "n in range(3)": "where, character 6: a string, a number, true, false or null is expected here",
     "'a' in name": "where, character 8: column name holds no lists; write name in (…)",
     "text == 'x'": "where, character 1: there is no column 'text'",
-    "n == 1e999": "where, character 6: column n is of type int64: compare it with a whole number",
-    "tags == 'x'": "where, character 9: column tags of type list",
+    "n == 1e999": "where, character 6: column n is of type int64: compare it with a value",
+    "tags == 'x'": "where, character 9: column tags is of type list",
     "n == 2 + 3": "where, character 6: a string, a number, true, false or null is expected here",
     "f'{n}' == name": "where, character 1: a string, a number",
     "__import__('os').system('x')": "where, character 1: a condition is expected here",
@@ -293,7 +293,7 @@ def test_times_are_compared_exactly_with_the_times_that_they_can_hold(
 
 def test_a_number_beyond_all_others_is_compared_with_nothing():
     for kind in (pa.int64(), pa.decimal128(38, 2)):
-        with pytest.raises(InputError, match="of this type"):
+        with pytest.raises(InputError, match="a value that it can hold"):
             rows_where(pa.array([1], pa.int64()).cast(kind), "x > 1e999")
 
 

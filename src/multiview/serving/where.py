@@ -227,9 +227,6 @@ def _true(column: pa.Array) -> Mask:
 
 def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
     """The value as exactly that value of a column's type. Raises InputError, as the end of a sentence about the column."""
-    wanted = next((wanted for is_kind, wanted in WANTED.items() if is_kind(kind)), None)
-    if wanted is None:
-        raise InputError(f"of type {kind} cannot be compared")
     try:
         if isinstance(value, bool) != pa.types.is_boolean(kind):
             raise TypeError
@@ -245,20 +242,10 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
             raise TypeError
         return scalar
     except (ValueError, ArithmeticError, TypeError, pa.ArrowException):
-        raise InputError(f"is of type {kind}: compare it with {wanted}") from None
-
-
-WANTED = {
-    pa.types.is_string: "a string in quotes",
-    pa.types.is_large_string: "a string in quotes",
-    pa.types.is_boolean: "true or false",
-    pa.types.is_integer: "a whole number of this type",
-    pa.types.is_floating: "a number of this type",
-    pa.types.is_decimal: "a number of this type",
-    pa.types.is_date: 'a day, such as "2020-01-31"',
-    pa.types.is_timestamp: 'a time as fine, such as "2020-01-31T12:00", with a zone only where it has one',
-}
-"""What columns are compared with, by type."""
+        raise InputError(
+            f"is of type {kind}: compare it with a value that it can hold, days and times as "
+            '"2020-01-31" or "2020-01-31T12:00"'
+        ) from None
 
 
 def satisfying(corpus: PassageRows, text: str) -> np.ndarray:
