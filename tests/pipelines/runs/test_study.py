@@ -153,7 +153,7 @@ def test_the_preset_of_the_systems_is_that_of_all_rows(project, monkeypatch, cap
     )
     words = ["study", str(file), "--store", project.store, *UNTRAINED, "--dry-run"]
     alone = command(monkeypatch, capsys, *words)
-    assert alone == command(monkeypatch, capsys, *words, "--preset", preset) and "mvr\n  new  " in alone
+    assert alone == command(monkeypatch, capsys, *words, "--preset", preset) and "\nmvr\n" in alone
 
 
 def test_settings_of_a_study_are_those_of_all_rows_and_below_a_row_s(tmp_path):
