@@ -105,22 +105,20 @@ def check_gold(
     missing = [q for q in with_gold if scan.lacks_gold(q)]
     if not missing or (len(missing) <= max_share * len(with_gold) and len(missing) < len(with_gold)):
         return
-    first, passage = missing[0].qid, missing[0].positive_ids[0]
-    reason = f"(first: question {first}, passage {passage}); mend the ids"
-    if passage in scan.answers.cut:
+    first, passage = missing[0], missing[0].positive_ids[0]
+    if scan.answers.are_lost(first):
+        reason = f"(first: {scan.answers.lost[first]}); mend the answers"
+    elif passage in scan.answers.cut:
         reason = (
-            f"(first: question {first}: no passage that article {passage} was cut into holds its answer whole); "
+            f"(first: question {first.qid}: no passage that article {passage} was cut into holds its answer whole); "
             "mend the answers, or cut longer passages"
         )
-    gone = "are not in the corpus"
-    if any(map(scan.answers.are_lost, missing)):
-        gone += " or do not hold the answer"
-    if scan.answers.are_lost(missing[0]):
-        reason = f"(first: {scan.answers.lost[missing[0]]}); mend the answers"
+    else:
+        reason = f"(first: question {first.qid}, passage {passage}); mend the ids"
     report_problem(
         "sources whose gold passages are not in the corpus",
-        f"{setting}: the gold passages of {len(missing):,} of {counted(len(with_gold), 'question')} {gone} {reason}, "
-        "or allow more with questions.max_missing_gold",
+        f"{setting}: the gold passages of {len(missing):,} of {counted(len(with_gold), 'question')} are not in the corpus or "
+        f"do not hold the answer {reason}, or allow more with questions.max_missing_gold",
     )
 
 

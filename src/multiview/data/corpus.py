@@ -67,10 +67,7 @@ class CorpusFiles:
 def _titles_as_texts(table: pa.Table) -> pa.Table:
     """Returns the table in which passages without text have their title as text, and an empty title."""
     rows = list(zip(table.column("title").to_pylist(), table.column("text").to_pylist(), strict=True))
-    changed = {
-        "title": [title if text.strip() else "" for title, text in rows],
-        "text": [text if text.strip() else title for title, text in rows],
-    }
-    for name, values in changed.items():
-        table = table.set_column(table.column_names.index(name), name, pa.array(values, pa.string()))
-    return table
+    columns = {name: table.column(name) for name in table.column_names}
+    columns["title"] = pa.array([title if text.strip() else "" for title, text in rows], pa.string())
+    columns["text"] = pa.array([text if text.strip() else title for title, text in rows], pa.string())
+    return pa.table(columns)

@@ -57,23 +57,19 @@ def cut_articles(table: pa.Table, how: Cut, length: int, language: str) -> pa.Ta
         cuts = [by_words(text, length, language) for text in texts]
     cuts = [spans or [(0, len(text))] for spans, text in zip(cuts, texts, strict=True)]
     rows = [row for row, spans in enumerate(cuts) for _ in spans]
+    flat = [span for spans in cuts for span in spans]
     taken = table.take(pa.array(rows, pa.int64()))
     articles = taken.column("id").to_pylist()
     parts = [part for spans in cuts for part in range(len(spans))]
-    flat = [span for spans in cuts for span in spans]
+    pieces = [texts[row][start:stop] for row, (start, stop) in zip(rows, flat, strict=True)]
     replaced = {
-        "id": [f"{id_}-{part}" for id_, part in zip(articles, parts, strict=True)],
-        "text": [texts[row][start:stop] for row, (start, stop) in zip(rows, flat, strict=True)],
+        "id": pa.array([f"{id_}-{part}" for id_, part in zip(articles, parts, strict=True)], pa.string()),
+        "text": pa.array(pieces, pa.string()),
+        ARTICLE_COLUMNS[0]: pa.array(articles, pa.string()),
+        ARTICLE_COLUMNS[1]: pa.array([start for start, _ in flat], pa.int32()),
     }
-    for name, values in replaced.items():
-        column_index = taken.column_names.index(name)
-        taken = taken.set_column(column_index, name, pa.array(values, pa.string()))
-    starts = pa.array([start for start, _ in flat], pa.int32())
-    for name, column in zip(ARTICLE_COLUMNS, (pa.array(articles, pa.string()), starts), strict=True):
-        taken = (taken.drop_columns(name) if name in taken.column_names else taken).append_column(
-            name, column
-        )
-    return taken
+    kept = {name: taken.column(name) for name in taken.column_names if name not in ARTICLE_COLUMNS}
+    return pa.table(kept | replaced)
 
 
 def by_words(text: str, length: int, language: str = "english") -> list[Span]:
