@@ -186,7 +186,7 @@ CASES = {
         + "".join(
             f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdef", "bcdefg", strict=True)
         ),
-        "more than 100,000",
+        "more than 300,000",
     ),
     "a preset with a key that is a list": preset("train: {[a]: 1}", "not YAML"),
     "a preset with a key that is a number": Command(

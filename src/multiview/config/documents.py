@@ -5,6 +5,7 @@ An error in a document written by a person is one line that begins with the docu
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Hashable, Mapping
@@ -44,8 +45,8 @@ PASSWORD = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s/?#@:]*:[^\s/?#@]+@")
 Checked = TypeVar("Checked", bound=Section)
 
 
-LARGEST_DEPTH, LARGEST_COUNT = 100, 100_000
-"""Limits of a document's nesting and number of values; an alias counts each time it is used."""
+LARGEST_COUNT = 300_000
+"""Most names, values and brackets of a document; an alias counts each time it is used."""
 
 
 class Refused(yaml.constructor.ConstructorError):
@@ -120,24 +121,18 @@ def _load(text: str) -> Any:
     """
     try:
         value = yaml.load(text, Loader=UniqueKeys)
+        for number, _ in enumerate(json.JSONEncoder(default=_refuse).iterencode(value)):
+            if number > LARGEST_COUNT:
+                raise Refused(f"there are more than {LARGEST_COUNT:,} values")
     except RecursionError:
-        raise Refused(f"values are nested more than {LARGEST_DEPTH} deep") from None
-    except ValueError as error:  # a text that YAML's patterns take for a number or a date
+        raise Refused("values are nested too deeply") from None
+    except (TypeError, ValueError) as error:  # a text that YAML's patterns take for a number or a date
         raise Refused(f"{error}; quote the value if it is a text") from None
-    left: list[tuple[object, int]] = [(value, 0)]
-    count = 0
-    while left:
-        item, depth = left.pop()
-        count += 1
-        if depth > LARGEST_DEPTH or count > LARGEST_COUNT:
-            raise Refused(f"values are nested more than {LARGEST_DEPTH} deep, or more than {LARGEST_COUNT:,}")
-        if isinstance(item, dict):
-            left += [(part, depth + 1) for pair in item.items() for part in pair]
-        elif isinstance(item, list):
-            left += [(part, depth + 1) for part in item]
-        elif not isinstance(item, str | int | float | None):
-            raise Refused(f"{item!s:.80} is a {type(item).__name__}; quote it if it is a text")
     return value
+
+
+def _refuse(value: object) -> None:
+    raise Refused(f"{value!s:.80} is a {type(value).__name__}; quote it if it is a text")
 
 
 def read_value(text: str, where: str) -> object:
