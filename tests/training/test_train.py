@@ -6,9 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 import torch
+from transformers import TrainingArguments
 
 from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Questions, Train
@@ -21,7 +23,7 @@ from multiview.training.batches import Collator
 from multiview.training.data import training_data
 from multiview.training.example_order import Example
 from multiview.training.train import train
-from multiview.training.trainer import BiEncoderTrainer, warmup_steps
+from multiview.training.trainer import BiEncoderTrainer, ProcessArguments, warmup_steps
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
@@ -358,3 +360,8 @@ def test_scores_are_taken_in_float32_inside_autocast() -> None:
     expected = -torch.log_softmax(scores, 1).diagonal().mean()
     assert isinstance(loss, torch.Tensor)
     torch.testing.assert_close(loss.double(), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_a_process_drives_one_gpu(tmp_path):
+    with mock.patch.object(TrainingArguments, "n_gpu", 4):
+        assert ProcessArguments(str(tmp_path), use_cpu=True).n_gpu == 1

@@ -7,8 +7,7 @@ from pathlib import Path
 from torch.utils.data import Dataset
 from transformers import (
     DataCollatorForSeq2Seq,
-    Seq2SeqTrainer,
-    Seq2SeqTrainingArguments,
+    Trainer,
     TrainerCallback,
     TrainerControl,
     TrainerState,
@@ -41,7 +40,6 @@ def train_generator(context: StepContext) -> None:
     settings = context.settings.generation.train
     with tempfile.TemporaryDirectory(prefix="training-", dir=scratch()) as folder:
         arguments = shared_arguments(
-            Seq2SeqTrainingArguments,
             settings,
             Path(folder),
             per_device_train_batch_size=settings.batch_size,
@@ -49,7 +47,7 @@ def train_generator(context: StepContext) -> None:
             max_steps=settings.max_steps or -1,
             warmup_steps=settings.warmup_ratio,  # below 1: a share of all steps
         )
-        trainer = Seq2SeqTrainer(
+        trainer = Trainer(
             model=model,
             args=arguments,
             train_dataset=Pairs(pairs, tokenizer, context.settings.generation, longest),

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -239,15 +239,20 @@ class ReportingCallback(TrainerCallback):
             self._checkpoints.publish(state.global_step, folder)
 
 
-Arguments = TypeVar("Arguments", bound=TrainingArguments)
+class ProcessArguments(TrainingArguments):
+    """Arguments of a process that drives one GPU: transformers' DataParallel over several would tear the in-batch negatives
+    apart, and enlarge the batch that is set."""
+
+    @property
+    def n_gpu(self) -> int:
+        """Number of GPUs of this process."""
+        return min(super().n_gpu, 1)
 
 
-def shared_arguments(
-    kind: type[Arguments], settings: Train | GeneratorTraining, folder: Path, **own: Any
-) -> Arguments:
-    """Returns arguments of a `kind` for our settings; `own` are those of one training alone."""
+def shared_arguments(settings: Train | GeneratorTraining, folder: Path, **own: Any) -> ProcessArguments:
+    """Returns arguments for our settings; `own` are those of one training alone."""
     has_gpu = torch.cuda.is_available()
-    arguments = kind(
+    return ProcessArguments(
         output_dir=str(folder),
         learning_rate=settings.learning_rate,
         lr_scheduler_type="linear",
@@ -268,9 +273,6 @@ def shared_arguments(
         log_level="error",
         **own,
     )
-    # One process drives one GPU: DataParallel would tear the in-batch negatives apart, and enlarge the batch that is set.
-    arguments._n_gpu = min(arguments.n_gpu, 1)
-    return arguments
 
 
 def training_arguments(settings: Train, stream: Stream, folder: Path, events: Events) -> TrainingArguments:
@@ -280,7 +282,6 @@ def training_arguments(settings: Train, stream: Stream, folder: Path, events: Ev
     ahead = workers(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     loading = {"dataloader_num_workers": ahead, "dataloader_persistent_workers": ahead > 0}
     arguments = shared_arguments(
-        TrainingArguments,
         settings,
         folder,
         per_device_train_batch_size=stream.batch_size,  # for one process; several processes use `get_train_dataloader`
