@@ -24,7 +24,9 @@ def project(tmp_path_factory) -> Project:
 def test_some_rows_of_a_study(project, monkeypatch, capsys):
     file = write(project, runs=ROWS)
     before = study(project, monkeypatch, capsys, file, "--row", "index-all", "--row", "short", "--dry-run")
-    assert "short\n  new    split" in before and "index-all\n  new    split" in before and "long" not in before
+    assert (
+        "short\n  new    split" in before and "index-all\n  new    split" in before and "long" not in before
+    )
     assert list(read_study("views").chosen(["mvr-8", "mvr-4"], []).paper) == ["mvr-4", "mvr-8"]
 
 
