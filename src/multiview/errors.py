@@ -127,11 +127,9 @@ def one_line(error: BaseException) -> str:
     """Returns an unforeseen error as one line: its type, its text, and where it was raised."""
     if isinstance(error, ProcessFailed):
         return without_secrets(str(error))
-    if isinstance(error, OSError) and error.errno in FAULTS:
-        file = f"{error.filename}: " if error.filename else ""
-        return f"{file}{error.strerror}; {FAULTS[error.errno]}"
-    if (number := fault(error)) is not None:  # safetensors' and the like, which are no OSError
-        return f"{os.strerror(number)}; {FAULTS[number]}"
+    if (number := fault(error)) is not None:
+        file = getattr(error, "filename", None)
+        return f"{f'{file}: ' if file else ''}{os.strerror(number)}; {FAULTS[number]}"
     frames = traceback.extract_tb(error.__traceback__)
     location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     text = without_secrets(" ".join(str(error).split()))

@@ -26,6 +26,7 @@ AHEAD = 16
 """Tables whose sentences are split, by other processes, ahead of the one that is stored."""
 
 Begin = Callable[[Sequence[str]], Callable[[], pa.Array]]
+"""Function that begins to split texts, and returns one that waits for their sentence ends (`begin_sentence_ends`)."""
 
 OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
@@ -98,8 +99,7 @@ class PassageCache:
     """Tables of passages with their sentences and hashes, each in a file of `folder`. So the user's files are read once."""
 
     def __init__(self, folder: Path, begin: Begin, named: Collection[str] | None) -> None:
-        """`begin` begins to split texts (`begin_sentence_ends`). `named` are the ids of passages and articles that may be
-        wanted; None for all."""
+        """`named` are the ids of passages and articles that may be wanted; None for all."""
         self._folder, self._begin, self._named = folder, begin, named
         self._begun: deque[tuple[pa.Table, list[str], Callable[[], pa.Array]]] = deque()
         """Tables whose sentences are being split, with their content hashes."""
