@@ -11,11 +11,9 @@ from multiview.config.section import UNKEYED, Section, Seed
 
 
 def _check_names(sources: tuple[str, ...]) -> tuple[str, ...]:
-    if not all(source.strip() for source in sources):
-        raise PydanticCustomError("source", "expected names of files, folders or URLs; one is empty")
-    if any("\0" in source for source in sources):
+    if not all(source.strip() and "\0" not in source for source in sources):
         raise PydanticCustomError(
-            "source", "expected names of files, folders or URLs; one holds a NUL character"
+            "source", "expected names of files, folders or URLs; one is empty, or holds a NUL character"
         )
     return sources
 

@@ -47,8 +47,8 @@ class GoldAnswers:
         """(question, cut article) to the pieces of the article that hold an answer."""
         self._wrong: dict[tuple[Question, str], str] = {}
         """(question, article) to a line about another text at the answer's offset."""
-        self._nearest: dict[tuple[Question, str], tuple[int, str]] = {}
-        """(question, article) to the least distance of the answer from its offset, and the piece that holds it there."""
+        self._nearest: dict[tuple[Question, str], tuple[int, int, str]] = {}
+        """(question, article) to the least distance of the answer from its offset, and the beginning and id of its piece."""
 
     def see(self, id_: str, text: str) -> None:
         """Looks for answers in a passage that some questions name."""
@@ -110,10 +110,8 @@ class GoldAnswers:
                 place = f"{stood} of article {article}"
                 self._wrong[about] = not_there(question, answer, start, text, place, "the article's text")
         if (near := nearest(text, answer, start, self._matching)) is not None:
-            here = abs(near - start), id_
-            self._nearest[about] = min(
-                here, self._nearest.get(about, here), key=lambda distance_and_piece: distance_and_piece[0]
-            )
+            here = abs(near - start), begin, id_
+            self._nearest[about] = min(here, self._nearest.get(about, here))
         return False
 
     def finish(self) -> None:
@@ -121,7 +119,7 @@ class GoldAnswers:
         questions whose answers are nowhere."""
         for about, line in self._wrong.items():
             if about not in self._holding and about in self._nearest:
-                self._holding[about] = [self._nearest[about][1]]
+                self._holding[about] = [self._nearest[about][2]]
                 self._report_remark(MOVED, line)
         for question, held in self._held.items():
             if not held:
