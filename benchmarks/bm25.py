@@ -35,7 +35,7 @@ from multiview.data.passages import ROW_GROUP, PassageLookup, read_passages, sha
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
 from multiview.negatives.bm25 import Bm25Index, tokenizer
-from multiview.negatives.filtering import AnswerHits
+from multiview.negatives.filters import AnswerHits
 
 ENGLISH = "english"
 PEER = "bm25s"

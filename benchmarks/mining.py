@@ -38,7 +38,7 @@ from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.index.faiss_library import threads
 from multiview.index.view_index import ViewIndex
-from multiview.negatives.mined import mine_hits, report
+from multiview.negatives.mining import mine_hits, report
 from multiview.negatives.negatives_file import MINED, negatives_table, write_negatives
 from multiview.steps.events import Events
 

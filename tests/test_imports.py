@@ -36,7 +36,7 @@ import_module(sys.argv[1])
         "multiview.training.train",
         "multiview.index.build",
         "multiview.index.view_index",
-        "multiview.negatives.mined",
+        "multiview.negatives.mining",
         "multiview.negatives.cross_encoder",
         "multiview.evaluation.evaluate",
         "multiview.evaluation.analyses.run",

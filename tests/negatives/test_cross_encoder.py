@@ -11,7 +11,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Corpus, Encode, Mining, Questions
 from multiview.errors import InputError
 from multiview.negatives.cross_encoder import CrossEncoder
-from multiview.negatives.mined import cross_encoder_fingerprint, mine_hits
+from multiview.negatives.mining import cross_encoder_fingerprint, mine_hits
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import passage, question
 from tests.fixtures.cross_encoders import classifier, plain_logits

@@ -13,7 +13,7 @@ from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Encode, Mining, Questions, Train
 from multiview.errors import InputError
 from multiview.negatives.cross_encoder import read_teacher, teach, teacher_accuracy
-from multiview.negatives.mined import teacher_fingerprint
+from multiview.negatives.mining import teacher_fingerprint
 from multiview.negatives.negatives_file import SCHEMA, with_positives
 from multiview.steps.context import StepContext
 from multiview.training.data import training_data

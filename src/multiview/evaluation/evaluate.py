@@ -39,7 +39,7 @@ from multiview.evaluation.metrics import (
 )
 from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, index_views, write_top_hits
 from multiview.index.ranking import TopPassages
-from multiview.negatives.filtering import AnswerHits, positive_hits
+from multiview.negatives.filters import AnswerHits, positive_hits
 from multiview.steps.context import StepContext
 
 if TYPE_CHECKING:

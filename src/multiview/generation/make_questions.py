@@ -37,7 +37,7 @@ from multiview.data.questions import (
 from multiview.errors import InputError, counted
 from multiview.model.layouts.snippets import split_snippets
 from multiview.negatives.bm25 import Bm25Index
-from multiview.negatives.filtering import positive_hits
+from multiview.negatives.filters import positive_hits
 from multiview.steps.context import StepContext
 
 TOGETHER = 10_000

@@ -27,7 +27,7 @@ from multiview.data.passages import Passage, PassageLookup, read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import counted
 from multiview.index.ranking import TopPassages, best_first, tie_order, width
-from multiview.negatives.filtering import AnswerHits, filter_hits, positive_hits
+from multiview.negatives.filters import AnswerHits, filter_hits, positive_hits
 from multiview.negatives.negatives_file import BM25, given_table, negatives_table, write_negatives
 from multiview.steps.context import StepContext
 from multiview.steps.provenance import cores

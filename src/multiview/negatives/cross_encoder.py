@@ -25,7 +25,7 @@ from multiview.model.base_model.checkpoint import staged_base
 from multiview.model.base_model.loading import quiet
 from multiview.model.devices import device
 from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
-from multiview.negatives.filtering import hits_by_passage
+from multiview.negatives.filters import hits_by_passage
 from multiview.negatives.negatives_file import NEGATIVES_FILE, read_negatives, read_positives
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events

@@ -18,7 +18,7 @@ from multiview.training.data import TrainingData, training_data, warm_up_data
 from multiview.training.example_order import Stream
 from multiview.training.processes import on_processes, processes_here
 from multiview.training.trainer import BiEncoderTrainer, training_arguments
-from multiview.training.validation import Validating, Validation, check_finite
+from multiview.training.validation import Validation, ValidationCallback, check_finite
 
 
 def train(context: StepContext) -> None:
@@ -85,7 +85,7 @@ def fit(data: TrainingData[Stream], context: StepContext) -> None:
             validation = (
                 Validation(model, held_out, data.passages, settings, arguments.device) if first else None
             )
-            validating = Validating(validation, settings, context.events, Path(folder), latest)
+            validating = ValidationCallback(validation, settings, context.events, Path(folder), latest)
         trainer = BiEncoderTrainer(
             model, stream, collator, arguments, context.events, context.checkpoints, validating
         )

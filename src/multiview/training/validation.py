@@ -153,7 +153,7 @@ def diverged(settings: Train) -> str:
     return f"lower train.learning_rate={settings.learning_rate:g}, or raise train.warmup_steps"
 
 
-class Validating(TrainerCallback):
+class ValidationCallback(TrainerCallback):
     """Validates every `train.validate_steps` steps and after the last, keeps the best model, and stops by `train.patience`.
 
     The best model is that with the highest MRR@10, of equal ones the earliest. The model before the first step is

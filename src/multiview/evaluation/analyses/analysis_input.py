@@ -22,7 +22,7 @@ from multiview.index.exact import ALL_VIEWS, ViewRange
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
 from multiview.index.ranking import TopPassages
 from multiview.model.layouts import Layout
-from multiview.negatives.filtering import AnswerHits, Positives
+from multiview.negatives.filters import AnswerHits, Positives
 from multiview.steps.events import Events
 
 if TYPE_CHECKING:

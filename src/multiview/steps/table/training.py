@@ -73,11 +73,11 @@ STEPS = (
         name="mine",
         about="Hard negatives mined with the index of the round before.",
         version=10,
-        function_path="multiview.negatives.mined:mine",
+        function_path="multiview.negatives.mining:mine",
         settings=("mining", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "bm25_negatives"),
         outputs=(names.NEGATIVES,),
-        fingerprint_path="multiview.negatives.mined:cross_encoder_fingerprint",
+        fingerprint_path="multiview.negatives.mining:cross_encoder_fingerprint",
         gpu=True,
     ),
     Step(
@@ -88,7 +88,7 @@ STEPS = (
         settings=("mining.cross_encoder", "encode"),
         inputs=("passages", "questions", "hard_negatives"),
         outputs=(names.NEGATIVES,),
-        fingerprint_path="multiview.negatives.mined:teacher_fingerprint",
+        fingerprint_path="multiview.negatives.mining:teacher_fingerprint",
         gpu=True,
     ),
     Step(

@@ -8,7 +8,7 @@ from multiview.data.answers import has_answer
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import Question
 from multiview.errors import InputError
-from multiview.negatives.filtering import AnswerHits
+from multiview.negatives.filters import AnswerHits
 from tests.fixtures.artifacts import write_passages
 
 WORDS = ("king", "tower", "sea", "année", "1 900")

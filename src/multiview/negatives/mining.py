@@ -21,7 +21,7 @@ from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError, counted
 from multiview.index.ranking import TopPassages
 from multiview.model.base_model.checkpoint import base_fingerprint
-from multiview.negatives.filtering import (
+from multiview.negatives.filters import (
     AnswerHits,
     FilteredHits,
     Positives,
@@ -49,7 +49,7 @@ SAMPLED_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
-class Mined:
+class MiningResult:
     """Result of mining: arrays with one row per question, in the order of the questions."""
 
     top: TopPassages
@@ -119,7 +119,7 @@ def mine_hits(
     passages: Path,
     settings: Config,
     events: Events,
-) -> Mined:
+) -> MiningResult:
     """Returns the hits of `queries` [q, dim], filtered, and the negatives sampled from the remaining hits.
 
     The range is taken from the ranking as retrieved, before any filter. Reads settings.mining, .encode, .questions and .corpus.
@@ -152,7 +152,7 @@ def mine_hits(
         reasons["cross_encoder"] = remaining & (1 / (1 + np.exp(-judged)) > mining.cross_encoder_above)
     filtered = filter_hits(top.passages, reasons)
     sampled = sample_negatives(filtered.kept, [q.qid for q in questions], mining.number, mining.seed)
-    return Mined(top, filtered, sampled, found, positive_scores)
+    return MiningResult(top, filtered, sampled, found, positive_scores)
 
 
 def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Sequence[Question]) -> np.ndarray:
@@ -189,7 +189,7 @@ def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: i
     return sampled
 
 
-def report(mined: Mined, qids: Sequence[str]) -> pa.Table:
+def report(mined: MiningResult, qids: Sequence[str]) -> pa.Table:
     """Returns one row per question: its numbers of hits, excluded per reason, left, sampled (`drawn`) and made positive.
 
     hits = sum of excluded + left, and drawn <= left. `positive_score` is s+, null without a margin or where no
@@ -202,7 +202,7 @@ def report(mined: Mined, qids: Sequence[str]) -> pa.Table:
     return pa.table({"qid": pa.array(qids, pa.string()), **columns, "positive_score": score})
 
 
-def _counts(mined: Mined) -> dict[str, np.ndarray]:
+def _counts(mined: MiningResult) -> dict[str, np.ndarray]:
     """Numbers of hits per outcome and question [q]."""
     return {
         "hits": (mined.top.passages >= 0).sum(axis=1),
@@ -213,7 +213,7 @@ def _counts(mined: Mined) -> dict[str, np.ndarray]:
     }
 
 
-def report_counts(mined: Mined, mining: Mining, events: Events) -> None:
+def report_counts(mined: MiningResult, mining: Mining, events: Events) -> None:
     """Reports, as facts and metrics, the hits per outcome and the questions with too few negatives."""
     questions, counts = len(mined.sampled), mined.sampled.sum(axis=1)
     short = int((counts < mining.number).sum())

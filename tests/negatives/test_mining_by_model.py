@@ -11,7 +11,7 @@ from multiview.config import Mining
 from multiview.data.answers import has_answer
 from multiview.errors import InputError
 from multiview.negatives.bm25 import bm25_negatives
-from multiview.negatives.mined import mine
+from multiview.negatives.mining import mine
 from multiview.negatives.negatives_file import read_negatives, read_positives, read_table
 from tests.fixtures.artifacts import questions_folder
 from tests.fixtures.retrieval_run import SETTINGS, check_negatives, scores_by_plain_formula

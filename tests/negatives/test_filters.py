@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from multiview.data.answers import has_answer
 from multiview.data.passages import PassageLookup
 from multiview.errors import InputError
-from multiview.negatives.filtering import AnswerHits, Positives, filter_hits, positive_hits
+from multiview.negatives.filters import AnswerHits, Positives, filter_hits, positive_hits
 from tests.fixtures.artifacts import passage, question, write_passages
 
 WORDS = ["red", "green", "blue", "grey"]
