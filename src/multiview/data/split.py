@@ -23,8 +23,7 @@ from multiview.data import (
     shards,
 )
 from multiview.data.cjk import SAMPLE, Scripts
-from multiview.data.corpus import CorpusFiles
-from multiview.data.corpus_scan import CorpusScan
+from multiview.data.corpus_scan import CorpusFiles, CorpusScan
 from multiview.data.processes import further_processes, rare_collections
 from multiview.data.question_selection import Selection, questions_per_passage, select
 from multiview.data.reading import sources

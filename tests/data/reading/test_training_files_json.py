@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from multiview.data.reading.json_items import DEEPEST, json_items
 from multiview.data.reading.tables import tables_of_rows
-from multiview.data.reading.training_files import dpr_entries, squad_entries
+from multiview.data.reading.training_files import DEEPEST, dpr_entries, json_items, squad_entries
 from multiview.errors import InputError
 
 TEXTS = st.text(st.sampled_from('ab"\\{}[],: é東😀\n\u2028\x7f'), max_size=8)
