@@ -155,7 +155,7 @@ class Kubeflow(Section):
     queue: LabelValue | None = None
     """Kueue's LocalQueue that the pods of steps and TrainJobs wait in; none: no queue. A run's first and last step do not wait."""
     run_as_non_root: bool | None = None
-    """Whether the pods promise Kubernetes not to run as root, which namespaces of the pod-security level `restricted` ask for; needs KFP 2.16 or later, and `submit` refuses an older one. None: they do where `submit` or `schedule apply` finds such a version, and not where a pipeline is compiled without asking a server. The images run as user 10001 in any case."""
+    """Whether the pods promise Kubernetes not to run as root, which the pod-security level `restricted` asks for; needs KFP 2.16 or later. None: they do where `submit` or `schedule apply` finds such a version. The images run as user 10001 in any case."""
     service_account: str | None = None
     """Kubernetes service account of the pods; none: the pipeline's default account."""
     mlflow_uri: Address | None = None
@@ -177,7 +177,7 @@ class Notify(Section):
     """Notifications of failed runs on Kubeflow and of the verdicts of refreshes. *Ours.*"""
 
     url: Annotated[Address | None, UNKEYED] = None
-    """Address that receives JSON by POST: the failed steps and their error lines when a run on Kubeflow fails, and the verdict of every refresh. Its `text` says it in a few lines, so the address of a chat's incoming webhook will do. Settings are kept with every run and shown in MLflow: an address that is a secret belongs in MULTIVIEW_NOTIFY_URL, which is read where this is none (`kubeflow.secrets`)."""
+    """Address that receives JSON by POST when a run on Kubeflow fails, and the verdict of every refresh, such as a chat's incoming webhook. Settings are shown in MLflow: a secret address belongs in MULTIVIEW_NOTIFY_URL, which is read where this is none (`kubeflow.secrets`)."""
     kubeflow: Annotated[Address | None, UNKEYED, DERIVED] = None
     """Address of Kubeflow's pages for the link in `text`: those that `submit` or `schedule apply` spoke to."""
 

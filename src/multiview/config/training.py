@@ -29,7 +29,7 @@ class Model(Section):
     tied: bool = False
     """One encoder for questions and passages (Dual Cross Encoder) or two (DPR)."""
     init: Literal["random", "cls", "cls-first", "snippet-mean"] = "random"
-    """Input embeddings of viewer tokens before training: N(0, 0.02) (MVR 3.2), the embedding of [CLS] plus that noise (*ours*), the same as if they stood where [CLS] does, at the first position (camvr; *ours*), or the mean word embedding of the viewer's own snippet, computed for each text, plus a learned embedding that starts at zero (camvr; *ours*)."""
+    """Input embeddings of viewer tokens before training. `random`: N(0, 0.02) (MVR 3.2); `cls`: that noise around the embedding of [CLS] (*ours*); `cls-first`: the same, with viewer tokens at the first position, where [CLS] stands (camvr; *ours*); `snippet-mean`: the mean word embedding of the viewer's own snippet, plus a learned embedding that starts at zero (camvr; *ours*)."""
     merge_title: bool = True
     """Let Algorithm 1 merge the title like any sentence; false keeps it separate while n > 1. *Ours.*"""
     question_length: Annotated[int, Field(ge=8)] = 128
@@ -82,7 +82,7 @@ class Train(Section):
     batch_size: Annotated[int, Field(ge=1)] = 128
     """Questions per step, over all processes."""
     processes: Annotated[Annotated[int, Field(ge=1)] | None, UNKEYED] = None
-    """Processes that train together on each node, with in-batch negatives from all of them; none: one per GPU, or one without a GPU. With dropout the last digits depend on the number of processes, because each process draws its own. *Ours.*"""
+    """Processes that train together on each node, with in-batch negatives from all of them; none: one per GPU, or one without a GPU. *Ours.*"""
     negatives: Annotated[int, Field(ge=0)] = 1
     """Hard negatives per question and step. Their sources (BM25, mined, given) take turns, whatever the number of passages in each."""
     negative_group: Annotated[int, Field(ge=1)] | None = None
@@ -110,7 +110,7 @@ class Train(Section):
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass (CAMVR 4.2)."""
     chunk: Annotated[Annotated[int, Field(ge=1)] | None, UNKEYED] = None
-    """Sequences whose activations are in memory at a time; none: those of the whole batch. The loss is that of the whole batch, and every sequence is encoded once more (GradCache). With dropout every chunk draws its own masks, so the model differs as with another seed. *Ours.*"""
+    """Sequences whose activations are in memory at a time; none: those of the whole batch. The loss is that of the whole batch, and every sequence is encoded twice (GradCache). *Ours.*"""
     validate_steps: Annotated[int, Field(ge=1)] | None = None
     """Steps between validations; none: no validation. Questions that training leaves out are ranked against a pool of passages, and the round hands on the checkpoint with the best MRR@10 (docs/training.md). *Ours.*"""
     validation_questions: Annotated[int, Field(ge=1)] = 200
