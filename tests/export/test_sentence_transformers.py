@@ -1,3 +1,4 @@
+import importlib.util
 from dataclasses import replace
 
 import numpy as np
@@ -136,3 +137,16 @@ def test_a_folder_that_exists_is_left_alone(base, tmp_path):
     with pytest.raises(InputError, match="out exists"):
         write_sentence_transformers(model, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+def test_without_the_extra_one_line_names_it(base, tmp_path, monkeypatch):
+    """A model that needs a module of ours is written without sentence-transformers."""
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "sentence_transformers" else find(name)
+    )
+    with pytest.raises(InputError, match=r"pip install 'multiview-retrieval\[sentence-transformers\]'"):
+        write_sentence_transformers(saved_model(tmp_path / "dpr", base, architecture="dpr"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    model = saved_model(tmp_path / "camvr", base, architecture="camvr")
+    assert not write_sentence_transformers(model, tmp_path / "out")
