@@ -20,8 +20,9 @@ from multiview.data.gold_answers import GoldAnswers
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS, Cut, cut_articles
-from multiview.data.reading.files import base_name, shown_names
+from multiview.data.reading.files import base_name, plain_name, shown_names
 from multiview.data.reading.formats import FORMATS, detect
+from multiview.data.reading.qrels import CORPORA
 from multiview.data.reading.readers import PASSAGE_COLUMNS, passage_tables
 from multiview.data.reading.values import NUL, cut_id
 from multiview.errors import InputError, ReportProblem, ignore_problem, raise_problem
@@ -40,17 +41,21 @@ class CorpusFiles:
         that bring their passages, as DPR's and tevatron's do.
         """
         corpus, questions = settings.corpus, settings.questions
-        if corpus.source:
-            files = sources.expand_sources(corpus.source, "corpus")
-            form, self._columns = corpus.format, corpus.columns
-        else:
-            files = sources.passage_files([*questions.source, *questions.dev_source], questions.format)
-            form, self._columns = questions.format, {}
+        setting = "corpus.format" if corpus.source else "questions.format"
+        named, form, self._columns = corpus.source, corpus.format, corpus.columns
+        if not named:
+            named, form, self._columns = (*questions.source, *questions.dev_source), questions.format, {}
         self._section: Corpus = corpus
-        self.formats = {file: detect(file, form, "corpus.format", self._columns.values()) for file in files}
+        files = sources.expand_sources(named, "corpus")
+        self.formats = {file: detect(file, form, setting, self._columns.values()) for file in files}
         """File to the name of its format, in the order of the files."""
-        for file, form in self.formats.items() if corpus.cut in ("words", "sentences") else ():
-            if self.repeats(file) and form != "squad":
+        for file, form in self.formats.items():
+            if not (corpus.source or self.repeats(file) or plain_name(file) in CORPORA):
+                raise InputError(
+                    f"corpus.source: name the passages; {base_name(file)} holds only questions "
+                    "(SQuAD's and DPR's JSON bring their passages, and so do BEIR and MS MARCO folders)"
+                )
+            if corpus.cut in ("words", "sentences") and self.repeats(file) and form != "squad":
                 raise InputError(
                     f"corpus.cut={corpus.cut}: {base_name(file)} holds passages that are cut already, "
                     "and its questions name them; set corpus.cut=none"

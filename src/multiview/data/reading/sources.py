@@ -16,7 +16,7 @@ from fsspec.implementations.local import LocalFileSystem
 from multiview.artifacts.servers import errors_explained, file_system, time_outs
 from multiview.data.reading import beir
 from multiview.data.reading.files import base_name, is_web, plain_name
-from multiview.data.reading.formats import FORMATS, SUFFIXES, detect, format_by_suffix
+from multiview.data.reading.formats import SUFFIXES, format_by_suffix
 from multiview.data.reading.qrels import CORPORA, SPLITS, Use, collection_files, names_beside, split_of
 from multiview.errors import InputError
 
@@ -123,23 +123,6 @@ def named_split(source: str) -> str:
 def _address(source: str) -> str:
     """Returns a source without variables; for BEIR's collections by name, the folder or file in the cache."""
     return beir.located(VARIABLE.sub(lambda match: _variable(match, source), source))
-
-
-def passage_files(sources: Iterable[str], form: str) -> list[str]:
-    """Returns the files that hold the passages of these sources of questions.
-
-    SQuAD's and DPR's JSON hold passages too; BEIR and MS MARCO have them in a file beside the queries. Raises
-    InputError for other files.
-    """
-    files = expand_sources(sources, "corpus")
-    for file in files:
-        name = detect(file, form, "questions.format")
-        if plain_name(file) not in CORPORA and not FORMATS[name].repeats:
-            raise InputError(
-                f"corpus.source: name the passages; {base_name(file)} holds only questions "
-                "(SQuAD's and DPR's JSON bring their passages, and so do BEIR and MS MARCO folders)"
-            )
-    return files
 
 
 def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
