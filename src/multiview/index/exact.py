@@ -203,8 +203,6 @@ class ExactSearch:
         them [n] int64, as `score_passages`; `questions` [n] are positions in `asked`."""
         import torch
 
-        if self.resident is not None:
-            return self._scores_on_gpu(self.resident, passages, questions, asked, view_range)
         (first, stop), queries = view_range, asked.queries.cpu().numpy()
         rows, of = passages.cpu().numpy(), questions.cpu().numpy()
         order = stable_order(rows)
@@ -215,21 +213,28 @@ class ExactSearch:
             scores[some], views[some] = score_passages(self.views, firsts + first, counts, queries, of[some])
         return torch.from_numpy(scores).to(self.device), torch.from_numpy(first + views).to(self.device)
 
-    def _scores_on_gpu(
-        self, resident: Tensor, passages: Tensor, questions: Tensor, asked: Asked, view_range: ViewRange
+    def scores_on_gpu(
+        self, resident: Tensor, passages: Tensor, wanted: Tensor, asked: Asked, view_range: ViewRange
     ) -> tuple[Tensor, Tensor]:
+        """Returns what `scores` does of those `passages` of each question [q, k] that are `wanted` [q, k] bool."""
         import torch
 
         offsets, numbers = self._offsets_on_gpu
         numbers = numbers[slice(*view_range)]
-        at_once = GPU_BLOCK_BYTES // (len(numbers) * resident.shape[1] * resident.itemsize)
-        # No part is so small that a kernel would sum its scores in another order.
-        parts, found = -(-len(passages) // max(64, at_once)), []
-        for some, of in zip(passages.tensor_split(parts), questions.tensor_split(parts), strict=True):
-            rows = offsets[some, None] + numbers
-            there = rows < offsets[some + 1, None]
-            of_each = (column.index_select(0, of) for column in (asked.vectors, asked.queries, asked.bound))
-            found.append(score_on_gpu(resident, rows.clamp(max=len(resident) - 1), there, *of_each))
+        at_once = max(1, GPU_BLOCK_BYTES // (len(numbers) * resident.shape[1] * resident.itemsize))
+        across = min(passages.shape[1], at_once)
+        found = []
+        questions = max(1, at_once // across)
+        for start in range(0, len(passages), questions):
+            some, columns = slice(start, start + questions), []
+            for these, chosen in zip(
+                passages[some].split(across, 1), wanted[some].split(across, 1), strict=True
+            ):
+                rows = offsets[these][:, :, None] + numbers
+                there = (rows < offsets[these + 1][:, :, None]) & chosen[:, :, None]
+                of = (each[some] for each in asked)
+                columns.append(score_on_gpu(resident, rows.clamp(max=len(resident) - 1), there, *of))
+            found.append([torch.cat(each, dim=1) for each in zip(*columns, strict=True)])
         scores, views = (torch.cat(each) for each in zip(*found, strict=True))
         return scores, numbers[0] + views
 
@@ -311,7 +316,12 @@ class _Ranking:
             missing = torch.full_like(self._columns[0], torch.nan, dtype=torch.float64)
             self._columns += [missing, missing.long()]
         products, passages, scores, views = self._columns
-        questions, places = ((products >= self._lowest()) & scores.isnan() & questions).nonzero(as_tuple=True)
+        wanted = (products >= self._lowest()) & scores.isnan() & questions
+        if (resident := self._search.resident) is not None:
+            new, winning = self._search.scores_on_gpu(resident, passages, wanted, self._asked, self._range)
+            self._columns[2:] = torch.where(wanted, new, scores), torch.where(wanted, winning, views)
+            return
+        questions, places = wanted.nonzero(as_tuple=True)
         if len(places):
             found = self._search.scores(passages[questions, places], questions, self._asked, self._range)
             scores[questions, places], views[questions, places] = found

@@ -57,22 +57,21 @@ class Asked(NamedTuple):
         import torch
 
         half = product_type(device) == torch.float16
-        given = queries.astype(np.float64)
-        norms = np.linalg.norm(given, axis=1, keepdims=True)
+        exact = torch.from_numpy(queries).to(device).double()
+        given, norms = exact, torch.linalg.vector_norm(exact, dim=1, keepdim=True)
         if half:
             wanted = min(1.0, LARGEST_PRODUCT / max(longest_view, 1.0))
-            given *= 2.0 ** np.floor(np.log2(wanted / np.maximum(norms, 1e-300)))
-        vectors = given.astype(np.float16 if half else np.float32)
-        rounded = vectors.astype(np.float64)
-        norms, lost = (np.linalg.norm(each, axis=1, keepdims=True) for each in (rounded, given - rounded))
+            given = given * torch.exp2(torch.floor(torch.log2(wanted / norms.clamp(min=1e-300))))
+        vectors = given.to(product_type(device))
+        rounded = vectors.double()
+        norms, lost = (
+            torch.linalg.vector_norm(each, dim=1, keepdim=True) for each in (rounded, given - rounded)
+        )
         terms = (queries.shape[1] + 2) * 2.0 ** (-22 if half else -24)
         share, least = terms / (1 - terms) + (2.0**-11 if half else 0), 2.0 ** (-23 if half else -124)
         # `least` is more than is lost where a processor takes numbers below the least normal one for 0.
-        bound = longest_view * (lost + share * norms) * (1 + 1e-6) + queries.shape[1] * least * (
-            1 + longest_view
-        )
-        each = (vectors, bound, queries.astype(np.float64))
-        return cls(*(torch.from_numpy(part).to(device) for part in each))
+        bound = longest_view * (lost + share * norms) * (1 + 1e-6)
+        return cls(vectors, bound + queries.shape[1] * least * (1 + longest_view), exact)
 
 
 def multiplier(vectors: Tensor, most: int) -> Callable[[Tensor], Tensor]:

@@ -31,6 +31,9 @@ NORMS_AT_ONCE = 1024
 SCORED_AT_ONCE = 1024
 """Number of views that are scored in float64 at once. Only speed depends on it."""
 
+SUMS = 8
+"""Number of sums from which on a GPU takes one order for each, so that equal views score equally."""
+
 REBUILD = "delete this artifact's folder and run `index` again"
 
 
@@ -177,31 +180,31 @@ def score_passages(
 
 
 def score_on_gpu(
-    views: Tensor,
-    rows: Tensor,
-    there: Tensor,
-    vectors: Tensor,
-    queries: Tensor,
-    bound: Tensor,
+    views: Tensor, rows: Tensor, wanted: Tensor, vectors: Tensor, bound: Tensor, queries: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Scores pairs of a passage and a question as `score_passages`; returns the scores [n] float64, and which of a passage's
-    `rows` [n, r] of `views` has each, where some are not `there` [n, r] bool.
+    """Scores passages of each question as `score_passages`, by those of their `rows` [q, k, r] of `views` that are `wanted`
+    [q, k, r] bool; returns the scores [q, k] float64, -inf without any, and which of the rows have them.
 
-    `vectors` [n, dim] are each pair's question as it is multiplied, with products that are off by no more than `bound`
-    [n, 1]; those of the `queries` [n, dim] float64 are computed only for views whose products are near the best.
+    `vectors` [q, dim] are the questions as they are multiplied, with products that are off by no more than `bound`
+    [q, 1]; those of the `queries` [q, dim] float64 are computed only for views whose products are near the best.
     """
     import torch
 
+    questions, width, most = rows.shape
     found = views.index_select(0, rows.flatten())
-    products = torch.bmm(found.view(*rows.shape, -1), vectors[:, :, None])[:, :, 0].double()
-    products.masked_fill_(~there, -torch.inf)
-    pairs, numbers = (products >= products.amax(dim=1, keepdim=True) - 2 * bound).nonzero(as_tuple=True)
-    near = found.index_select(0, pairs * rows.shape[1] + numbers)
+    products = (
+        torch.bmm(found.view(questions, width * most, -1), vectors[:, :, None]).view(rows.shape).double()
+    )
+    products.masked_fill_(~wanted, -torch.inf)
+    near = wanted & (products >= products.amax(dim=2, keepdim=True) - 2 * bound[:, :, None])
+    places = near.flatten().nonzero()[:, 0]
+    places = places.repeat(-(-SUMS // max(1, len(places))))
+    of = queries.index_select(0, places // (width * most))
     scores = torch.full_like(products, -torch.inf)
-    scores[pairs, numbers] = (near * queries.index_select(0, pairs)).sum(dim=1)
-    best = scores.amax(dim=1, keepdim=True)
-    columns = torch.arange(rows.shape[1], device=rows.device)
-    return best[:, 0], torch.where(scores == best, columns, rows.shape[1]).amin(dim=1)
+    scores.view(-1)[places] = (found.index_select(0, places) * of).sum(dim=1)
+    best = scores.amax(dim=2, keepdim=True)
+    columns = torch.arange(most, device=rows.device)
+    return best[:, :, 0], torch.where(scores == best, columns, most).amin(dim=2)
 
 
 def equal_blocks(sources: Sequence[ViewBlocks], rows: int) -> Iterator[np.ndarray]:
