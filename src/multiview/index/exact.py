@@ -301,22 +301,21 @@ class _Ranking:
         best = products.gather(1, _largest(products, min(self._k, products.shape[1])))
         return best.amin(dim=1, keepdim=True).double() - 2 * self._asked.bound
 
-    def _uncertain(self) -> Tensor:
-        """Returns the questions that may have a passage among their k best that is not kept [q, 1] bool."""
-        return (self._columns[0].amin(dim=1, keepdim=True) >= self._lowest()) & self._left_out
+    def score(self) -> None:
+        """Scores those that can be among the best, while the views are held."""
+        self._choose()
+        if self._columns:
+            self._score(self._columns[0] >= self._lowest())
 
-    def score(self, questions: Tensor | bool = True) -> None:
-        """Scores those that can be among the best of some `questions` [q, 1] bool, unless they are scored already."""
+    def _score(self, wanted: Tensor) -> None:
+        """Scores those that are `wanted` [q, kept] bool, unless they are scored already."""
         import torch
 
-        self._choose()
-        if not self._columns:
-            return
         if len(self._columns) == 2:
             missing = torch.full_like(self._columns[0], torch.nan, dtype=torch.float64)
             self._columns += [missing, missing.long()]
-        products, passages, scores, views = self._columns
-        wanted = (products >= self._lowest()) & scores.isnan() & questions
+        _, passages, scores, views = self._columns
+        wanted = wanted & scores.isnan()
         if (resident := self._search.resident) is not None:
             new, winning = self._search.scores_on_gpu(resident, passages, wanted, self._asked, self._range)
             self._columns[2:] = torch.where(wanted, new, scores), torch.where(wanted, winning, views)
@@ -333,8 +332,11 @@ class _Ranking:
         self._choose()
         if not self._columns:
             return asked[:0]
-        uncertain = self._uncertain()
-        self.score(~uncertain)
+        products, lowest = self._columns[0], self._lowest()
+        uncertain = (
+            products.amin(dim=1, keepdim=True) >= lowest
+        ) & self._left_out  # others can be among the best
+        self._score((products >= lowest) & ~uncertain)
         _, passages, scores, views = self._columns
         scores = scores.masked_fill(scores.isnan(), -torch.inf)
         order = _order(scores)

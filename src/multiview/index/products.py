@@ -57,21 +57,24 @@ class Asked(NamedTuple):
         import torch
 
         half = product_type(device) == torch.float16
-        exact = torch.from_numpy(queries).to(device).double()
-        given, norms = exact, torch.linalg.vector_norm(exact, dim=1, keepdim=True)
+        exact = torch.from_numpy(queries.astype(np.float64)).to(device)
+        vectors, norms, lost = torch.from_numpy(queries).to(device), _norms(exact), 0.0
         if half:
             wanted = min(1.0, LARGEST_PRODUCT / max(longest_view, 1.0))
-            given = given * torch.exp2(torch.floor(torch.log2(wanted / norms.clamp(min=1e-300))))
-        vectors = given.to(product_type(device))
-        rounded = vectors.double()
-        norms, lost = (
-            torch.linalg.vector_norm(each, dim=1, keepdim=True) for each in (rounded, given - rounded)
-        )
+            given = exact * torch.exp2(torch.floor(torch.log2(wanted / norms.clamp(min=1e-300))))
+            vectors = given.half()
+            norms, lost = _norms(vectors.double()), _norms(given - vectors.double())
         terms = (queries.shape[1] + 2) * 2.0 ** (-22 if half else -24)
         share, least = terms / (1 - terms) + (2.0**-11 if half else 0), 2.0 ** (-23 if half else -124)
         # `least` is more than is lost where a processor takes numbers below the least normal one for 0.
         bound = longest_view * (lost + share * norms) * (1 + 1e-6)
         return cls(vectors, bound + queries.shape[1] * least * (1 + longest_view), exact)
+
+
+def _norms(vectors: Tensor) -> Tensor:
+    import torch
+
+    return torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
 
 
 def multiplier(vectors: Tensor, most: int) -> Callable[[Tensor], Tensor]:
