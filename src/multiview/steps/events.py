@@ -1,4 +1,4 @@
-"""The events of a step while it works: metrics, facts, warnings and progress, in a file beside its output.
+"""The events of a step while it works: metrics and warnings in a file beside its output, and its progress in another.
 
 `tracking` turns event files into MLflow runs; the screen of a run reads progress from them. A step waits for neither of them.
 """

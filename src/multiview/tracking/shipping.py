@@ -20,7 +20,7 @@ from multiview.tracking.client import Away, connect, database, explained
 from multiview.tracking.mlflow_runs import runs_below, short_digest
 from multiview.tracking.registry import mirror
 from multiview.tracking.shipment import Shipment
-from multiview.tracking.step_runs import fill_step
+from multiview.tracking.step_runs import fill_step, log_data
 from multiview.tracking.system_runs import fill_systems
 from multiview.tracking.tags import user
 
@@ -150,6 +150,7 @@ def _ship(shipment: Shipment, states: list[StepState], failed: bool = False) -> 
     children = {child.info.run_id: child for child in below if names.TAG_PATH in child.data.tags}
     for state in states:
         fill_step(shipment, parent, shipment.child(parent, state, children), state)
+    log_data(shipment, parent)
     fill_systems(shipment, parent, states, failed)
     return parent
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from multiview import names
-from multiview.artifacts.record import Record, Reference, read_record, split_address
+from multiview.artifacts.record import Record, Reference, load_reference, read_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
+from multiview.errors import InputError
 from multiview.steps.events import MetricEvent, WarningEvent, read_events
 from multiview.steps.runs import StepState
 from multiview.steps.table import STEPS
@@ -19,7 +21,6 @@ from multiview.tracking.tags import model_tags, step_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import DatasetInput
     from mlflow.entities import Run as MlflowRun
 
 DIGEST_LENGTH = 32
@@ -98,11 +99,9 @@ def _link(shipment: Shipment, child: MlflowRun, state: StepState) -> None:
     from mlflow.entities import LoggedModelInput, LoggedModelOutput
 
     client, run, inputs, outputs = shipment.client, child.info.run_id, child.inputs, child.outputs
-    known = {logged.dataset.digest for logged in inputs.dataset_inputs} if inputs else set()
-    if datasets := [d for d in _datasets(state.inputs) if d.dataset.digest not in known]:
-        client.log_inputs(run, datasets=datasets)
+    _log_datasets(client, child, state.inputs)
     linked = {model.model_id for model in inputs.model_inputs} if inputs else set()
-    for reference in (r for refs in state.inputs.values() for r in refs if _kind(r) == names.MODEL):
+    for reference in (r for r in _all(state.inputs) if _kind(r) == names.MODEL):
         model = _logged_model(shipment, reference, None, state)
         if model not in linked:
             client.log_inputs(run, models=[LoggedModelInput(model)])
@@ -135,11 +134,30 @@ def _logged_model(shipment: Shipment, reference: Reference, run: str | None, sta
     return model.model_id
 
 
-def _datasets(inputs: Mapping[str, list[Reference]]) -> Iterator[DatasetInput]:
-    """The inputs of a step but its models as MLflow's datasets, each once."""
+def log_data(shipment: Shipment, parent: str) -> None:
+    """Logs the passages and questions that a run's steps make or read as datasets of its MLflow run; for a comparison of
+    finished evaluations what the first one read."""
+    references = [r for state in shipment.states for r in (*state.outputs.values(), *_all(state.inputs))]
+    evaluation = next((r for r in references if _kind(r) == names.EVALUATION), None)
+    if evaluation and not any(_kind(reference) == names.PASSAGES for reference in references):
+        with contextlib.suppress(InputError):  # the evaluation is gone
+            references = _all(load_reference(evaluation, "MLflow", shipment.store)[1].inputs)
+    kinds = (names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS)
+    first = {_kind(reference): reference for reference in reversed(references)}
+    data = {kind: [first[kind].model_copy(update={"file": None})] for kind in kinds if kind in first}
+    _log_datasets(shipment.client, shipment.client.get_run(parent), data)
+
+
+def _all(inputs: Mapping[str, list[Reference]]) -> list[Reference]:
+    return [reference for references in inputs.values() for reference in references]
+
+
+def _log_datasets(client: MlflowClient, run: MlflowRun, inputs: Mapping[str, list[Reference]]) -> None:
+    """Logs inputs but models as the datasets of a run that it does not have yet, each once."""
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    seen = {}
+    known = {logged.dataset.digest for logged in run.inputs.dataset_inputs} if run.inputs else set()
+    new = {}
     for name, references in inputs.items():
         for reference in (r for r in references[:DATASETS] if _kind(r) != names.MODEL):
             protocol, separator, _ = reference.address.partition("://")
@@ -147,8 +165,10 @@ def _datasets(inputs: Mapping[str, list[Reference]]) -> Iterator[DatasetInput]:
             digest = reference.digest[:DIGEST_LENGTH]
             dataset = Dataset(_dataset_name(reference), digest, protocol if separator else "local", source)
             tags = [InputTag("mlflow.data.context", name), InputTag(names.TAG_SHA256, reference.digest)]
-            seen[digest] = DatasetInput(dataset, tags)
-    yield from seen.values()
+            if digest not in known:
+                new[digest] = DatasetInput(dataset, tags)
+    if new:
+        client.log_inputs(run.info.run_id, datasets=list(new.values()))
 
 
 def log_files(store: Store, client: MlflowClient, parent: str, child: MlflowRun, state: StepState) -> None:
