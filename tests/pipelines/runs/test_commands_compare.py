@@ -120,7 +120,7 @@ def test_runs_are_compared_by_their_systems(documented, project, run, say):
         (str(rank), name): value for rank, of in enumerate(metrics.values()) for name, value in of.items()
     }
     assert {section.attributes.get("id") for section in page.one("main").all("section")} >= {
-        *("won", "settings", "cost", "models", "questions")
+        *("won", "settings", "cost", "questions")
     }
     # The first mark says what a mark is.
     assert page.all("mark")[1:] and page.all("ol", class_="views"), (
