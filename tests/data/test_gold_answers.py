@@ -16,8 +16,8 @@ def found_again(question: Question, text: str, mode: Mode = "string") -> tuple[i
     remarks = Problems()
     answers = GoldAnswers([question], mode, remarks)
     answers.see("p", text)
-    (start,) = answers.updated(question).answer_starts or ()
-    return None if answers.are_lost(question) else start, remarks
+    starts = answers.updated(question).answer_starts
+    return starts[0] if starts and not answers.are_lost(question) else None, remarks
 
 
 @pytest.mark.parametrize("shift", [1, -1, 1000, -100])

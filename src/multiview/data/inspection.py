@@ -184,10 +184,10 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
 
 def _describe_questions(inspection: Inspection, settings: Questions) -> None:
     """Adds the formats and the unread columns of the files of questions."""
+    columns = settings.columns.values()
     question_sources: dict[Use, Sequence[str]] = {"train": settings.source, "dev": settings.dev_source}
     for use, source in question_sources.items():
         files = sources.expand_sources(source, use)
-        columns = settings.columns.values()
         inspection.formats[use] = {
             file: detect(file, settings.format, "questions.format", columns) for file in files
         }

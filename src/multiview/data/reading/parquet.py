@@ -29,15 +29,14 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
         if twice := next((name for name, number in Counter(named).items() if number > 1), None):
             raise InputError(f"{base_name(file)}: names a column twice: {twice!r} among {', '.join(named)}")
         for number, batch in enumerate(parquet.iter_batches(batch_size=BATCH)):
+            first = number * BATCH + 1
+            rows = f"{base_name(file)} rows {first}-{first + len(batch) - 1}"
             try:
                 batch.validate(full=True)  # Parquet's readers take any bytes for a text
             except pa.ArrowInvalid as error:
-                first = number * BATCH + 1
                 reason = str(error).splitlines()[0]
-                raise InputError(
-                    f"{base_name(file)} rows {first}-{first + len(batch) - 1}: damaged ({reason}); write the file again"
-                ) from None
-            _check_times(batch, f"{base_name(file)} rows {number * BATCH + 1}-{number * BATCH + len(batch)}")
+                raise InputError(f"{rows}: damaged ({reason}); write the file again") from None
+            _check_times(batch, rows)
             yield without_views(pa.Table.from_batches([batch]).replace_schema_metadata(None))
 
 
