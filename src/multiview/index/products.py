@@ -88,21 +88,24 @@ def multiplier(vectors: Tensor, most: int) -> Callable[[Tensor], Tensor]:
         return lambda views: torch.mm(views.to(vectors.device), vectors.T, out=products[: len(views)])
     rows = max(1, min(most, MULTIPLIED_BYTES // (4 * vectors.shape[1])))
     block, products = vectors.new_zeros(rows, vectors.shape[1]), vectors.new_empty(len(vectors), most)
-    layered = in_layers(vectors)
+    layered, queries = in_layers(vectors), vectors.T
     if not layered:
         products = products.view(most, len(vectors))
     elif torch.backends.mkldnn.is_available():
         vectors = vectors.to_mkldnn()
 
     def multiply(views: Tensor) -> Tensor:
-        for start, some in zip(range(0, len(views), rows), views.split(rows), strict=True):
-            used, part = block[: len(some)].copy_(some), slice(start, start + len(some))
+        count = len(views)
+        for start in range(0, count, rows):
+            part, size = slice(start, start + rows), min(rows, count - start)
+            used = block[:size].copy_(views[part])
             if not layered:
-                torch.mm(used, vectors.T, out=products[part])
+                torch.mm(used, queries, out=products[part][:size])
             else:  # always of one size, since oneDNN compiles a kernel per size
                 found = torch.nn.functional.linear(vectors, block)
-                products[:, part] = (found.to_dense() if vectors.is_mkldnn else found)[:, : len(some)]
-        return products[:, : len(views)] if layered else products[: len(views)]
+                found = found.to_dense() if found.is_mkldnn else found
+                products[:, start : start + size] = found[:, :size]
+        return products[:, :count] if layered else products[:count]
 
     return multiply
 
