@@ -25,9 +25,8 @@ from multiview.data.passages import ROW_GROUP
 from multiview.data.shards import Rows
 from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEW_DTYPE, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
-from multiview.index.approximate import EXACT
+from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.approximate.measuring import measure
-from multiview.index.faiss_index import FaissObject
 from multiview.index.stored_views import ViewBlocks, ViewNorms, view_norms
 from multiview.index.view_index import (
     HEADER_FILE,

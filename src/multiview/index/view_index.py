@@ -20,9 +20,8 @@ from multiview.data.arrays import numbers, stable_order
 from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError, counted
-from multiview.index.approximate import EXACT, SearchParameters
+from multiview.index.approximate import EXACT, FaissObject, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
-from multiview.index.faiss_index import FaissObject
 from multiview.index.ranking import TieOrder, TopPassages, width
 from multiview.index.stored_views import LONGEST_VIEW, REBUILD, StoredViews, score_passages
 

@@ -18,12 +18,11 @@ from multiview.config import Index, JsonObject
 from multiview.data.passages import shard_files
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError, counted
-from multiview.index.approximate import EXACT
+from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.approximate.building import build, description
 from multiview.index.approximate.editing import Editing, editable
 from multiview.index.approximate.kinds import read_index
 from multiview.index.build import ApproximateBuilder, IndexContent, open_embeddings, write_index
-from multiview.index.faiss_index import FaissObject
 from multiview.index.stored_views import ViewBlocks, sampled_rows
 from multiview.index.view_index import INDEX_FILE
 from multiview.lineage.trace import Ancestor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 EXACT = "exact"
 """The kind of an index that reads every view, and needs no faiss."""
@@ -13,6 +14,9 @@ FACTORY = {
     "hnsw": "HNSW32,SQ8",
 }
 """faiss factory string of each kind. RaBitQ needs a random rotation (RR) before it."""
+
+FaissObject: TypeAlias = Any
+"""An index or a part of one by the attributes of its C++ class: faiss's stubs lack some and give others the wrong type."""
 
 
 @dataclass(frozen=True)

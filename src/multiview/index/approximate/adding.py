@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multiview.index.faiss_index import FaissObject
+from multiview.index.approximate import FaissObject
 from multiview.index.faiss_library import faiss, threads
 
 

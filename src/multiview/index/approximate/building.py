@@ -10,6 +10,7 @@ import numpy as np
 from multiview import metric_names
 from multiview.config import Index, JsonObject
 from multiview.errors import InputError, counted
+from multiview.index.approximate import FaissObject
 from multiview.index.approximate.adding import add
 from multiview.index.approximate.kinds import (
     can_merge,
@@ -21,7 +22,6 @@ from multiview.index.approximate.kinds import (
     make_index,
     train_index,
 )
-from multiview.index.faiss_index import FaissObject
 from multiview.index.faiss_library import all_of_faiss, faiss, threads
 from multiview.index.stored_views import ViewBlocks, equal_blocks, sampled_rows
 from multiview.steps.events import Events

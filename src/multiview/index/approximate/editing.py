@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from multiview.index.approximate import FaissObject
 from multiview.index.approximate.adding import transformed
-from multiview.index.faiss_index import FaissObject
 from multiview.index.faiss_library import all_of_faiss, faiss
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from multiview.config import Index
 from multiview.errors import InputError, counted
-from multiview.index.approximate import EXACT, FACTORY
-from multiview.index.faiss_index import FaissObject
+from multiview.index.approximate import EXACT, FACTORY, FaissObject
 from multiview.index.faiss_library import faiss
 
 VIEWS_PER_LIST = 39

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from multiview.index.approximate import SearchParameters
+from multiview.index.approximate import FaissObject, SearchParameters
 from multiview.index.approximate.kinds import list_count
-from multiview.index.faiss_index import FaissObject
 from multiview.index.faiss_library import all_of_faiss, faiss
 from multiview.index.ranking import Ties, TopPassages, best_first
 from multiview.index.stored_views import StoredViews, passages_of_views, score_passages
