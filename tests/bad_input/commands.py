@@ -135,7 +135,7 @@ CASES = {
         "multiview config --set 'train.epochs=!!python/object/apply:os.getcwd []'", "train.epochs", "quote it"
     ),
     "a value of aliases in a circle": line(
-        "multiview config --set 'train.round_two=&a {b: *a}'", "train.round_two", "more than 100 deep"
+        "multiview config --set 'train.round_two=&a {b: *a}'", "train.round_two", "nested too deeply"
     ),
     "a deep value": line(
         f"multiview config --set 'train.round_two={'[' * 3000}{']' * 3000}'", "train.round_two", "nested"

@@ -98,7 +98,7 @@ def inspected(passages: str, questions: str) -> Inspection:
     """What `multiview inspect` finds; no line of it is long."""
     settings = Config(corpus=Corpus(source=(passages,)), questions=Questions(source=(questions,)))
     found = inspect(settings, lambda number: None)
-    shown = (*found.warnings, *found.problems.first.values(), *found.remarks.first.values())
+    shown = (*found.problems.first.values(), *found.remarks.first.values())
     assert all(len(line) <= LONGEST_LINE for line in shown)
     return found
 

@@ -121,7 +121,7 @@ def _load(text: str) -> Any:
     """
     try:
         value = yaml.load(text, Loader=UniqueKeys)
-        for number, _ in enumerate(json.JSONEncoder(default=_refuse).iterencode(value)):
+        for number, _ in enumerate(json.JSONEncoder(default=_refuse, check_circular=False).iterencode(value)):
             if number > LARGEST_COUNT:
                 raise Refused(f"there are more than {LARGEST_COUNT:,} values")
     except RecursionError:
