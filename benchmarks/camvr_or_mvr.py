@@ -12,6 +12,7 @@ it is done; `curve.md`; and, at the end, each system's metrics and analyses (`fi
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import multiprocessing
 import tempfile
@@ -107,7 +108,8 @@ def run(row: Row, folder: Path) -> None:
 
 
 def ready() -> None:
-    """Loads what a training needs, while the data are read elsewhere."""
+    """Loads what a training needs, while the data are read elsewhere. Says every minute from now on what it is doing."""
+    faulthandler.dump_traceback_later(60, repeat=True)
     import multiview.training.train  # noqa: F401
 
     torch.ones(1, device="cuda" if torch.cuda.is_available() else "cpu")

@@ -57,10 +57,18 @@ class Clock(TrainerCallback):
     read: Callable[[], float]
     window: int = 1
     seconds: list[float] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
+    """Seconds between the end of a step and the beginning of the next, in which a batch is waited for."""
     _steps: int = 0
     _last: float | None = None
+    _ended: float | None = None
+
+    def on_step_begin(self, *_: Any, **__: Any) -> None:
+        if self._ended is not None:
+            self.waits.append(time.perf_counter() - self._ended)
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
+        self._ended = time.perf_counter()
         self._steps += 1
         if self._steps % self.window:
             return
@@ -114,8 +122,9 @@ def ours(
     attention: float | None = None,
     group_cost: float | None = None,
     events: Events | None = None,
+    waits: list[float] | None = None,
 ) -> list[float]:
-    """The seconds of our steps, with the Trainer and the collator of the step `train`."""
+    """The seconds of our steps, with the Trainer and the collator of the step `train`; `waits` gets a clock's."""
     events = events or Events()
     model, settings, clock = work.model(), work.settings, work.timer()
     set_dropout(model, settings.dropout, attention)
@@ -128,6 +137,8 @@ def ours(
         trainer = BiEncoderTrainer(model, work.stream, collator, arguments, events)
         trainer.add_callback(clock)
         trainer.train()
+    if waits is not None:
+        waits += clock.waits
     return clock.seconds
 
 

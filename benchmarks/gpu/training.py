@@ -42,7 +42,11 @@ def training(work: Given, shape: str, chunked: bool = False) -> Iterator[Row | s
     )
     given = task(work.data, str(work.base(shape)), settings, clock, size.window)
     made: list[float] = []
-    variants: dict[str, Callable[[Task], list[float]]] = {OURS: ours, READY: partial(ready, made=made)}
+    waits: list[float] = []
+    variants: dict[str, Callable[[Task], list[float]]] = {
+        OURS: partial(ours, waits=waits),
+        READY: partial(ready, made=made),
+    }
     if find_spec("datasets"):
         variants[PEER] = sentence_transformers
     times: dict[str, list[float]] = {}
@@ -82,7 +86,7 @@ def training(work: Given, shape: str, chunked: bool = False) -> Iterator[Row | s
         )
     each = (f"{name} {number(1000 * size.questions / median(of))} questions/s" for name, of in times.items())
     processes = workers(torch.device(DEVICE))
-    yield f"{'; '.join(each)}; a batch is made in {median(made):.0f} ms, beside the model in {processes} processes"
+    yield f"{'; '.join(each)}; a batch is made in {median(made):.0f} ms, beside the model in {processes} processes; ours waits {1000 * median(waits):.0f} ms for one"
 
 
 def ready(work: Task, made: list[float]) -> list[float]:
