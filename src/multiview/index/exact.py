@@ -145,8 +145,9 @@ class ExactSearch:
     def _blocks(self, vectors: Tensor, searched: SearchedPassages) -> Iterator[Block | Layers]:
         """Yields the products of the views of some passages with `vectors`, block by block."""
         block_bytes = BLOCK_BYTES if vectors.is_cpu else GPU_BLOCK_BYTES
-        row_bytes = VIEW_DTYPE.itemsize * self.views.shape[1]
-        most = max(1, min(block_bytes // (vectors.itemsize * len(vectors)), 4 * block_bytes // row_bytes))
+        most = max(1, block_bytes // (vectors.itemsize * len(vectors)))
+        if self.resident is None or searched is not self._all:  # views are copied
+            most = max(1, min(most, 4 * block_bytes // (VIEW_DTYPE.itemsize * self.views.shape[1])))
         if isinstance(self.views, StreamedViews):  # what is kept is scored from blocks that are held
             most = min(most, self.views.rows_per_block)
         starts = searched.starts
