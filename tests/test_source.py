@@ -79,4 +79,7 @@ def test_the_library_installs_nothing() -> None:
     for file, tree in TREES.items():
         words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
         calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-        assert file.startswith("images/") or not words & {"pip"} | calls & {"nltk.download"}, file
+        # `pip download` fetches wheels for another machine.
+        assert file.startswith(("images/", "benchmarks/carried.py")) or not words & {"pip"} | calls & {
+            "nltk.download"
+        }, file
