@@ -1,7 +1,8 @@
 """The time, memory and disk of each step before it runs: formulas over counts, the model's shape, and rates.
 
-Good to some tens of per cent. Rates were measured on one core of an AMD EPYC (Zen 4, with bfloat16); a GPU is assumed to do
-a share of the operations that its maker publishes.
+Good to some tens of per cent. Rates were measured on one core of an AMD EPYC (Zen 4, with bfloat16). A GPU does a share of
+the operations that its maker publishes, measured for encoding on an H200 and else assumed, or waits for launches and
+for the cores that tokenise, as measured there.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ GENERATOR_INPUT = 512
 CORE_FLOPS = {"encode": 9.1e10, "train": 7e10, "generate": 5.9e10, "search": 1e11}
 HALF_FLOPS = CORE_FLOPS | {"encode": 1.5e11, "train": 1.2e11}
 """Operations per second in float32 and in bfloat16."""
-GPU_SHARES = {"encode": 0.4, "train": 0.35, "generate": 0.1, "search": 0.5}
+GPU_SHARES = {"encode": 0.34, "train": 0.35, "generate": 0.1, "search": 0.5}
+TOKENISED, TOKENISERS = 1.7e5, 8
+"""Tokens that a core lays out per second, and the most cores that do so for one GPU."""
+LAUNCH_SECONDS = 1e-2
+"""Launches of a layer's forward and backward pass in a training step, in about three groups of sequences."""
 
 
 class Gpu(NamedTuple):
@@ -202,6 +207,13 @@ class Scenario:
         gpu = GPUS[self.gpu]
         return min(gpus, self.gpus) * GPU_SHARES[work] * (gpu.half_flops if half else gpu.flops)
 
+    def tokenising(self, tokens: float, gpus: int, pods: int = 1) -> float:
+        """Seconds for which up to `gpus` GPUs in each of so many pods wait for `tokens` tokens."""
+        if not self.gpus:
+            return 0.0
+        gpus, pods = min(gpus, self.gpus), min(pods, self.gpus)
+        return tokens / TOKENISED / pods / max(1, min(TOKENISERS * gpus, self.cores - gpus))
+
     def on_device(self, seconds: float, held: float, disk: float, gpus: int = 1) -> Cost:
         """The cost of a step whose model and batches, `held` bytes, are on a GPU if there is one."""
         if self.gpus:
@@ -259,8 +271,11 @@ def train(s: Scenario) -> Cost:
     batch, again = max(1.0, min(settings.batch_size, s.questions)), settings.gradient_checkpointing
     steps = min(max(1.0, settings.epochs * (s.questions // batch)), settings.max_steps or math.inf)
     sequences = batch * (1 + settings.negatives)
-    flops = s.shape.flops(sequences * s.tokens + batch * QUESTION_TOKENS, s.tokens)
-    seconds = steps * (3 + bool(settings.chunk) + again) * flops / s.rate("train", half, s.gpus)
+    tokens = sequences * s.tokens + batch * QUESTION_TOKENS
+    passes = 3 + bool(settings.chunk) + again
+    seconds = passes * s.shape.flops(tokens, s.tokens) / s.rate("train", half, s.gpus)
+    launches = LAUNCH_SECONDS * s.shape.layers * bool(s.gpus)
+    seconds = steps * max(seconds, launches, s.tokenising(tokens, s.gpus))
     if settings.validate_steps:
         pool = min(settings.validation_passages, s.passages) * s.tokens
         validations = steps // settings.validate_steps + 1
@@ -285,6 +300,7 @@ def encode(s: Scenario) -> Cost:
     """A forward pass over each passage, or over each of its queries with it."""
     sequences, half = s.view_count if s.reads_queries else s.passages, s.config.encode.compute != "float32"
     seconds = s.shape.flops(sequences * s.tokens, s.tokens) / s.rate("encode", half, s.shards)
+    seconds = max(seconds, s.tokenising(sequences * s.tokens, 1, s.shards))
     batch = 4.0 * s.config.encode.batch_tokens * (s.shape.inner + 6 * s.shape.width)
     return s.on_device(seconds, 4.0 * s.shape.parameters + batch, s.view_bytes + 52 * s.passages, s.shards)
 
