@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from multiview.data.passages import Passage
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.index.approximate import EXACT
-from multiview.index.build import with_offsets
+from multiview.index.merged_corpus import with_offsets
 from multiview.index.stored_views import view_norms
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE
 

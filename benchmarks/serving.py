@@ -43,8 +43,8 @@ from multiview.config import Index, Model
 from multiview.data.passages import ROW_GROUP, SCHEMA, content_hash
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import counted
-from multiview.index.approximate.building import build
-from multiview.index.build import IndexContent, passage_table, write_index
+from multiview.index.build import write_index
+from multiview.index.merged_corpus import MergedCorpus
 from multiview.model.encoder import BiEncoder
 from multiview.serving.retriever import load
 from multiview.steps.events import Events
@@ -99,8 +99,7 @@ def make_store(folder: Path, passages: int) -> LocalStore:
             )
             shards = [Embeddings(staged.path)]
             attempt = Attempt(store, "index", f"random-{seed}")
-            content = IndexContent(model.digest, passage_table(shards), shards)
-            write_index(attempt.path, content, Index(), build, Events())
+            write_index(attempt.path, model.digest, MergedCorpus(shards), Index(), Events())
         index = _published(attempt, "index", model=[model], passages=[corpus])
         number = seed + 1
         champion = Champion(

@@ -56,7 +56,10 @@ def test_the_reader_gives_back_what_was_written(tmp_path: Path) -> None:
     embeddings = Embeddings(write(tmp_path))
     assert (embeddings.dim, embeddings.rows, embeddings.passages, embeddings.model) == (3, 6, 4, "digest")
     np.testing.assert_array_equal(embeddings.views, np.concatenate(vectors()).astype(np.float16))
-    np.testing.assert_array_equal(np.concatenate(list(embeddings.read_blocks())), embeddings.views)
+    np.testing.assert_array_equal(
+        np.concatenate([embeddings.read_block(number) for number in range(embeddings.blocks)]),
+        embeddings.views,
+    )
     assert embeddings.table["views"].to_pylist() == COUNTS and not embeddings.has_queries
 
 
@@ -71,7 +74,7 @@ def test_a_shard_without_passages_is_whole(tmp_path: Path) -> None:
         pass
     embeddings = Embeddings(tmp_path)
     assert embeddings.views.shape == (0, 3) and embeddings.table.num_rows == 0
-    assert list(embeddings.read_blocks()) == []
+    assert [embeddings.read_block(number) for number in range(embeddings.blocks)] == []
 
 
 @pytest.mark.parametrize(

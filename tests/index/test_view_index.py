@@ -35,7 +35,7 @@ def test_blocks_give_back_the_views(tmp_path):
     views = np.random.default_rng(0).standard_normal((11, 3)).astype(np.float16)
     folder = write_embeddings(tmp_path / "e", ["x", "y"], [views[:4], views[4:]], rows_per_block=4)
     embeddings = Embeddings(folder)
-    blocks = list(embeddings.read_blocks())
+    blocks = [embeddings.read_block(number) for number in range(embeddings.blocks)]
     assert [len(block) for block in blocks] == [4, 4, 3] and embeddings.blocks == 3
     np.testing.assert_array_equal(np.concatenate(blocks), views)
 

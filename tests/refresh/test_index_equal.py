@@ -96,9 +96,9 @@ def test_a_trained_index_is_what_its_quantizers_make_of_the_corpus(tmp_path_fact
 
 
 def test_blocks_and_groups_of_rows_make_no_difference(tmp_path, monkeypatch):
-    from multiview.refresh import merged_corpus
+    from multiview.index import merged_corpus
 
-    monkeypatch.setattr(merged_corpus.MergedCorpus, "rows_per_block", 7)
+    monkeypatch.setattr(merged_corpus, "ROWS_PER_BLOCK", 7)
     monkeypatch.setattr(merged_corpus, "ROW_GROUP", 3)
     for kind in ("exact", "IVF2,SQ8"):
         vectors = ChangingVectors(tmp_path / kind, index={"kind": kind})

@@ -123,7 +123,7 @@ class EmbeddingsWriter:
 
 
 class Embeddings:
-    """The embeddings of one shard, memory-mapped: blocks of views, each checked as it is read (`ViewBlocks`)."""
+    """The embeddings of one shard, memory-mapped: blocks of views, each checked as it is read."""
 
     def __init__(self, folder: Path) -> None:
         """Opens `folder`. Raises InputError where a file is missing or the files do not fit together."""
@@ -187,10 +187,6 @@ class Embeddings:
                 "train it again or set model.normalise"
             )
         return block
-
-    def read_blocks(self) -> Iterator[np.ndarray]:
-        """All blocks in order, each checked as it is read."""
-        return map(self.read_block, range(self.blocks))
 
     def _read_header(self) -> JsonObject:
         path = _existing(self.folder / HEADER_FILE, REBUILD)

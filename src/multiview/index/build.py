@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +23,12 @@ from multiview.artifacts.staging import Staged
 from multiview.config import Encode, Index, JsonObject
 from multiview.data.passages import ROW_GROUP
 from multiview.data.shards import Rows
-from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_SCHEMA, VIEW_DTYPE, VIEWS_FILE, Embeddings
+from multiview.encoding.embeddings import QUERIES_FIELD, VIEW_DTYPE, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
 from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.approximate.measuring import measure
-from multiview.index.stored_views import ViewBlocks, ViewNorms, view_norms
+from multiview.index.merged_corpus import MergedCorpus
+from multiview.index.stored_views import ViewNorms, view_norms
 from multiview.index.view_index import (
     HEADER_FILE,
     INDEX_FILE,
@@ -47,24 +48,11 @@ BLOCK_BYTES = 64 << 20
 """Size of the views that share a digest, and are read together from a bucket. A change of it is a new version of the
 steps that build indexes."""
 
-ApproximateBuilder = Callable[
-    [Sequence[ViewBlocks], Index, Callable[[np.ndarray], object], Events], tuple[FaissObject, JsonObject]
-]
-"""Makes an approximate faiss index of views, as `approximate.building.build` does."""
+BlocksOfViews = Iterator[tuple[np.ndarray, np.ndarray]]
+"""Rows and views of each block of a corpus, in order (`MergedCorpus.blocks`)."""
 
-
-@dataclass(frozen=True)
-class IndexContent:
-    """The content from which an index is built."""
-
-    model: str
-    """Digest of the model that made the views."""
-    passages: pa.Table
-    """One row of `ROWS_SCHEMA` per passage, in order."""
-    views: Sequence[ViewBlocks]
-    """The views of the passages, in order, in one or several sources."""
-    queries: Iterable[pa.Table] | None = None
-    """The queries that the passages were read with, as tables of `QUERIES_FIELD`; none for most architectures."""
+ApproximateBuilder = Callable[[BlocksOfViews], tuple[FaissObject, JsonObject]]
+"""Makes an approximate faiss index of views; returns it with what its header says of it."""
 
 
 def build_index(context: StepContext) -> None:
@@ -77,46 +65,54 @@ def build_index(context: StepContext) -> None:
     """
     model = context.recorded_input("model").digest
     shards = open_embeddings(context.list_input("embeddings"), model, context.settings.encode)
-    queries = query_tables(shards) if all(shard.has_queries for shard in shards) else None
-    content = IndexContent(model, passage_table(shards), shards, queries)
-    write_index(context.output("index"), content, context.settings.index, _build, context.events)
+    write_index(context.output("index"), model, MergedCorpus(shards), context.settings.index, context.events)
 
 
 def write_index(
     folder: Path,
-    content: IndexContent,
+    model: str,
+    corpus: MergedCorpus,
     settings: Index,
-    build_approximate: ApproximateBuilder,
     events: Events,
+    build_approximate: ApproximateBuilder | None = None,
 ) -> None:
-    """Writes an index into `folder`; `build_approximate` makes the faiss index where `settings` is not exact.
+    """Writes an index of a corpus, whose views are of the model with digest `model`, into `folder`.
 
+    `build_approximate` makes the faiss index where `settings` is not exact, by default as `approximate.building.build`.
     Writes `views.f16` (all views in float16), `passages.parquet` (`ROWS_SCHEMA`), `index.json`, for an approximate
     index `index.faiss`, and where passages were read with queries `queries.parquet` (one row per passage). Reports the
     cost of the index, and measures it by searching for random views (see `measure`). Raises InputError where there are
     no passages, or a passage occurs twice.
     """
     begun = time.perf_counter()
-    passages = content.passages
+    passages, queries = corpus.passages, corpus.queries()
     _check_passages(passages)
     header = {
         "kind": settings.kind,
-        "model": content.model,
+        "model": model,
         "corpus": _corpus_digest(passages),
-        "dim": content.views[0].dim,
+        "dim": corpus.dim,
         "passages": passages.num_rows,
-        "views": sum(source.rows for source in content.views),
+        "views": corpus.rows,
     }
-    with StoredViewsWriter(folder / VIEWS_FILE, header["dim"]) as stored:
+    with StoredViewsWriter(folder / VIEWS_FILE, corpus.dim) as stored:
+
+        def blocks() -> BlocksOfViews:
+            for rows, views in corpus.blocks():
+                stored.write(views)
+                yield rows, views
+                events.progress(stored.rows, corpus.rows, "views")
+
         if settings.kind == EXACT:
             faiss_index = None
-            for block in (block for source in content.views for block in source.read_blocks()):
-                stored.write(block)
-                events.progress(stored.rows, header["views"], "views")
+            for _ in blocks():
+                pass
         else:
+            from multiview.index.approximate.building import build
             from multiview.index.faiss_library import faiss
 
-            faiss_index, about = build_approximate(content.views, settings, stored.write, events)
+            fill = build_approximate or partial(build, corpus, settings)
+            faiss_index, about = fill(blocks())
             header |= about
             faiss.write_index(faiss_index, str(folder / INDEX_FILE))
     header |= {
@@ -125,8 +121,8 @@ def write_index(
         "block_sha256": stored.block_sha256,
     }
     pq.write_table(passages, folder / PASSAGES_FILE)
-    if content.queries is not None:
-        _write_queries(content.queries, passages.num_rows, folder / QUERIES_FILE)
+    if queries is not None:
+        _write_queries(queries, passages.num_rows, folder / QUERIES_FILE)
     index = ViewIndex.from_parts(folder, faiss_index, passages, header)
     events.fact("build_seconds", round(time.perf_counter() - begun, 3))
     measured = measure(index, MEASURED, settings.seed, events)
@@ -134,15 +130,6 @@ def write_index(
         header["measured"] = measured
     (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
     _report(header, (folder / (VIEWS_FILE if index.exact else INDEX_FILE)).stat().st_size, events)
-
-
-def _build(
-    shards: Sequence[ViewBlocks], settings: Index, keep: Callable[[np.ndarray], object], events: Events
-) -> tuple[FaissObject, JsonObject]:
-    """See `approximate.building.build`, which an exact index needs as little as it needs faiss."""
-    from multiview.index.approximate.building import build
-
-    return build(shards, settings, keep, events)
 
 
 def _report(header: JsonObject, index_bytes: int, events: Events) -> None:
@@ -185,25 +172,6 @@ def open_embeddings(staged: Sequence[Staged], model: str, encode: Encode) -> lis
                 f"{expected or 'the defaults'}; give both steps the same settings"
             )
     return shards
-
-
-def passage_table(shards: Sequence[Embeddings]) -> pa.Table:
-    """The passages of all shards in the columns of `ROWS_SCHEMA`; offsets continue from shard to shard."""
-    columns = ["id", "content_hash", "views"]
-    return with_offsets(pa.concat_tables([shard.table.select(columns) for shard in shards]))
-
-
-def with_offsets(table: pa.Table) -> pa.Table:
-    """A table of `id, content_hash, views` with the row of each passage's first view, in the columns of `ROWS_SCHEMA`."""
-    views = table["views"].to_numpy().astype(np.int64)
-    offsets = pa.array(np.cumsum(views) - views)
-    return table.add_column(2, "offset", offsets).cast(ROWS_SCHEMA).combine_chunks()
-
-
-def query_tables(shards: Sequence[Embeddings]) -> Iterator[pa.Table]:
-    """The queries of each shard's passages, in `QUERIES_FIELD`."""
-    schema = pa.schema([QUERIES_FIELD])
-    return (shard.table.select(schema.names).cast(schema) for shard in shards)
 
 
 class StoredViewsWriter:

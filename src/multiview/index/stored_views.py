@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from multiview import environment
 from multiview.artifacts.staging import StoredFile
 from multiview.config import JsonObject
 from multiview.data.arrays import rows_in, stable_order
-from multiview.encoding.embeddings import VIEW_DTYPE, map_views
+from multiview.encoding.embeddings import map_views
 from multiview.errors import InputError
 from multiview.index.streamed_views import Matrix, StreamedViews
 
@@ -80,27 +79,6 @@ class StoredViews:
     def read_range(self, start: int, count: int) -> np.ndarray:
         """`count` views from row `start` on [count, dim] float32."""
         return self.matrix[start : start + count].astype(np.float32)
-
-
-class ViewBlocks(Protocol):
-    """Views in order, read block by block, from which an index is built, such as the `Embeddings` of a shard."""
-
-    dim: int
-    rows: int
-    rows_per_block: int
-
-    @property
-    def blocks(self) -> int:
-        """Number of blocks; the last block may be shorter."""
-        ...
-
-    def read_block(self, number: int) -> np.ndarray:
-        """Views of block `number` [rows, dim] float16. Raises InputError where the block is damaged."""
-        ...
-
-    def read_blocks(self) -> Iterator[np.ndarray]:
-        """All blocks in order."""
-        ...
 
 
 def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -205,20 +183,6 @@ def score_on_gpu(
     best = scores.amax(dim=2, keepdim=True)
     columns = torch.arange(most, device=rows.device)
     return best[:, :, 0], torch.where(scores == best, columns, most).amin(dim=2)
-
-
-def equal_blocks(sources: Sequence[ViewBlocks], rows: int) -> Iterator[np.ndarray]:
-    """The views of all sources in order, `rows` at a time [rows, dim] float16, the last block shorter: the same
-    blocks however the views are spread over sources and their own blocks."""
-    held = np.empty((0, sources[0].dim), VIEW_DTYPE)
-    for source in sources:
-        for block in source.read_blocks():
-            held = np.concatenate([held, block])
-            while len(held) >= rows:
-                yield held[:rows]
-                held = held[rows:]
-    if len(held):
-        yield held
 
 
 def sampled_rows(total: int, count: int, seed: int) -> np.ndarray:

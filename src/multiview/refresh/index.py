@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,17 +19,16 @@ from multiview.data.passages import shard_files
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject
-from multiview.index.approximate.building import build, description
+from multiview.index.approximate.building import description
 from multiview.index.approximate.editing import Editing, editable
 from multiview.index.approximate.kinds import read_index
-from multiview.index.build import ApproximateBuilder, IndexContent, open_embeddings, write_index
-from multiview.index.stored_views import ViewBlocks, sampled_rows
+from multiview.index.build import ApproximateBuilder, BlocksOfViews, open_embeddings, write_index
+from multiview.index.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
+from multiview.index.stored_views import sampled_rows
 from multiview.index.view_index import INDEX_FILE
 from multiview.lineage.trace import Ancestor
 from multiview.refresh.changes import CHANGES_FILE, KNOWN_BY
-from multiview.refresh.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
 from multiview.steps.context import StepContext
-from multiview.steps.events import Events
 
 RETRAIN_ADDED = 0.3
 """Share of views added since an index's training above which it is trained again."""
@@ -61,12 +60,10 @@ def refresh_index(context: StepContext) -> None:
     old_rows = pq.read_table(context.input("changes").path / CHANGES_FILE)["old"].to_numpy()
     _check_order(shards, context.input("changes").path)
     old = OldIndex(context.input("old").path) if (old_rows >= 0).any() else None
-    corpus = MergedCorpus(old_rows, old, shards)
-    content = IndexContent(
-        context.recorded_input("model").digest, corpus.passages, [corpus], corpus.queries()
-    )
+    corpus = MergedCorpus(shards, old, old_rows)
     rebuilt, edit = _rebuild_or_edit(corpus, full, context)
-    write_index(folder, content, context.settings.index, edit or build, context.events)
+    model = context.recorded_input("model").digest
+    write_index(folder, model, corpus, context.settings.index, context.events, edit)
     if edit:
         pq.write_table(pa.table({"added": corpus.added}), folder / ADDED_FILE)
     context.events.fact("rebuilt", rebuilt)
@@ -94,27 +91,22 @@ def _rebuild_or_edit(
         found = drift(index, corpus, np.repeat(corpus.added, corpus.view_counts), chosen.seed)
         if reason := why_retrain(found):
             return reason, None
-    return "", partial(_edit, index, corpus, found)
+    return "", partial(_edit, index, corpus, found, chosen)
 
 
 def _edit(
     index: FaissObject,
     corpus: MergedCorpus,
     found: Drift | None,
-    sources: Sequence[ViewBlocks],
     chosen: Index,
-    keep: Callable[[np.ndarray], object],
-    events: Events,
+    blocks: BlocksOfViews,
 ) -> tuple[FaissObject, JsonObject]:
     """Edits the old faiss `index`, whose drift is `found`, until it holds the new corpus's views; see `build`."""
     assert corpus.old is not None
     editing = Editing(index, corpus.moved_view_rows(), corpus.rows)
-    for number in range(corpus.blocks):
-        block, rows = corpus.read_block(number), corpus.block_rows(number)
-        keep(block)
+    for rows, block in blocks:
         new = corpus.are_new(rows)
         editing.add(block[new].astype(np.float32), rows[new])
-        events.progress(int(rows[-1]) + 1, corpus.rows, "views")
     editing.finish()
     entries = description(index, chosen, corpus.old.header["factory"], corpus.old.header["sample"])
     if found:

@@ -15,8 +15,8 @@ import pytest
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
 from multiview.evaluation.analyses.usage import mean_cosines
+from multiview.index import merged_corpus
 from multiview.index.approximate import building
-from multiview.index.approximate.building import sample_views
 from multiview.index.approximate.kinds import default_lists
 from multiview.index.approximate.measuring import (
     measure_questions,
@@ -24,6 +24,7 @@ from multiview.index.approximate.measuring import (
     without,
 )
 from multiview.index.faiss_library import faiss
+from multiview.index.merged_corpus import MergedCorpus
 from multiview.index.view_index import ViewIndex
 from tests.fixtures.artifacts import write_embeddings, write_index
 from tests.fixtures.events import RecordedEvents
@@ -90,7 +91,7 @@ def built(request, clustered) -> tuple[Path, RecordedEvents]:
 def several_additions():
     """Views are added in several blocks, which begin and end within the shards and their own blocks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(building, "ADDED_AT_ONCE", 200)
+        patch.setattr(merged_corpus, "ROWS_PER_BLOCK", 200)
         yield
 
 
@@ -200,14 +201,13 @@ def test_questions_measure_an_index_that_finds_half(clustered, tmp_path):
     assert events.metrics == [("index_recall_at_10", 0.5, None)], "of a depth of 10 there is no recall at 100"
 
 
-def test_the_sample_does_not_depend_on_the_shards(clustered):
-    whole = sample_views([Embeddings(clustered.whole)], 100, 3)
-    split = sample_views([Embeddings(half) for half in clustered.halves], 100, 3)
-    np.testing.assert_array_equal(whole, split)
-    every = np.concatenate(clustered.views).astype(np.float16).astype(np.float32)
-    assert {row.tobytes() for row in whole} <= {row.tobytes() for row in every} and len(whole) == 100
-    np.testing.assert_array_equal(sample_views([Embeddings(clustered.whole)], 10**6, 3), every)
-    assert not np.array_equal(whole, sample_views([Embeddings(clustered.whole)], 100, 4))
+def test_views_do_not_depend_on_the_shards(clustered):
+    every = np.concatenate(clustered.views).astype(np.float16)
+    rows = np.random.default_rng(0).permutation(len(every))[:300]
+    for shards in ([clustered.whole], clustered.halves):
+        corpus = MergedCorpus([Embeddings(shard) for shard in shards])
+        np.testing.assert_array_equal(corpus.read_rows(rows, np.float32), every[rows])
+        np.testing.assert_array_equal(np.concatenate([views for _, views in corpus.blocks()]), every)
 
 
 def test_lists_follow_the_root_of_the_views():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from multiview.config import Index, JsonObject
 from multiview.errors import InputError, counted
 from multiview.index.approximate import FaissObject
 from multiview.index.approximate.adding import add
+from multiview.index.approximate.editing import editable
 from multiview.index.approximate.kinds import (
-    can_merge,
     default_probes,
     default_sample,
     factory_string,
@@ -23,38 +23,36 @@ from multiview.index.approximate.kinds import (
     train_index,
 )
 from multiview.index.faiss_library import all_of_faiss, faiss, threads
-from multiview.index.stored_views import ViewBlocks, equal_blocks, sampled_rows
-from multiview.steps.events import Events
+from multiview.index.merged_corpus import MergedCorpus
+from multiview.index.stored_views import sampled_rows
 
-ADDED_AT_ONCE = 4096
-"""Views per addition: as many as a block of embeddings has."""
 EF_SEARCH = 128
 """Candidates of an hnsw search, in views; at least the number of views that it fetches."""
 
 
 def build(
-    shards: Sequence[ViewBlocks], settings: Index, keep: Callable[[np.ndarray], object], events: Events
+    corpus: MergedCorpus, settings: Index, blocks: Iterator[tuple[np.ndarray, np.ndarray]]
 ) -> tuple[FaissObject, JsonObject]:
-    """Builds the faiss index over the views of all shards; returns it with its `description`.
+    """Builds the faiss index over the views of a corpus, whose `blocks` it reads once; returns it with its `description`.
 
-    The ids of the views are their rows. `keep` is called with each block [n, dim] float16 as it is added, in order.
-    Memory holds the sample during training, then the index. Raises InputError for a kind that
-    faiss does not know, too few views, a missing device, or a damaged block.
+    The ids of the views are their rows. Memory holds the sample during training, then the index. Raises InputError for
+    a kind that faiss does not know, too few views, a missing device, or a damaged block.
     """
-    views, dim = sum(shard.rows for shard in shards), shards[0].dim
+    views, dim = corpus.rows, corpus.dim
     if not views:
         raise InputError(f"index.kind={settings.kind}: there are no views to index; take index.kind=exact")
     factory = factory_string(settings, views, dim)
     index, gpu = make_index(settings, factory, dim), _gpu(settings.device)
     sampled = 0
     if not index.is_trained:
-        sample = sample_views(shards, default_sample(index), settings.seed)
+        sample = corpus.read_rows(sampled_rows(views, default_sample(index), settings.seed), np.float32)
         sampled = len(sample)
         with _clustering_on(gpu, index):
             train_index(index, sample, settings)
-    with threads(None if list_count(index) or can_merge(index) else 1):
+    with threads(None if list_count(index) or editable(index) else 1):
         try:
-            _fill(index, shards, keep, events)
+            for _, block in blocks:
+                add(index, block.astype(np.float32))
         except RuntimeError as error:
             raise InputError(
                 f"index.kind={settings.kind}: faiss cannot add {counted(views, 'view')} of width {dim}: "
@@ -78,38 +76,6 @@ def description(index: FaissObject, settings: Index, factory: str, sampled: int)
         "on_disk": False,
         **drift,
     }
-
-
-def sample_views(shards: Sequence[ViewBlocks], count: int, seed: int) -> np.ndarray:
-    """`count` random views of all shards, in the order of their rows [count, dim] float32; all views where there are fewer.
-
-    The sample does not depend on how the views are split into shards. Blocks without a sampled view are not read.
-    """
-    total = sum(shard.rows for shard in shards)
-    rows = sampled_rows(total, count, seed)
-    sample = np.empty((len(rows), shards[0].dim), np.float32)
-    first = 0
-    for shard in shards:
-        for block in range(shard.blocks):
-            start = first + block * shard.rows_per_block
-            stop = min(start + shard.rows_per_block, first + shard.rows)
-            in_block = slice(*np.searchsorted(rows, [start, stop]))
-            if in_block.start < in_block.stop:
-                sample[in_block] = shard.read_block(block)[rows[in_block] - start]
-        first += shard.rows
-    return sample
-
-
-def _fill(
-    index: FaissObject, shards: Sequence[ViewBlocks], keep: Callable[[np.ndarray], object], events: Events
-) -> None:
-    """Adds all views in order, in blocks of one size that does not depend on the shards."""
-    total, done = sum(shard.rows for shard in shards), 0
-    for block in equal_blocks(shards, ADDED_AT_ONCE):
-        keep(block)
-        add(index, block.astype(np.float32))
-        done += len(block)
-        events.progress(done, total, "views")
 
 
 def _gpu(device: str) -> bool:

@@ -103,15 +103,6 @@ def list_count(index: FaissObject) -> int | None:
     return ivf and int(ivf.nlist)
 
 
-def can_merge(index: FaissObject) -> bool:
-    """Whether another index of its kind can be merged into an index."""
-    try:
-        index.check_compatible_for_merge(faiss.clone_index(index))
-    except RuntimeError:
-        return False
-    return True
-
-
 def faiss_message(error: RuntimeError) -> str:
     """The message of a faiss error, without the place in faiss's source that raised it."""
     text = " ".join(str(error).split())

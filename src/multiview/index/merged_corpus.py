@@ -1,4 +1,4 @@
-"""A refreshed corpus: passages that an older index holds already, and passages that were encoded anew."""
+"""The corpus of an index: passages of embeddings, and where an index is refreshed, passages of the old index too."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import DTypeLike
 
 from multiview.data.arrays import rows_in
 from multiview.data.passages import ROW_GROUP, PassageRows
@@ -23,7 +24,6 @@ from multiview.encoding.embeddings import (
     Embeddings,
 )
 from multiview.errors import InputError
-from multiview.index.build import query_tables, with_offsets
 from multiview.index.stored_views import StoredViews, passages_of_views
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE, QUERIES_FILE
 
@@ -53,19 +53,22 @@ class OldIndex:
 
 
 class MergedCorpus:
-    """A new corpus, whose passages are kept from an old index or come from embeddings.
+    """The passages of an index that is built, which come from embeddings or are kept from an old index.
 
-    Its views are read block by block, in the order of the corpus, from where they are stored (`ViewBlocks`). One block
-    of the embeddings is held, so that rows should be read in rising order.
+    Their views are read from where they are stored. One block of the embeddings is held, so that rows should be read in
+    rising order.
     """
 
-    rows_per_block = ROWS_PER_BLOCK
-
-    def __init__(self, old_rows: np.ndarray, old: OldIndex | None, shards: Sequence[Embeddings]) -> None:
+    def __init__(
+        self, shards: Sequence[Embeddings], old: OldIndex | None = None, old_rows: np.ndarray | None = None
+    ) -> None:
         """`old_rows` [p] is the row of each passage in the index `old`, or -1 for the passages of `shards`, in order.
+        Without them, all are those of `shards`.
 
-        `old` is None where no passage is kept. Raises InputError where old and new views differ in width.
+        Raises InputError where old and new views differ in width.
         """
+        if old is None or old_rows is None:
+            old, old_rows = None, np.full(sum(shard.passages for shard in shards), -1)
         self.old, self.shards, self._old_rows, self._new = old, shards, old_rows, old_rows < 0
         self.dim = shards[0].dim
         if old and old.header["dim"] != self.dim:
@@ -78,9 +81,8 @@ class MergedCorpus:
         kept = old.passages.num_rows if old else 0
         sources = np.where(self._new, kept + np.cumsum(self._new) - 1, old_rows)
         columns = [name for name in ROWS_SCHEMA.names if name != "offset"]
-        self.passages = with_offsets(
-            pa.concat_tables([table.select(columns) for table in tables]).take(pa.array(sources))
-        )
+        passages = pa.concat_tables([table.select(columns) for table in tables])
+        self.passages = with_offsets(passages.take(pa.array(sources)) if old else passages)
         """Rows of an index's `passages.parquet`."""
         self.view_counts = self.passages["views"].to_numpy().astype(np.int64)
         """Number of views of each passage [p] int64."""
@@ -113,36 +115,29 @@ class MergedCorpus:
         moved[rows_in(self.old.offsets[self._old_rows[kept]], counts)] = rows_in(self._offsets[kept], counts)
         return moved
 
-    @property
-    def blocks(self) -> int:
-        """Number of blocks; the last block may be shorter."""
-        return -(-self.rows // self.rows_per_block)
+    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields the rows of each block and its views [rows, dim] float16: the same blocks however the views are stored.
 
-    def block_rows(self, number: int) -> np.ndarray:
-        """Returns the rows of block `number`."""
-        first = number * self.rows_per_block
-        return np.arange(first, min(first + self.rows_per_block, self.rows))
-
-    def read_block(self, number: int) -> np.ndarray:
-        """Views of block `number` [rows, dim] float16. Raises InputError where embeddings are damaged."""
-        return self.read_rows(self.block_rows(number))
-
-    def read_blocks(self) -> Iterator[np.ndarray]:
-        """All blocks in order."""
-        return map(self.read_block, range(self.blocks))
+        Raises InputError where embeddings are damaged.
+        """
+        for first in range(0, self.rows, ROWS_PER_BLOCK):
+            rows = np.arange(first, min(first + ROWS_PER_BLOCK, self.rows))
+            yield rows, self.read_rows(rows)
 
     def are_new(self, rows: np.ndarray) -> np.ndarray:
         """Returns whether the view at each of `rows` [n] comes from the embeddings [n] bool."""
         return self._stored_rows(rows) >= self._old_views
 
-    def read_rows(self, rows: np.ndarray) -> np.ndarray:
-        """Views of `rows` [n, dim] float16. Raises InputError where a block of the embeddings is damaged."""
+    def read_rows(self, rows: np.ndarray, dtype: DTypeLike = VIEW_DTYPE) -> np.ndarray:
+        """Views of `rows` [n, dim]. Raises InputError where a block of the embeddings is damaged. Blocks without them are
+        not read."""
         stored = self._stored_rows(rows)
         blocks = np.searchsorted(self._block_firsts, stored, side="right") - 1
-        views = np.empty((len(rows), self.dim), VIEW_DTYPE)
-        for number in np.unique(blocks).tolist():
-            here = blocks == number
-            views[here] = self._read(number, stored[here])
+        views = np.empty((len(rows), self.dim), dtype)
+        order = np.argsort(blocks, kind="stable")
+        for here in np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1):
+            if len(here):
+                views[here] = self._read(int(blocks[here[0]]), stored[here])
         return views
 
     def _stored_rows(self, rows: np.ndarray) -> np.ndarray:
@@ -173,11 +168,15 @@ class MergedCorpus:
             )
         if not with_queries:
             return None
-        return self._merged_queries(self.old) if self.old else query_tables(self.shards)
+        return self._merged_queries(self.old) if self.old else self._new_queries()
+
+    def _new_queries(self) -> Iterator[pa.Table]:
+        schema = pa.schema([QUERIES_FIELD])
+        return (shard.table.select(schema.names).cast(schema) for shard in self.shards)
 
     def _merged_queries(self, old: OldIndex) -> Iterator[pa.Table]:
         """The queries of all passages in order, at most `ROW_GROUP` passages per table."""
-        kept, new = PassageRows([old.folder / QUERIES_FILE]), Rows(query_tables(self.shards))
+        kept, new = PassageRows([old.folder / QUERIES_FILE]), Rows(self._new_queries())
         schema = pa.schema([QUERIES_FIELD])
         for first in range(0, len(self._old_rows), ROW_GROUP):
             old_rows = self._old_rows[first : first + ROW_GROUP]
@@ -189,3 +188,10 @@ class MergedCorpus:
             new_rows = len(kept_rows) + np.cumsum(is_new) - 1
             rows = np.where(is_new, new_rows, np.searchsorted(kept_rows, old_rows))
             yield pa.concat_tables(tables).take(pa.array(rows))
+
+
+def with_offsets(table: pa.Table) -> pa.Table:
+    """A table of `id, content_hash, views` with the row of each passage's first view, in the columns of `ROWS_SCHEMA`."""
+    views = table["views"].to_numpy().astype(np.int64)
+    offsets = pa.array(np.cumsum(views) - views)
+    return table.add_column(2, "offset", offsets).cast(ROWS_SCHEMA).combine_chunks()
