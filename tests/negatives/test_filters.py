@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from multiview.data.answers import has_answer
 from multiview.data.passages import PassageLookup
 from multiview.errors import InputError
-from multiview.negatives.filters import AnswerHits, Positives, filter_hits, positive_hits
+from multiview.negatives.filters import AnswerHits, Positives, filter_hits
 from tests.fixtures.artifacts import passage, question, write_passages
 
 WORDS = ["red", "green", "blue", "grey"]
@@ -62,7 +62,7 @@ def test_no_negative_is_a_positive_or_holds_an_answer_or_is_padding(case):
     passages, questions, numbers, shuffled = case
     ids = pa.array([p.id for p in passages])
     answer = holding(numbers, ids, shuffled, questions, "string")
-    positive = positive_hits(numbers, ids, questions)
+    positive = Positives(ids, questions).hits(numbers)
     assert not positive[numbers < 0].any() and not answer[numbers < 0].any()
     left = filter_hits(numbers, {"positive": positive, "answer": answer})
     counted = [0, 0]
@@ -83,7 +83,7 @@ def test_no_negative_is_a_positive_or_holds_an_answer_or_is_padding(case):
 
 def test_every_positive_is_excluded_not_only_the_first():
     ids = pa.array(["a", "b", "c"])
-    hits = positive_hits(np.array([[2, 1, 0]]), ids, [question("q", "?", ["x"], ["a", "c"])])
+    hits = Positives(ids, [question("q", "?", ["x"], ["a", "c"])]).hits(np.array([[2, 1, 0]]))
     assert hits.tolist() == [[True, False, True]]
 
 

@@ -19,6 +19,7 @@ from multiview.plans.system import training
 from multiview.steps.context import StepContext
 from multiview.steps.path import StepPath
 from multiview.training.data import training_data
+from multiview.training.example_order import QuestionStream
 from tests.fixtures import training_material
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.inprocess import run_plan
@@ -73,6 +74,7 @@ def test_training_draws_from_given_negatives_as_from_any_source(tmp_path):
     events = RecordedEvents()
     found = training_data(StepContext(Config(train=Train(epochs=40)), inputs, {}, events), tmp_path)
     items = found.stream
+    assert isinstance(items, QuestionStream)
     assert items.pool == {"q0": {"given": ["p002", "p001"]}} and set(found.passages) == {
         "p000",
         "p001",

@@ -21,7 +21,7 @@ from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
 from multiview.training.batches import Collator
 from multiview.training.data import training_data
-from multiview.training.example_order import Example
+from multiview.training.example_order import Example, QuestionStream
 from multiview.training.train import train
 from multiview.training.trainer import BiEncoderTrainer, ProcessArguments, warmup_steps
 from tests.fixtures import training_material
@@ -268,6 +268,7 @@ def test_a_question_without_its_positive_is_dropped_and_a_positive_is_never_a_ha
     events = RecordedEvents()
     found = training_data(StepContext(Config(train=Train(batch_size=8)), inputs, {}, events), tmp_path)
     items = found.stream
+    assert isinstance(items, QuestionStream)
     assert items.positives == [["p001"], ["p002"]]
     assert items.pool == {"q0": {"bm25": ["p003"]}, "q2": {"bm25": ["p004"]}}
     assert set(found.passages) == {"p001", "p002", "p003", "p004"}

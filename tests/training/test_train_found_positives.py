@@ -12,6 +12,7 @@ from multiview.data.questions import Question
 from multiview.steps.context import StepContext
 from multiview.training.batches import no_negatives
 from multiview.training.data import training_data
+from multiview.training.example_order import QuestionStream
 from tests.fixtures import training_material
 from tests.fixtures.events import RecordedEvents
 
@@ -39,13 +40,15 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
     context = StepContext(Config(train=Train(batch_size=3, epochs=60)), inputs, {}, events)
     first_data = training_data(context, tmp_path)
     first = first_data.stream
+    assert isinstance(first, QuestionStream)
     assert first.positives == [["p000"], ["p001"], ["p003"]] and events.facts["dropped_questions"] == 1
     expected = {"q0": ["p004", "p005"], "q1": ["p004", "p005"], "q2": ["p004", "p001", "p005"]}
-    assert first.pool == {qid: {"bm25": ids} for qid, ids in expected.items()}
+    assert {qid: first.pool[qid] for qid in expected} == {qid: {"bm25": ids} for qid, ids in expected.items()}
     assert "p002" not in first_data.passages, "nobody trains on it"
     drawn_from_all = Config(train=Train(batch_size=3, epochs=60, positive_passage="drawn"))
     drawn_data = training_data(replace(context, settings=drawn_from_all), tmp_path)
     items, texts = drawn_data.stream, drawn_data.passages
+    assert isinstance(items, QuestionStream)
     examples = [items[i] for i in range(len(items))]
     drawn = Counter(example.positive for example in examples if example.question.qid == "q0")
     assert set(drawn) == {"p000", "p001", "p002"} and min(drawn.values()) > 8, "20 of each expected"

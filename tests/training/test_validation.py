@@ -14,6 +14,7 @@ from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
 from multiview.training.data import training_data
+from multiview.training.example_order import QuestionStream
 from multiview.training.train import train
 from multiview.training.validation import Validation
 from tests.fixtures import training_material
@@ -190,6 +191,7 @@ def test_training_does_not_notice_its_validation(
 ) -> None:
     """The same questions without a validation give the same losses, dropout included."""
     found = training_data(StepContext(Config(train=Train(**SETTINGS)), data, {}), tmp_path)
+    assert isinstance(found.stream, QuestionStream)
     (tmp_path / "questions").mkdir()
     write_questions(found.stream.questions, tmp_path / "questions")
     trained = {**data, "questions": Staged(tmp_path / "questions", "trained")}

@@ -17,7 +17,6 @@ from multiview.training import train as training
 from multiview.training import trainer
 from multiview.training.all_gather import check_same_start
 from multiview.training.data import TrainingData, training_data, warm_up_data
-from multiview.training.example_order import Stream
 from multiview.training.trainer import BiEncoderTrainer
 from tests.fixtures.checkpoints import KeptCheckpoints
 
@@ -86,7 +85,7 @@ def _train(case: Train, inputs: dict[str, Staged], context: StepContext, name: s
         fit_steadily(data, given)
 
 
-def fit_steadily(data: TrainingData[Stream], context: StepContext) -> None:
+def fit_steadily(data: TrainingData, context: StepContext) -> None:
     """`fit`, which logs every step, with a large epsilon of Adam, which divides by a gradient's size: else one that is
     zero but for rounding would decide a step's sign."""
     with patch.object(trainer, "ADAM_EPSILON", 1e-3), patch.object(trainer, "LOG_STEPS", 1):

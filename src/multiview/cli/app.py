@@ -77,14 +77,11 @@ def _run(app: typer.Typer, output: TextIO) -> int:
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        return _fail(error)
+        _print_error(
+            one_line(error) if fault(error) is not None else f"{one_line(error)}; --debug shows more"
+        )
+        return 1
     return status if isinstance(status, int) else 0
-
-
-def _fail(error: Exception) -> int:
-    """Print the line of an unforeseen error; returns the exit status."""
-    _print_error(one_line(error) if fault(error) is not None else f"{one_line(error)}; --debug shows more")
-    return 1
 
 
 def _discard(output: TextIO) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from gc import freeze
 from pathlib import Path
@@ -17,7 +17,7 @@ from multiview.cli.serve import serve
 
 if TYPE_CHECKING:
     from multiview.artifacts.store import Store
-    from multiview.lineage.garbage import ArtifactId, Garbage, ReportKept
+    from multiview.lineage.garbage import ArtifactId, ReportKept
 
 
 def search(
@@ -191,22 +191,16 @@ def collect(
     for piece in garbage.remove_all(store, found, lambda: referenced(kept.setdefault)) if delete else found:
         pieces.append(piece)
         print(f"{piece.bytes / 1e6:12,.3f} MB  {piece.kind:<11} {safe(piece.path)}")
-    if not pieces:
-        print("nothing to collect")
-    elif delete:
-        print(f"removed {summary(pieces)}")
-    else:
-        print(f"would remove {summary(pieces)}: --delete does it")
-    for line in kept:
-        print(f"kept: {safe(line)}")
-
-
-def summary(pieces: Iterable[Garbage]) -> str:
-    """Returns the number and the size of each kind: `2 index (1.3 MB), 1 attempt (0.2 MB)`."""
     sizes: dict[str, list[int]] = {}
     for piece in pieces:
         sizes.setdefault(piece.kind, []).append(piece.bytes)
-    return ", ".join(f"{len(of)} {kind} ({sum(of) / 1e6:,.1f} MB)" for kind, of in sorted(sizes.items()))
+    total = ", ".join(f"{len(of)} {kind} ({sum(of) / 1e6:,.1f} MB)" for kind, of in sorted(sizes.items()))
+    if not pieces:
+        print("nothing to collect")
+    else:
+        print(f"removed {total}" if delete else f"would remove {total}: --delete does it")
+    for line in kept:
+        print(f"kept: {safe(line)}")
 
 
 def inspect(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,6 @@ from multiview import environment, names
 from multiview.cli.options import Debug, Index, StoreUrl, TrackingUri, check_folder
 from multiview.config import Export
 from multiview.errors import counted
-
-if TYPE_CHECKING:
-    from multiview.lineage.trace import Ancestor
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -93,11 +90,12 @@ def model(
     debug: Debug = False,
 ) -> None:
     """Write a model as a folder that sentence-transformers loads, with a model card (docs/export.md)."""
-    from multiview.export.model_card import describe
+    from multiview.cli.lookup import Lookup
+    from multiview.export.model_card import describe, read_subject
     from multiview.export.sentence_transformers import write_sentence_transformers
 
     check_out(out)
-    subject, searched = _subject(model, index, store, tracking_uri)
+    subject, searched = read_subject(model or Lookup(store, tracking_uri).index(index))
     alone = write_sentence_transformers(subject.folder(), out, describe(subject, searched))
     needs = "" if alone else ", with trust_remote_code=True and multiview-retrieval installed"
     print(f"{out}: {subject.record.folder}, for sentence-transformers 6.2 or later{needs}")
@@ -113,10 +111,12 @@ def onnx(
     debug: Debug = False,
 ) -> None:
     """Write the encoder of questions in ONNX, with its tokenizer (docs/export.md)."""
+    from multiview.cli.lookup import Lookup
+    from multiview.export.model_card import read_subject
     from multiview.export.onnx import write_onnx
 
     check_out(out)
-    subject, _ = _subject(model, index, store, tracking_uri)
+    subject, _ = read_subject(model or Lookup(store, tracking_uri).index(index))
     write_onnx(subject.folder(), out)
     print(f"{out}: the question encoder of {subject.record.folder}")
 
@@ -170,13 +170,3 @@ def qdrant(
             refers = "no alias was changed"
     points = f"{counted(loaded.points, 'point')}, {loaded.uploaded} uploaded, {loaded.deleted} deleted"
     print(f"collection {loaded.name}: {points}; {refers}")
-
-
-def _subject(
-    model: str | None, index: str | None, store: str, tracking_uri: str | None
-) -> tuple[Ancestor, Ancestor | None]:
-    """Returns the model to write, and the index whose model it is, unless the model was named. Raises InputError."""
-    from multiview.cli.lookup import Lookup
-    from multiview.export.model_card import read_subject
-
-    return read_subject(model or Lookup(store, tracking_uri).index(index))

@@ -39,7 +39,7 @@ from multiview.evaluation.metrics import (
 )
 from multiview.evaluation.top_hits import TOP_HITS_FILE, FindViews, index_views, write_top_hits
 from multiview.index.ranking import TopPassages
-from multiview.negatives.filters import AnswerHits, positive_hits
+from multiview.negatives.filters import AnswerHits, Positives
 from multiview.steps.context import StepContext
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def write_evaluation(
     if answers is None:
         corpus = PassageLookup(context.input("passages").path)
         answers = AnswerHits(questions, ids, corpus, matching_mode(context.settings))
-    holds, gold_hits = answers.holds(top.passages), positive_hits(top.passages, ids, questions)
+    holds, gold_hits = answers.holds(top.passages), Positives(ids, questions).hits(top.passages)
     first_answer, first_gold = first_rank(holds), first_rank(gold_hits)
     rankings = _rankings(top, ids, questions)
     gold = {question.qid: question.grades for question in questions}

@@ -68,18 +68,13 @@ def load(folder: Path) -> tuple[LoadedModel, PreTrainedTokenizer]:
     import torch
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
 
-    from multiview.model.base_model.loading import first_line, quiet
+    from multiview.model.base_model.loading import load_pretrained
 
-    try:
-        with quiet():
-            model: LoadedModel = AutoModelForSeq2SeqLM.from_pretrained(
-                folder, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
-            )
-            tokenizer: PreTrainedTokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(
-            f"{SETTING}: cannot load {folder} as a sequence-to-sequence model such as T5: {first_line(error)}"
-        ) from error
+    problem = f"{SETTING}: cannot load {folder} as a sequence-to-sequence model such as T5"
+    model: LoadedModel = load_pretrained(
+        AutoModelForSeq2SeqLM, folder, problem, dtype=torch.float32, use_safetensors=True
+    )
+    tokenizer: PreTrainedTokenizer = load_pretrained(AutoTokenizer, folder, problem)
     saved = model.generation_config.to_dict()  # the special tokens are kept, and nothing about the search
     tokens = {name: value for name, value in saved.items() if name.endswith("_token_id")}
     model.generation_config = GenerationConfig(**tokens)

@@ -37,7 +37,7 @@ from multiview.data.questions import (
 from multiview.errors import InputError, counted
 from multiview.model.layouts.snippets import split_snippets
 from multiview.negatives.bm25 import Bm25Index
-from multiview.negatives.filters import positive_hits
+from multiview.negatives.filters import Positives
 from multiview.steps.context import StepContext
 
 TOGETHER = 10_000
@@ -242,7 +242,7 @@ def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[li
     while searched < len(ranked) and (asked.limit is None or len(kept) < asked.limit):
         batch = ranked[searched : searched + TOGETHER]
         top = index.search([question.question for question in batch], k)
-        hits = positive_hits(top.passages, index.ids, batch)
+        hits = Positives(index.ids, batch).hits(top.passages)
         kept.update(question.qid for question, found in zip(batch, hits, strict=True) if found.any())
         searched += len(batch)
         context.events.progress(searched, len(ranked), "questions")

@@ -27,7 +27,7 @@ from multiview.data.passages import Passage, PassageLookup, read_passages
 from multiview.data.questions import Question, read_questions
 from multiview.errors import counted
 from multiview.index.ranking import TopPassages, best_first, tie_order, width
-from multiview.negatives.filters import AnswerHits, filter_hits, positive_hits
+from multiview.negatives.filters import AnswerHits, Positives, filter_hits
 from multiview.negatives.negatives_file import BM25, given_table, negatives_table, write_negatives
 from multiview.steps.context import StepContext
 from multiview.steps.provenance import cores
@@ -167,7 +167,7 @@ def bm25_negatives(context: StepContext) -> None:
         context.settings.bm25.depth,
         lambda done: context.events.progress(done, len(questions), "searches"),
     )
-    positive = positive_hits(top.passages, index.ids, questions)
+    positive = Positives(index.ids, questions).hits(top.passages)
     corpus = PassageLookup(passages)
     answer = AnswerHits(questions, index.ids, corpus, matching_mode(context.settings)).holds(top.passages)
     filtered = filter_hits(top.passages, {"positive": positive, "answer": answer})

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from multiview.config import Config, Encode
@@ -22,7 +21,7 @@ from multiview.encoding.batches import Buckets, Shape
 from multiview.encoding.encode import arithmetic, smaller_batches, weights_type
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import staged_base
-from multiview.model.base_model.loading import quiet
+from multiview.model.base_model.loading import load_pretrained
 from multiview.model.devices import device
 from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
 from multiview.negatives.filters import hits_by_passage
@@ -56,20 +55,16 @@ class CrossEncoder:
         """Loads the checkpoint in `folder`, called `name` in error lines. Raises InputError if it is not such a classifier."""
         self.settings = settings
         self.device = device(settings.device, "encode.device")
-        try:
-            with quiet():
-                model, notes = AutoModelForSequenceClassification.from_pretrained(
-                    folder,
-                    dtype=weights_type(settings),
-                    use_safetensors=True,
-                    trust_remote_code=False,
-                    output_loading_info=True,
-                )
-                self.tokenizer: PreTrainedTokenizer = AutoTokenizer.from_pretrained(
-                    folder, trust_remote_code=False
-                )
-        except (OSError, ValueError, ImportError, KeyError, SafetensorError) as error:
-            raise InputError(f"{SETTING}: cannot load {name}: {' '.join(str(error).split())}") from error
+        problem = f"{SETTING}: cannot load {name}"
+        model, notes = load_pretrained(
+            AutoModelForSequenceClassification,
+            folder,
+            problem,
+            dtype=weights_type(settings),
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+        self.tokenizer: PreTrainedTokenizer = load_pretrained(AutoTokenizer, folder, problem)
         if (labels := model.config.num_labels) != 1:
             raise InputError(
                 f"{SETTING}: {name} gives {labels} logits per pair; give a cross-encoder with one (num_labels 1)"

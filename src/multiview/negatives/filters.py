@@ -116,11 +116,6 @@ class Positives:
         return hits
 
 
-def positive_hits(passage_rows: np.ndarray, ids: pa.Array, questions: Sequence[Question]) -> np.ndarray:
-    """Returns whether each retrieved passage is one of the positives of its question [q, k] bool."""
-    return Positives(ids, questions).hits(passage_rows)
-
-
 def above_margin(
     scores: np.ndarray, positive_scores: np.ndarray, margin: float | None, relative_margin: float | None
 ) -> np.ndarray:

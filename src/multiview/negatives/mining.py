@@ -27,7 +27,6 @@ from multiview.negatives.filters import (
     Positives,
     above_margin,
     filter_hits,
-    positive_hits,
 )
 from multiview.negatives.negatives_file import (
     MINED,
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
     from multiview.index.view_index import ViewIndex
 
 MINING_FILE = "report.parquet"
-
-SAMPLED_AT_ONCE = 1024
-"""Number of questions whose negatives are sampled at once."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +124,7 @@ def mine_hits(
     top = index.search(queries, mining.depth, lambda done: events.progress(done, len(queries), "searches"))
     reasons = {
         "range": np.broadcast_to(np.arange(top.passages.shape[1]) < mining.range_start, top.passages.shape),
-        "positive": positive_hits(top.passages, index.ids, questions),
+        "positive": Positives(index.ids, questions).hits(top.passages),
     }
     found = np.zeros(top.passages.shape, bool)
     if mining.answer_hits != "keep":
@@ -174,18 +170,12 @@ def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: i
     numbers are the sample, the first where two are equal. So it depends on no other question, and a further filter
     changes only the negatives that it leaves out.
     """
-    depth, sampled = kept.shape[1], kept.copy()
-    ranks = np.arange(depth, dtype=np.uint64)
-    asked = np.flatnonzero(kept.sum(axis=1) > number)
-    for start in range(0, len(asked), SAMPLED_AT_ONCE):
-        some = asked[start : start + SAMPLED_AT_ONCE]
-        seeds = (f"{seed}:{qids[question]}".encode() for question in some.tolist())
-        digests = b"".join(hashlib.shake_128(each).digest(4 * depth) for each in seeds)
-        numbers = np.frombuffer(digests, "<u4").reshape(-1, depth).astype(np.uint64)
-        numbers = np.where(kept[some], numbers << 32 | ranks, np.iinfo(np.uint64).max)
-        least = np.argpartition(numbers, number - 1, axis=1)[:, :number]
-        sampled[some] = False
-        sampled[some[:, None], least] = True
+    sampled = np.zeros_like(kept)
+    for question, qid in enumerate(qids):
+        ranks = np.flatnonzero(kept[question])
+        digest = hashlib.shake_128(f"{seed}:{qid}".encode()).digest(4 * kept.shape[1])
+        order = np.argsort(np.frombuffer(digest, "<u4")[ranks], kind="stable")
+        sampled[question, ranks[order[:number]]] = True
     return sampled
 
 

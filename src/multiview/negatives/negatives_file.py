@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from array import array
-from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -96,59 +94,43 @@ def read_table(folder: Path) -> pa.Table:
 
 
 class HardNegatives(Mapping[str, dict[str, list[str]]]):
-    """A `Pool`: the hard negatives of questions, the sources in file order. `read_negatives` returns one.
+    """A `Pool` of the rows of a negatives artifact, the sources in file order; `read_negatives` returns one.
 
     Memory has the id of each passage once, as Arrow strings, and 4 bytes per negative.
     """
 
-    def __init__(self, ids: pa.Array, rows: Mapping[str, Mapping[str, array[int]]]) -> None:
-        """`rows` are rows of `ids`, by question and source."""
-        self._ids, self._rows = ids, rows
-
-    @property
-    def ids(self) -> pa.Array:
-        """The id of each passage that is a negative, once."""
-        lists = (rows for of in self._rows.values() for rows in of.values())
-        return self._ids.take(pa.array(sorted(set().union(*lists)), pa.int32()))
-
-    def number(self, qid: str) -> int:
-        """The number of distinct passages among a question's negatives."""
-        return len(set().union(*self._rows.get(qid, {}).values()))
-
-    def questions_by_source(self) -> Counter[str]:
-        """The number of questions that have negatives of each source."""
-        return Counter(source for of in self._rows.values() for source, rows in of.items() if rows)
-
-    def without(self, positives: Mapping[str, Collection[str]]) -> HardNegatives:
-        """Returns the negatives of the questions in `positives`, without the passages that these name."""
-        named = pa.array([id_ for ids in positives.values() for id_ in ids], pa.string())
-        known = iter(pc.fill_null(pc.index_in(named, value_set=self._ids), -1).to_pylist())
-        left_out = {qid: {next(known) for _ in ids} for qid, ids in positives.items()}
-        kept = {
-            qid: {
-                source: array("i", (row for row in rows if row not in left_out[qid]))
-                for source, rows in self._rows[qid].items()
-            }
-            for qid in positives
-            if qid in self._rows
-        }
-        return HardNegatives(self._ids, kept)
+    def __init__(self, table: pa.Table, positives: Mapping[str, Collection[str]]) -> None:
+        # In chunks, since one array of strings holds 2 GiB at most.
+        encoded = pc.list_flatten(table["negative_ids"]).dictionary_encode().unify_dictionaries().chunks
+        self._ids = encoded[0].dictionary.cast(pa.string()) if encoded else pa.array([], pa.string())
+        self._rows = np.concatenate([np.zeros(0, np.int32), *(chunk.indices.to_numpy() for chunk in encoded)])
+        self._positives = positives
+        self._places: dict[str, dict[str, list[tuple[int, int]]]] = {}
+        counts = pc.fill_null(pc.list_value_length(table["negative_ids"]), 0).to_pylist()
+        qids, sources = table["qid"].to_pylist(), table["source"].to_pylist()
+        for qid, source, count, stop in zip(qids, sources, counts, accumulate(counts), strict=True):
+            self._places.setdefault(qid, {}).setdefault(source, []).append((stop - count, stop))
 
     def __getitem__(self, qid: str) -> dict[str, list[str]]:
         return {
-            source: self._ids.take(pa.array(np.asarray(rows))).to_pylist()
-            for source, rows in self._rows[qid].items()
+            source: self._distinct(places, self._positives.get(qid, ()))
+            for source, places in self._places[qid].items()
         }
 
+    def _distinct(self, places: Sequence[tuple[int, int]], left_out: Collection[str]) -> list[str]:
+        rows = np.concatenate([self._rows[start:stop] for start, stop in places])
+        ids = self._ids.take(pa.array(rows)).to_pylist()
+        return [id_ for id_ in dict.fromkeys(ids) if id_ not in left_out]
+
     def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._places)
 
 
-def read_negatives(folder: Path) -> HardNegatives:
-    """Returns the hard negatives of each question by source, the sources in file order.
+def read_negatives(folder: Path, positives: Mapping[str, Collection[str]] | None = None) -> HardNegatives:
+    """Returns the hard negatives of each question by source, without its `positives`.
 
     A passage may be a negative of several sources.
 
@@ -157,18 +139,7 @@ def read_negatives(folder: Path) -> HardNegatives:
     >>> read_negatives(folder)["q0"]
     {'bm25': ['p1', 'p2'], 'mined': ['p2', 'p3']}
     """
-    table = read_table(folder)
-    # In chunks, since one array of strings holds 2 GiB at most.
-    encoded = pc.list_flatten(table["negative_ids"]).dictionary_encode().unify_dictionaries().chunks
-    ids = encoded[0].dictionary.cast(pa.string()) if encoded else pa.array([], pa.string())
-    rows = np.concatenate([np.zeros(0, np.int32), *(chunk.indices.to_numpy() for chunk in encoded)])
-    counts = pc.fill_null(pc.list_value_length(table["negative_ids"]), 0).to_pylist()
-    lists: defaultdict[str, dict[str, array[int]]] = defaultdict(dict)
-    qids, sources = table["qid"].to_pylist(), table["source"].to_pylist()
-    for qid, source, count, stop in zip(qids, sources, counts, accumulate(counts), strict=True):
-        known = lists[qid].get(source, ())
-        lists[qid][source] = array("i", dict.fromkeys([*known, *rows[stop - count : stop].tolist()]))
-    return HardNegatives(ids, dict(lists))
+    return HardNegatives(read_table(folder), positives or {})
 
 
 def read_positives(folder: Path) -> dict[str, list[str]]:

@@ -53,7 +53,8 @@ def whole_batch(
     )
     if "teacher" in batch:
         gathered["teacher"] = batch["teacher"]
-    return _apply(questions.float(), question_counts), _apply(rows.float(), row_counts), gathered
+    questions = _Gathered.apply(questions.float(), question_counts)
+    return questions, _Gathered.apply(rows.float(), row_counts), gathered
 
 
 def check_same_start(checkpoint: Path | None) -> None:
@@ -83,10 +84,6 @@ class _Gathered(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         return gradients[0][ctx.local_rows] * ctx.processes, None
-
-
-def _apply(rows: Tensor, lengths: Sequence[int]) -> Tensor:
-    return _Gathered.apply(rows, lengths)
 
 
 def _gather(rows: Tensor, lengths: Sequence[int]) -> Tensor:

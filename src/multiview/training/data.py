@@ -1,12 +1,13 @@
-"""The questions and the passages of a training."""
+"""The questions and the passages of a training, and of its validation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Generic, TypeVar
 
 import pyarrow as pa
 
@@ -15,24 +16,35 @@ from multiview.config import Train
 from multiview.data.answers import matching_mode
 from multiview.data.passages import Passage, PassageLookup, ids_in, read_passages, read_tables
 from multiview.data.queries import with_queries
-from multiview.data.questions import Question, read_questions
+from multiview.data.questions import Question, read_questions, seeded_hash
 from multiview.data.tokens import Mode
 from multiview.errors import InputError, counted
 from multiview.negatives.cross_encoder import read_teacher
-from multiview.negatives.negatives_file import HardNegatives, read_negatives, read_positives
+from multiview.negatives.negatives_file import Pool, read_negatives, read_positives
 from multiview.steps.context import StepContext
 from multiview.training.example_order import QueryStream, QuestionStream, Stream
-from multiview.training.held_out import HeldOut, hold_out, pool_of
 from multiview.training.mapped_passages import MAPPED_FILE, MappedPassages
 
-StreamKind = TypeVar("StreamKind", bound=Stream, covariant=True)
+HELD_OUT_SHARE = 0.2
+"""The largest share of the questions that is held out."""
 
 
 @dataclass(frozen=True)
-class TrainingData(Generic[StreamKind]):
+class HeldOut:
+    """Questions that are not trained on, with the passages among which each has to find its gold passages."""
+
+    questions: Sequence[Question]
+    gold: Mapping[str, Sequence[str]]
+    """Question to its positives in the corpus, all of which are in the pool."""
+    pool: Sequence[str]
+    """Ids of passages, in string order."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
     """What a training reads. Its processes get a copy each, and share the file of the passages."""
 
-    stream: StreamKind
+    stream: Stream
     passages: Mapping[str, Passage]
     """All that the stream may draw and the pool of the validation, by id."""
     held_out: HeldOut | None = None
@@ -43,7 +55,7 @@ class TrainingData(Generic[StreamKind]):
     """Whether passages are read together with their question where the layout does that."""
 
 
-def training_data(context: StepContext, folder: Path) -> TrainingData[QuestionStream]:
+def training_data(context: StepContext, folder: Path) -> TrainingData:
     """Returns the questions to train on and those to validate on, with their passages, which are written into `folder`.
 
     `train.positive_passage` chooses among the positives that the corpus holds. A question without any is dropped and
@@ -75,7 +87,13 @@ def training_data(context: StepContext, folder: Path) -> TrainingData[QuestionSt
         context.events.warning(
             f"train.batch_size {settings.batch_size}: there are only {counted(len(questions), 'question')}, so batches hold {len(questions):,}"
         )
-    short_of_negatives = sum(pool.number(question.qid) < settings.negatives for question in questions)
+    needed = dict.fromkeys(chain(*positives, held_out.pool if held_out else ()))
+    by_source, short_of_negatives = Counter[str](), 0
+    for question in questions:
+        of = pool.get(question.qid, {})
+        by_source.update(source for source, ids in of.items() if ids)
+        short_of_negatives += len(set().union(*of.values())) < settings.negatives
+        needed |= dict.fromkeys(chain(*of.values()))
     if settings.negatives and short_of_negatives:
         context.events.warning(
             f"fewer than {counted(settings.negatives, 'hard negative')} for {short_of_negatives:,} of {counted(len(questions), 'question')}"
@@ -88,17 +106,14 @@ def training_data(context: StepContext, folder: Path) -> TrainingData[QuestionSt
         ("questions_short_of_negatives", short_of_negatives),
     ):
         context.events.fact(name, value)
-    for source, count in pool.questions_by_source().items():
+    for source, count in by_source.items():
         context.events.fact(f"questions_with_{source}_negatives", count)
-    needed = pa.chunked_array(
-        [pool.ids, [*chain(*positives, held_out.pool if held_out else ())]], pa.string()
-    )
-    passages = ((passage, ()) for _, passage in PassageLookup(corpus).stream(needed.unique()))
+    passages = ((passage, ()) for _, passage in PassageLookup(corpus).stream(pa.array(needed, pa.string())))
     mapped = MappedPassages.write(passages, folder / MAPPED_FILE)
     return TrainingData(stream, mapped, held_out, matching_mode(context.settings))
 
 
-def warm_up_data(context: StepContext, folder: Path) -> TrainingData[QueryStream]:
+def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
     """Returns a training's data in which the questions of an epoch are a query of each passage that has some; writes the
     passages into `folder`."""
     settings = context.settings.train
@@ -175,8 +190,67 @@ def _teacher(settings: Train, negatives: Staged | None) -> Mapping[str, Mapping[
     return read_teacher(negatives.path)
 
 
-def _pool(negatives: Staged | None, questions: list[Question]) -> HardNegatives:
+def _pool(negatives: Staged | None, questions: list[Question]) -> Pool:
     """The hard negatives of `questions`, without their positives, which a file of the user's may contain."""
-    if negatives is None:
-        return HardNegatives(pa.array([], pa.string()), {})
-    return read_negatives(negatives.path).without({q.qid: q.positive_ids for q in questions})
+    return read_negatives(negatives.path, {q.qid: q.positive_ids for q in questions}) if negatives else {}
+
+
+# --- validation -----------------------------------------------------------------------------------
+
+
+def hold_out(
+    questions: Sequence[Question], gold: Mapping[str, Sequence[str]], number: int, seed: int
+) -> tuple[list[Question], list[Question]]:
+    """Returns the questions to train on and up to `number` questions to validate on, with no gold passage in common.
+
+    `gold` are each question's positives in the corpus, at least one. Passages are drawn by `seed`, and all questions
+    whose first positive is drawn are held out, until they are `number` or a fifth of all questions. Other questions
+    with a gold passage of a held-out question are in neither list: training would show the passage. The order of
+    `questions` does not matter.
+
+    Raises InputError where nothing is left to train on or to validate on.
+    """
+    of_passage: defaultdict[str, list[Question]] = defaultdict(list)
+    for question in sorted(questions, key=lambda question: question.qid):
+        of_passage[gold[question.qid][0]].append(question)
+    drawn = sorted(of_passage, key=lambda id_: _rank(seed, id_))
+    number = min(number, int(HELD_OUT_SHARE * len(questions)))
+    held = list(islice((question for id_ in drawn for question in of_passage[id_]), number))
+    shown = {id_ for question in held for id_ in gold[question.qid]}
+    training = [question for question in questions if shown.isdisjoint(gold[question.qid])]
+    if not training or not held:
+        raise InputError(
+            "train.validate_steps: too few training questions to hold some out for a validation "
+            f"(questions: {len(questions)}, gold passages: {len(of_passage)}); set it to null"
+        )
+    return training, held
+
+
+def pool_of(
+    questions: Sequence[Question],
+    gold: Mapping[str, Sequence[str]],
+    negatives: Pool,
+    corpus: Iterable[str],
+    settings: Train,
+) -> list[str]:
+    """Returns the ids of the passages that held-out `questions` are ranked against, in string order.
+
+    The pool has `train.validation_passages` passages, if the corpus has so many: all gold passages, which may be
+    more; then hard negatives, for at most half of the remaining places, the best-ranked of every question first; then
+    passages of the corpus, drawn by `train.seed`.
+    """
+    pool = dict.fromkeys(id_ for question in questions for id_ in gold[question.qid])
+    size = settings.validation_passages
+    lists = [ids for question in questions for ids in negatives.get(question.qid, {}).values()]
+    ranked = (id_ for rank in zip_longest(*lists) for id_ in rank if id_ is not None and id_ not in pool)
+    places = max(0, size - len(pool)) // 2
+    pool |= dict.fromkeys(islice(dict.fromkeys(ranked), places))
+    sample = heapq.nsmallest(size, corpus, key=lambda id_: _rank(settings.seed, id_))
+    others = (id_ for id_ in sample if id_ not in pool)
+    pool |= dict.fromkeys(list(islice(others, max(0, size - len(pool)))))
+    return sorted(pool)
+
+
+def _rank(seed: int, id_: str) -> str:
+    # Another rank than that of `questions.limited` and of the order of training.
+    return seeded_hash(seed, f"validation:{id_}")

@@ -6,6 +6,7 @@ which knows the others from torchrun's environment (`PET_NNODES`, `PET_NODE_RANK
 `PET_MASTER_PORT`).
 """
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -13,8 +14,9 @@ import signal
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -31,7 +33,6 @@ from multiview.config import Train
 from multiview.errors import InputError, ProcessFailed, counted, one_line
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
-from multiview.training.remote import RemoteCheckpoints, RemoteEvents, answering, declared_calls
 
 Body = Callable[[StepContext], None]
 """The function that a training step runs in each of its processes, or a partial of one; defined at the top of a module."""
@@ -66,8 +67,8 @@ def on_processes(body: Body, context: StepContext) -> None:
     context.events.fact("processes", processes * nodes)
     checkpoints = context.checkpoints
     latest = checkpoints.latest() if checkpoints is not None else None
-    calls = declared_calls(context.events, checkpoints)
-    with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(calls) as (line, raised):
+    receivers = {"events": context.events, "checkpoints": checkpoints}
+    with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(receivers) as (line, raised):
         threads = max(1, torch.get_num_threads() // processes)
         sent = replace(context, events=Events(), checkpoints=None)
         job = Job(body, sent, line, latest, checkpoints is not None, Path(folder), threads)
@@ -179,3 +180,87 @@ def _failure(error: ChildFailedError, reports: Path) -> Exception:
     if failures:
         return ProcessFailed(failures[0]["line"])
     return ProcessFailed(f"training process {rank} ended with status {first.exitcode}")
+
+
+# --- calls from a training process to the process that started it, which alone talks to the store ---------
+
+
+class RemoteEvents(Events):
+    """The events of the starting process, reported by the first process of a training; each call waits for its answer.
+
+    An error that a call raises in the starting process ends the training; the training process gets a RuntimeError.
+    """
+
+    def __init__(self, line: Connection) -> None:
+        self._line = line
+
+    def metric(self, name: str, value: float, step: int | None = None) -> None:
+        _call(self._line, "events", "metric", name, value, step)
+
+    def warning(self, text: str) -> None:
+        _call(self._line, "events", "warning", text)
+
+    def fact(self, name: str, value: object) -> None:
+        _call(self._line, "events", "fact", name, value)
+
+    def progress(self, done: int, total: int, unit: str) -> None:
+        _call(self._line, "events", "progress", done, total, unit)
+
+
+@dataclass(frozen=True)
+class RemoteCheckpoints:
+    """The checkpoints of the starting process: the latest, which it found, and calls that publish further ones.
+
+    Errors are those of `RemoteEvents`.
+    """
+
+    line: Connection
+    found: Path | None
+
+    def latest(self) -> Path | None:
+        return self.found
+
+    def publish(self, step: int, folder: Path) -> None:
+        _call(self.line, "checkpoints", "publish", step, folder)
+
+
+@contextlib.contextmanager
+def answering(receivers: Mapping[str, object]) -> Iterator[tuple[Connection, list[BaseException]]]:
+    """A connection on which one process may call the methods of `receivers`, and the errors that they raised so far."""
+    starter_end, caller_end = Pipe()
+    raised: list[BaseException] = []
+    thread = threading.Thread(
+        target=_answer, args=(starter_end, receivers, raised), daemon=True, name="answering"
+    )
+    thread.start()
+    try:
+        yield caller_end, raised
+    finally:
+        # No other process holds the caller's end any more, so closing it here ends the thread.
+        caller_end.close()
+        thread.join()
+        starter_end.close()
+
+
+def _call(line: Connection, receiver: str, name: str, *arguments: object) -> None:
+    """Makes a call and waits until it is done."""
+    line.send((receiver, name, arguments))
+    problem = line.recv()
+    if problem is not None:
+        raise RuntimeError(problem)
+
+
+def _answer(line: Connection, receivers: Mapping[str, object], raised: list[BaseException]) -> None:
+    while True:
+        try:
+            receiver, name, arguments = line.recv()
+        except (EOFError, OSError):
+            return
+        problem = None
+        try:
+            getattr(receivers[receiver], name)(*arguments)
+        except BaseException as error:
+            raised.append(error)
+            problem = str(error) if isinstance(error, InputError) else one_line(error)
+        with contextlib.suppress(OSError):  # the caller is gone
+            line.send(problem)

@@ -15,7 +15,6 @@ from multiview.steps.context import StepContext
 from multiview.training.all_gather import check_same_start
 from multiview.training.batches import GROUP_COST, Collator
 from multiview.training.data import TrainingData, training_data, warm_up_data
-from multiview.training.example_order import Stream
 from multiview.training.processes import on_processes, processes_here
 from multiview.training.trainer import BiEncoderTrainer, training_arguments
 from multiview.training.validation import Validation, ValidationCallback, check_finite
@@ -45,16 +44,14 @@ def warm_up(context: StepContext) -> None:
     fit_on_processes(warm_up_data, context)
 
 
-def fit_on_processes(
-    prepare: Callable[[StepContext, Path], TrainingData[Stream]], context: StepContext
-) -> None:
+def fit_on_processes(prepare: Callable[[StepContext, Path], TrainingData], context: StepContext) -> None:
     """Runs `fit` in each process of the training on the data that `prepare` returns once, with files in a scratch folder."""
     processes_here(context.settings.train)  # raises for too many before the data are read
     with tempfile.TemporaryDirectory(prefix="passages-", dir=scratch()) as folder:
         on_processes(partial(fit, prepare(context, Path(folder))), context)
 
 
-def fit(data: TrainingData[Stream], context: StepContext) -> None:
+def fit(data: TrainingData, context: StepContext) -> None:
     """Trains the model `start` on `data` and saves it as the output `model`; runs in each process of the training.
 
     With questions that are held out, the model that is saved is the best of those validated.

@@ -25,7 +25,7 @@ from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import kept_views
 from multiview.steps.events import Events
 from multiview.training.batches import locate_views
-from multiview.training.held_out import HeldOut
+from multiview.training.data import HeldOut
 
 ROWS = 32
 """Sequences per batch; of similar length, as they are sorted."""

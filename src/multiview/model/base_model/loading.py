@@ -2,9 +2,11 @@
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from multiview.config import Model
@@ -31,13 +33,9 @@ def load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> "P
     """
     from transformers import AutoModel
 
-    try:
-        # With attention by torch where transformers has it for the model: not for MPNet and DeBERTa.
-        encoder = AutoModel.from_pretrained(
-            folder, dtype=dtype, use_safetensors=True, trust_remote_code=False
-        )
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        raise InputError(f"model.base: cannot load {base or folder}: {first_line(error)}") from error
+    # With attention by torch where transformers has it for the model: not for MPNet and DeBERTa.
+    problem = f"model.base: cannot load {base or folder}"
+    encoder = load_pretrained(AutoModel, folder, problem, dtype=dtype, use_safetensors=True)
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     return encoder
@@ -47,16 +45,22 @@ def load_tokenizer(folder: str, base: str | None = None) -> PreTrainedTokenizer:
     """Returns a model's tokenizer. Raises InputError, as `load_encoder` does."""
     from transformers import AutoTokenizer
 
+    return load_pretrained(
+        AutoTokenizer, folder, f"model.base: cannot load the tokenizer of {base or folder}"
+    )
+
+
+def load_pretrained(kind: Any, folder: Path | str, problem: str, **options: object) -> Any:
+    """Returns what one of transformers' `Auto` classes loads from a folder, without running code from there.
+
+    Raises InputError with `problem`, which names the setting and the model, where it cannot be loaded.
+    """
     try:
-        return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        line = f"model.base: cannot load the tokenizer of {base or folder}: {first_line(error)}"
-        raise InputError(line) from error
-
-
-def first_line(error: Exception) -> str:
-    """Returns the first line of an error's text, or the error's type where it has no text."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+        with quiet():
+            return kind.from_pretrained(folder, trust_remote_code=False, **options)
+    except (OSError, ValueError, ImportError, KeyError, SafetensorError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{problem}: {reason}") from error
 
 
 def first_position(encoder: LoadedModel) -> int:

@@ -1,4 +1,4 @@
-"""What a training process may call of the process that started it: what is declared, and nothing else."""
+"""What a training process calls of the process that started it."""
 
 import inspect
 from pathlib import Path
@@ -9,18 +9,9 @@ import pytest
 from multiview.errors import InputError
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import EventLog, Events
-from multiview.training.remote import RemoteCheckpoints, RemoteEvents, answering, declared_calls
+from multiview.training.processes import RemoteCheckpoints, RemoteEvents, answering
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
-
-
-class Clearable(RecordedEvents):
-    """Events that have more methods than training processes may call."""
-
-    cleared = False
-
-    def clear(self) -> None:
-        self.cleared = True
 
 
 def public(kind: type) -> set[str]:
@@ -30,7 +21,7 @@ def public(kind: type) -> set[str]:
 def test_events_and_checkpoints_reach_the_starting_process(tmp_path: Path) -> None:
     events, kept = RecordedEvents(), KeptCheckpoints(tmp_path / "kept")
     (tmp_path / "checkpoint-4").mkdir()
-    with answering(declared_calls(events, kept)) as (line, raised):
+    with answering({"events": events, "checkpoints": kept}) as (line, raised):
         remote = RemoteEvents(line)
         remote.metric("loss", 0.5, step=3)
         remote.metric("avq", 1.5)
@@ -49,35 +40,13 @@ def test_events_and_checkpoints_reach_the_starting_process(tmp_path: Path) -> No
     )
 
 
-@pytest.mark.parametrize(
-    "remote", [lambda line: RemoteEvents(line), lambda line: RemoteCheckpoints(line, None)]
-)
-def test_what_is_not_declared_raises_at_once_on_the_calling_side(remote: Any) -> None:
-    events = Clearable()
-    with answering(declared_calls(events, None)) as (line, raised):
-        for name in ("clear", "metrci"):
-            with pytest.raises(AttributeError, match=name):
-                getattr(remote(line), name)()
-    assert raised == [] and not events.cleared, "nothing was sent"
-
-
-@pytest.mark.parametrize("call", [("clear", ()), ("__init__", ()), ("publish", (4, Path("folder")))])
-def test_what_is_not_declared_is_refused_by_the_answering_side(call: tuple[str, Any]) -> None:
-    """`publish` cannot be called either if no checkpoints are kept."""
-    events = Clearable()
-    with answering(declared_calls(events, None)) as (line, raised):
-        line.send(call)
-        assert f"{call[0]} is not for training processes to call" in line.recv()
-    assert [type(error) for error in raised] == [RuntimeError] and not events.cleared
-
-
 def test_what_a_call_raises_is_raised_on_both_sides(tmp_path: Path) -> None:
     class Full(RecordedEvents):
         def fact(self, name: str, value: Any) -> None:
             raise InputError("the bucket is full")
 
     with (
-        answering(declared_calls(Full(), None)) as (line, raised),
+        answering({"events": Full()}) as (line, raised),
         pytest.raises(RuntimeError, match=r"^the bucket is full$"),
     ):
         RemoteEvents(line).fact("steps", 3)
@@ -86,10 +55,10 @@ def test_what_a_call_raises_is_raised_on_both_sides(tmp_path: Path) -> None:
 
 def test_remote_methods_are_those_of_what_they_reach() -> None:
     assert public(RemoteEvents) == public(Events)
-    assert public(RemoteEvents) | {"publish"} == set(
-        declared_calls(RecordedEvents(), KeptCheckpoints(Path("kept")))
-    )
-    for remote, local in ((RemoteEvents, EventLog), (RemoteCheckpoints, StoredCheckpoints)):
-        for name in public(remote):
+    for remote, local, named in (
+        (RemoteEvents, EventLog, public(RemoteEvents)),
+        (RemoteCheckpoints, StoredCheckpoints, {"latest", "publish"}),
+    ):
+        for name in named:
             reached, called = (inspect.signature(getattr(kind, name)) for kind in (local, remote))
             assert list(called.parameters) == list(reached.parameters), name
