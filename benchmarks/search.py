@@ -91,7 +91,7 @@ class Searched:
         retriever = load(address)
         asked = squad_questions(data, "dev", TOGETHER, seed)
         queries = np.stack([retriever.question_vector(question.question) for question in asked])
-        views = np.asarray(retriever.index.stored.matrix)
+        views = np.asarray(retriever.index.views)
         return cls(views, retriever.index.offsets, queries, f" of a trained {retriever.architecture}")
 
 

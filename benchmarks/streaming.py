@@ -30,7 +30,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.index.build import BLOCK_BYTES, StoredViewsWriter
 from multiview.index.exact import ExactSearch
-from multiview.index.stored_views import StoredViews
+from multiview.index.stored_views import open_views
 from multiview.index.streamed_views import HELD
 
 DIM = 384
@@ -53,7 +53,7 @@ def measure(views: int, repeats: int) -> Iterator[Row]:
         del matrix, made
 
         def search(streamed: StoredFile | None) -> None:
-            matrix = StoredViews.open(copy, header, streamed).matrix
+            matrix = open_views(copy, header, streamed)
             ties = np.arange(len(offsets))
             ExactSearch(matrix, offsets, ties, stored.norms.longest).top(queries, DEPTH)
 

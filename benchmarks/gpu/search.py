@@ -19,7 +19,7 @@ from multiview.config import Evaluation, Mining
 from multiview.evaluation.analyses.analysis_input import RANGES
 from multiview.index import exact
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
-from multiview.index.stored_views import LONGEST_VIEW, StoredViews
+from multiview.index.stored_views import LONGEST_VIEW
 from multiview.index.view_index import ViewIndex
 
 OURS, PLAIN = "ours", "product, max, top-k"
@@ -188,7 +188,7 @@ def rankings(work: Given) -> Iterator[Row | str]:
     ids = pa.array([f"p{row}" for row in range(work.size.mined)])
     counts = np.full(work.size.mined, kind.group)
     header = {LONGEST_VIEW: given.longest, "model": "random"}
-    index = ViewIndex(StoredViews(given.host), ids, given.offsets, counts, header, device=DEVICE)
+    index = ViewIndex(given.host, ids, given.offsets, counts, header, device=DEVICE)
     queries = given.questions(work.size.asked)
     analysed = [each for ranges in RANGES.values() for each in ranges(kind.group)]
     asked: dict[str, tuple[int, list[ViewRange]]] = {

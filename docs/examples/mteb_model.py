@@ -31,7 +31,7 @@ from multiview.data.sentences import sentence_ends
 from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
 from multiview.encoding.encode import Encoder, Placer, encode_passages
 from multiview.errors import InputError
-from multiview.index.stored_views import StoredViews, view_norms
+from multiview.index.stored_views import view_norms
 from multiview.index.view_index import ViewIndex
 from multiview.model.encoder import load_settings
 from multiview.model.layouts import architecture
@@ -105,7 +105,7 @@ class MtebModel:
             embeddings = Embeddings(Path(folder))
             table = embeddings.table
         self._index = ViewIndex(
-            StoredViews(embeddings.views),
+            embeddings.views,
             table["id"].combine_chunks(),
             table["offset"].to_numpy(),
             table["views"].to_numpy().astype(np.int64),

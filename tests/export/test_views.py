@@ -38,7 +38,8 @@ def test_rows_are_those_that_a_search_explains(indexes, system):
     }
     assert found == expected
     np.testing.assert_array_equal(
-        np.array([row["vector"] for row in rows], np.float32), views.index.stored.read_range(0, len(rows))
+        np.array([row["vector"] for row in rows], np.float32),
+        views.index.views[: len(rows)].astype(np.float32),
     )
 
 

@@ -18,7 +18,7 @@ from multiview.errors import InputError
 from multiview.index import exact, streamed_views, view_index
 from multiview.index.exact import ALL_VIEWS, ExactSearch
 from multiview.index.ranking import tie_order
-from multiview.index.stored_views import StoredViews, score_rows, view_norms
+from multiview.index.stored_views import open_views, score_rows, view_norms
 from multiview.index.streamed_views import StreamedViews
 from tests.fixtures.analysed_model import hand_index
 
@@ -115,9 +115,9 @@ def test_given_passages_are_scored_in_one_reading(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     passages = [rng.standard_normal((1 + number % 4, 8)) for number in range(300)]
     mapped, streaming = (hand_index(passages, [f"p{number:03}" for number in range(300)]) for _ in range(2))
-    assert isinstance(mapped.stored.matrix, np.ndarray)
-    store, streamed = written(tmp_path, mapped.stored.matrix, 50)
-    streaming.stored = StoredViews(streamed)
+    assert isinstance(mapped.views, np.ndarray)
+    store, streamed = written(tmp_path, mapped.views, 50)
+    streaming.views = streamed
     rows = np.full((100, 30), -1)
     rows[:, 0] = rng.integers(0, 300, 100)
     rows[7] = rng.integers(0, 300, 30)
@@ -180,8 +180,8 @@ def test_a_file_of_another_size_and_an_index_without_digests_are_refused(tmp_pat
     with pytest.raises(
         InputError, match=r"views\.f16: 70 bytes and 3 block digests, but 12 views of 3 float16"
     ):
-        StoredViews.open(tmp_path / "views.f16", header, file)
+        open_views(tmp_path / "views.f16", header, file)
     file = StoredFile(LocalStore(tmp_path), "views.f16", 72)
-    assert len(StoredViews.open(tmp_path / "views.f16", header, file)) == 12
+    assert len(open_views(tmp_path / "views.f16", header, file)) == 12
     with pytest.raises(InputError, match="without digests of its blocks.*give MULTIVIEW_SCRATCH room"):
-        StoredViews.open(tmp_path / "views.f16", {"views": 12, "dim": 3}, file)
+        open_views(tmp_path / "views.f16", {"views": 12, "dim": 3}, file)

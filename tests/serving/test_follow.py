@@ -66,7 +66,7 @@ def test_a_request_ends_on_the_champion_that_it_began_with_which_is_freed_then(c
         assert follower.check() and follower.generations.ending == 1
         assert retriever.search([QUESTION]) == before
         old = weakref.ref(retriever)
-        matrix = weakref.ref(retriever.index.stored.matrix)
+        matrix = weakref.ref(retriever.index.views)
         del retriever, generation
         gc.collect()
         assert old() is not None

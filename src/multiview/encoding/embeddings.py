@@ -150,7 +150,7 @@ class Embeddings:
     @cached_property
     def table(self) -> pa.Table:
         """`rows.parquet`. Raises InputError where its passages do not add up to the views."""
-        path = _existing(self.folder / ROWS_FILE, REBUILD)
+        path = existing(self.folder / ROWS_FILE, REBUILD)
         table = pq.read_table(path)
         views = table["views"].to_numpy().astype(np.int64)
         offsets = np.concatenate([[0], np.cumsum(views)])
@@ -189,7 +189,7 @@ class Embeddings:
         return block
 
     def _read_header(self) -> JsonObject:
-        path = _existing(self.folder / HEADER_FILE, REBUILD)
+        path = existing(self.folder / HEADER_FILE, REBUILD)
         try:
             header = json.loads(path.read_text())
         except ValueError as error:
@@ -205,7 +205,7 @@ def map_views(file: Path, rows: int, dim: int, way_out: str) -> np.ndarray:
 
     Raises InputError, which ends with `way_out`, where the file is missing or has another size.
     """
-    size, expected = _existing(file, way_out).stat().st_size, rows * dim * VIEW_DTYPE.itemsize
+    size, expected = existing(file, way_out).stat().st_size, rows * dim * VIEW_DTYPE.itemsize
     if size != expected:
         raise InputError(
             f"{file}: {size} bytes, but {counted(rows, 'view')} of {dim} float16 values, {expected} bytes; {way_out}"
@@ -215,7 +215,8 @@ def map_views(file: Path, rows: int, dim: int, way_out: str) -> np.ndarray:
     return np.memmap(file, VIEW_DTYPE, "r", shape=(rows, dim))
 
 
-def _existing(path: Path, way_out: str) -> Path:
+def existing(path: Path, way_out: str) -> Path:
+    """Returns `path`. Raises InputError, which ends with `way_out`, where there is no such file."""
     if not path.is_file():
         raise InputError(f"{path}: missing; {way_out}")
     return path

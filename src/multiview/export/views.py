@@ -76,7 +76,7 @@ class IndexViews:
 
     def __len__(self) -> int:
         """Number of views."""
-        return len(self.index.stored)
+        return len(self.index.views)
 
     @property
     def passages(self) -> int:
@@ -86,7 +86,7 @@ class IndexViews:
     @property
     def dim(self) -> int:
         """Length of a vector."""
-        return self.index.stored.dim
+        return self.index.views.shape[1]
 
     @cached_property
     def columns(self) -> list[pa.Field]:

@@ -41,9 +41,6 @@ from multiview.steps.events import Events
 
 HASHED_AT_ONCE = 1 << 16
 
-MEASURED = 200
-"""Random views that are searched for like questions, to measure recall and speed."""
-
 BLOCK_BYTES = 64 << 20
 """Size of the views that share a digest, and are read together from a bucket. A change of it is a new version of the
 steps that build indexes."""
@@ -123,13 +120,17 @@ def write_index(
     pq.write_table(passages, folder / PASSAGES_FILE)
     if queries is not None:
         _write_queries(queries, passages.num_rows, folder / QUERIES_FILE)
-    index = ViewIndex.from_parts(folder, faiss_index, passages, header)
+    _write_header(header, folder)
     events.fact("build_seconds", round(time.perf_counter() - begun, 3))
-    measured = measure(index, MEASURED, settings.seed, events)
+    index = ViewIndex.load(folder, faiss_index=faiss_index)
+    measured = measure(index, settings.seed, events)
     if not index.exact:
-        header["measured"] = measured
-    (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
+        _write_header(header | {"measured": measured}, folder)
     _report(header, (folder / (VIEWS_FILE if index.exact else INDEX_FILE)).stat().st_size, events)
+
+
+def _write_header(header: JsonObject, folder: Path) -> None:
+    (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
 
 
 def _report(header: JsonObject, index_bytes: int, events: Events) -> None:

@@ -31,7 +31,7 @@ from multiview.index.products import (
     multiplier,
     whole_sums,
 )
-from multiview.index.ranking import Ties, TopPassages, best_first, width
+from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions, width
 from multiview.index.stored_views import score_on_gpu, score_passages, tensor, view_norms
 from multiview.index.streamed_views import Matrix, StreamedViews
 
@@ -96,11 +96,7 @@ class ExactSearch:
         the number of questions done. Raises ValueError for a k below 1 and for vectors that are not finite. Products
         have to be within float32.
         """
-        if k < 1:
-            raise ValueError(f"k must be 1 or more, not {k}")
-        queries = np.ascontiguousarray(queries, dtype=np.float32)
-        if not np.isfinite(queries).all():
-            raise ValueError("a question's vector holds a value that is not finite")
+        queries = finite_questions(queries, k)
         tops = [TopPassages.empty(len(queries), k) for _ in ranges]
         searched = self._all if among is None else SearchedPassages.of(self.counts * among, self.device)
         if not len(searched.rows):

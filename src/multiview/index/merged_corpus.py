@@ -24,7 +24,7 @@ from multiview.encoding.embeddings import (
     Embeddings,
 )
 from multiview.errors import InputError
-from multiview.index.stored_views import StoredViews, passages_of_views
+from multiview.index.stored_views import open_views, passages_of_views
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE, QUERIES_FILE
 
 ADDED_FILE = "added.parquet"
@@ -40,7 +40,7 @@ class OldIndex:
         self.passages = pq.read_table(folder / PASSAGES_FILE)
         self.offsets: np.ndarray = self.passages["offset"].to_numpy()
         """Row of the first view of each passage [p] int64."""
-        self.views = StoredViews.open(folder / VIEWS_FILE, self.header)
+        self.views = open_views(folder / VIEWS_FILE, self.header)
         self.has_queries = (folder / QUERIES_FILE).is_file()
 
     @cached_property
@@ -148,7 +148,7 @@ class MergedCorpus:
         """Views at `stored` rows of a block of the embeddings, or of the old index, which is number -1."""
         if number < 0:
             assert self.old is not None
-            return self.old.views.read_rows(stored)
+            return self.old.views.take(stored, axis=0)
         if self._held is None or self._held[0] != number:
             shard, number_in_shard = self._blocks[number]
             self._held = number, shard.read_block(number_in_shard)

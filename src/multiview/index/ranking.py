@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -61,14 +61,6 @@ def tie_order(ids: pa.Array) -> np.ndarray:
     return positions
 
 
-class Ties(Protocol):
-    """Position of each passage in the order of those that tie."""
-
-    def __getitem__(self, passages: np.ndarray, /) -> np.ndarray:
-        """Positions of the passages of some rows."""
-        ...
-
-
 class TieOrder:
     """The `tie_order` of some ids, which are not sorted before a position is asked for: most searches find no ties.
 
@@ -89,6 +81,20 @@ class TieOrder:
 
     def __getitem__(self, passages: np.ndarray) -> np.ndarray:
         return self._positions[passages]
+
+
+Ties: TypeAlias = np.ndarray | TieOrder
+"""Position of each passage in the order of passages that tie, by its row."""
+
+
+def finite_questions(queries: np.ndarray, k: int) -> np.ndarray:
+    """Returns the vectors of questions as float32. Raises ValueError for a k below 1 and for vectors that are not finite."""
+    if k < 1:
+        raise ValueError(f"k must be 1 or more, not {k}")
+    queries = np.ascontiguousarray(queries, dtype=np.float32)
+    if not np.isfinite(queries).all():
+        raise ValueError("a question's vector holds a value that is not finite")
+    return queries
 
 
 def best_first(scores: np.ndarray, ties: np.ndarray, *further: np.ndarray) -> np.ndarray:

@@ -36,49 +36,21 @@ SUMS = 8
 REBUILD = "delete this artifact's folder and run `index` again"
 
 
-class StoredViews:
-    """Views as `encode` stored them, in float16, which may be memory-mapped or in a bucket; read by their rows."""
+def open_views(file: Path, header: JsonObject, streamed: StoredFile | None = None) -> Matrix:
+    """Maps the views of an index with this header from a file, or reads them from a bucket where they are `streamed`.
 
-    def __init__(self, matrix: Matrix) -> None:
-        """`matrix` [rows, dim] float16."""
-        self.matrix = matrix
-        self.dim: int = matrix.shape[1]
-
-    @classmethod
-    def open(cls, file: Path, header: JsonObject, streamed: StoredFile | None = None) -> StoredViews:
-        """Maps the views of an index with this header from a file, or reads them from a bucket where they are `streamed`.
-
-        Raises InputError where the file is missing or has another size, and for views in a bucket without digests.
-        """
-        rows, dim = header["views"], header["dim"]
-        if streamed is None:
-            # The memory of the mapped file, without the cost of `np.memmap` per access.
-            return cls(np.asarray(map_views(file, rows, dim, REBUILD)))
-        if "block_sha256" not in header:
-            raise InputError(
-                f"{streamed}: is of a version without digests of its blocks, so it cannot be read in parts: {REBUILD}, "
-                f"or give {environment.SCRATCH} room for a copy"
-            )
-        return cls(
-            StreamedViews(streamed, (rows, dim), header["rows_per_block"], header["block_sha256"], REBUILD)
+    Raises InputError where the file is missing or has another size, and for views in a bucket without digests.
+    """
+    shape = header["views"], header["dim"]
+    if streamed is None:
+        # The memory of the mapped file, without the cost of `np.memmap` per access.
+        return np.asarray(map_views(file, *shape, REBUILD))
+    if "block_sha256" not in header:
+        raise InputError(
+            f"{streamed}: is of a version without digests of its blocks, so it cannot be read in parts: {REBUILD}, "
+            f"or give {environment.SCRATCH} room for a copy"
         )
-
-    @property
-    def streamed(self) -> bool:
-        """Whether the views are in a bucket."""
-        return isinstance(self.matrix, StreamedViews)
-
-    def __len__(self) -> int:
-        """Number of views."""
-        return len(self.matrix)
-
-    def read_rows(self, rows: np.ndarray) -> np.ndarray:
-        """The views of `rows` [n, dim] float16."""
-        return self.matrix.take(rows, axis=0)
-
-    def read_range(self, start: int, count: int) -> np.ndarray:
-        """`count` views from row `start` on [count, dim] float32."""
-        return self.matrix[start : start + count].astype(np.float32)
+    return StreamedViews(streamed, shape, header["rows_per_block"], header["block_sha256"], REBUILD)
 
 
 def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:

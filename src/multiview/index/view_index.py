@@ -18,12 +18,13 @@ from multiview.artifacts.staging import StoredFile
 from multiview.config import JsonObject
 from multiview.data.arrays import numbers, stable_order
 from multiview.data.passages import PassageRows
-from multiview.encoding.embeddings import VIEWS_FILE
+from multiview.encoding.embeddings import VIEWS_FILE, existing
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
 from multiview.index.ranking import TieOrder, TopPassages, width
-from multiview.index.stored_views import LONGEST_VIEW, REBUILD, StoredViews, score_passages
+from multiview.index.stored_views import LONGEST_VIEW, REBUILD, open_views, score_passages
+from multiview.index.streamed_views import Matrix
 
 INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
@@ -42,7 +43,7 @@ class ViewIndex:
 
     def __init__(
         self,
-        stored: StoredViews,
+        views: Matrix,
         ids: pa.Array,
         offsets: np.ndarray,
         view_counts: np.ndarray,
@@ -52,9 +53,9 @@ class ViewIndex:
         device: str = "cpu",
     ) -> None:
         """`ids`, `offsets` and `view_counts` [p] are each passage's id, the row of its first view, and the number of
-        its views. `stored` are the views; an approximate index has a `faiss_index` over them besides. Exact searches
+        its views [v, dim] float16. An approximate index has a `faiss_index` over them besides. Exact searches
         multiply on `device`."""
-        self.stored = stored
+        self.views = views
         self.ids = ids
         self.offsets = offsets
         self.view_counts = view_counts
@@ -63,7 +64,7 @@ class ViewIndex:
         self._queries = queries
         self.tie_order = TieOrder(ids)
         """Position of each passage's id in string order; decides between passages that tie."""
-        self._search = ExactSearch(stored.matrix, offsets, self.tie_order, header[LONGEST_VIEW], device)
+        self._search = ExactSearch(views, offsets, self.tie_order, header[LONGEST_VIEW], device)
         self.exact = faiss_index is None
         """Whether searches find the best passages; an approximate index may miss some."""
         parameters = (header.get(name, 0) for name in ("probes", "ef_search", "rerank"))
@@ -71,47 +72,27 @@ class ViewIndex:
         """The effort of searches of an approximate index; it may be replaced."""
 
     @classmethod
-    def load(cls, folder: Path, device: str = "cpu", streamed: StoredFile | None = None) -> ViewIndex:
+    def load(
+        cls,
+        folder: Path,
+        device: str = "cpu",
+        streamed: StoredFile | None = None,
+        faiss_index: FaissObject | None = None,
+    ) -> ViewIndex:
         """Reads an index that a step wrote; exact searches multiply on `device`, as torch names it.
 
         `streamed` is the file of the views where they are not in `folder`, but in a bucket: each search reads it.
+        `faiss_index` is that of an approximate index where it is in memory already.
 
         Raises InputError where its files do not fit together, or where an approximate index needs faiss and it is not
         installed.
         """
-        for name in (HEADER_FILE, PASSAGES_FILE):
-            _check_file(folder / name)
-        header = json.loads((folder / HEADER_FILE).read_text())
-        faiss_index = None
-        if header["kind"] != EXACT:
-            _check_file(folder / INDEX_FILE)
-            if find_spec("faiss") is None:
-                extras = " or ".join(f"'{names.DISTRIBUTION}[{extra}]'" for extra in ("cpu", "gpu"))
-                raise InputError(f"{folder / INDEX_FILE} needs faiss: pip install {extras}")
-            from multiview.index.approximate.kinds import read_index
-
-            faiss_index = read_index(folder / INDEX_FILE)
+        header = json.loads(existing(folder / HEADER_FILE, REBUILD).read_text())
+        if header["kind"] != EXACT and faiss_index is None:
+            faiss_index = _read_faiss(existing(folder / INDEX_FILE, REBUILD))
         # `pq.read_table` would import pyarrow.dataset and pandas, for half a second.
-        with pq.ParquetFile(folder / PASSAGES_FILE) as file:
-            passages = file.read(["id", "offset", "views"])
-        return cls.from_parts(folder, faiss_index, passages, header, device, streamed)
-
-    @classmethod
-    def from_parts(
-        cls,
-        folder: Path,
-        faiss_index: FaissObject | None,
-        passages: pa.Table,
-        header: JsonObject,
-        device: str = "cpu",
-        streamed: StoredFile | None = None,
-    ) -> ViewIndex:
-        """Returns the index in `folder`, from its table of passages and, if it is approximate, its faiss index, which
-        are in memory already; `streamed` is as in `load`.
-
-        Raises InputError where these parts do not fit together.
-        """
-        table = passages.combine_chunks()
+        with pq.ParquetFile(existing(folder / PASSAGES_FILE, REBUILD)) as file:
+            table = file.read(["id", "offset", "views"]).combine_chunks()
         view_counts = numbers(table["views"]).astype(np.int64)
         if faiss_index and (faiss_index.ntotal != view_counts.sum() or faiss_index.d != header["dim"]):
             raise InputError(
@@ -123,13 +104,10 @@ class ViewIndex:
                 f"{folder / PASSAGES_FILE}: counts {counted(view_counts.sum(), 'view')}, but {HEADER_FILE} says {header['views']}; "
                 f"{REBUILD}"
             )
-        stored = StoredViews.open(folder / VIEWS_FILE, header, streamed)
-        ids = table["id"].combine_chunks()
-        queries = folder / QUERIES_FILE
-        query_rows = PassageRows([queries]) if queries.is_file() else None
-        return cls(
-            stored, ids, numbers(table["offset"]), view_counts, header, faiss_index, query_rows, device
-        )
+        views = open_views(folder / VIEWS_FILE, header, streamed)
+        ids, offsets = table["id"].combine_chunks(), numbers(table["offset"])
+        queries = PassageRows([folder / QUERIES_FILE]) if (folder / QUERIES_FILE).is_file() else None
+        return cls(views, ids, offsets, view_counts, header, faiss_index, queries, device)
 
     def __len__(self) -> int:
         """Number of passages."""
@@ -161,26 +139,18 @@ class ViewIndex:
         exactly by any index: one that is not `exact` cannot propose from a part, so all stored views are read. The
         result is at most as wide as the index has passages. Raises InputError for queries of another width.
         """
-        if queries.ndim != 2 or queries.shape[1] != self.stored.dim:
+        if queries.ndim != 2 or queries.shape[1] != self.views.shape[1]:
             raise InputError(
-                f"the questions' vectors have shape {tuple(queries.shape)}, but the index is {self.stored.dim} wide: "
+                f"the questions' vectors have shape {tuple(queries.shape)}, but the index is {self.views.shape[1]} wide: "
                 "search with the index's own model"
             )
         if self._faiss_index is None or among is not None:
             return self.search_views([ALL_VIEWS], queries, k, report_done, among)[0]
-        from multiview.index.approximate.searching import approximate_top
+        from multiview.index.approximate.searching import ApproximateSearch
 
-        return approximate_top(
-            self._faiss_index,
-            self.stored,
-            self.offsets,
-            self.view_counts,
-            self.tie_order,
-            queries,
-            width(k, len(self)),
-            self.search_parameters,
-            report_done=report_done,
-        )
+        passages = self.views, self.offsets, self.view_counts, self.tie_order
+        search = ApproximateSearch(self._faiss_index, self.search_parameters, *passages)
+        return search.top(queries, width(k, len(self)), report_done)
 
     def search_views(
         self,
@@ -216,7 +186,7 @@ class ViewIndex:
             asked, of_asked = np.unique(asked, return_inverse=True)
             vectors = queries[asked].astype(np.float64)
             each, _ = score_passages(
-                self.stored.matrix, self.offsets[rows], self.view_counts[rows], vectors, of_asked
+                self.views, self.offsets[rows], self.view_counts[rows], vectors, of_asked
             )
             scores[some] = each[numbers]
         return scores
@@ -246,7 +216,8 @@ class ViewIndex:
 
     def views_of(self, row: int) -> np.ndarray:
         """The views of one passage [views, dim] float32."""
-        return self.stored.read_range(int(self.offsets[row]), int(self.view_counts[row]))
+        start = self.offsets[row]
+        return self.views[start : start + self.view_counts[row]].astype(np.float32)
 
 
 def streamed_files(index: Record) -> list[str]:
@@ -257,6 +228,10 @@ def streamed_files(index: Record) -> list[str]:
     return [] if any(file.path == INDEX_FILE for file in index.files) else [VIEWS_FILE]
 
 
-def _check_file(file: Path) -> None:
-    if not file.is_file():
-        raise InputError(f"{file}: missing; {REBUILD}")
+def _read_faiss(file: Path) -> FaissObject:
+    if find_spec("faiss") is None:
+        extras = " or ".join(f"'{names.DISTRIBUTION}[{extra}]'" for extra in ("cpu", "gpu"))
+        raise InputError(f"{file} needs faiss: pip install {extras}")
+    from multiview.index.approximate.kinds import read_index
+
+    return read_index(file)

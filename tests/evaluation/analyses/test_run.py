@@ -97,7 +97,7 @@ def test_the_champion_that_a_first_refresh_begins_with_has_no_analyses(padded, t
         store,
         model,
         Reference(address=f"{store.url}/{corpus.folder}", digest=corpus.digest),
-        ViewIndex.load(padded.folder / "index").stored.dim,
+        ViewIndex.load(padded.folder / "index").views.shape[1],
     )
     empty = with_index(padded, tmp_path / "store" / made.data)
     empty.inputs["passages"] = Staged(tmp_path / "store" / corpus.data, "passages")

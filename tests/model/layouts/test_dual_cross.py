@@ -88,7 +88,7 @@ def test_a_passage_has_a_view_a_distinct_query_or_one_of_its_own_text(
 
 
 def test_a_passage_scores_the_best_of_its_queries(index: ViewIndex) -> None:
-    rows = np.random.default_rng(0).normal(size=(5, index.stored.dim)).astype(np.float32)
+    rows = np.random.default_rng(0).normal(size=(5, index.views.shape[1])).astype(np.float32)
     top = index.search(rows, len(PASSAGES))
     for question, row in enumerate(rows.astype(np.float64)):
         best = {

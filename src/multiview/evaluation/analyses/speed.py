@@ -10,6 +10,7 @@ import numpy as np
 from multiview.encoding.encode import Encoder
 from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings
 from multiview.evaluation.costs import SINGLE_QUESTION, SINGLE_SEARCH, median_milliseconds
+from multiview.index.streamed_views import StreamedViews
 from multiview.model.layouts import TokenSequence
 
 PASSAGES = 48
@@ -39,7 +40,7 @@ def speed(given: AnalysisInput) -> Findings:
         "encode_milliseconds_per_passage": 1000 * encode_seconds,
         "search_milliseconds_per_question": 1000 * given.search_seconds,
     }
-    if not given.index.stored.streamed:
+    if not isinstance(given.index.views, StreamedViews):
         texts = [question.question for question in given.questions[:QUESTIONS]]
         vectors = dict(zip(texts, given.queries[:QUESTIONS, None], strict=True))
 

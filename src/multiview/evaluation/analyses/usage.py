@@ -84,5 +84,5 @@ def mean_cosines(index: ViewIndex, view_count: int) -> np.ndarray:
     for start in range(0, len(index), PASSAGES_AT_ONCE):
         counts = index.view_counts[start : start + PASSAGES_AT_ONCE]
         first = int(index.offsets[start])
-        add_cosines(means, index.stored.matrix[first : first + int(counts.sum())], counts)
+        add_cosines(means, index.views[first : first + int(counts.sum())], counts)
     return means.means()

@@ -18,19 +18,22 @@ if TYPE_CHECKING:
 RECALL_CUTS = (10, 100)
 """The cut-offs k of the recall."""
 
+MEASURED = 200
+"""The most random views that are searched for."""
 
-def measure(index: ViewIndex, count: int, seed: int, events: Events) -> JsonObject:
-    """Searches `index` for `count` random views as if they were questions.
+
+def measure(index: ViewIndex, seed: int, events: Events) -> JsonObject:
+    """Searches `index` for random views as if they were questions.
 
     Returns the number of views, and for an approximate index recall by metric name. Reports the fact
     `questions_per_second`, from a search for all views at once, and the recall as metrics. The passage of the view
     itself is left out, since a view finds itself. Questions are distributed differently from
     views: `evaluate` measures recall by questions.
     """
-    rows = sampled_rows(int(index.view_counts.sum()), count, seed)
+    rows = sampled_rows(len(index.views), MEASURED, seed)
     if not len(rows):
         return {"views": 0}
-    queries = index.stored.read_rows(rows).astype(np.float32)
+    queries = index.views.take(rows, axis=0).astype(np.float32)
     begun = time.perf_counter()
     found = index.search(queries, max(RECALL_CUTS) + 1).passages
     events.fact("questions_per_second", round(len(rows) / (time.perf_counter() - begun), 1))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from multiview.index.approximate import FaissObject, SearchParameters
 from multiview.index.approximate.kinds import list_count
 from multiview.index.faiss_library import all_of_faiss, faiss
-from multiview.index.ranking import Ties, TopPassages, best_first
-from multiview.index.stored_views import StoredViews, passages_of_views, score_passages
+from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions
+from multiview.index.stored_views import passages_of_views, score_passages
+from multiview.index.streamed_views import Matrix
 
 FETCH_FACTOR = 1.5
 """Views that are fetched at first, as a multiple of the passages wanted. Only speed depends on it."""
@@ -20,87 +22,70 @@ FETCHED_AT_ONCE = 1 << 22
 """Most (question, view) pairs held at once: 4 Mi pairs are 50 MB in faiss and about as much here."""
 
 
-def approximate_top(
-    index: FaissObject,
-    stored: StoredViews,
-    offsets: np.ndarray,
-    view_counts: np.ndarray,
-    tie_order: Ties,
-    queries: np.ndarray,
-    k: int,
-    parameters: SearchParameters,
-    *,
-    report_done: Callable[[int], None] = lambda done: None,
-) -> TopPassages:
-    """The k best of the passages that faiss proposes; of passages that tie, the first by `tie_order`.
+@dataclass(frozen=True)
+class ApproximateSearch:
+    """Approximate search among the views of some passages, which are stored as for an `ExactSearch`."""
 
-    Each question's k + `rerank` first passages are scored by the inner products of all their stored views, summed
-    in float64. Scores and winning views are exact; whether all of the k best passages are among the candidates is not
-    known. Arguments are as in `exact.ExactSearch`; `view_counts` [p] is the number of each passage's views.
-    """
-    if k < 1:
-        raise ValueError(f"k must be 1 or more, not {k}")
-    queries = np.ascontiguousarray(queries, dtype=np.float32)
-    if not np.isfinite(queries).all():
-        raise ValueError("a question's vector holds a value that is not finite")
-    top = TopPassages.empty(len(queries), k, exact=False)
+    index: FaissObject
+    parameters: SearchParameters
+    views: Matrix
+    offsets: np.ndarray
+    view_counts: np.ndarray
+    """[p]: number of views of each passage."""
+    tie_order: Ties
 
-    def rerank(question: int, passages: np.ndarray) -> None:
-        query = queries[question, None].astype(np.float64)
-        starts, counts, one = offsets[passages], view_counts[passages], np.zeros(len(passages), np.int64)
-        scores, winners = score_passages(stored.matrix, starts, counts, query, one)
-        scores = scores.astype(np.float32)
-        order = best_first(scores, tie_order[passages])[:k]
-        count = len(order)
-        top.passages[question, :count] = passages[order]
-        top.scores[question, :count] = scores[order]
-        top.winning_views[question, :count] = winners[order]
+    def top(self, queries: np.ndarray, k: int, report_done: Callable[[int], None]) -> TopPassages:
+        """The k best of the passages that faiss proposes; of passages that tie, the first by `tie_order`.
 
-    propose(index, offsets, queries, k, parameters, rerank, report_done)
-    return top
+        Each question's k + `rerank` first passages are scored by the inner products of all their stored views, summed
+        in float64. Scores and winning views are exact; whether all of the k best passages are among the candidates is not
+        known. Raises ValueError as an exact search does.
+        """
+        queries = finite_questions(queries, k)
+        top = TopPassages.empty(len(queries), k, exact=False)
+        for done, (question, passages) in enumerate(self._proposals(queries, k), 1):
+            query = queries[question, None].astype(np.float64)
+            starts, counts = self.offsets[passages], self.view_counts[passages]
+            scores, winners = score_passages(self.views, starts, counts, query, np.zeros_like(passages))
+            scores = scores.astype(np.float32)
+            order = best_first(scores, self.tie_order[passages])[:k]
+            for into, values in zip(
+                (top.passages, top.scores, top.winning_views), (passages, scores, winners), strict=True
+            ):
+                into[question, : len(order)] = values[order]
+            report_done(done)
+        return top
 
+    def _proposals(self, queries: np.ndarray, k: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields each question and the k + `rerank` passages of the views that faiss finds, best first.
 
-def propose(
-    index: FaissObject,
-    offsets: np.ndarray,
-    queries: np.ndarray,
-    k: int,
-    parameters: SearchParameters,
-    accept: Callable[[int, np.ndarray], None],
-    report_done: Callable[[int], None] = lambda done: None,
-) -> None:
-    """Calls `accept` with each question and the k + `rerank` passages of the views that faiss finds, best first.
-
-    Where the views that were fetched hold too few passages, twice as many views are fetched. Where the lists that were
-    probed hold fewer than k passages, twice as many lists are probed. So k passages are found wherever the corpus has
-    them, except that a graph does not lead to every view or list: short vectors have few neighbours by inner product.
-    """
-    needed = k + parameters.rerank
-    lists = list_count(index) or 0
-    fetch = min(index.ntotal, math.ceil(FETCH_FACTOR * needed))
-    probes = min(parameters.probes or 0, lists)
-    pending, settled = np.arange(len(queries)), 0
-    while len(pending) and fetch:
-        unsettled: list[int] = []
-        size = max(1, FETCHED_AT_ONCE // fetch)
-        everywhere = probes == lists
-        for start in range(0, len(pending), size):
-            chunk = pending[start : start + size]
-            _, rows = index.search(
-                queries[chunk], fetch, params=faiss_parameters(index, probes, parameters.ef_search)
-            )
-            for question, view_rows in zip(chunk.tolist(), rows, strict=True):
-                passages = distinct_passages(view_rows, offsets)
-                no_more = view_rows[-1] < 0 or fetch == index.ntotal
-                enough = len(passages) >= (k if no_more else needed)
-                if not enough and not (no_more and everywhere):
-                    unsettled.append(question)
-                    continue
-                accept(question, passages[:needed])
-                settled += 1
-            report_done(settled)
-        pending = np.asarray(unsettled, dtype=np.int64)
-        fetch, probes = min(index.ntotal, 2 * fetch), min(lists, 2 * probes)
+        Where the views that were fetched hold too few passages, twice as many views are fetched. Where the lists that were
+        probed hold fewer than k passages, twice as many lists are probed. So k passages are found wherever the corpus has
+        them, except that a graph does not lead to every view or list: short vectors have few neighbours by inner product.
+        """
+        index, parameters = self.index, self.parameters
+        needed, views = k + parameters.rerank, len(self.views)
+        lists = list_count(index) or 0
+        fetch = min(views, math.ceil(FETCH_FACTOR * needed))
+        probes = min(parameters.probes or 0, lists)
+        pending = np.arange(len(queries))
+        while len(pending) and fetch:
+            unsettled: list[int] = []
+            size = max(1, FETCHED_AT_ONCE // fetch)
+            effort = faiss_parameters(index, probes, parameters.ef_search)
+            for start in range(0, len(pending), size):
+                chunk = pending[start : start + size]
+                _, rows = index.search(queries[chunk], fetch, params=effort)
+                for question, view_rows in zip(chunk.tolist(), rows, strict=True):
+                    passages = distinct_passages(view_rows, self.offsets)
+                    no_more = view_rows[-1] < 0 or fetch == views
+                    enough = len(passages) >= (k if no_more else needed)
+                    if enough or (no_more and probes == lists):
+                        yield question, passages[:needed]
+                    else:
+                        unsettled.append(question)
+            pending = np.asarray(unsettled, dtype=np.int64)
+            fetch, probes = min(views, 2 * fetch), min(lists, 2 * probes)
 
 
 def distinct_passages(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
