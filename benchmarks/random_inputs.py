@@ -55,7 +55,7 @@ def write_index(
     table = pa.table({"id": ids, "content_hash": ids, "views": pa.array(counts, pa.int32())})
     pq.write_table(with_offsets(table), folder / PASSAGES_FILE)
     header = {"kind": EXACT, "model": model, "dim": views.shape[1], "views": len(views)}
-    header |= {"passages": len(ids), **view_norms(views).fields()}
+    header |= {"passages": len(ids), **view_norms(views)}
     (folder / HEADER_FILE).write_text(json.dumps(header))
 
 

@@ -109,7 +109,7 @@ class MtebModel:
             table["id"].combine_chunks(),
             table["offset"].to_numpy(),
             table["views"].to_numpy().astype(np.int64),
-            {"model": self.digest, **view_norms(embeddings.views).fields()},
+            {"model": self.digest, **view_norms(embeddings.views)},
             device=str(encoder.device),
         )
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from multiview.index import exact, products
 from multiview.index.exact import ALL_VIEWS, ExactSearch
 from multiview.index.ranking import TopPassages, tie_order
-from multiview.index.stored_views import view_norms
+from multiview.index.stored_views import LONGEST_VIEW, view_norms
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 LARGE = 1 << 30
@@ -128,7 +128,7 @@ def test_products_are_as_near_to_scores_as_stated(device, given_vectors, few, dt
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(products, "FEW_QUESTIONS", few)
         patch.setattr(products, "product_type", lambda device: dtype)
-        asked = products.Asked.of(queries, view_norms(views).longest, device)
+        asked = products.Asked.of(queries, view_norms(views)[LONGEST_VIEW], device)
         multiply, layered = products.multiplier(asked.vectors, len(views)), products.in_layers(asked.vectors)
     found = multiply(torch.from_numpy(views)).double().cpu().numpy()
     # Each is multiplied by a power of two.
@@ -153,7 +153,7 @@ def test_a_large_search_equals_brute_force(device):
     scores = np.stack([(views.astype(np.float64) * query).sum(axis=1) for query in queries], axis=1)
     some = np.flatnonzero(counts)
     best = np.maximum.reduceat(scores, offsets[some])
-    search = ExactSearch(views, offsets, ties, view_norms(views).longest, device)
+    search = ExactSearch(views, offsets, ties, view_norms(views)[LONGEST_VIEW], device)
     torch.set_float32_matmul_precision("high")
     try:
         for k in (1, 100, 3000):
@@ -185,7 +185,7 @@ def test_views_may_be_mapped_from_a_file(tmp_path):
     views.tofile(tmp_path / "views.f16")
     mapped = np.memmap(tmp_path / "views.f16", np.float16, "r", shape=views.shape)
     rounded = torch.from_numpy(views).bfloat16().double().numpy()
-    for norm, vectors in zip(view_norms(mapped), (views, views - rounded), strict=True):
+    for norm, vectors in zip(view_norms(mapped).values(), (views, views - rounded), strict=True):
         assert norm == pytest.approx(np.linalg.norm(vectors.astype(np.float64), axis=1).max(), rel=1e-12)
     one, other = (
         ExactSearch(each, np.arange(50), np.arange(50)).top(np.ones((2, 8), np.float32), 5)[0]

@@ -8,28 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from multiview import environment as variables
-from multiview.index.faiss_library import KERNELS, kernel_for, processor_flags
+from multiview.index.faiss_library import KERNELS
 
 ROOT = Path(__file__).parents[2]
-FLAGS = processor_flags()
-on_x86 = pytest.mark.skipif(not FLAGS, reason="kernels are chosen on Linux on x86-64")
-
-
-@pytest.mark.parametrize(
-    ("flags", "kernel"),
-    [
-        ("sse2 ssse3 avx2 fma avx512f avx512dq avx512cd avx512bw avx512vl amx_tile", "SkylakeX"),
-        ("sse2 ssse3 avx2 fma avx512f avx512cd avx512er avx512pf", "Haswell"),  # Xeon Phi
-        ("sse2 ssse3 avx avx2 fma", "Haswell"),
-        ("sse2 ssse3 avx fma", None),
-        ("fp asimd sve", None),
-        ("", None),
-    ],
-)
-def test_a_processor_gets_the_best_kernels_that_it_can_run(flags, kernel):
-    assert kernel_for(set(flags.split())) == kernel
+KERNEL = KERNELS.get(torch.backends.cpu.get_cpu_capability())
+on_x86 = pytest.mark.skipif(KERNEL is None, reason="kernels are chosen on x86-64")
 
 
 def loaded(chosen: str | None, imports: str) -> tuple[dict[str, str], str | None]:
@@ -58,7 +44,7 @@ def of_faiss(kernels: dict[str, str]) -> str:
 def test_faiss_gets_the_kernels_of_its_processor_and_nothing_else_does():
     alone, _ = loaded(None, "import numpy, scipy.linalg")
     kernels, variable = loaded(None, "from multiview.index import faiss_library; import scipy.linalg")
-    assert of_faiss(kernels) == kernel_for(FLAGS)
+    assert of_faiss(kernels) == KERNEL
     assert {folder: kernels[folder] for folder in alone} == alone and len(kernels) == len(alone) + 1
     assert variable is None
 
@@ -82,8 +68,6 @@ def test_faiss_is_loaded_in_one_place():
 def test_indexes_are_equal_whatever_the_kernel(kernel):
     """The tests that compare indexes byte for byte: of other shards, and edited against filled in order. The first
     kernel rounds a row differently among another number of rows, the second also at another offset."""
-    if not KERNELS.get(kernel, set()) <= FLAGS:
-        pytest.skip(f"this processor cannot run {kernel}")
     tests = ["tests/index/approximate/test_kinds.py", "tests/index/approximate/test_editing.py"]
     command = [
         sys.executable,

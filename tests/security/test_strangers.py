@@ -181,7 +181,7 @@ def test_faiss_reads_no_file_that_was_altered(served, tmp_path, monkeypatch):
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
     monkeypatch.setattr(
-        "multiview.index.approximate.kinds.read_index", lambda *_: pytest.fail("faiss read it")
+        "multiview.index.faiss_library.faiss.read_index", lambda *_: pytest.fail("faiss read it")
     )
     with pytest.raises(InputError, match=r"index\.faiss was altered"):
         multiview.load(copied.index("approximate"))

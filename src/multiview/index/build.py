@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -21,14 +21,12 @@ from multiview import metric_names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import Staged
 from multiview.config import Encode, Index, JsonObject
-from multiview.data.passages import ROW_GROUP
-from multiview.data.shards import Rows
 from multiview.encoding.embeddings import QUERIES_FIELD, VIEW_DTYPE, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
 from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.approximate.measuring import measure
 from multiview.index.merged_corpus import MergedCorpus
-from multiview.index.stored_views import ViewNorms, view_norms
+from multiview.index.stored_views import NO_NORMS, view_norms
 from multiview.index.view_index import (
     HEADER_FILE,
     INDEX_FILE,
@@ -113,13 +111,16 @@ def write_index(
             header |= about
             faiss.write_index(faiss_index, str(folder / INDEX_FILE))
     header |= {
-        **stored.norms.fields(),
+        **stored.norms,
         "rows_per_block": stored.rows_per_block,
         "block_sha256": stored.block_sha256,
     }
     pq.write_table(passages, folder / PASSAGES_FILE)
     if queries is not None:
-        _write_queries(queries, passages.num_rows, folder / QUERIES_FILE)
+        # In small row groups, so that the queries of a few passages can be read.
+        with pq.ParquetWriter(folder / QUERIES_FILE, pa.schema([QUERIES_FIELD]), compression="zstd") as file:
+            for table in queries:
+                file.write_table(table)
     _write_header(header, folder)
     events.fact("build_seconds", round(time.perf_counter() - begun, 3))
     index = ViewIndex.load(folder, faiss_index=faiss_index)
@@ -180,7 +181,7 @@ class StoredViewsWriter:
 
     def __init__(self, file: Path, dim: int) -> None:
         self.rows = 0
-        self.norms = ViewNorms()
+        self.norms = NO_NORMS
         self.rows_per_block = max(1, BLOCK_BYTES // (dim * VIEW_DTYPE.itemsize))
         """Number of successive views that share a digest."""
         self.block_sha256: list[str] = []
@@ -191,7 +192,7 @@ class StoredViewsWriter:
     def write(self, block: np.ndarray) -> None:
         """Appends views [n, dim] float16."""
         self._file.write(block.data)
-        self.norms = self.norms.merged(view_norms(block))
+        self.norms = view_norms(block, self.norms)
         left = self.rows_per_block - self.rows % self.rows_per_block
         for part in np.split(block, range(left, len(block), self.rows_per_block)):
             self._block.update(part.data)
@@ -221,14 +222,6 @@ def _check_passages(passages: pa.Table) -> None:
         raise InputError(
             f"passage {twice!r} is in more than one place of the embeddings; give each shard once, with unique ids"
         )
-
-
-def _write_queries(tables: Iterable[pa.Table], passages: int, file: Path) -> None:
-    """Writes the queries of all passages in small row groups, so that the queries of a few passages can be read."""
-    rows = Rows(tables)
-    with pq.ParquetWriter(file, pa.schema([QUERIES_FIELD]), compression="zstd") as writer:
-        for first in range(0, passages, ROW_GROUP):
-            writer.write_table(rows.take(min(ROW_GROUP, passages - first)))
 
 
 def _corpus_digest(passages: pa.Table) -> str:

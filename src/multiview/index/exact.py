@@ -32,7 +32,7 @@ from multiview.index.products import (
     whole_sums,
 )
 from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions, width
-from multiview.index.stored_views import score_on_gpu, score_passages, tensor, view_norms
+from multiview.index.stored_views import LONGEST_VIEW, score_on_gpu, score_passages, view_norms
 from multiview.index.streamed_views import Matrix, StreamedViews
 
 if TYPE_CHECKING:
@@ -140,6 +140,8 @@ class ExactSearch:
 
     def _blocks(self, vectors: Tensor, searched: SearchedPassages) -> Iterator[Block | Layers]:
         """Yields the products of the views of some passages with `vectors`, block by block."""
+        import torch
+
         block_bytes = BLOCK_BYTES if vectors.is_cpu else GPU_BLOCK_BYTES
         most = max(1, block_bytes // (vectors.itemsize * len(vectors)))
         if self.resident is None or searched is not self._all:  # views are copied
@@ -164,7 +166,7 @@ class ExactSearch:
                 rows = np.concatenate(
                     [self.offsets[passages[:size]] + view for view, size in enumerate(sizes)]
                 )
-                yield Layers(passages, sizes, multiply(tensor(self.views.take(rows, axis=0))))
+                yield Layers(passages, sizes, multiply(torch.from_numpy(self.views.take(rows, axis=0))))
 
     def _read(self, searched: SearchedPassages, first: int, last: int) -> Tensor:
         """Returns the views of the passages [first, last) of some [n, dim]."""
@@ -173,10 +175,14 @@ class ExactSearch:
         start, end = self.offsets[searched.rows[first]], searched.rows[last - 1]
         stop = self.offsets[end] + self.counts[end]
         if stop - start == searched.starts[last] - searched.starts[first]:
-            return tensor(self.views[start:stop]) if self.resident is None else self.resident[start:stop]
+            return (
+                torch.from_numpy(self.views[start:stop])
+                if self.resident is None
+                else self.resident[start:stop]
+            )
         rows = rows_in(self.offsets[searched.rows[first:last]], searched.counts[first:last])
         if self.resident is None:
-            return tensor(self.views.take(rows, axis=0))
+            return torch.from_numpy(self.views.take(rows, axis=0))
         return self.resident.index_select(0, torch.from_numpy(rows).to(self.resident.device))
 
     @cached_property
@@ -191,7 +197,7 @@ class ExactSearch:
         if not self.device.startswith("cuda") or isinstance(self.views, StreamedViews):
             return None
         free, _ = torch.cuda.mem_get_info(self.device)
-        return tensor(self.views).to(self.device) if self.views.nbytes <= GPU_SHARE * free else None
+        return torch.from_numpy(self.views).to(self.device) if self.views.nbytes <= GPU_SHARE * free else None
 
     def scores(
         self, passages: Tensor, questions: Tensor, asked: Asked, view_range: ViewRange
@@ -245,7 +251,7 @@ class ExactSearch:
 
     @cached_property
     def _longest(self) -> float:
-        return view_norms(self.views).longest if self._longest_view is None else self._longest_view
+        return view_norms(self.views)[LONGEST_VIEW] if self._longest_view is None else self._longest_view
 
 
 class _Ranking:

@@ -9,45 +9,27 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 # Loaded before the variable is set: NumPy's own OpenBLAS is newer and chooses for itself.
 import numpy as np  # noqa: F401
+import torch
 
 from multiview import environment
 
-KERNELS = {
-    "SkylakeX": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
-    "Haswell": {"avx2", "fma"},
-}
-"""OpenBLAS' kernels, best first, and the instructions that each needs. On a processor that it does know, OpenBLAS takes
-the same ones, or (on AMD's) kernels that give the same bytes as fast as these."""
-
-
-def kernel_for(flags: set[str]) -> str | None:
-    """Returns the best kernels for a processor with these `flags`, as Linux names them; None leaves it to OpenBLAS."""
-    return next((kernel for kernel, needed in KERNELS.items() if needed <= flags), None)
-
-
-def processor_flags() -> set[str]:
-    """Returns the instructions that this processor and its system offer; none for other systems than Linux on x86-64."""
-    file = Path("/proc/cpuinfo")
-    if platform.machine() != "x86_64" or not file.is_file():
-        return set()
-    lines = (line.partition(":") for line in file.read_text().splitlines())
-    return next((set(value.split()) for name, _, value in lines if name.strip() == "flags"), set())
+KERNELS = {"AVX512": "SkylakeX", "AVX2": "Haswell"}
+"""OpenBLAS' kernels by the instructions of a processor, as torch names them; others are left to OpenBLAS. On a processor
+that it does know, OpenBLAS takes the same ones, or (on AMD's) kernels that give the same bytes as fast as these."""
 
 
 @contextlib.contextmanager
 def kernel_chosen() -> Iterator[None]:
-    """Makes an OpenBLAS that is loaded meanwhile use `kernel_for` this processor, where no kernel was chosen before.
+    """Makes an OpenBLAS that is loaded meanwhile use the `KERNELS` of this processor, where no kernel was chosen before.
 
     Nothing stays in the environment: the OpenBLAS of another library, or of a child process, chooses for itself.
     """
-    kernel = kernel_for(processor_flags())
+    kernel = KERNELS.get(torch.backends.cpu.get_cpu_capability())
     if kernel is None or environment.OPENBLAS_CORETYPE in os.environ:
         yield
         return

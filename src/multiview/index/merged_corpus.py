@@ -155,7 +155,7 @@ class MergedCorpus:
         return self._held[1][stored - self._block_firsts[number]]
 
     def queries(self) -> Iterator[pa.Table] | None:
-        """The queries that the passages were read with; None where they were read without.
+        """The queries that the passages were read with, in small tables; None where they were read without.
 
         Raises InputError where some passages were read with queries and others not.
         """
@@ -166,23 +166,18 @@ class MergedCorpus:
                 f"{self.shards[0].folder}: these passages were read {new} queries, and those of the old index {old}: "
                 "encode them alike, or all of them with refresh.full=true"
             )
-        if not with_queries:
-            return None
-        return self._merged_queries(self.old) if self.old else self._new_queries()
+        return self._merged_queries() if with_queries else None
 
-    def _new_queries(self) -> Iterator[pa.Table]:
+    def _merged_queries(self) -> Iterator[pa.Table]:
+        """The queries of all passages in order, `ROW_GROUP` passages per table."""
         schema = pa.schema([QUERIES_FIELD])
-        return (shard.table.select(schema.names).cast(schema) for shard in self.shards)
-
-    def _merged_queries(self, old: OldIndex) -> Iterator[pa.Table]:
-        """The queries of all passages in order, at most `ROW_GROUP` passages per table."""
-        kept, new = PassageRows([old.folder / QUERIES_FILE]), Rows(self._new_queries())
-        schema = pa.schema([QUERIES_FIELD])
+        new = Rows(shard.table.select(schema.names).cast(schema) for shard in self.shards)
+        kept = PassageRows([self.old.folder / QUERIES_FILE]) if self.old else None
         for first in range(0, len(self._old_rows), ROW_GROUP):
             old_rows = self._old_rows[first : first + ROW_GROUP]
             is_new = old_rows < 0
             kept_rows = np.unique(old_rows[~is_new])
-            tables = [table.cast(schema) for _, table in kept.tables(kept_rows)]
+            tables = [table.cast(schema) for _, table in kept.tables(kept_rows)] if kept else []
             if is_new.any():
                 tables.append(new.take(int(is_new.sum())))
             new_rows = len(kept_rows) + np.cumsum(is_new) - 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +21,17 @@ from multiview.index.streamed_views import Matrix, StreamedViews
 if TYPE_CHECKING:
     from torch import Tensor
 
-LONGEST_VIEW = "longest_view"
-LOST_IN_BFLOAT16 = "lost_in_bfloat16"
-"""Fields of an index's header, of `ViewNorms`."""
+# torch says so once: it only reads views, which may be mapped, and multiplies sparse matrices alone.
+warnings.filterwarnings(
+    "ignore", "The given NumPy array is not writable|Sparse CSR tensor support is in beta"
+)
+
+LONGEST_VIEW, LOST_IN_BFLOAT16 = "longest_view", "lost_in_bfloat16"
+"""Fields of an index's header, the largest Euclidean norms of its views: |v| of a view, on which the rounding of its
+products depends, and |v - v'| of a view and the same view rounded to bfloat16, which earlier versions needed."""
+
+NO_NORMS: Mapping[str, float] = {LONGEST_VIEW: 0.0, LOST_IN_BFLOAT16: 0.0}
+"""The norms of no views."""
 
 NORMS_AT_ONCE = 1024
 """Number of views whose norms are computed at once."""
@@ -71,7 +80,6 @@ def score_rows(views: Matrix, rows: np.ndarray, queries: np.ndarray, questions: 
 
     starts = np.append(np.flatnonzero(np.diff(rows, prepend=-1)), len(rows))
     rows = rows.take(starts[:-1])
-    _have_torch_warn_of_sparse_tensors()
     size = min(len(rows), SCORED_AT_ONCE), views.shape[1]
     single, double = torch.empty(size), torch.empty(size, dtype=torch.float64)
     products, asked = np.empty(len(questions)), torch.from_numpy(queries).T
@@ -89,22 +97,10 @@ def score_rows(views: Matrix, rows: np.ndarray, queries: np.ndarray, questions: 
         )
         # By way of float32, since torch has no vector instructions from float16 to float64.
         follow = some[-1] - some[0] + 1 == len(some)
-        stored = tensor(views[some[0] : some[-1] + 1] if follow else views.take(some, axis=0))
+        stored = torch.from_numpy(views[some[0] : some[-1] + 1] if follow else views.take(some, axis=0))
         converted = double[: len(some)].copy_(single[: len(some)].copy_(stored))
         products[here] = torch.sparse.sampled_addmm(pairs, converted, asked, beta=0).values().numpy()
     return products
-
-
-@cache
-def _have_torch_warn_of_sparse_tensors() -> None:
-    """Has torch say that they are a beta, which it does once, where nobody hears it."""
-    import warnings
-
-    import torch
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.zeros(1, 1).to_sparse_csr()
 
 
 def score_passages(
@@ -164,43 +160,19 @@ def sampled_rows(total: int, count: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(total, count, replace=False, shuffle=False))
 
 
-class ViewNorms(NamedTuple):
-    """The largest Euclidean norms of some views; 0 without views."""
+def view_norms(views: Matrix, before: Mapping[str, float] = NO_NORMS) -> dict[str, float]:
+    """Returns the largest norms of `views` [v, dim] float16 and those `before`, as fields of an index's header.
 
-    longest: float = 0.0
-    """|v| of a view, on which the rounding of its products depends."""
-    lost: float = 0.0
-    """|v - v'| of a view and the same view rounded to bfloat16, which earlier versions needed."""
+    Views are read once, block by block."""
+    import torch
 
-    def merged(self, other: ViewNorms) -> ViewNorms:
-        """Returns the norms of the views of both."""
-        return ViewNorms(max(self.longest, other.longest), max(self.lost, other.lost))
-
-    def fields(self) -> dict[str, float]:
-        """Returns the norms as fields of an index's header."""
-        return {LONGEST_VIEW: self.longest, LOST_IN_BFLOAT16: self.lost}
-
-
-def view_norms(views: Matrix) -> ViewNorms:
-    """Returns the norms of `views` [v, dim] float16, which are read once, block by block."""
-    largest = ViewNorms()
+    longest, lost = before[LONGEST_VIEW], before[LOST_IN_BFLOAT16]
     for start in range(0, len(views), NORMS_AT_ONCE):
-        some = tensor(views[start : start + NORMS_AT_ONCE]).float()
-        # What is lost has three bits at most, so the difference is exact.
-        largest = largest.merged(ViewNorms(_largest_norm(some), _largest_norm(some - some.bfloat16())))
-    return largest
+        some = torch.from_numpy(views[start : start + NORMS_AT_ONCE]).float()
+        longest = max(longest, _largest_norm(some))
+        lost = max(lost, _largest_norm(some - some.bfloat16()))  # exact, since three bits are lost at most
+    return {LONGEST_VIEW: longest, LOST_IN_BFLOAT16: lost}
 
 
 def _largest_norm(vectors: Tensor) -> float:
     return math.sqrt(vectors.double().square_().sum(dim=1).max().item())
-
-
-def tensor(array: np.ndarray) -> Tensor:
-    """Returns a tensor over the memory of an array, which is only read."""
-    import warnings
-
-    import torch
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns of memory that is mapped read-only
-        return torch.from_numpy(array)

@@ -232,6 +232,6 @@ def _read_faiss(file: Path) -> FaissObject:
     if find_spec("faiss") is None:
         extras = " or ".join(f"'{names.DISTRIBUTION}[{extra}]'" for extra in ("cpu", "gpu"))
         raise InputError(f"{file} needs faiss: pip install {extras}")
-    from multiview.index.approximate.kinds import read_index
+    from multiview.index.faiss_library import faiss
 
-    return read_index(file)
+    return faiss.read_index(str(file))

@@ -21,8 +21,8 @@ from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.approximate.building import description
 from multiview.index.approximate.editing import Editing, editable
-from multiview.index.approximate.kinds import read_index
 from multiview.index.build import ApproximateBuilder, BlocksOfViews, open_embeddings, write_index
+from multiview.index.faiss_library import faiss
 from multiview.index.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
 from multiview.index.stored_views import sampled_rows
 from multiview.index.view_index import INDEX_FILE
@@ -83,7 +83,7 @@ def _rebuild_or_edit(
         return "other settings of index", None
     if chosen.kind == EXACT or not corpus.rows:  # without views there is no approximate index to build
         return "", None
-    index = read_index(old.folder / INDEX_FILE)
+    index: FaissObject = faiss.read_index(str(old.folder / INDEX_FILE))
     if not editable(index):
         return f"an index of kind {chosen.kind} cannot be edited", None
     found = None

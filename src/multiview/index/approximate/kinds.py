@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 
@@ -89,12 +88,6 @@ def train_index(index: FaissObject, sample: np.ndarray, settings: Index) -> None
             f"index.kind={settings.kind}: {counted(len(sample), 'view')} to train it with, and it needs {too_few[1]}: "
             "take another kind, or index.kind=exact, which needs no training"
         ) from None
-
-
-def read_index(file: Path) -> FaissObject:
-    """The faiss index that was written to `file`."""
-    index: FaissObject = faiss.read_index(str(file))
-    return index
 
 
 def list_count(index: FaissObject) -> int | None:
