@@ -92,9 +92,10 @@ def test_questions_without_a_positive_in_the_index_have_no_margin_and_are_counte
     assert mined.filtered.excluded["margin"].tolist() == [2, 0, 0]
     assert mined.positive_scores is not None
     assert mined.positive_scores.tolist() == [7.0, -np.inf, -np.inf]
-    assert report(mined, ["q", "r", "s"])["positive_score"].to_pylist() == [7.0, None, None]
+    rows = report(mined, ["q", "r", "s"])
+    assert rows["positive_score"].to_pylist() == [7.0, None, None]
     events = RecordedEvents()
-    report_counts(mined, Mining(number=1), events)
+    report_counts(rows, Mining(number=1, margin=0.5), events)
     assert events.facts["questions_without_margin"] == 2 and "2 of 3 questions" in events.warnings[-1]
 
 
@@ -138,7 +139,7 @@ def test_too_few_survivors_stay_too_few_however_deep_the_search(tmp_path):
     assert mined.top.passages.shape == (1, 4)
     assert mined.filtered.totals() == {"range": 0, "positive": 1, "answer": 1, "margin": 1}
     events = RecordedEvents()
-    report_counts(mined, Mining(number=30), events)
+    report_counts(report(mined, ["q"]), Mining(number=30), events)
     assert events.facts["questions_with_fewer"] == 1 and events.facts["hits"] == 4
     assert "fewer than mining.number=30 mined negatives for 1 of 1 question" in events.warnings[0]
 
@@ -231,7 +232,8 @@ def test_whatever_the_settings_counts_add_up_and_each_negative_is_one(
         relative_margin=share,
     )
     plain = plain_scores(crowd, queries)
-    rows = report(mined, [q.qid for q in questions]).to_pylist()
+    reported = report(mined, [q.qid for q in questions])
+    rows = reported.to_pylist()
     for i, (asked_, row) in enumerate(zip(questions, rows, strict=True)):
         left_out = sum(value for name, value in row.items() if name.startswith("excluded_"))
         assert row["hits"] == min(depth, 30) == left_out + row["left"]
@@ -256,7 +258,7 @@ def test_whatever_the_settings_counts_add_up_and_each_negative_is_one(
             row["scores"], [plain[i][int(name[1:])] for name in row["negative_ids"]], rtol=1e-5, atol=1e-5
         )
     events = RecordedEvents()
-    report_counts(mined, Mining(number=number), events)
+    report_counts(reported, Mining(number=number), events)
     for name in rows[0]:
         if name not in ("qid", "positive_score"):
             assert events.facts[name] == sum(row[name] for row in rows)

@@ -140,11 +140,13 @@ def _first_passages(inspection: Inspection, width: int) -> list[str]:
 
 def _questions(inspection: Inspection, use: Use, questions: list[Question]) -> list[tuple[str, str]]:
     """Names and values of the rows about the questions of a use."""
-    rows = [
-        ("questions", f"{len(questions):,}"),
-        ("answers", _answers(questions)),
-        ("gold passages", _gold(questions, inspection.missing_gold.get(use, 0))),
-    ]
+    answers = _mean([len(question.answers) for question in questions], "gold passages")
+    if offsets := sum(question.answer_starts is not None for question in questions):
+        answers += f", {offsets:,} with offsets"
+    gold = _mean([len(question.positive_ids) for question in questions], "answers")
+    if missing := inspection.missing_gold.get(use, 0):
+        gold += f", not in the corpus for {counted(missing, 'question')}"
+    rows = [("questions", f"{len(questions):,}"), ("answers", answers), ("gold passages", gold)]
     if use == "train":
         rows.append(("AVQ", f"{inspection.avq:.2f} questions per passage that has one"))
     if unread := inspection.unread.get(use):
@@ -159,18 +161,6 @@ def _first_questions(questions: list[Question], width: int) -> list[str]:
         answers = f"  → {'; '.join(question.answers)}" if question.answers else ""
         lines.append(f"{_short(question.qid, width)}  {question.question}{answers}")
     return lines
-
-
-def _answers(questions: list[Question]) -> str:
-    text = _mean([len(question.answers) for question in questions], "gold passages")
-    if offsets := sum(question.answer_starts is not None for question in questions):
-        text += f", {offsets:,} with offsets"
-    return text
-
-
-def _gold(questions: list[Question], missing: int) -> str:
-    text = _mean([len(question.positive_ids) for question in questions], "answers")
-    return text + (f", not in the corpus for {counted(missing, 'question')}" if missing else "")
 
 
 def _mean(counts: list[int], instead: str) -> str:

@@ -110,7 +110,9 @@ def print_answers(
             _print_answer(console, question, hits, json, exact, first=count == 0)
             count += 1
     if not json:
-        line = f"{address}: {_summary(retriever)}; {loading}, {seconds / count:.3f} s per question"
+        kind = "" if retriever.exact else f"approximate index ({retriever.index.header['kind']}), "
+        about = f"{retriever.architecture}, {kind}{counted(len(retriever), 'passage')}"
+        line = f"{address}: {about}; {loading}, {seconds / count:.3f} s per question"
         log.print(line, style="dim", markup=False)
 
 
@@ -138,12 +140,6 @@ def _print_answer(
     if not first:
         console.print()
     print_hits(console, question, hits)
-
-
-def _summary(retriever: Retriever) -> str:
-    """`camvr, approximate index (compact), 310 passages`."""
-    kind = "" if retriever.exact else f"approximate index ({retriever.index.header['kind']}), "
-    return f"{retriever.architecture}, {kind}{counted(len(retriever), 'passage')}"
 
 
 def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:

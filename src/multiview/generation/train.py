@@ -7,13 +7,9 @@ from pathlib import Path
 from torch.utils.data import Dataset
 from transformers import (
     DataCollatorForSeq2Seq,
+    PrinterCallback,
     Trainer,
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
 )
-from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
 from multiview.artifacts.scratch import scratch
 from multiview.config import Generation
@@ -52,10 +48,9 @@ def train_generator(context: StepContext) -> None:
             args=arguments,
             train_dataset=Pairs(pairs, tokenizer, context.settings.generation, longest),
             data_collator=DataCollatorForSeq2Seq(tokenizer, model),
-            callbacks=[ReportingCallback(context.events, context.checkpoints), LossCallback(context.events)],
+            callbacks=[ReportingCallback(context.events, context.checkpoints)],
         )
         trainer.remove_callback(PrinterCallback)
-        trainer.remove_callback(ProgressCallback)
         trainer.train(resume_from_checkpoint=None if latest is None else str(latest))
     save(model.cpu(), tokenizer, context.output("generator"))
 
@@ -97,22 +92,3 @@ class Pairs(Dataset):
         target = self._tokenizer(text_target=question, truncation=True, max_length=most)
         names = ("input_ids", "attention_mask")
         return {**{name: source[name] for name in names}, "labels": target["input_ids"]}
-
-
-class LossCallback(TrainerCallback):
-    """Reports the loss, the learning rate and the gradient's norm every `LOG_STEPS`, but not the summary at the end."""
-
-    def __init__(self, events: Events) -> None:
-        self._events = events
-
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, float] | None = None,
-        **_: object,
-    ) -> None:
-        if logs and "loss" in logs:
-            for name, value in logs.items():
-                self._events.metric(name, float(value), step=state.global_step)

@@ -104,8 +104,9 @@ def mine(context: StepContext) -> None:
         no_rows = np.zeros((len(round_one), 0), np.int64)
         table = pa.concat_tables([with_positives(round_one, no_rows, no_rows.astype(bool), index.ids), table])
     write_negatives(context.output("negatives"), table)
-    pq.write_table(report(mined, qids), context.output("negatives") / MINING_FILE)
-    report_counts(mined, mining, context.events)
+    rows = report(mined, qids)
+    pq.write_table(rows, context.output("negatives") / MINING_FILE)
+    report_counts(rows, mining, context.events)
 
 
 def mine_hits(
@@ -187,34 +188,30 @@ def report(mined: MiningResult, qids: Sequence[str]) -> pa.Table:
     """
     missing = np.full(len(qids), -np.inf, np.float32)
     scores = missing if mined.positive_scores is None else mined.positive_scores
-    columns = {name: pa.array(values, pa.int32()) for name, values in _counts(mined).items()}
-    score = pa.array(scores, pa.float32(), mask=np.isneginf(scores))
-    return pa.table({"qid": pa.array(qids, pa.string()), **columns, "positive_score": score})
-
-
-def _counts(mined: MiningResult) -> dict[str, np.ndarray]:
-    """Numbers of hits per outcome and question [q]."""
-    return {
+    counts = {
         "hits": (mined.top.passages >= 0).sum(axis=1),
         **{f"excluded_{reason}": hits for reason, hits in mined.filtered.excluded.items()},
         "left": mined.filtered.kept.sum(axis=1),
         "drawn": mined.sampled.sum(axis=1),
         "positives_found": mined.found.sum(axis=1),
     }
+    columns = {name: pa.array(values, pa.int32()) for name, values in counts.items()}
+    score = pa.array(scores, pa.float32(), mask=np.isneginf(scores))
+    return pa.table({"qid": pa.array(qids, pa.string()), **columns, "positive_score": score})
 
 
-def report_counts(mined: MiningResult, mining: Mining, events: Events) -> None:
-    """Reports, as facts and metrics, the hits per outcome and the questions with too few negatives."""
-    questions, counts = len(mined.sampled), mined.sampled.sum(axis=1)
+def report_counts(rows: pa.Table, mining: Mining, events: Events) -> None:
+    """Reports the sums of a `report`, as facts and metrics, and the questions with too few negatives."""
+    questions, counts = len(rows), rows["drawn"].to_numpy()
     short = int((counts < mining.number).sum())
     totals = {
         "questions": questions,
-        **{name: int(values.sum()) for name, values in _counts(mined).items()},
+        **{name: int(rows[name].to_numpy().sum()) for name in rows.column_names[1:-1]},
         "questions_with_fewer": short,
         "questions_without_negatives": int((counts == 0).sum()),
     }
-    if mined.positive_scores is not None:
-        totals["questions_without_margin"] = int(np.isneginf(mined.positive_scores).sum())
+    if mining.margin is not None or mining.relative_margin is not None:
+        totals["questions_without_margin"] = rows["positive_score"].null_count
     for name, value in totals.items():
         events.fact(name, value)
         events.metric(name, value)

@@ -44,11 +44,7 @@ class Job:
 
     body: Body
     context: StepContext
-    """Without events and checkpoints, which the starting process handles."""
-    line: Connection
-    latest: Path | None
-    keeps: bool
-    """Whether checkpoints are kept."""
+    """With the events and checkpoints of the starting process; the first process reports events."""
     reports: Path
     """A folder for the error lines of processes that fail."""
     threads: int
@@ -66,12 +62,12 @@ def on_processes(body: Body, context: StepContext) -> None:
         return body(context)
     context.events.fact("processes", processes * nodes)
     checkpoints = context.checkpoints
-    latest = checkpoints.latest() if checkpoints is not None else None
     receivers = {"events": context.events, "checkpoints": checkpoints}
     with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(receivers) as (line, raised):
         threads = max(1, torch.get_num_threads() // processes)
-        sent = replace(context, events=Events(), checkpoints=None)
-        job = Job(body, sent, line, latest, checkpoints is not None, Path(folder), threads)
+        kept = None if checkpoints is None else RemoteCheckpoints(line, checkpoints.latest())
+        sent = replace(context, events=RemoteEvents(line), checkpoints=kept)
+        job = Job(body, sent, Path(folder), threads)
         try:
             _launch(_launcher(processes, nodes), job)
         except ChildFailedError as error:
@@ -137,12 +133,11 @@ def _work(job: Job) -> None:
     # For accelerate, which chooses a number where none is set.
     os.environ.setdefault(environment.OMP_NUM_THREADS, str(job.threads))
     torch.set_num_threads(job.threads)
-    events = RemoteEvents(job.line) if rank == 0 else Events()
-    kept = RemoteCheckpoints(job.line, job.latest) if job.keeps else None
+    context = job.context if rank == 0 else replace(job.context, events=Events())
     try:
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ[environment.LOCAL_RANK]))
-        job.body(replace(job.context, events=events, checkpoints=kept))
+        job.body(context)
         if distributed.is_initialized():
             distributed.destroy_process_group()
     except BaseException as error:

@@ -13,7 +13,7 @@ from accelerate.utils import recursively_apply
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers.trainer_callback import PrinterCallback, ProgressCallback
+from transformers.trainer_callback import PrinterCallback
 
 from multiview import metric_names
 from multiview.config import GeneratorTraining, Train
@@ -58,10 +58,9 @@ class BiEncoderTrainer(Trainer):
             args=arguments,
             train_dataset=stream,  # pyright: ignore[reportArgumentType]
             data_collator=partial(_as_arrays, collator),
-            callbacks=[*first, ReportingCallback(events, checkpoints), Seeder(stream.settings.seed)],
+            callbacks=[*first, ReportingCallback(events, checkpoints)],
         )
         self.remove_callback(PrinterCallback)
-        self.remove_callback(ProgressCallback)
         self.stream = stream
         self.collator = collator
         self.settings: Train = stream.settings
@@ -123,7 +122,13 @@ class BiEncoderTrainer(Trainer):
         inputs: dict[str, torch.Tensor | Any],
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
-        """Forward and backward pass of one `TrainingBatch` of arrays, `inputs`."""
+        """Forward and backward pass of one `TrainingBatch` of arrays, `inputs`.
+
+        Of several processes each seeds every step: dropout differs between them, and a resumed run repeats it.
+        """
+        if self.args.world_size > 1:
+            name = f"{self.state.global_step}:{self.args.process_index}"
+            torch.manual_seed(int(seeded_hash(self.settings.seed, name)[:15], 16))
         return super().training_step(model, _on_device(inputs, self.args.device), num_items_in_batch)
 
     def get_train_dataloader(self) -> DataLoader:
@@ -197,26 +202,8 @@ def _on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
     return recursively_apply(move, batch, test_type=lambda value: isinstance(value, np.ndarray))
 
 
-class Seeder(TrainerCallback):
-    """Seeds every step of every process, where there are several processes.
-
-    Dropout then differs between the processes, and a resumed run repeats it.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def on_step_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
-        if args.world_size > 1:
-            torch.manual_seed(
-                int(seeded_hash(self._seed, f"{state.global_step}:{args.process_index}")[:15], 16)
-            )
-
-
 class ReportingCallback(TrainerCallback):
-    """Reports progress after each step, and publishes checkpoints."""
+    """Reports progress after each step and what the Trainer logs, and publishes checkpoints."""
 
     def __init__(self, events: Events, checkpoints: Checkpoints | None) -> None:
         self._events = events
@@ -230,6 +217,18 @@ class ReportingCallback(TrainerCallback):
             # The trained model is about to be written; nothing will resume from this step.
             control.should_save = False
             control.should_log = True
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, float] | None = None,
+        **_: object,
+    ) -> None:
+        if logs and "loss" in logs:  # the summary at the end has none
+            for name, value in logs.items():
+                self._events.metric(name, float(value), step=state.global_step)
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from multiview.config import Train
 from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.evaluation.analyses.matrices import PairMeans, add_cosines, off_diagonal
-from multiview.model.batch import Batch, encode_groups, make_groups, to_device
+from multiview.model.batch import Batch, Groups, encode_groups, make_groups, to_device
 from multiview.model.devices import HALF
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import kept_views
@@ -77,8 +77,8 @@ class Validation:
         cosine between the views of a passage.
         """
         with self._as_in_inference():
-            questions = encode_groups(partial(self._encode, self.model.encode_questions), self._questions)
-            vectors = encode_groups(partial(self._encode, self.model.encode_passages), self._passages)
+            questions = self._encode(self.model.encode_questions, self._questions)
+            vectors = self._encode(self.model.encode_passages, self._passages)
         views = vectors.flatten(0, 1)[self._rows.to(vectors.device)].float()
         figures = self._ranking(questions.float(), views)
         if self._numbers.any():
@@ -122,8 +122,8 @@ class Validation:
         found = off_diagonal(metric_names.VIEW_COSINE, pairs.means())
         return {name: float(value) for name, value in found.items() if name == metric_names.VIEW_COSINE}
 
-    def _encode(self, encode: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
-        return encode(to_device(batch, self._device))
+    def _encode(self, encode: Callable[[Batch], Tensor], groups: Groups) -> Tensor:
+        return encode_groups(lambda batch: encode(to_device(batch, self._device)), groups)
 
     @contextmanager
     def _as_in_inference(self) -> Iterator[None]:
@@ -153,6 +153,17 @@ def diverged(settings: Train) -> str:
     return f"lower train.learning_rate={settings.learning_rate:g}, or raise train.warmup_steps"
 
 
+@dataclass
+class ValidationState:
+    """The figures before training and those of the best model so far, as a checkpoint keeps them."""
+
+    start: dict[str, float] = field(default_factory=dict)
+    best: dict[str, float] = field(default_factory=dict)
+    best_step: int = 0
+    without_better: int = 0
+    """Number of validations since the best one."""
+
+
 class ValidationCallback(TrainerCallback):
     """Validates every `train.validate_steps` steps and after the last, keeps the best model, and stops by `train.patience`.
 
@@ -175,23 +186,18 @@ class ValidationCallback(TrainerCallback):
         """
         self._validation, self._settings, self._events = validation, settings, events
         self._folder = folder / MODEL
-        self._start: dict[str, float] = {}
-        self._best: dict[str, float] = {}
-        self._best_step = 0
-        self._without_better = 0
+        self._state = ValidationState()
         self._stopped: int | None = None
         if resumed is not None and validation is not None:
-            state = json.loads((resumed / STATE).read_text())
-            self._start, self._best = state["start"], state["best"]
-            self._best_step, self._without_better = state["best_step"], state["without_better"]
-            if self._best:
+            self._state = ValidationState(**json.loads((resumed / STATE).read_text()))
+            if self._state.best:
                 shutil.copytree(resumed / MODEL, self._folder)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        if self._validation is not None and not self._start:
-            self._start = self._measure(self._validation, 0)
+        if self._validation is not None and not self._state.start:
+            self._state.start = self._measure(self._validation, 0)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
@@ -212,27 +218,21 @@ class ValidationCallback(TrainerCallback):
         if self._validation is None:
             return
         checkpoint = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
-        if self._best:
+        if self._state.best:
             shutil.copytree(self._folder, checkpoint / MODEL)
-        kept = {
-            "start": self._start,
-            "best": self._best,
-            "best_step": self._best_step,
-            "without_better": self._without_better,
-        }
-        (checkpoint / STATE).write_text(json.dumps(kept))
+        (checkpoint / STATE).write_text(json.dumps(asdict(self._state)))
 
     def hand_on(self, output: Path) -> None:
         """Copies the best model to `output`, and reports its step and figures; only in the first process."""
         shutil.copytree(self._folder, output, dirs_exist_ok=True)
-        self._events.fact("best_step", self._best_step)
-        self._events.fact("best_validation", self._best)
+        self._events.fact("best_step", self._state.best_step)
+        self._events.fact("best_validation", self._state.best)
         if self._stopped is not None:
             self._events.fact("stopped_early_at", self._stopped)
-        best, start = self._best[metric_names.MRR], self._start[metric_names.MRR]
+        best, start = self._state.best[metric_names.MRR], self._state.start[metric_names.MRR]
         if best < start:
             self._events.warning(
-                f"no validation is as good as that before training: MRR@10 {best:.3f} after step {self._best_step}, "
+                f"no validation is as good as that before training: MRR@10 {best:.3f} after step {self._state.best_step}, "
                 f"{start:.3f} before: train longer, or with a lower train.learning_rate"
             )
 
@@ -245,15 +245,17 @@ class ValidationCallback(TrainerCallback):
     def _compare(self, validation: Validation, step: int) -> None:
         check_finite(validation.model, self._settings)
         figures = self._measure(validation, step)
-        self._without_better += 1
-        if not self._best or figures[metric_names.MRR] > self._best[metric_names.MRR]:
-            self._best, self._best_step, self._without_better = figures, step, 0
+        self._state.without_better += 1
+        if not self._state.best or figures[metric_names.MRR] > self._state.best[metric_names.MRR]:
+            self._state.best, self._state.best_step, self._state.without_better = figures, step, 0
             shutil.rmtree(self._folder, ignore_errors=True)
             validation.model.save(self._folder)
 
     def _exhausted(self) -> bool:
         """Whether patience has come to an end, as the first process knows."""
-        exhausted = self._settings.patience is not None and self._without_better >= self._settings.patience
+        exhausted = (
+            self._settings.patience is not None and self._state.without_better >= self._settings.patience
+        )
         if not distributed.is_initialized():
             return exhausted
         decision = [exhausted]
