@@ -16,6 +16,7 @@ from multiview.errors import InputError
 from multiview.index.stored_views import LOST_IN_BFLOAT16
 from multiview.index.view_index import ViewIndex, streamed_files
 from multiview.steps.table import STEPS
+from tests.fixtures.analysed_model import passage_scores
 from tests.fixtures.artifacts import write_embeddings, write_index
 
 A = [np.array([[1, 0], [0, 1]]), np.array([[2, 0]])]
@@ -189,7 +190,7 @@ def test_given_passages_score_the_max_of_their_views_as_a_search_has_it(tmp_path
     index = ViewIndex.load(build(tmp_path, folder)[0])
     queries = rng.normal(size=(6, 3)).astype(np.float32) * 40
     numbers = rng.integers(-1, 7, (6, 9))
-    scores = index.passage_scores(queries, numbers)
+    scores = passage_scores(index, queries, numbers)
     stored = [v.astype(np.float16).astype(np.float64) for v in views]
     for query, row, got in zip(queries.astype(np.float64), numbers, scores, strict=True):
         # -1 is nobody, not the last passage; a negative max is no 0.
@@ -197,15 +198,15 @@ def test_given_passages_score_the_max_of_their_views_as_a_search_has_it(tmp_path
         np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-5)
     assert (scores[np.isfinite(scores)] < 0).any()
     top = index.search(queries, 4)
-    np.testing.assert_allclose(index.passage_scores(queries, top.passages), top.scores, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(passage_scores(index, queries, top.passages), top.scores, rtol=1e-5, atol=1e-4)
     alone = np.array(
         [
-            [index.passage_scores(q[None], np.array([[n]]))[0, 0] for n in range_]
+            [passage_scores(index, q[None], np.array([[n]]))[0, 0] for n in range_]
             for q, range_ in zip(queries, numbers, strict=True)
         ]
     )
     np.testing.assert_array_equal(alone, scores, "to the bit, whatever is asked for beside it")
-    assert index.passage_scores(queries[:0], numbers[:0]).shape == (0, 9)
+    assert passage_scores(index, queries[:0], numbers[:0]).shape == (0, 9)
 
 
 def test_questions_of_another_model_are_refused(tmp_path, shards):

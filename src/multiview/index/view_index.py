@@ -164,11 +164,6 @@ class ViewIndex:
         `among` [p] bool, the k best of its passages. Results are at most as wide as the index has passages."""
         return self._search.top(queries, width(k, len(self)), ranges, among=among, report_done=report_done)
 
-    def passage_scores(self, queries: np.ndarray, passage_rows: np.ndarray) -> np.ndarray:
-        """Scores of passages for questions [q, k] float32, as `pair_scores`; `passage_rows` [q, k]."""
-        questions = np.repeat(np.arange(len(passage_rows)), passage_rows.shape[1])
-        return self.pair_scores(queries, questions, passage_rows.ravel()).reshape(passage_rows.shape)
-
     def pair_scores(self, queries: np.ndarray, questions: np.ndarray, passages: np.ndarray) -> np.ndarray:
         """Scores of pairs of a question and a passage [n] float32: the max over the passage's views, as in `search`.
 

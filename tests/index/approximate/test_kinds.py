@@ -26,6 +26,7 @@ from multiview.index.approximate.measuring import (
 from multiview.index.faiss_library import faiss
 from multiview.index.merged_corpus import MergedCorpus
 from multiview.index.view_index import ViewIndex
+from tests.fixtures.analysed_model import passage_scores
 from tests.fixtures.artifacts import write_embeddings, write_index
 from tests.fixtures.events import RecordedEvents
 
@@ -116,11 +117,11 @@ def test_scores_and_winning_views_are_those_of_the_stored_views(clustered, built
 
 
 def test_what_reads_views_reads_the_stored_ones(clustered, built):
-    """`passage_scores`, `view_scores`, and the analyses that copy views or go through all of them."""
+    """`pair_scores`, `view_scores`, and the analyses that copy views or go through all of them."""
     index = ViewIndex.load(built[0])
     numbers = np.tile(np.arange(-1, 699), (len(clustered.queries), 1))
     expected = np.concatenate([np.full((len(numbers), 1), -np.inf), clustered.scores()[:, :699]], axis=1)
-    np.testing.assert_allclose(index.passage_scores(clustered.queries, numbers), expected, rtol=1e-6)
+    np.testing.assert_allclose(passage_scores(index, clustered.queries, numbers), expected, rtol=1e-6)
     for number in (0, 1, 5, 699):
         stored = clustered.views[number].astype(np.float16).astype(np.float32)
         np.testing.assert_array_equal(index.views_of(number), stored)

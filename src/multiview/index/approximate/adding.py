@@ -36,12 +36,6 @@ def transformed(index: FaissObject, views: np.ndarray) -> np.ndarray:
     # Several threads would share out the columns of a row, and their number would change how it is rounded.
     with threads(1):
         for position in range(chain.size()):
-            views = _row_by_row(chain.at(position), views)
+            rows = [chain.at(position).apply(view[None]) for view in views]
+            views = np.concatenate([np.empty((0, chain.at(position).d_out), np.float32), *rows])
     return transformed(index.index, views)
-
-
-def _row_by_row(transform: FaissObject, views: np.ndarray) -> np.ndarray:
-    results = np.empty((len(views), transform.d_out), np.float32)
-    for row, view in enumerate(views):
-        results[row] = transform.apply(view[None])
-    return results

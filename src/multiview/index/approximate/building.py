@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,8 +13,9 @@ from multiview.index.approximate import FaissObject
 from multiview.index.approximate.adding import add
 from multiview.index.approximate.editing import editable
 from multiview.index.approximate.kinds import (
+    SAMPLED_PER_LIST,
+    SMALLEST_SAMPLE,
     default_probes,
-    default_sample,
     factory_string,
     faiss_message,
     list_count,
@@ -45,10 +45,11 @@ def build(
     index, gpu = make_index(settings, factory, dim), _gpu(settings.device)
     sampled = 0
     if not index.is_trained:
-        sample = corpus.read_rows(sampled_rows(views, default_sample(index), settings.seed), np.float32)
-        sampled = len(sample)
-        with _clustering_on(gpu, index):
-            train_index(index, sample, settings)
+        rows = sampled_rows(
+            views, max(SMALLEST_SAMPLE, SAMPLED_PER_LIST * (list_count(index) or 0)), settings.seed
+        )
+        sampled = len(rows)
+        _train(index, corpus.read_rows(rows, np.float32), settings, gpu)
     with threads(None if list_count(index) or editable(index) else 1):
         try:
             for _, block in blocks:
@@ -90,14 +91,14 @@ def _gpu(device: str) -> bool:
     return has_gpu and device != "cpu"
 
 
-@contextlib.contextmanager
-def _clustering_on(gpu: bool, index: FaissObject) -> Iterator[None]:
-    """Makes the k-means of the inverted lists of `index`, if it has lists, assign views to centroids on a GPU."""
+def _train(index: FaissObject, sample: np.ndarray, settings: Index, gpu: bool) -> None:
+    """Trains `index`; on a GPU, the k-means of its inverted lists, if it has any, assigns views to centroids there."""
     ivf: FaissObject = faiss.try_extract_index_ivf(index)
     if not gpu or ivf is None:
-        yield
+        train_index(index, sample, settings)
         return
-    ivf.clustering_index = assigner = all_of_faiss.index_cpu_to_all_gpus(faiss.IndexFlatIP(ivf.d))
-    yield
+    # Named here, because faiss holds no reference to it.
+    assigner = all_of_faiss.index_cpu_to_all_gpus(faiss.IndexFlatIP(ivf.d))
+    ivf.clustering_index = assigner
+    train_index(index, sample, settings)
     ivf.clustering_index = None
-    del assigner  # kept alive until now, because faiss holds no reference to it

@@ -15,6 +15,7 @@ from multiview.index.faiss_library import faiss
 VIEWS_PER_LIST = 39
 """Fewest views that train an inverted list; with fewer, faiss warns."""
 SAMPLED_PER_LIST = 64
+"""Views that train a list."""
 SMALLEST_SAMPLE = 65_536
 """Views that train a product quantizer: 256 for each of its 256 centroids, the most that faiss's k-means uses."""
 FEWEST_PROBES = 8
@@ -31,11 +32,6 @@ def factory_string(settings: Index, view_count: int, dim: int) -> str:
 def default_lists(view_count: int) -> int:
     """Number of inverted lists: 4 √views, and no more than there are views to train with."""
     return max(1, min(round(4 * math.sqrt(view_count)), view_count // VIEWS_PER_LIST))
-
-
-def default_sample(index: FaissObject) -> int:
-    """Number of views that train `index`."""
-    return max(SMALLEST_SAMPLE, SAMPLED_PER_LIST * (list_count(index) or 0))
 
 
 def default_probes(index: FaissObject) -> int | None:
@@ -76,8 +72,6 @@ def train_index(index: FaissObject, sample: np.ndarray, settings: Index) -> None
 
     Raises InputError where the sample is too small.
     """
-    if index.is_trained:
-        return
     try:
         index.train(sample)
     except RuntimeError as error:
