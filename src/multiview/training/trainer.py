@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from accelerate.utils import recursively_apply
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
@@ -27,7 +27,7 @@ from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Events
 from multiview.training.all_gather import whole_batch
 from multiview.training.batches import Collator, TrainingBatch
-from multiview.training.example_order import Example, Stream
+from multiview.training.example_order import Stream
 from multiview.training.validation import diverged
 
 LOG_STEPS = 10
@@ -136,12 +136,11 @@ class BiEncoderTrainer(Trainer):
         if self.args.world_size == 1:
             return super().get_train_dataloader()
         # The Trainer's shards would not do: the masks of negatives need all of the step's examples.
+        share = partial(self.collator.share, rank=self.args.process_index, processes=self.args.world_size)
         return DataLoader(
-            Steps(self.stream),
-            batch_size=1,
-            collate_fn=partial(
-                _as_arrays, partial(_share, self.collator, self.args.process_index, self.args.world_size)
-            ),
+            self.stream,  # pyright: ignore[reportArgumentType]
+            batch_size=self.stream.batch_size,
+            collate_fn=partial(_as_arrays, share),
             num_workers=self.args.dataloader_num_workers,
             persistent_workers=self.args.dataloader_persistent_workers,
         )
@@ -164,25 +163,6 @@ class BiEncoderTrainer(Trainer):
         epoch = step / self.stream.steps_per_epoch
         for name, value in {**logs, **means, "temperature": self._temperature, "epoch": epoch}.items():
             self._events.metric(name, float(value), step=step)
-
-
-class Steps(Dataset):
-    """The steps of a stream, each with all of its examples."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-
-    def __len__(self) -> int:
-        return self._stream.steps
-
-    def __getitem__(self, step: int) -> list[Example]:
-        return self._stream.step(step)
-
-
-def _share(
-    collator: Collator, rank: int, processes: int, steps: Sequence[Sequence[Example]]
-) -> TrainingBatch:
-    return collator.share(steps[0], rank, processes)
 
 
 def _as_arrays(collate: Callable[[Any], TrainingBatch], examples: Any) -> Any:
