@@ -53,7 +53,7 @@ def test_values_that_the_common_type_does_not_hold_are_refused(name, turned):
             )
     file = "b" if "sign" in name else "a"
     assert error.match(
-        rf"^{file}\.parquet rows 1-2: column 'n\S*' of .* holds what .* \(.*{reason}.*\); write it"
+        rf"^{file}\.parquet rows 1-2: column 'n\S*' has .* values that do not fit .* \(.*{reason}.*\); write it"
     )
 
 
@@ -119,7 +119,7 @@ def test_the_check_and_inspect_name_the_file_and_the_column(tmp_path, files, suf
             pq.write_table(pa.Table.from_pylist(some), file)
     _, questions = settings(files)
     corpus = Corpus(source=tuple(map(str, source)), shards=1)
-    message = rf"p\.{suffix} rows 1-1000: column 'n' of int64 holds what double, .*Integer value {LARGE} not in range"
+    message = rf"p\.{suffix} rows 1-1000: column 'n' has int64 values that do not fit double, .*Integer value {LARGE} not in range"
     with pytest.raises(InputError, match=message) as error:
         Done(tmp_path / "out", corpus, questions)
     assert "\n" not in str(error.value)

@@ -222,8 +222,8 @@ def test_questions_of_both_sets_are_kept_by_a_run_and_never_said_to_be_left_out(
     with (folder / "qrels/test.tsv").open("a") as file:
         file.writelines(judgements[1:])
     output = inspected(str(folder), capsys=capsys, monkeypatch=monkeypatch)
-    (line,) = [line.strip() for line in output.splitlines() if "training questions too" in line]
-    assert line.startswith("dev questions that are training questions too: both sets keep them")
+    (line,) = [line.strip() for line in output.splitlines() if "both train and dev" in line]
+    assert line.startswith("questions in both train and dev: both keep them")
     done = Done(
         tmp_path / "out",
         *settings(SimpleNamespace(corpus=str(folder), train=str(folder), dev=str(folder)), shards=1),

@@ -221,7 +221,7 @@ def test_passages_without_text_are_left_out_or_have_their_title(tmp_path, files)
 def test_a_question_of_both_sets_is_reported(tmp_path, files):
     done = Done(tmp_path / "out", *settings(files, dev_source=(files.train,)))
     (line,) = done.events.warnings
-    assert line.startswith("dev questions that are training questions too: ") and ": 40, the first" in line
+    assert line.startswith("questions in both train and dev: ") and ": 40, the first" in line
 
 
 def test_other_questions_of_the_same_ids_are_not_reported(tmp_path, files):

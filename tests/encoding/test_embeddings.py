@@ -79,7 +79,7 @@ def test_a_shard_without_passages_is_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value", "says"),
-    [(70000.0, "does not fit into float16"), (np.nan, "is no number; the model has diverged")],
+    [(70000.0, "does not fit into float16"), (np.nan, "contains NaN; the model has diverged")],
 )
 def test_what_float16_cannot_hold_names_its_passage_and_leaves_no_header(
     tmp_path: Path, value: float, says: str

@@ -19,7 +19,7 @@ from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import LAYOUTS
 from multiview.model.loss import contrastive_loss
-from multiview.training.batches import Collator, TrainingBatch, no_negatives, passage_ids
+from multiview.training.batches import Collator, TrainingBatch, excluded_passages, passage_ids
 from multiview.training.example_order import Example
 from multiview.training.trainer import BiEncoderTrainer
 from tests.fixtures import training_material
@@ -180,13 +180,16 @@ def test_a_passage_that_is_a_positive_of_the_same_question_is_no_negative_of_it(
     examples = [Example(both, "p1", ("n1",)), Example(other, "p2", ("p1",))]
     # The passages are p1, p2, n1, p1: the hard negative of b is the positive of a.
     ids = ["p1", "p2", "n1", "p1"]
-    assert no_negatives(examples, ids, None).tolist() == [
+    assert excluded_passages(examples, ids, None).tolist() == [
         [False, True, False, True],
         [False, False, False, False],
     ]
-    assert torch.equal(no_negatives(examples, ids, 2), no_negatives(examples, ids, None))
+    assert torch.equal(excluded_passages(examples, ids, 2), excluded_passages(examples, ids, None))
     # Groups of one question: the other one's positive and hard negative are none of its own.
-    assert no_negatives(examples, ids, 1).tolist() == [[False, True, False, True], [True, False, True, False]]
+    assert excluded_passages(examples, ids, 1).tolist() == [
+        [False, True, False, True],
+        [True, False, True, False],
+    ]
 
 
 NAMES = st.sampled_from("abcde")
@@ -198,7 +201,7 @@ NAMES = st.sampled_from("abcde")
     ),
     st.none() | st.integers(1, 4),
 )
-def test_no_negatives_are_those_of_the_plain_rule(drawn, group):
+def test_excluded_passages_are_those_of_the_plain_rule(drawn, group):
     examples = [
         Example(Question(f"q{n}", "?", (), None, (positive, *others)), positive, tuple(negatives))
         for n, (positive, others, negatives) in enumerate(drawn)
@@ -210,7 +213,7 @@ def test_no_negatives_are_those_of_the_plain_rule(drawn, group):
             column != n and (name in example.question.positive_ids or owner // size != n // size)
             for column, (name, owner) in enumerate(zip(ids, owners, strict=True))
         ]
-        assert no_negatives(examples, ids, group)[n].tolist() == expected
+        assert excluded_passages(examples, ids, group)[n].tolist() == expected
 
 
 def test_groups_of_questions_are_as_batches_of_their_own() -> None:
@@ -224,7 +227,7 @@ def test_groups_of_questions_are_as_batches_of_their_own() -> None:
     def loss(rows: list[int], group: int | None) -> float:
         positions = [*rows, *(4 + row for row in rows)]
         part = [examples[row] for row in rows]
-        masks = no_negatives(part, [ids[position] for position in positions], group)
+        masks = excluded_passages(part, [ids[position] for position in positions], group)
         views = torch.ones(len(positions), 2, dtype=torch.bool)
         diagonal = torch.arange(len(rows))
         found, _ = contrastive_loss(scores[rows][:, positions], views, diagonal, masks, 1.0, real_views=views)

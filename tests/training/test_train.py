@@ -157,12 +157,12 @@ def test_the_optimizer_steps_in_one_kernel(
 @pytest.mark.parametrize(
     ("steps", "validation", "says"),
     [
-        (4, {}, "the loss is no number by step"),
-        (1, {}, "some weights are no numbers"),
+        (4, {}, "the loss is NaN or infinite by step"),
+        (1, {}, "some weights are NaN or infinite"),
         (
             1,
             {"validate_steps": 10, "validation_questions": 2, "validation_passages": 4},
-            "some weights are no numbers",
+            "some weights are NaN or infinite",
         ),
     ],
 )

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from multiview.config import Config, Train
 from multiview.data.questions import Question
 from multiview.steps.context import StepContext
-from multiview.training.batches import no_negatives
+from multiview.training.batches import excluded_passages
 from multiview.training.data import training_data
 from multiview.training.example_order import QuestionStream
 from tests.fixtures import training_material
@@ -57,7 +57,7 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
     # All of them are masked where other questions bring them into the batch.
     example = next(e for e in examples if e.positive == "p000")
     example = replace(example, negatives=("p001", "p002", "p003"))
-    assert no_negatives([example], ["p000", "p001", "p002", "p003"], None).tolist() == [
+    assert excluded_passages([example], ["p000", "p001", "p002", "p003"], None).tolist() == [
         [False, True, True, False]
     ]
     # The offset is into p000, the question's own; no offset outlives its passage.

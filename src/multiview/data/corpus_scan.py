@@ -123,7 +123,7 @@ class FurtherColumns:
                     ends.cast(common)
                 except pa.ArrowInvalid as error:
                     raise InputError(
-                        f"{where}: column {name!r} of {kind} holds what {common}, its type for all rows, does not "
+                        f"{where}: column {name!r} has {kind} values that do not fit {common}, the type of the whole column "
                         f"({str(error).splitlines()[0]}); write it as text"
                     ) from None
 

@@ -17,7 +17,7 @@ NO_GOLD = "training questions without a gold passage, left out"
 UNKNOWN_POSITIVES = "gold passages that are not in the corpus, of questions that have others, left out"
 UNKNOWN_NEGATIVES = "given negatives that are not in the corpus, left out"
 NO_ANSWERS = "training questions without answers: train.positive=answer takes their best view"
-IN_BOTH = "dev questions that are training questions too: both sets keep them, so leave them out of one of the two files"
+IN_BOTH = "questions in both train and dev: both keep them; remove them from one of the two files"
 """Kinds of remarks."""
 
 

@@ -81,7 +81,7 @@ class EmbeddingsWriter:
             views = vectors.astype(VIEW_DTYPE)
         if np.isnan(vectors).any():
             raise InputError(
-                f"passage {passage_id!r}: its vector is no number; the model has diverged: train with a lower train.learning_rate"
+                f"passage {passage_id!r}: its vector contains NaN; the model has diverged: train with a lower train.learning_rate"
             )
         if not np.isfinite(views).all():
             raise InputError(

@@ -230,8 +230,7 @@ def laid_out_ahead(
 ) -> Iterator[tuple[Passage, Sequence[str], list[TokenSequence]]]:
     """Yields the passages in their order, each with its queries and its sequences.
 
-    So many `processes` lay out blocks of passages, each up to two blocks ahead; without any this process does, as
-    passages are asked for.
+    `processes` workers lay out blocks of passages, each up to two blocks ahead; with 0, this process does, on demand.
     """
     rest = iter(passages)
     blocks = iter(lambda: list(islice(rest, BLOCK)), [])

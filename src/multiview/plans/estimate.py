@@ -208,7 +208,7 @@ class Scenario:
         return min(gpus, self.gpus) * GPU_SHARES[work] * (gpu.half_flops if half else gpu.flops)
 
     def tokenising(self, tokens: float, gpus: int, pods: int = 1) -> float:
-        """Seconds for which up to `gpus` GPUs in each of so many pods wait for `tokens` tokens."""
+        """Seconds for which `gpus` GPUs in each of `pods` pods wait until `tokens` tokens are laid out."""
         if not self.gpus:
             return 0.0
         gpus, pods = min(gpus, self.gpus), min(pods, self.gpus)

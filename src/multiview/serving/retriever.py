@@ -221,7 +221,10 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     # Imported only now, because importing torch takes seconds and the errors above should not wait for it.
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import INDEX_FILE, ViewIndex
+    from multiview.model import devices
 
+    settings = Encode.model_validate(record.config.get("encode", {}) | {"device": device})
+    searching = devices.device(settings.device, "encode.device")
     check: Check = "bytes" if verify else "writes"
     copies: list[Path] = []
 
@@ -233,9 +236,8 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     if any(file.path == INDEX_FILE for file in record.files):
         stage(store, record, INDEX_FILE)  # faiss trusts every byte of it
     with _checked_on_error([(store, record)]):
-        index = ViewIndex.load(staged(store, record))
+        index = ViewIndex.load(staged(store, record), str(searching))
     index.check_model(model[1].digest)
-    settings = Encode.model_validate(record.config.get("encode", {}) | {"device": device})
     with _checked_on_error([model]):
         encoder = Encoder(staged(*model), settings, questions_only=True)
     with _checked_on_error([corpus]):

@@ -43,7 +43,7 @@ class TrainingBatch(TypedDict):
     positive: Tensor
     """int64 [B]: the passage of each question's positive."""
     excluded: Tensor
-    """bool [B, P]: passages, apart from the positive, that are not negatives of the question (`no_negatives`)."""
+    """bool [B, P]: passages, apart from the positive, that are not negatives of the question (`excluded_passages`)."""
     answer_views: Tensor
     """bool [B, V]: the positive's views that hold the answer; all false where `train.positive` is max."""
     teacher: NotRequired[Tensor]
@@ -96,7 +96,7 @@ class Collator:
             view_mask=_mask([[True] * len(row) for row in index], width),
             real_views=_mask([[not view.padding for view in row] for row in views], width),
             positive=torch.arange(len(examples)),
-            excluded=no_negatives(examples, ids, self.settings.negative_group),
+            excluded=excluded_passages(examples, ids, self.settings.negative_group),
             answer_views=_mask([self._answers(e, v) for e, v in zip(examples, views, strict=False)], width),
         )
         _add_teacher(batch, examples)
@@ -108,7 +108,7 @@ class Collator:
         batch = self(examples[parts[rank]])
         ids = passage_ids(examples)
         batch["positive"] = torch.arange(len(examples))
-        batch["excluded"] = no_negatives(examples, ids, self.settings.negative_group)
+        batch["excluded"] = excluded_passages(examples, ids, self.settings.negative_group)
         batch["order"] = torch.tensor(passage_order([examples[part] for part in parts]))
         _add_teacher(batch, examples)
         return batch
@@ -173,7 +173,7 @@ def locate_views(
     return index, views
 
 
-def no_negatives(examples: Sequence[Example], ids: Sequence[str], group: int | None) -> Tensor:
+def excluded_passages(examples: Sequence[Example], ids: Sequence[str], group: int | None) -> Tensor:
     """Returns which passages are not negatives of each question, apart from its positive [B, P] bool.
 
     These are the passages that are other positives of the question (ours), and with `group` the passages of questions

@@ -148,7 +148,7 @@ class BiEncoderTrainer(Trainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Reports the means of the losses and shares since the last report; the summary at the end is not reported.
 
-        Raises InputError where the loss is no number any more.
+        Raises InputError where the loss is NaN or infinite.
         """
         if "loss" not in logs:
             return
@@ -158,7 +158,7 @@ class BiEncoderTrainer(Trainer):
         self._parts.clear()
         if not math.isfinite(means["contrastive_loss"]):
             raise InputError(
-                f"the training diverged: the loss is no number by step {step}; {diverged(self.settings)}"
+                f"the training diverged: the loss is NaN or infinite by step {step}; {diverged(self.settings)}"
             )
         epoch = step / self.stream.steps_per_epoch
         for name, value in {**logs, **means, "temperature": self._temperature, "epoch": epoch}.items():

@@ -143,9 +143,9 @@ class Validation:
 
 
 def check_finite(model: torch.nn.Module, settings: Train) -> None:
-    """Raises InputError where a model has a weight that is no number."""
+    """Raises InputError where a model has a weight that is NaN or infinite."""
     if not all(weight.isfinite().all() for weight in model.parameters()):
-        raise InputError(f"the training diverged: some weights are no numbers; {diverged(settings)}")
+        raise InputError(f"the training diverged: some weights are NaN or infinite; {diverged(settings)}")
 
 
 def diverged(settings: Train) -> str:

@@ -49,7 +49,7 @@ def _check_times(batch: pa.RecordBatch, location: str) -> None:
                 pc.call_function("min_max", [column]).as_py()
             except (OverflowError, ValueError) as error:
                 raise InputError(
-                    f"{location}: column {name!r} of type {column.type} holds what is no day or time here ({error}); write it as "
+                    f"{location}: column {name!r} of type {column.type} holds invalid dates or times ({error}); write it as "
                     "text"
                 ) from None
 

@@ -27,7 +27,7 @@ CORPORA = ("corpus.jsonl", "collection.tsv")
 """Names of the file of passages of a collection."""
 
 QRELS_HEADER = ("query-id", "corpus-id", "score")
-REGRADED = "grades of pairs that are judged again with another grade, of which the last counts"
+REGRADED = "pairs judged more than once with different grades, the last one counts"
 """Kind of a remark."""
 INTEGER = re.compile(r"-?[0-9]{1,9}(\.0)?")
 """A grade."""
