@@ -91,10 +91,9 @@ class EventLog(Events):
 
     def _flush(self) -> None:
         new = "".join(self._lines[self._written :])
-        if new and isinstance(self.store, LocalStore):
-            path = self.store.root / events_path(self.attempt)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("a", encoding="utf-8") as file:
+        if new and self._written and isinstance(self.store, LocalStore):
+            self._written = 0  # where this write breaks off, the next one replaces the file
+            with (self.store.root / events_path(self.attempt)).open("a", encoding="utf-8") as file:
                 file.write(new)
         elif new:
             self.store.replace(events_path(self.attempt), self.text().encode())
