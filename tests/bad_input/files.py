@@ -176,7 +176,7 @@ CASES = {
         "".join(f'{{"id": "{n}", "text": "b", "n": {2**60}}}\n' for n in range(1000))
         + '{"id": "z", "text": "b", "n": 0.5}\n',
         "rows 1-1000",
-        "column 'n' of int64",
+        "column 'n' has int64 values",
         "double",
         "as text",
     ),

@@ -46,7 +46,7 @@ class EventLog(Events):
         self.store, self.attempt = store, attempt
         self.facts: JsonObject = {}
         self._lines: list[str] = []
-        self._written = 0
+        self._written, self._whole = 0, True
         self._flushed = self._progressed = time.monotonic()
         self._local = isinstance(store, LocalStore)
 
@@ -79,9 +79,8 @@ class EventLog(Events):
         self._written = len(self._lines)
 
     def close(self) -> None:
-        """Writes the remaining events. A failure loses the events, never the step's output."""
-        with contextlib.suppress(Exception):
-            self._flush()
+        """Writes the remaining events. Raises what the store raises where it cannot take them."""
+        self._flush()
 
     def _append(self, event: Mapping[str, object]) -> None:
         self._lines.append(json.dumps({"time": round(time.time() * 1000), **event}) + "\n")
@@ -91,12 +90,15 @@ class EventLog(Events):
 
     def _flush(self) -> None:
         new = "".join(self._lines[self._written :])
-        if new and self._written and isinstance(self.store, LocalStore):
-            self._written = 0  # where this write breaks off, the next one replaces the file
-            with (self.store.root / events_path(self.attempt)).open("a", encoding="utf-8") as file:
+        if new and self._whole and isinstance(self.store, LocalStore):
+            self._whole = False  # where this write breaks off, the next one replaces the file
+            path = self.store.root / events_path(self.attempt)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as file:
                 file.write(new)
         elif new:
             self.store.replace(events_path(self.attempt), self.text().encode())
+        self._whole = True
         self._written = len(self._lines)
         self._flushed = time.monotonic()
 

@@ -42,6 +42,7 @@ class InProcess:
             context = work.context(store, folders, log, checkpoints, reporter.pages)
             step.function()(context)
             work.check_inputs(context)
+            log.close()  # what is published is found from then on, and its events are not made again
             return {
                 kind: attempt.publish(
                     step=step.name,
@@ -60,7 +61,8 @@ class InProcess:
                     attempt.abandon()
             raise
         finally:
-            log.close()
+            with contextlib.suppress(Exception):
+                log.close()
 
 
 def check_gpus() -> None:
