@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
+from typing import cast
 
 import torch
 from accelerate.utils import send_to_device
@@ -105,7 +106,7 @@ def ready(work: Task, made: list[float]) -> list[float]:
         begun = time.perf_counter()
         batch = collator(work.stream.step(step))
         made.append(1000 * (time.perf_counter() - begun))
-        batches.append(send_to_device(batch, DEVICE))
+        batches.append(cast(TrainingBatch, send_to_device(batch, DEVICE)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, fused=True)
     for batch in islice(cycle(batches), work.stream.steps):
         with torch.autocast(DEVICE, torch.bfloat16):

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import numpy as np
@@ -71,8 +72,8 @@ def test_new_viewer_tokens_really_differ(base: Path, init: str) -> None:
 
 def test_viewer_tokens_may_start_as_cls_at_the_first_position(base: Path) -> None:
     model = BiEncoder.create(settings(base, init="cls-first", views=3))
-    encoder, tokenizer = model.encoders["passage"], model.tokenizer
-    words = embedding_matrix(encoder)
+    encoder: Any = model.encoders["passage"]
+    words, tokenizer = embedding_matrix(encoder), model.tokenizer
     positions = encoder.embeddings.position_embeddings.weight[: model.settings.passage_length]
     start = words[tokenizer.cls_token_id] + positions[0]
     for token, places in (("[VIE]", [0]), ("[VIE1]", [0]), ("[VIE3]", [*range(1, len(positions))])):
