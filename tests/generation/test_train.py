@@ -74,7 +74,9 @@ def test_it_learns_to_ask_and_says_so(
     run(t5, data, tmp_path / "out", events, epochs=6)
     losses = [value for name, value, _ in events.metrics if name == "loss"]
     assert losses[-1] < 0.7 * losses[0]
-    assert [step for name, _, step in events.metrics if name == "loss"] == list(range(3, 19, 3))
+    assert [step for name, _, step in events.metrics if name == "loss"] == sorted(
+        {*range(3, 19, 3), *range(2, 19, 2)}
+    ), "at checkpoints too"
     assert {name for name, _, _ in events.metrics} == {"loss", "grad_norm", "learning_rate", "epoch"}
     assert events.steps[-1] == (18, 18, "steps") and events.facts["pairs"] == 12
     names = {path.name for path in (tmp_path / "out").iterdir()}

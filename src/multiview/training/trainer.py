@@ -197,6 +197,8 @@ class ReportingCallback(TrainerCallback):
             # The trained model is about to be written; nothing will resume from this step.
             control.should_save = False
             control.should_log = True
+        # A resumed training then reports the means of the very same steps.
+        control.should_log |= control.should_save
 
     def on_log(
         self,

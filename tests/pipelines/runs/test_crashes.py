@@ -51,13 +51,14 @@ def test_killed_trainings_are_continued(project, tally):
     (run,) = [r for r in project.runs() if list(project.states(r)) == ROUND_ONE]
     trainings = _logged_steps(project, project.states(run)["camvr/round-1/train"].outputs["model"].address)
     assert len(trainings) == 3
-    assert [step for _, step in trainings[-1]] == list(range(LOG_STEPS, 151, LOG_STEPS)), (
-        "the last log covers the whole training"
+    logged = sorted({*range(LOG_STEPS, 151, LOG_STEPS), *range(15, 151, 15)})
+    assert [step for _, step in trainings[-1]] == logged, (
+        "the last log covers the whole training, at checkpoints too"
     )
     for before, after in itertools.pairwise(trainings):
         resumed = len(set(before) & set(after))
         assert resumed >= 15 // LOG_STEPS, "it went on from a checkpoint, with the events before it"
-        assert len(before) - resumed <= 1 + 15 // LOG_STEPS, "at most one checkpoint interval is done again"
+        assert len(before) - resumed <= 2 + 15 // LOG_STEPS, "at most one checkpoint interval is done again"
     assert _checkpoints(project) == [], "checkpoints of a finished model are dropped"
     tally.add(TRIED, 2, of="training, its run killed")
     tally.add(SURVIVED, 2, of="training, its run killed")
