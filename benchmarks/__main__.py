@@ -4,7 +4,7 @@
 
 Each benchmark has a process of its own, which waits until other programs leave the processors alone: not by the load
 average, which would count the benchmark before it for a minute. Rows that were measured while others used the
-processors have a mark. A benchmark that lacks a package, data or a GPU says so in its row, and the others run.
+processors have a mark. A benchmark that lacks a package or data says so in its row, and the others run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.machine import QUIET, Others, machine, wait_until_quiet
-from benchmarks.table import Contestant, Row, Size, lines, markdown, prepare, rows_of, sees_gpu
+from benchmarks.table import Contestant, Row, Size, lines, markdown, prepare, rows_of
 
 BENCHMARKS = (
     "encoding",
@@ -39,8 +39,6 @@ BENCHMARKS = (
     "commands",
 )
 """Modules of this package with `rows(size)`, in the order of the table."""
-ON_GPU = ("encoding", "training", "search")
-"""Those with `rows_on_gpu(size)`."""
 MARK = "\\*"
 """Follows the work of a row that was measured beside other programs."""
 
@@ -60,16 +58,13 @@ def main(
     begun, disturbed, failed = time.monotonic(), [], []
     chosen = only or BENCHMARKS
     print(machine(), "", *markdown([]), sep="\n", flush=True)
-    for name, gpu in [(name, False) for name in chosen] + [(name, True) for name in chosen if name in ON_GPU]:
-        if gpu and not sees_gpu():
-            print(*lines(rows_of(name, size, gpu)), sep="\n", flush=True)
-            continue
+    for name in chosen:
         wait_until_quiet(wait)
         print(f"{time.monotonic() - begun:5.0f} s  {name}", file=sys.stderr, flush=True)
         others = Others()
-        with ProcessPoolExecutor(1, get_context("spawn"), prepare, (gpu,)) as pool:
+        with ProcessPoolExecutor(1, get_context("spawn"), prepare) as pool:
             try:
-                rows = pool.submit(rows_of, name, size, gpu).result()
+                rows = pool.submit(rows_of, name, size).result()
             except Exception as error:
                 rows = [Row(name, "", Contestant(not_run=str(error) or type(error).__name__))]
                 failed.append(name)

@@ -202,16 +202,6 @@ def rows(size: Size) -> Iterator[Row]:
         yield from measure(data, base, compute, count, repeats, time.process_time, poolings=poolings)
 
 
-def rows_on_gpu(size: Size) -> Iterator[Row]:
-    """The same on a GPU, wall time."""
-    disable_progress_bar()
-    data, count = squad_folder(), 2_000 if size == "quick" else 20_000
-    for base in (MINILM, BERT_BASE):
-        for compute in ("float32", "bfloat16"):
-            goal = Goal(times_peer=1, of_bound=0.8)
-            yield from measure(data, base, compute, count, 3, time.perf_counter, "cuda", goal)
-
-
 def main(
     passages: Annotated[str, typer.Option(help="Numbers of passages.")] = "192,2000",
     bases: Annotated[str, typer.Option(help=f"model.base, or {BERT_BASE}.")] = f"{MINILM},{BERT_BASE}",

@@ -199,12 +199,6 @@ def rows(size: Size) -> Iterator[Row]:
             yield from searching(many, 3, time.process_time, (TOGETHER,))
 
 
-def rows_on_gpu(size: Size) -> Iterator[Row]:
-    """Exact search on a GPU, wall time; faiss stays on the processor."""
-    views = 118_602 if size == "quick" else 800_000
-    yield from searching(Searched.random(views, 384, SPREAD, 0), 5, time.perf_counter, device="cuda")
-
-
 def main(
     views: Annotated[int, typer.Option(help="Views.")] = 118_602,
     dim: Annotated[int, typer.Option(help="Width of a view.")] = 384,

@@ -1,7 +1,7 @@
 """The one table of all benchmarks: each row's contestants, and the goal that it is held to.
 
-A benchmark is a module with `rows(size)`, which yields a `Row` per line of the table, perhaps `rows_on_gpu(size)`, and
-a `main` of its own with more options. `python -m benchmarks` runs them all.
+A benchmark is a module with `rows(size)`, which yields a `Row` per line of the table, and a `main` of its own with
+more options. `python -m benchmarks` runs them all; `benchmarks.gpu` is for GPUs.
 """
 
 from __future__ import annotations
@@ -150,23 +150,18 @@ def of_times(
     )
 
 
-def prepare(gpu: bool) -> None:
-    """Prepares a process that has not loaded torch: for one thread, and without a GPU that it could see unless `gpu`."""
+def prepare() -> None:
+    """Prepares a process that has not loaded torch: for one thread, and without a GPU that it could see."""
     os.environ[environment.OMP_NUM_THREADS] = "1"
-    if not gpu:
-        os.environ[VISIBLE_GPUS] = ""
+    os.environ[VISIBLE_GPUS] = ""
 
 
-def rows_of(name: str, size: Size, gpu: bool = False) -> list[Row]:
-    """The rows of a benchmark, with `gpu` those of a GPU, or one row with the reason why there are none."""
-    about = f"{name} on a GPU" if gpu else name
+def rows_of(name: str, size: Size) -> list[Row]:
+    """The rows of a benchmark, or one row with the reason why there are none."""
     try:
-        if gpu and not sees_gpu():
-            raise NotRun("no GPU")
-        module = importlib.import_module(f"benchmarks.{name}")
-        return list((module.rows_on_gpu if gpu else module.rows)(size))
+        return list(importlib.import_module(f"benchmarks.{name}").rows(size))
     except (NotRun, ImportError) as error:
-        return [Row(about, "", Contestant(not_run=str(error)))]
+        return [Row(name, "", Contestant(not_run=str(error)))]
     except Exception as error:
         # Errors with further arguments break the pool that hands them back.
         raise RuntimeError(f"{type(error).__name__}: {error}") from None
@@ -195,13 +190,6 @@ def lines(rows: Iterable[Row]) -> Iterator[str]:
 def number(value: float) -> str:
     """A value with three figures, and all that stand before the point."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")
-
-
-def sees_gpu() -> bool:
-    """Whether this process may use a GPU."""
-    import torch
-
-    return torch.cuda.is_available()
 
 
 def _ratio(other: Contestant | None, ours: Contestant) -> float | None:

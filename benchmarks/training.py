@@ -314,13 +314,6 @@ def rows(size: Size) -> Iterator[Row]:
         )
 
 
-def rows_on_gpu(size: Size) -> Iterator[Row]:
-    """The same beside the trainer of sentence-transformers on a GPU, wall time."""
-    steps, data = 5 if size == "quick" else 20, squad_folder()
-    for precision in ("float32", "bfloat16"):
-        yield from measure(precision, steps, 2, 128, BASE, data, (OURS, PEER), time.perf_counter)
-
-
 def main(
     steps: Annotated[int, typer.Option(help="Steps per run; the first is not measured.")] = 5,
     repeats: Annotated[int, typer.Option(help="Runs of each variant.")] = 3,

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NoReturn
 
 import pytest
-import torch
 
 from benchmarks import __main__ as program
 from benchmarks import bm25, search
@@ -85,17 +84,9 @@ def test_an_error_of_any_kind_comes_back_from_another_process(monkeypatch) -> No
 
 
 def test_every_benchmark_has_rows() -> None:
-    assert set(program.ON_GPU) <= set(program.BENCHMARKS)
     for name in program.BENCHMARKS:
         module = importlib.import_module(f"benchmarks.{name}")
-        assert callable(module.rows) and hasattr(module, "rows_on_gpu") == (name in program.ON_GPU)
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_rows_of_a_gpu_say_that_there_is_none() -> None:
-    for name in program.ON_GPU:
-        (row,) = rows_of(name, "quick", gpu=True)
-        assert row.cells()[:2] == [f"{name} on a GPU", "not run: no GPU"]
+        assert callable(module.rows)
 
 
 @pytest.mark.parametrize(("others", "mark"), [(0.5, " \\*"), (0.05, "")])
@@ -105,7 +96,7 @@ def test_rows_measured_beside_other_programs_have_a_mark(
     monkeypatch.setattr(program, "wait_until_quiet", lambda limit: others)
     monkeypatch.setattr(program.Others, "share", lambda self: others)
     monkeypatch.setattr(program, "ProcessPoolExecutor", lambda *_, **__: ThreadPoolExecutor(1))
-    monkeypatch.setattr(program, "rows_of", lambda name, size, gpu: [Row(name, "s", OURS)])
+    monkeypatch.setattr(program, "rows_of", lambda name, size: [Row(name, "s", OURS)])
     program.main("quick", ["bm25"], 0)
     printed = capsys.readouterr().out
     assert f"| bm25{mark}, s | 1.00 / 2.00 / 3.00 |" in printed

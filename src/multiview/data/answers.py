@@ -43,7 +43,7 @@ class QuestionAnswers:
         self._parts = [
             [each.tokens[0] if isinstance(each, Needle) else "" for each in of] for of in self._wanted
         ]
-        """Of each answer what is in every normalised text that holds it."""
+        """The longest token of each answer, which every normalised text that holds the answer has."""
 
     def answered(self, texts: pa.Array, in_text: np.ndarray, questions: np.ndarray) -> np.ndarray:
         """Whether each text holds an answer of a question [n] bool.

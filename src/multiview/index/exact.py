@@ -261,8 +261,8 @@ class _Ranking:
         """`kept` is the number of passages that are kept of each question."""
         self._search, self._asked, self._k, self._kept, self._range = search, asked, k, kept, view_range
         self._columns: list[Tensor] = []
-        """Of what is kept [q, kept]: products and passages int64; once they are scored, scores float64 (NaN for those that
-        are not) and winning views int64 too."""
+        """Columns [q, kept] of what is kept: products and passages int64; once they are scored, scores float64 (NaN for
+        those that are not) and winning views int64 too."""
         self._waiting: list[tuple[Tensor, Tensor]] = []
         """Products [q, n] and passages [n] to choose from besides."""
         self._left_out = False
