@@ -1,9 +1,11 @@
 """The settings of a pod as Kubernetes has them: a KFP task is configured by them, and a TrainJob made of them."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from kfp import kubernetes
+from kubernetes.utils import parse_quantity
 
 from components import CPU_IMAGE, GPU_IMAGE
 from multiview import environment
@@ -36,7 +38,8 @@ def pod_template(
 ) -> JsonObject:
     """Returns metadata and spec of a pod with further environment variables and labels, without fields that are empty."""
     image = GPU_IMAGE if pod.gpus else CPU_IMAGE
-    variables = {**variables, environment.IMAGE: image}
+    processors = math.ceil(parse_quantity(pod.cpu))
+    variables = {**variables, environment.IMAGE: image, environment.PROCESSORS: str(processors)}
     if pod.gpus:
         variables[environment.GPUS] = str(pod.visible_gpus)
     accelerators = {pod.gpu_type: str(pod.gpus)} if pod.gpus else {}

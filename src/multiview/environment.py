@@ -69,6 +69,9 @@ GIT_SHA = "MULTIVIEW_GIT_SHA"
 IMAGE = "MULTIVIEW_IMAGE"
 """The image of the running pod."""
 
+PROCESSORS = "MULTIVIEW_PROCESSORS"
+"""The number of processors that the pod requests, which counts where it has no limit."""
+
 GPUS = "MULTIVIEW_GPUS"
 """The number of GPUs that torch must see in a pod; unset: as many as there are."""
 
@@ -91,7 +94,10 @@ CACHE_HOME = "XDG_CACHE_HOME"
 """The folder of caches, in which `multiview` keeps BEIR's collections; unset: `~/.cache`."""
 
 OMP_NUM_THREADS = "OMP_NUM_THREADS"
-"""The number of torch's threads, read when torch is imported."""
+"""The number of threads of torch, faiss, NumPy and pyarrow, which each reads when it is imported; other work follows it too."""
+
+RAYON_NUM_THREADS = "RAYON_NUM_THREADS"
+"""The number of threads of tokenizers."""
 
 OPENBLAS_CORETYPE = "OPENBLAS_CORETYPE"
 """The processor type for which every OpenBLAS loaded later chooses its kernels."""

@@ -15,14 +15,14 @@ from multiview.data.processes import MOST_PROCESSES, further_processes, rare_col
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are for Linux")
 
 
-def test_one_core_needs_no_further_process(monkeypatch):
+def test_one_processor_needs_no_further_process(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with further_processes() as pool:
         assert pool is None
 
 
-def test_there_are_as_many_as_cores_up_to_a_bound(monkeypatch):
-    monkeypatch.setattr("multiview.data.processes.cores", lambda: 3 * MOST_PROCESSES)
+def test_there_are_as_many_as_processors_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr("multiview.data.processes.processors", lambda: 3 * MOST_PROCESSES)
     before = set(_children())
     with further_processes() as pool:
         assert pool is not None
@@ -35,7 +35,7 @@ def test_there_are_as_many_as_cores_up_to_a_bound(monkeypatch):
 STARTER = """
 import os, sys, time
 import multiview.data.processes as processes
-processes.cores = lambda: 2
+processes.processors = lambda: 2
 with processes.further_processes() as pool:
     print(pool.submit(os.getpid).result(), flush=True)
     time.sleep(600)

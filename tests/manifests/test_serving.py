@@ -66,7 +66,7 @@ def test_its_words_are_those_of_the_command(folder):
     (port,) = container["ports"]
     assert (port["name"], port["containerPort"]) == ("http", options()["port"].default)
     named = {variable["name"]: variable for variable in container["env"]}
-    assert set(named) == {environment.STORE, environment.OMP_NUM_THREADS, OF_GCSFS}
+    assert set(named) == {environment.STORE, environment.PROCESSORS, OF_GCSFS}
     assert named[OF_GCSFS]["value"] == ENVIRONMENT[OF_GCSFS], "as where the pod's command is tested"
     assert named[environment.STORE]["value"] == profiles("overlays/gke-prod")["default"]["store"]
 

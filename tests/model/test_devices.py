@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from multiview import environment
 from multiview.errors import InputError
 from multiview.model.devices import MOST_WORKERS, device, read_behind, within_gpu_memory, workers
 
@@ -44,10 +45,14 @@ def test_a_result_is_read_when_the_next_is_under_way() -> None:
 def test_workers_share_the_cores_of_a_machine_with_gpus(
     monkeypatch: pytest.MonkeyPatch, cores: int, gpus: int, expected: int
 ) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr("multiview.model.devices.processors", lambda: cores)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     assert workers(torch.device("cuda")) == expected
     assert workers(torch.device("cpu")) == 0
+    monkeypatch.setenv(environment.LOCAL_RANK, "0")
+    assert workers(torch.device("cuda")) == min(cores - 1, MOST_WORKERS), (
+        "they are a training process's share"
+    )
 
 
 @pytest.mark.parametrize("name", ["meta", "gpu", "xla", "vulkan", "privateuseone", "hpu:0"])

@@ -15,6 +15,7 @@ import typer.exceptions
 from multiview import environment
 from multiview.cli import commands, export
 from multiview.errors import InputError, StepFailed, fault, one_line
+from multiview.steps.processors import follow_pod
 from multiview.terminal import Console
 
 UNREAD = 128 + signal.SIGPIPE
@@ -42,6 +43,7 @@ def run_app(app: typer.Typer) -> NoReturn:
     Where nobody reads standard output any more, as after `| head -1`, the program ends without a line, with the status
     that shells give to a program which SIGPIPE ended.
     """
+    follow_pod()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a locale that is not UTF-8 has no letters for most texts
             stream.reconfigure(errors="backslashreplace")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 
-from multiview.steps.provenance import cores
+from multiview.steps.processors import processors
 
 MOST_PROCESSES = 8
 """Processes at most: the one that reads and writes keeps no more of them busy with sentences."""
@@ -23,13 +23,13 @@ NEW_CONTAINERS = 1_000_000
 
 @contextmanager
 def further_processes() -> Iterator[Executor | None]:
-    """Starts a process for each core that this one may use, `MOST_PROCESSES` at most, which end with it.
+    """Starts a process for each of `processors`, `MOST_PROCESSES` at most, which end with this one.
 
-    They give way to this one, and to other programs. None where there is only one core, and outside Linux, where a
+    They give way to this one, and to other programs. None where there is only one processor, and outside Linux, where a
     process with threads does not survive a fork. To be entered before large data are read: forks share them, and copy
     what changes.
     """
-    count = min(cores(), MOST_PROCESSES)
+    count = min(processors(), MOST_PROCESSES)
     if count < 2 or sys.platform != "linux":
         yield None
         return

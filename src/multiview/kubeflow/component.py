@@ -23,6 +23,7 @@ from multiview.errors import InputError, without_secrets
 from multiview.model.systems import resolve
 from multiview.steps.execution import run_step
 from multiview.steps.path import StepPath, shard_file
+from multiview.steps.processors import follow_pod
 from multiview.steps.runs import Run, RunReference, read_settings, run_id, write_run
 from multiview.steps.step import Step, load_function
 from multiview.steps.table import step
@@ -73,6 +74,7 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
 
     Raises every exception of the step. An InputError ends the process with its line.
     """
+    follow_pod()
     declared = step(name)
     outputs = (*declared.outputs, *declared.forwards)
     whole = StepPath.parse(path or name)

@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from multiview import environment
 from multiview.errors import InputError
+from multiview.steps.processors import processors
 
 Name = TypeVar("Name")
 
@@ -39,11 +41,12 @@ def device(name: str, setting: str) -> torch.device:
 
 
 def workers(device: torch.device) -> int:
-    """Returns the number of processes that tokenise ahead: as this machine's cores allow per GPU."""
+    """Returns the number of processes that tokenise ahead: as the processors allow per GPU, or this training process."""
     if device.type == "cpu":
         return CPU_WORKERS
-    cores = len(os.sched_getaffinity(0)) // max(1, torch.cuda.device_count())
-    return max(0, min(MOST_WORKERS, cores - 1))
+    alone = environment.LOCAL_RANK not in os.environ  # else `processors` are this process's share
+    share = processors() // (max(1, torch.cuda.device_count()) if alone else 1)
+    return max(0, min(MOST_WORKERS, share - 1))
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from multiview.index.ranking import TopPassages, best_first, tie_order, width
 from multiview.negatives.filters import AnswerHits, Positives, filter_hits
 from multiview.negatives.negatives_file import BM25, given_table, negatives_table, write_negatives
 from multiview.steps.context import StepContext
-from multiview.steps.provenance import cores
+from multiview.steps.processors import processors
 
 TOGETHER = 100
 """Questions that a thread searches for before it takes others."""
@@ -104,7 +104,7 @@ class Bm25Index:
             return first + len(batch)
 
         # NumPy lets other threads work while it sums up and selects.
-        with ThreadPoolExecutor(cores()) as threads:
+        with ThreadPoolExecutor(processors()) as threads:
             firsts = range(0, len(questions), TOGETHER)
             batches = (list(islice(streamed, TOGETHER)) for _ in firsts)
             for done in threads.map(fill, firsts, batches):

@@ -33,6 +33,7 @@ from multiview.config import Train
 from multiview.errors import InputError, ProcessFailed, counted, one_line
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
+from multiview.steps.processors import processors
 
 Body = Callable[[StepContext], None]
 """The function that a training step runs in each of its processes, or a partial of one; defined at the top of a module."""
@@ -64,7 +65,7 @@ def on_processes(body: Body, context: StepContext) -> None:
     checkpoints = context.checkpoints
     receivers = {"events": context.events, "checkpoints": checkpoints}
     with tempfile.TemporaryDirectory(prefix="reports-") as folder, answering(receivers) as (line, raised):
-        threads = max(1, torch.get_num_threads() // processes)
+        threads = max(1, processors() // processes)
         kept = None if checkpoints is None else RemoteCheckpoints(line, checkpoints.latest())
         sent = replace(context, events=RemoteEvents(line), checkpoints=kept)
         job = Job(body, sent, Path(folder), threads)
@@ -130,8 +131,8 @@ def _work(job: Job) -> None:
     """The work of one process of a training."""
     threading.Thread(target=_end_with_starter, daemon=True, name="starter-watch").start()
     rank = int(os.environ[environment.RANK])
-    # For accelerate, which chooses a number where none is set.
-    os.environ.setdefault(environment.OMP_NUM_THREADS, str(job.threads))
+    # For data loaders, and for accelerate, which chooses a number where none is set.
+    os.environ[environment.OMP_NUM_THREADS] = str(job.threads)
     torch.set_num_threads(job.threads)
     context = job.context if rank == 0 else replace(job.context, events=Events())
     try:

@@ -95,6 +95,7 @@ def test_pods_are_set_in_one_place(tmp_path):
         assert variables == {
             **gpus,
             environment.IMAGE: executor["image"],
+            environment.PROCESSORS: executor["resources"]["resourceCpuRequest"],
             "MLFLOW_TRACKING_URI": "http://mlflow:5000",
             environment.MLFLOW_URI: "http://mlflow:5000",
             "FSSPEC_S3_ENDPOINT_URL": "http://bucket",

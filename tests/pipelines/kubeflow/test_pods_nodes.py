@@ -32,6 +32,7 @@ def test_a_training_on_several_nodes_knows_them_and_waits_in_a_small_pod(tmp_pat
         environment.MLFLOW_URI: "http://mlflow:5000",
         environment.IMAGE: GPU_IMAGE,
         environment.GPUS: "8",
+        environment.PROCESSORS: "4",
     }
     assert variables[environment.IMAGE] == CPU_IMAGE and environment.GPUS not in variables
     (patch,) = job["spec"]["runtimePatches"]

@@ -21,6 +21,7 @@ from multiview.steps.backends.in_process import InProcess, check_gpus
 from multiview.steps.backends.trainjob import BAD_INPUT
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import Events
+from multiview.steps.processors import follow_pod
 from multiview.steps.runs import read_state
 from multiview.steps.table import step
 from multiview.steps.work import StepReporter, Work
@@ -56,6 +57,7 @@ def run_on_node(store_url: str, run: str, path: str) -> None:
 
 def main(store: str, run: str, path: str) -> int:
     """Does this node's part of a step; returns the exit status, 2 for bad input."""
+    follow_pod()
     try:
         run_on_node(store, run, path)
     except InputError as error:

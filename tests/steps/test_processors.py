@@ -1,0 +1,135 @@
+"""The processors of a step: `OMP_NUM_THREADS`, the limit of its pod, its request, those of the node, in this order."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from multiview import environment
+from multiview.steps import processors as module
+from multiview.steps.processors import follow_pod, processors
+
+NODE = 64
+VERSION_1 = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+
+
+@pytest.fixture(autouse=True)
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A node with 64 processors whose cgroups lie in a folder, and nothing set in the environment."""
+    monkeypatch.setattr(module, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(module, "OWN_CGROUPS", tmp_path / "own")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(NODE)), raising=False)
+    for variable in (environment.OMP_NUM_THREADS, environment.RAYON_NUM_THREADS, environment.PROCESSORS):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path
+
+
+def write(folder: Path, own: str, files: dict[str, str]) -> None:
+    """The cgroups that a container sees: the lines of its own groups, and files by path."""
+    (folder / "own").write_text(own)
+    for name, text in files.items():
+        path = folder / "cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+
+
+def limited(folder: Path, quota: int) -> None:
+    write(folder, "0::/\n", {"cpu.max": f"{quota} 100000"})
+
+
+def test_without_a_setting_they_are_all_that_the_process_may_use():
+    assert processors() == NODE
+
+
+@pytest.mark.parametrize(
+    ("quota", "period", "expected"),
+    [
+        (400_000, 100_000, 4),
+        (150_000, 100_000, 2),
+        (5_000, 100_000, 1),
+        (25_000, 50_000, 1),
+        (10**8, 10**5, NODE),
+    ],
+)
+def test_they_are_the_limit_of_the_pod(node, monkeypatch, quota, period, expected):
+    monkeypatch.setenv(environment.PROCESSORS, "3")
+    write(node, "0::/\n", {"cpu.max": f"{quota} {period}"})
+    assert processors() == expected
+    quota_file, period_file = VERSION_1
+    (node / "cgroup" / "cpu.max").unlink()
+    pod = (
+        "/kubepods/burstable/pod1/abc"  # as a node names the group, whose files a container sees at the root
+    )
+    write(
+        node,
+        f"4:cpu,cpuacct:{pod}\n0::/\n",
+        {f"cpu/{quota_file}": f"{quota}", f"cpu/{period_file}": f"{period}"},
+    )
+    assert processors() == expected
+
+
+def test_the_lowest_limit_of_its_groups_counts(node):
+    """Outside a container, as under systemd or a batch system."""
+    files = {"cpu.max": "max 100000", "job/cpu.max": "800000 100000", "job/step/cpu.max": "max 100000"}
+    write(node, "0::/job/step\n", files)
+    assert processors() == 8
+    write(node, "0::/job/step\n", {"job/step/cpu.max": "200000 100000"})
+    assert processors() == 2
+
+
+@pytest.mark.parametrize("unlimited", ["max 100000", "-1 100000", "", "nonsense"])
+def test_without_a_limit_they_are_what_the_pod_requests(node, monkeypatch, unlimited):
+    write(
+        node,
+        "4:cpu:/\n2:memory:/\n0::/\n",
+        {"cpu.max": unlimited, f"cpu/{VERSION_1[0]}": "-1", f"cpu/{VERSION_1[1]}": "100000"},
+    )
+    assert processors() == NODE
+    monkeypatch.setenv(environment.PROCESSORS, "4")
+    assert processors() == 4
+    monkeypatch.setenv(environment.PROCESSORS, "0")  # Kubernetes' answer for a container that requests none
+    assert processors() == NODE
+
+
+@pytest.mark.parametrize(
+    ("threads", "expected"), [("1", 1), ("8", 8), ("100000", NODE), ("", 4), ("0", 1), ("2,1", 4)]
+)
+def test_threads_decide_where_they_are_set(node, monkeypatch, threads, expected):
+    limited(node, 400_000)
+    monkeypatch.setenv(environment.OMP_NUM_THREADS, threads)
+    assert processors() == expected
+
+
+def test_libraries_follow_a_pod_and_nothing_else(node, monkeypatch):
+    follow_pod()
+    assert environment.OMP_NUM_THREADS not in os.environ, (
+        "each library has its own default on a machine of one's own"
+    )
+    limited(node, 300_000)
+    monkeypatch.setenv(environment.RAYON_NUM_THREADS, "2")
+    follow_pod()
+    assert os.environ[environment.OMP_NUM_THREADS] == "3" and os.environ[environment.RAYON_NUM_THREADS] == "2"
+    monkeypatch.setenv(environment.OMP_NUM_THREADS, "5")
+    follow_pod()
+    assert os.environ[environment.OMP_NUM_THREADS] == "5"
+
+
+PROGRAMS = {
+    "a step's component": "from multiview.kubeflow.component import execute\ntry: execute('no step', '', '', '{}')\nexcept SystemExit: pass",
+    "a node of a TrainJob": "from multiview.steps.backends.trainjob_node import main\nmain('nowhere', '', '')",
+    "both command lines": "from multiview.cli.app import app, run_app\ntry: run_app(app)\nexcept SystemExit: pass",
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_runs_in_a_pod_loads_its_libraries_with_the_pod_s_processors(program, tmp_path):
+    code = f"{PROGRAMS[program]}\nimport faiss, numpy, pyarrow, torch\nprint(torch.get_num_threads(), faiss.omp_get_max_threads(), pyarrow.cpu_count())"
+    variables = {name: value for name, value in os.environ.items() if name != environment.OMP_NUM_THREADS}
+    variables |= {environment.PROCESSORS: "1", environment.TERMINATION_LOG: str(tmp_path / "log")}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=variables, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.splitlines()[-1] == "1 1 1", ended.stderr
