@@ -12,81 +12,48 @@ from multiview.steps import processors as module
 from multiview.steps.processors import follow_pod, processors
 
 NODE = 64
-VERSION_1 = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+VERSION_1 = ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
 
 
 @pytest.fixture(autouse=True)
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A node with 64 processors whose cgroups lie in a folder, and nothing set in the environment."""
-    monkeypatch.setattr(module, "CGROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(module, "OWN_CGROUPS", tmp_path / "own")
+def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the cgroups on a node with 64 processors, with nothing set in the environment."""
+    monkeypatch.setattr(module, "CGROUPS", tmp_path)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(NODE)), raising=False)
     for variable in (environment.OMP_NUM_THREADS, environment.RAYON_NUM_THREADS, environment.PROCESSORS):
         monkeypatch.delenv(variable, raising=False)
+    (tmp_path / "cpu").mkdir()
     return tmp_path
 
 
-def write(folder: Path, own: str, files: dict[str, str]) -> None:
-    """The cgroups that a container sees: the lines of its own groups, and files by path."""
-    (folder / "own").write_text(own)
-    for name, text in files.items():
-        path = folder / "cgroup" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n")
-
-
-def limited(folder: Path, quota: int) -> None:
-    write(folder, "0::/\n", {"cpu.max": f"{quota} 100000"})
+def limited(folder: Path, quota: object, period: int = 100_000, version: int = 2) -> None:
+    if version == 2:
+        (folder / "cpu.max").write_text(f"{quota} {period}\n")
+        return
+    for name, number in zip(VERSION_1, (quota, period), strict=True):
+        (folder / name).write_text(f"{number}\n")
 
 
 def test_without_a_setting_they_are_all_that_the_process_may_use():
     assert processors() == NODE
 
 
+@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize(
     ("quota", "period", "expected"),
-    [
-        (400_000, 100_000, 4),
-        (150_000, 100_000, 2),
-        (5_000, 100_000, 1),
-        (25_000, 50_000, 1),
-        (10**8, 10**5, NODE),
-    ],
+    [(400_000, 10**5, 4), (150_000, 10**5, 2), (5_000, 10**5, 1), (25_000, 50_000, 1), (10**8, 10**5, NODE)],
 )
-def test_they_are_the_limit_of_the_pod(node, monkeypatch, quota, period, expected):
+def test_they_are_the_limit_of_the_pod(groups, monkeypatch, version, quota, period, expected):
     monkeypatch.setenv(environment.PROCESSORS, "3")
-    write(node, "0::/\n", {"cpu.max": f"{quota} {period}"})
-    assert processors() == expected
-    quota_file, period_file = VERSION_1
-    (node / "cgroup" / "cpu.max").unlink()
-    pod = (
-        "/kubepods/burstable/pod1/abc"  # as a node names the group, whose files a container sees at the root
-    )
-    write(
-        node,
-        f"4:cpu,cpuacct:{pod}\n0::/\n",
-        {f"cpu/{quota_file}": f"{quota}", f"cpu/{period_file}": f"{period}"},
-    )
+    limited(groups, quota, period, version)
     assert processors() == expected
 
 
-def test_the_lowest_limit_of_its_groups_counts(node):
-    """Outside a container, as under systemd or a batch system."""
-    files = {"cpu.max": "max 100000", "job/cpu.max": "800000 100000", "job/step/cpu.max": "max 100000"}
-    write(node, "0::/job/step\n", files)
-    assert processors() == 8
-    write(node, "0::/job/step\n", {"job/step/cpu.max": "200000 100000"})
-    assert processors() == 2
-
-
-@pytest.mark.parametrize("unlimited", ["max 100000", "-1 100000", "", "nonsense"])
-def test_without_a_limit_they_are_what_the_pod_requests(node, monkeypatch, unlimited):
-    write(
-        node,
-        "4:cpu:/\n2:memory:/\n0::/\n",
-        {"cpu.max": unlimited, f"cpu/{VERSION_1[0]}": "-1", f"cpu/{VERSION_1[1]}": "100000"},
-    )
+@pytest.mark.parametrize("unlimited", ["max", "-1", "", "nonsense"])
+def test_without_a_limit_they_are_what_the_pod_requests(groups, monkeypatch, unlimited):
+    limited(groups, unlimited)
+    limited(groups, -1, version=1)
     assert processors() == NODE
     monkeypatch.setenv(environment.PROCESSORS, "4")
     assert processors() == 4
@@ -97,18 +64,18 @@ def test_without_a_limit_they_are_what_the_pod_requests(node, monkeypatch, unlim
 @pytest.mark.parametrize(
     ("threads", "expected"), [("1", 1), ("8", 8), ("100000", NODE), ("", 4), ("0", 1), ("2,1", 4)]
 )
-def test_threads_decide_where_they_are_set(node, monkeypatch, threads, expected):
-    limited(node, 400_000)
+def test_threads_decide_where_they_are_set(groups, monkeypatch, threads, expected):
+    limited(groups, 400_000)
     monkeypatch.setenv(environment.OMP_NUM_THREADS, threads)
     assert processors() == expected
 
 
-def test_libraries_follow_a_pod_and_nothing_else(node, monkeypatch):
+def test_libraries_follow_a_pod_and_nothing_else(groups, monkeypatch):
     follow_pod()
     assert environment.OMP_NUM_THREADS not in os.environ, (
         "each library has its own default on a machine of one's own"
     )
-    limited(node, 300_000)
+    limited(groups, 300_000)
     monkeypatch.setenv(environment.RAYON_NUM_THREADS, "2")
     follow_pod()
     assert os.environ[environment.OMP_NUM_THREADS] == "3" and os.environ[environment.RAYON_NUM_THREADS] == "2"
