@@ -24,6 +24,7 @@ ACROSS_ROOMS = {
     "bad_input/test_table.py": "every reader, setting, command and route, beside its table",
     "components/test_components_elsewhere.py": "components in another team's pipeline, as docs/kubeflow.md compiles them",
     "config/test_setting_reads.py": "reads of settings in the whole source",
+    "data/test_strangers_files.py": "files of strangers, from reading to `inspect`",
     "demo/test_demo.py": "`make demo` in a clone",
     "docs/test_commands.py": "the commands of all pages",
     "docs/test_all_questions_of.py": "an example that a page names",

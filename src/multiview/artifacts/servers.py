@@ -37,8 +37,9 @@ SILENT = {
 }
 """Libraries' errors for a server without an answer."""
 
-# gcsfs logs the traceback of a failed request, which without any handler goes to the terminal.
-logging.getLogger("gcsfs").addHandler(logging.NullHandler())
+# They log tracebacks of what they repeat, or of what raises anyway, which without any handler go to the terminal.
+for library in ("aiohttp", "asyncio", "botocore", "fsspec", "gcsfs", "s3fs", "urllib3"):
+    logging.getLogger(library).addHandler(logging.NullHandler())
 
 
 def time_outs(url: str) -> dict[str, Any]:

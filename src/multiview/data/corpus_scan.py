@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -28,7 +29,10 @@ from multiview.data.reading.values import NUL, cut_id
 from multiview.errors import InputError, ReportProblem, ignore_problem, raise_problem
 
 NO_TEXT = "passages without text, left out"
-"""Kind of a remark."""
+EMPTY_FILES = "files without passages"
+UNREAD_FILES = "files of a folder that are not read"
+FOLDER_COLUMNS = "columns that only the names of folders hold, not read"
+"""Kinds of remarks."""
 
 
 class CorpusFiles:
@@ -46,6 +50,7 @@ class CorpusFiles:
         if not named:
             named, form, self._columns = (*questions.source, *questions.dev_source), questions.format, {}
         self._section: Corpus = corpus
+        self.sources = corpus.source
         files = sources.expand_sources(named, "corpus")
         self.formats = {file: detect(file, form, setting, self._columns.values()) for file in files}
         """File to the name of its format, in the order of the files."""
@@ -183,7 +188,19 @@ class CorpusScan:
             row += len(table)
         if not self.rows:
             raise InputError(f"{', '.join(self.corpus.formats)}: no passages in it; see corpus.source")
+        for file in self.corpus.formats.keys() - {file for _, file in self._firsts}:
+            self._report_remark(EMPTY_FILES, file)
+        self._remark_sources()
         self.answers.finish()
+
+    def _remark_sources(self) -> None:
+        """Remarks what lies beside the files that are read, and in the names of their folders."""
+        for source in self.corpus.sources:
+            for name in sources.unread_files(source, self.corpus.formats):
+                self._report_remark(UNREAD_FILES, f"{source}: {name}")
+        for file in self.corpus.formats:
+            if columns := re.findall(r"[^/=]+=[^/=]+(?=/)", file):
+                self._report_remark(FOLDER_COLUMNS, f"{', '.join(columns)}, of {file}")
 
     def lacks_gold(self, question: Question) -> bool:
         """Whether a question that names gold passages has lost them all, or every answer in them."""

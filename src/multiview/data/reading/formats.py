@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -12,9 +13,10 @@ import pyarrow as pa
 
 from multiview.data.reading import tables
 from multiview.data.reading.articles import text_articles
-from multiview.data.reading.files import ARCHIVES, HEAD, READ_PACKED, base_name, head, is_web, plain_name
+from multiview.data.reading.files import base_name, head, is_web, plain_name
 from multiview.data.reading.parquet import parquet_rows, parquet_tables
 from multiview.data.reading.qrels import QRELS_HEADER, is_qrels, is_triples, marco_rows, split_of
+from multiview.data.reading.signatures import is_parquet, refuse_page
 from multiview.data.reading.training_files import (
     Entry,
     dpr_entries,
@@ -93,6 +95,10 @@ SUFFIXES = {
     ".tsv": "tsv",
     ".txt": "text",
 }
+METADATA = re.compile(
+    r"(readme|licen[cs]e|notice)(\.\w+)*|(dataset_infos?|dataset_dict|dataset-metadata|state|croissant)\.json"
+)
+"""Names of files that describe data; a folder's are not read."""
 HEADER_NAMES = {
     *("id", "_id", "pid", "docid", "text", "title", "passage", "body", "contents"),
     *("qid", "query", "question", "answers", "positive_ids"),
@@ -111,6 +117,11 @@ def format_by_suffix(file: str) -> str | None:
     return next((form for suffix, form in SUFFIXES.items() if name.endswith(suffix)), None)
 
 
+def is_metadata(file: str) -> bool:
+    """Whether a file has the name of one that describes the data around it."""
+    return METADATA.fullmatch(plain_name(file)) is not None
+
+
 def detect(file: str, form: str, setting: str, known_columns: Collection[str] = ()) -> str:
     """Returns the format of a file: `form`, unless it is `auto`. Companions are that for every `form`.
 
@@ -118,14 +129,18 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
     `known_columns` are names of columns that the file may have. Raises InputError when the format stays unknown.
     """
     by_suffix = format_by_suffix(file)
-    if by_suffix == "parquet" or (by_suffix == "jsonl" and form != "auto"):
-        return form if form != "auto" else by_suffix
+    if by_suffix == "parquet" and form == "auto":
+        return by_suffix
     beginning = head(file)
-    first = next(iter(beginning.splitlines()), "")
+    if is_parquet(beginning):
+        return "parquet" if form == "auto" or FORMATS[form].names_columns else form
+    if by_suffix != "text":
+        refuse_page(file, beginning)
+    first = re.split("[\r\n]", beginning, maxsplit=1)[0]
     if form == "auto" and by_suffix in ("json", "jsonl") and is_tevatron(first):
         return "tevatron"
     if by_suffix == "jsonl":
-        return by_suffix
+        return form if form != "auto" else by_suffix
     if by_suffix == "tsv" and is_triples(file, first):
         return "triples"
     # An article may begin with four words, two of them numbers.
@@ -141,22 +156,21 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
         return form
     match by_suffix:
         case "json":
-            return _json(beginning)
+            return _json(file, beginning)
         case "csv" | "tsv":
-            cut = len(first) == len(beginning) >= HEAD // 4  # a character has four bytes at most
-            return _delimited(file, first, by_suffix, {*HEADER_NAMES, *known_columns}, cut)
+            return _delimited(file, first, by_suffix, {*HEADER_NAMES, *known_columns})
         case str():
             return by_suffix
-    if plain_name(file).endswith(ARCHIVES):
-        raise InputError(f"{file}: an archive, or compressed in a way that is not read; {READ_PACKED}")
     raise InputError(
         f"{file}: its name does not say its format; set {setting} to one of {', '.join(f for f in FORMATS if not FORMATS[f].is_companion)}"
         + (", or end the address of a folder with /" if is_web(file) else "")
     )
 
 
-def _json(beginning: str) -> str:
+def _json(file: str, beginning: str) -> str:
     """Returns the format of a .json file: DPR's is a list, SQuAD's one object, and many JSONL files are called .json."""
+    if is_metadata(file):
+        raise InputError(f"{file}: describes data and holds none; name the files beside it")
     text = beginning.lstrip()
     if text.startswith("["):
         return "dpr"
@@ -169,15 +183,10 @@ def _json(beginning: str) -> str:
     return "jsonl" if isinstance(first, dict) and "data" not in first else "squad"
 
 
-def _delimited(file: str, first: str, by_suffix: str, known: set[str], cut: bool) -> str:
-    """Returns the format of a .csv or .tsv file, with or without a header; DPR's questions are called .csv and have tabs.
-
-    `cut` says that the first line is longer than `first`.
-    """
+def _delimited(file: str, first: str, by_suffix: str, known: set[str]) -> str:
+    """Returns the format of a .csv or .tsv file, with or without a header; DPR's questions are called .csv and have tabs."""
     columns = next(csv.reader([first], delimiter="\t"), [])
-    if len(columns) == 2 and (
-        columns[1].startswith("[") if cut else isinstance(tables.parse_list(columns[1]), list)
-    ):
+    if len(columns) == 2 and isinstance(tables.parse_list(columns[1]), list):
         return "qa"
     if by_suffix == "tsv" and len(columns) == 2 and not known & {*columns, *map(str.lower, columns)}:
         return "marco"

@@ -6,8 +6,9 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterable
-from pathlib import Path
+from collections import Counter
+from collections.abc import Collection, Iterable
+from pathlib import Path, PurePosixPath
 
 import fsspec
 from fsspec import AbstractFileSystem
@@ -16,11 +17,19 @@ from fsspec.implementations.local import LocalFileSystem
 from multiview.artifacts.servers import errors_explained, file_system, time_outs
 from multiview.data.reading import beir
 from multiview.data.reading.files import base_name, is_web, plain_name
-from multiview.data.reading.formats import SUFFIXES, format_by_suffix
+from multiview.data.reading.formats import SUFFIXES, format_by_suffix, is_metadata
 from multiview.data.reading.qrels import CORPORA, SPLITS, Use, collection_files, names_beside, split_of
 from multiview.errors import InputError
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
+SHARD = re.compile(r"(.*?)\d+-of-(\d+)(\D*)")
+"""The name of one of several files of a data set."""
+LAKES = {
+    "_delta_log": "a Delta table",
+    ".hoodie": "a Hudi table",
+    "metadata/*.metadata.json": "an Iceberg table",
+}
+"""What the folder of a table with its own list of files holds, to the kind of the table."""
 CHUNK = 1 << 20
 CHECKSUMS = ("md5Hash", "crc32c", "ETag", "etag", "generation", "Content-MD5", "Digest", "Last-Modified")
 """Fields in which file systems report a file's checksum or version, the most reliable first."""
@@ -51,8 +60,23 @@ def expand_source(source: str, use: Use) -> list[str]:
     if files is None:
         raise InputError(f"{source}: no such file or folder" + ("" if address == source else f" ({address})"))
     if not files:
-        raise InputError(f"{source}: no files there ({', '.join(SUFFIXES)} are read, also compressed)")
+        raise InputError(
+            f"{source}: no files there ({', '.join(SUFFIXES)} are read, also compressed){_others(fs, path, source)}"
+        )
     return files
+
+
+def _others(fs: AbstractFileSystem, path: str, source: str) -> str:
+    """Returns the end of a line about a folder without data: the pattern of what is there, if anything is."""
+    if not fs.isdir(path):
+        return ""
+    names = sorted(str(name) for name in fs.ls(path, detail=False) if base_name(str(name))[0] not in "._")
+    for name in names:
+        if fs.isdir(name):
+            inner = next((each for each in fs.ls(name, detail=False) if format_by_suffix(str(each))), "")
+            suffix = Path(str(inner)).suffix
+            return f"; for the files of folders, such as {base_name(name)}, name {source.rstrip('/')}/*/*{suffix}"
+    return f"; if files such as {base_name(names[0])} are data, name {source.rstrip('/')}/*" if names else ""
 
 
 def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[str] | None:
@@ -63,18 +87,17 @@ def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[st
             fs.info(path)
     # A file name may hold a bracket.
     if not (is_web(address) and path.endswith("/")) and fs.isfile(path):
+        _refuse_lakes(fs, [path])
         beside = [name for name in names_beside(address, use) if fs.exists(name)][:1]
         return beside if beside and use == "corpus" else [*beside, address]
     if fs.isdir(path):
         files = _folder_files(fs, path, use)
     elif not is_web(address) and re.search(r"[*?\[]", path):
-        files = sorted(
-            str(name) for name in fs.glob(path) if fs.isfile(name) and base_name(str(name))[0] != "."
-        )
-    elif isinstance(fs, LocalFileSystem) and Path(path).exists():
-        raise InputError(
-            f"{address}: not a plain file, but a pipe or a device; files are read more than once, so write it to a file"
-        )
+        names = sorted(str(name) for name in fs.glob(path) if base_name(str(name))[0] != ".")
+        files = [name for name in names if _is_file(fs, name)]
+        _refuse_lakes(fs, files)
+    elif isinstance(fs, LocalFileSystem) and os.path.lexists(path):
+        raise _no_file(fs, path)
     else:
         return None
     return files if isinstance(fs, LocalFileSystem) else [fs.unstrip_protocol(name) for name in files]
@@ -127,13 +150,76 @@ def _address(source: str) -> str:
 
 def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
     """Returns a folder's files for the use if it is a collection, otherwise its files of a known format."""
-    names = [str(name) for name in fs.ls(folder, detail=False)]
-    files = sorted(name for name in names if format_by_suffix(name) and fs.isfile(name))
+    names = sorted(str(name) for name in fs.ls(folder, detail=False))
+    bases = {base_name(name) for name in names}
+    if saved := bases & {"state.json", "dataset_dict.json"}:
+        raise InputError(f"{folder}: a datasets folder ({min(saved)}); write Parquet with to_parquet")
+    if gone := next((name for name in bases if name.endswith(".dvc") and name[:-4] not in bases), None):
+        raise InputError(f"{folder}/{gone}: a DVC pointer, and its file is not there; run dvc pull")
+    files = [
+        name for name in names if format_by_suffix(name) and not is_metadata(name) and _is_file(fs, name)
+    ]
     qrels = next((name for name in names if base_name(name) == "qrels" and fs.isdir(name)), None)
     judged = sorted(str(name) for name in fs.ls(qrels, detail=False)) if qrels else []
     if (collection := collection_files([*files, *judged], use)) is not None:
         return collection
+    _refuse_lakes(fs, files or [f"{folder}/data/of.parquet"])
+    for (before, total, after), number in Counter(
+        match.groups() for file in files if (match := SHARD.fullmatch(base_name(file)))
+    ).items():
+        if number < int(total):
+            raise InputError(
+                f"{folder}: {number} of {total} files {before}*-of-{total}{after} are there, the others are missing; name "
+                "the files if that is meant"
+            )
     return [name for name in files if format_by_suffix(name) != "text"] or files
+
+
+def unread_files(source: str, files: Collection[str]) -> list[str]:
+    """Returns the names of a folder's files that are not among the `files` it is read as."""
+    fs, path = file_system(_address(source))
+    if is_web(source) or not fs.isdir(path):
+        return []
+    names = (str(name) for name in fs.ls(path, detail=False))
+    known = {base_name(file) for file in files}
+    names = [name for name in names if base_name(name)[0] not in "._" and base_name(name) not in known]
+    return sorted(base_name(name) for name in names if fs.isfile(name))
+
+
+def _is_file(fs: AbstractFileSystem, name: str) -> bool:
+    """Whether a name in a folder, or of a pattern, is a file. Raises InputError for one that is called data and cannot be read,
+    so that no corpus is shorter without a word."""
+    if not fs.isfile(name) and format_by_suffix(name):
+        raise _no_file(fs, name)
+    return fs.isfile(name)
+
+
+def _no_file(fs: AbstractFileSystem, name: str) -> InputError:
+    """Returns the error about what has a file's name and is none."""
+    if fs.isdir(name):
+        return InputError(f"{name}: a folder; name its files, as in {name}/*{Path(name).suffix}")
+    if isinstance(fs, LocalFileSystem) and Path(name).is_symlink():
+        return InputError(f"{name}: a link to {Path(name).readlink()}, which is not there")
+    return InputError(
+        f"{name}: not a plain file, but a pipe or a device; files are read more than once, so write it to a file"
+    )
+
+
+def _refuse_lakes(fs: AbstractFileSystem, files: Iterable[str]) -> None:
+    """Raises InputError for Parquet files of a table that has its own list of files: some may hold deleted rows."""
+    folders = {
+        str(folder)
+        for file in files
+        if format_by_suffix(file) == "parquet" and not is_web(file)
+        for folder in list(PurePosixPath(file).parents)[:4]
+    }
+    for folder in sorted(folders):
+        for mark, table in LAKES.items():
+            if fs.glob(f"{folder}/{mark}"):
+                raise InputError(
+                    f"{folder}: {table} ({mark}): its files also hold rows that were overwritten or deleted; export the "
+                    "current version as Parquet, as by Spark, Trino or DuckDB (delta_scan, iceberg_scan)"
+                )
 
 
 def _variable(match: re.Match[str], source: str) -> str:

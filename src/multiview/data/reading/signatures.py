@@ -1,0 +1,76 @@
+"""Files by their first bytes: how one is compressed, and what is no data, whatever its name says."""
+
+from __future__ import annotations
+
+import re
+
+from multiview.errors import InputError
+
+FIRST = 4096
+"""Bytes that show what a file is."""
+
+COMPRESSED = {
+    "gzip": rb"\x1f\x8b\x08",
+    "bz2": rb"BZh[1-9](1AY&SY|\x17rE8P\x90)",
+    "xz": rb"\xfd7zXZ\x00",
+    "zstd": rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18",
+}
+"""Compressions that are read, by fsspec's names."""
+
+
+UNPACK = "unpack it: files are read plain, or compressed as .gz, .bz2, .xz, .zst"
+"""Way out of other archives and compressions."""
+EXPORT = "write it as Parquet, JSONL or CSV"
+WORKBOOK = "a workbook of a spreadsheet", "save it as CSV"
+
+FOREIGN = {
+    rb"version https?://(git-lfs|hawser|git-media)[^\n]*\n(.*\n)*?size (?P<size>\d+)": (
+        "a Git LFS pointer, not the file ({size} bytes there)",
+        "run git lfs pull",
+    ),
+    rb"/annex/objects/": ("a git-annex pointer, not the file", "run git annex get"),
+    rb"PK\x03\x04(?=(?s:.*?)(xl/|\[Content_Types\]|_rels/|docProps/|opendocument|mimetype))": WORKBOOK,
+    rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": WORKBOOK,
+    rb"PK\x03\x04|PK\x05\x06": ("a zip archive", UNPACK),
+    rb"ARROW1\x00|FEA1|\xff{4}(?s:.{2})\x00\x00": ("an Arrow file (Feather)", "write it as Parquet"),
+    rb"ORC(?=(?s:.{0,400})[\x00-\x08])": ("an ORC file", "write it as Parquet"),
+    rb"PARE": ("an encrypted Parquet file", "write it without encryption"),
+    rb"Obj\x01": ("an Avro file", EXPORT),
+    rb"\x80[\x02-\x05][\x00-\xff]": ("a Python pickle", EXPORT),
+    rb"\x93NUMPY": ("a NumPy array", EXPORT),
+    rb"\x89HDF\r\n": ("an HDF5 file", EXPORT),
+    rb"SQLite format 3\x00": ("an SQLite database", EXPORT),
+    rb"%PDF-|\{\\rtf": ("a PDF or RTF document", "write its text as .txt"),
+    rb"7z\xbc\xaf|Rar!\x1a|\x04\x22\x4d\x18|\xff\x06\x00\x00sNaPpY|LZIP\x01|\]\x00\x00|\x1f\x9d|(?s:.{257})ustar": (
+        "an archive, or compressed in a way that is not read",
+        UNPACK,
+    ),
+    rb"\xff\xfe|\xfe\xff": ("UTF-16 or UTF-32, not UTF-8", "convert the file to UTF-8"),
+}
+"""Pattern of a file's first bytes to what the file is, and the way out."""
+
+PAGE = re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
+
+
+def compression(beginning: bytes) -> str | None:
+    """Returns fsspec's name of the compression of a file that begins so, whatever the file is called."""
+    return next((name for name, pattern in COMPRESSED.items() if re.match(pattern, beginning)), None)
+
+
+def refuse_foreign(file: str, beginning: bytes) -> None:
+    """Raises InputError for a file that begins as one that is not read, such as a stand-in for a file that is elsewhere."""
+    for pattern, (what, way_out) in FOREIGN.items():
+        if match := re.match(pattern, beginning):
+            named = {name: value.decode() for name, value in match.groupdict().items()}
+            raise InputError(f"{file}: {what.format(**named)}; {way_out}")
+
+
+def is_parquet(beginning: str) -> bool:
+    """Whether a file that begins so, decoded as UTF-8, is Parquet; an article may begin with the same four letters."""
+    return beginning.startswith("PAR1\x15")
+
+
+def refuse_page(file: str, beginning: str) -> None:
+    """Raises InputError for a table that begins as a web page or XML, which may be an article."""
+    if PAGE.match(beginning):
+        raise InputError(f"{file}: a web page or XML, not data; does its address ask to sign in?")
