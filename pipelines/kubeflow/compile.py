@@ -134,7 +134,7 @@ class Builder:
                 inputs[name] = self._import(value, reads[value.address])
 
         def call(**shard: KfpObject) -> KfpObject:
-            task = component(run=self.run, path=str(node.path), config=node.config, **inputs, **shard)
+            task = component(run=self.run, path=str(node.path), **inputs, **shard)
             return self.pods.configure(task, node.step.name).set_display_name(str(node.path))
 
         if node.shards:

@@ -67,8 +67,8 @@ def test_a_run_created_without_changes_is_the_run_that_submit_would_start(tmp_pa
     submitted = run.model_copy(update={"git_sha": "as described"}).model_dump_json()
     assert opened(tmp_path / "other", request, described=submitted).run == run.id
     assert read_run(LocalStore(tmp_path / "other"), run.id).git_sha == "as described"
-    with pytest.raises(InputError, match="has no settings of step split"):
-        read_settings(store, run.id, "split")
+    for path, node in request.plan.nodes.items():
+        assert read_settings(store, run.id, str(path)) == node.config
 
 
 @pytest.mark.parametrize("cloned", [False, True])
@@ -79,7 +79,6 @@ def test_other_parameters_are_another_run_with_settings_of_its_own(tmp_path, mon
     context = opened(tmp_path, request, described=described, learning_rate=0.5, settings="mining.number=3")
     same = demo_request("train.learning_rate=0.5", "mining.number=3")
     assert context.run == describe(same, store).id != describe(request, store).id
-    assert context.changed == ["train.learning_rate=0.5", "mining.number=3"]
     for path, node in same.plan.nodes.items():
         assert read_settings(store, context.run, str(path)) == node.config
     assert read_run(store, context.run).config["mining"]["number"] == 3
@@ -157,6 +156,17 @@ def test_the_exit_handler_closes_the_run_that_was_opened(tmp_path, monkeypatch, 
         write_state(store, context.run, StepState(path=path, step=path, status="done", started=now))
     close_run(str(tmp_path), described, "aaaa1111", "SUCCEEDED", "", Notify(url=receiver.url), "training")
     assert len(receiver.notices) == 1
+
+
+def test_a_part_of_a_pipeline_has_the_settings_of_its_description(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    request, store = demo_request("encode.compute=autocast"), LocalStore(tmp_path)
+    part = describe(request, store).model_copy(
+        update={"rerun_of": "training-1", "steps": ["camvr/round-1/encode"]}
+    )
+    open_run(str(tmp_path), part.model_dump_json(), "aaaa1111")
+    path = StepPath.parse("camvr/round-1/encode")
+    assert read_settings(store, part.id, str(path)) == request.plan.nodes[path].config
 
 
 def test_a_part_of_a_pipeline_is_always_described(tmp_path):

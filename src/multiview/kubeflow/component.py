@@ -63,8 +63,8 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
 
     - `name` is the step's name in the table of steps, which declares the inputs and outputs among the `artifacts`.
     - `run` is the JSON of a `runs.RunReference`, or the address of a store, in which the step is a run of its own.
-    - `config` is the JSON of the settings that the step reads, or a text as `--set` takes it. If this start of the run
-      was given other settings, they are read from the store instead.
+    - `config` is the JSON of the settings that the step reads, or a text as `--set` takes it; in a run that its first
+      step has opened it is empty, and the settings are read from the store.
     - `path` is the step's path in the run, by default its name. A `shard` is appended to it; the step then reads only
       that shard's file of its `sharded_inputs`.
 
@@ -79,16 +79,15 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     outputs = (*declared.outputs, *declared.forwards)
     whole = StepPath.parse(path or name)
     path, alone = str(whole.of_shard(shard)), not _is_json(run)
-    if not _is_json(config):
-        config = configured(declared, config)
+    if alone or config:
+        config = config if _is_json(config) else configured(declared, config)
     context = (
         _begin_alone(declared, run, path, config, artifacts)
         if alone
         else RunReference.model_validate_json(run)
     )
     store = open_store(context.store)
-    if context.changed:
-        config = read_settings(store, context.run, str(whole))
+    config = config or read_settings(store, context.run, str(whole))
     reporter = StepReporter(store, context.run, path, name, context.pages)
     with _shipping(reporter, alone), reporter.failures():
         run_step(declared, reporter, config, _references(declared, artifacts, shard))

@@ -12,7 +12,9 @@ from multiview.artifacts.store import Store, open_store
 from multiview.config.kubeflow import Notify, notified, reached_by_people
 from multiview.config.overrides import validate
 from multiview.errors import InputError
-from multiview.plans.parameters import Compiled, as_set
+from multiview.plans import make_plan
+from multiview.plans.parameters import Compiled
+from multiview.plans.plan import Plan
 from multiview.plans.pod_settings import check_gpus
 from multiview.plans.request import describe
 from multiview.steps.backends.trainjob import check_trainer, template_here
@@ -69,13 +71,12 @@ def open_run(
     try:
         if template := template_here():  # some step of the run trains on several nodes
             check_trainer(template)
-        run, settings_of_steps, changed = _opened(opened, described, job, compiled, given or {}, settings)
+        run, plan = _opened(opened, described, job, compiled, given or {}, settings)
     except InputError as error:
         write_start(opened, job, Start(error=str(error)))
         raise
     write_run(opened, run)
-    if changed:
-        write_settings(opened, run.id, settings_of_steps)
+    write_settings(opened, run.id, {str(path): node.config for path, node in plan.nodes.items()})
     opened.create(_start_file(run, job), repr(time.time()).encode())
     write_start(opened, job, Start(run=run.id))
     mlflow = None
@@ -85,31 +86,30 @@ def open_run(
         tracking.ship(opened, run.id, uri, only=())
         mlflow = _mlflow_page(uri, tracking.find_run(uri, run.id, opened.url).mlflow_id)
     pages = Pages(kubeflow=_kubeflow_page(run, job), mlflow=mlflow)
-    context = RunReference(store=opened.url, run=run.id, pages=pages, changed=changed)
+    context = RunReference(store=opened.url, run=run.id, pages=pages)
     return context.model_dump_json(exclude_defaults=True)
 
 
 def _opened(
     store: Store, described: str, job: str, compiled: str, given: Mapping[str, object], settings: str
-) -> tuple[Run, dict[str, str], list[str]]:
-    """Returns the run of this start, its steps' settings, and the settings that differ from the compiled ones."""
+) -> tuple[Run, Plan]:
+    """Returns the run of this start, and the plan whose steps' settings are its own."""
     run = _described(described, job)
     if not compiled:
         if run is None:
             raise InputError(
                 "described is empty: a part of a pipeline is started by `python -m pipelines rerun`"
             )
-        return run, {}, []
+        return run, make_plan(run.pipeline, run.config)
     asked = Compiled.model_validate_json(compiled)
     changes = asked.changes(given, settings)
-    if run and not changes:
-        return run, {}, []
     request = asked.request(changes)
+    if run and not changes:
+        return run, request.plan
     check_gpus(request.plan, request.config)
-    settings_of_steps = {str(path): node.config for path, node in request.plan.nodes.items()}
     if run and (pages := _notify(run).kubeflow):  # which `submit` knew, and the compiled pipeline does not
         request = request.over({"notify": {"kubeflow": pages}})
-    return describe(request, store), settings_of_steps, [as_set(*change) for change in changes.items()]
+    return describe(request, store), request.plan
 
 
 def close_run(

@@ -42,9 +42,6 @@ class RunReference(BaseModel, frozen=True):
     store: str
     run: str
     pages: Pages = NO_PAGES
-    changed: list[str] = []
-    """Settings of this start of the run that its compiled pipeline does not have, as in train.epochs=3. Each
-    step then reads its settings from the run (`read_settings`)."""
 
 
 class Run(BaseModel, frozen=True):

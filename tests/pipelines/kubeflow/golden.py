@@ -1,7 +1,7 @@
 """The graph of each compiled pipeline with all defaults, as `tests/pipelines/golden/` holds it: tasks with inputs, outputs
 and dependencies, loops, exit handlers, and pods. `python -m tests.pipelines.kubeflow.golden` writes them anew.
 
-Left out are the components' sources, which tests/components has, and values that are defaults.
+Left out are the components' sources, which tests/components has.
 """
 
 import json
@@ -10,7 +10,6 @@ from typing import Any
 
 import yaml
 
-from multiview.config import Config
 from multiview.plans import PIPELINES
 from tests.fixtures.compiled import default_documents
 
@@ -93,23 +92,9 @@ def _parameter(name: str, given: Json) -> Any:
     if "runtimeValue" not in given:
         return _source(given)
     constant = given["runtimeValue"]["constant"]
-    if name == "config":
-        return _changed(json.loads(constant), Config().model_dump(mode="json"))
     if name == "compiled":
         return {key: value for key, value in json.loads(constant).items() if key != "defaults"}
     return constant
-
-
-def _changed(values: Json, defaults: Json) -> Json:
-    """The values that are not defaults; their sections as they are."""
-    found = {}
-    for name, value in values.items():
-        default = defaults.get(name)
-        if isinstance(value, dict) and isinstance(default, dict):
-            found[name] = _changed(value, default)
-        elif value != default:
-            found[name] = value
-    return found
 
 
 def graph(name: str) -> Json:
