@@ -53,10 +53,12 @@ results-quick: $(VENV)/ready
 MEMORY := $(shell test $$(df --output=avail -BG /dev/shm 2>/dev/null | tail -n 1 | tr -dc 0-9) -ge 8 2>/dev/null && echo /dev/shm)
 
 # One thread per process: the tests run two at a time, and their models are tiny. Files are begun in the order in
-# which they are collected, the longest first (tests/conftest.py).
+# which they are collected, the longest first (tests/conftest.py). What pytest and the processes that tests start
+# compile is kept, wherever the environment says that Python should keep none.
 test: setup
 	folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
-	TMPDIR=$$folder OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= TMPDIR=$$folder OMP_NUM_THREADS=1 \
+		$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # Everything that is broken on purpose (docs/reliability.md), in less than 40 minutes on two cores; `test` has the quick
 # part of it.

@@ -1,8 +1,12 @@
 """Fixtures for tests of several packages."""
 
+from __future__ import annotations
+
 import inspect
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -13,6 +17,10 @@ from tests.fixtures.documented import beginning_with
 from tests.fixtures.refreshed_corpora import first_champion, promoted_corpus, second_champion
 from tests.fixtures.tally import print_counts, skips, summed, tally
 from tests.fixtures.website import website
+
+if TYPE_CHECKING:
+    from tests.fixtures.evaluated_run import EvaluatedRun
+    from tests.fixtures.system_indexes import SystemIndexes
 
 __all__ = ["beir_server", "first_champion", "promoted_corpus", "second_champion", "tally", "website"]
 
@@ -60,6 +68,34 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         failed = any(terminalreporter.stats.get(outcome) for outcome in ("failed", "error"))
         terminalreporter.section("broken on purpose")
         print_counts(Console(width=100), counts, failed, skips(terminalreporter.stats.get("skipped", [])))
+
+
+# These are made once for all rooms: a fixture that several modules import is made again for each of them. Only a test
+# that asks for one waits for its imports.
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny BERT."""
+    from tests.fixtures.tiny import tiny_bert
+
+    return tiny_bert(tmp_path_factory.mktemp("base") / "bert")
+
+
+@pytest.fixture(scope="session")
+def indexes(tmp_path_factory: pytest.TempPathFactory) -> SystemIndexes:
+    """A store with the indexes of several systems, to be read."""
+    from tests.fixtures.system_indexes import make
+
+    return make(tmp_path_factory.mktemp("indexes"))
+
+
+@pytest.fixture(scope="session")
+def evaluated_run(tmp_path_factory: pytest.TempPathFactory) -> EvaluatedRun:
+    """A store with a run that was evaluated, to be read."""
+    from tests.fixtures.evaluated_run import make
+
+    return make(tmp_path_factory.mktemp("evaluated"))
 
 
 @pytest.fixture(autouse=True, scope="session")

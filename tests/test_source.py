@@ -3,14 +3,19 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 CODE = ("src/multiview", "pipelines", "components", "images", "benchmarks")
 FILES = sorted(file for folder in CODE for file in (ROOT / folder).rglob("*.py"))
-TREES = {file.relative_to(ROOT).as_posix(): ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
-TESTS = [ast.parse(file.read_text(encoding="utf-8")) for file in sorted((ROOT / "tests").rglob("*.py"))]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """By the paths of the files."""
+    return {file.relative_to(ROOT).as_posix(): ast.parse(file.read_text(encoding="utf-8")) for file in FILES}
 
 
 def defined(tree: ast.Module) -> Iterator[str]:
@@ -37,10 +42,11 @@ def used(tree: ast.Module) -> Iterator[str]:
 
 
 def test_nothing_is_defined_that_nothing_uses() -> None:
-    read = {name for tree in (*TREES.values(), *TESTS) for name in used(tree)}
+    tests = (ast.parse(file.read_text(encoding="utf-8")) for file in (ROOT / "tests").rglob("*.py"))
+    read = {name for tree in (*trees().values(), *tests) for name in used(tree)}
     read |= set(re.findall(r"[a-z_.]+:(\w+)\"", (ROOT / "pyproject.toml").read_text()))
     unused = {
-        file: sorted(set(defined(tree)) - read - {"__all__", "__version__"}) for file, tree in TREES.items()
+        file: sorted(set(defined(tree)) - read - {"__all__", "__version__"}) for file, tree in trees().items()
     }
     assert {file: names for file, names in unused.items() if names} == {}
 
@@ -48,7 +54,7 @@ def test_nothing_is_defined_that_nothing_uses() -> None:
 def test_a_text_stands_below_what_it_is_about() -> None:
     """A module, class or function, or a name that is given a value: one text each."""
     loose = []
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         for node in ast.walk(tree):
             body = getattr(node, "body", None)
             for before, statement in zip([None, *body], body, strict=False) if isinstance(body, list) else ():
@@ -68,7 +74,7 @@ def test_metrics_are_named_metric_first() -> None:
 
 def test_the_sides_of_a_refresh_are_champion_and_challenger() -> None:
     """`ours` and `theirs` were now the one and now the other."""
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         if "/refresh" in file:
             words = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
             assert not words & {"ours", "theirs", "mine"}, file
@@ -76,7 +82,7 @@ def test_the_sides_of_a_refresh_are_champion_and_challenger() -> None:
 
 def test_the_library_installs_nothing() -> None:
     """Set-up and images do: `images/sentence_data.py`."""
-    for file, tree in TREES.items():
+    for file, tree in trees().items():
         words = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
         calls = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
         # `pip download` fetches wheels for another machine.

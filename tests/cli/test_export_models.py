@@ -11,9 +11,7 @@ from tests.fixtures.crowned import promote
 from tests.fixtures.documented import words
 from tests.fixtures.inprocess import multiview_command
 from tests.fixtures.project import ROOT
-from tests.fixtures.system_indexes import SystemIndexes, indexes
-
-__all__ = ["indexes"]
+from tests.fixtures.system_indexes import SystemIndexes
 
 
 @pytest.fixture

@@ -122,9 +122,9 @@ def test_a_rerun_ends_with_its_own_steps_and_has_the_earlier_run_s_index() -> No
     assert run_index("r", rerun) == "store/index/2"
 
 
-def test_a_run_of_a_copied_store_stands_for_the_copies(system_indexes, tmp_path):
+def test_a_run_of_a_copied_store_stands_for_the_copies(indexes, tmp_path):
     """Its states name the store that they were written in; what the copy lacks is found there still."""
-    copy = LocalStore(shutil.copytree(system_indexes.store.root, tmp_path / "copy"))
+    copy = LocalStore(shutil.copytree(indexes.store.root, tmp_path / "copy"))
     (run,) = copy.folders("runs")
     step = "camvr/round-0/index"
     state = next(state for state in read_states(copy, run) if state.path == step)

@@ -44,11 +44,11 @@ def multiview_search(monkeypatch, capsys):
     return run
 
 
-def test_json_is_what_the_library_finds(system_indexes, multiview_search):
+def test_json_is_what_the_library_finds(indexes, multiview_search):
     status, out, err = multiview_search(
-        QUESTION, "--index", system_indexes.index("camvr"), "-k", "3", "--json", "--explain"
+        QUESTION, "--index", indexes.index("camvr"), "-k", "3", "--json", "--explain"
     )
-    (hits,) = multiview.load(system_indexes.index("camvr")).search([QUESTION], k=3, explain=True)
+    (hits,) = multiview.load(indexes.index("camvr")).search([QUESTION], k=3, explain=True)
     assert (status, err) == (0, "")
     found = json.loads(out)
     assert (found["question"], found["exact"], len(found["hits"])) == (QUESTION, True, 3)
@@ -60,17 +60,15 @@ def test_json_is_what_the_library_finds(system_indexes, multiview_search):
         assert [view["score"] for view in one["views"]] == [view.score for view in hit.views]
 
 
-def test_an_approximate_index_is_called_one(system_indexes, multiview_search):
-    words = (QUESTION, "--index", system_indexes.index("pooled"))
+def test_an_approximate_index_is_called_one(indexes, multiview_search):
+    words = (QUESTION, "--index", indexes.index("pooled"))
     assert json.loads(multiview_search(*words, "--json")[1])["exact"] is False
     assert "camvr, approximate index (compact), " in multiview_search(*words)[2]
 
 
-def test_questions_come_from_a_file_or_from_standard_input(
-    system_indexes, tmp_path, multiview_search, monkeypatch
-):
-    monkeypatch.setenv("MULTIVIEW_INDEX", system_indexes.index("dpr"))
-    asked = [*system_indexes.questions, "Qui a bâti l’église ?"] * 5
+def test_questions_come_from_a_file_or_from_standard_input(indexes, tmp_path, multiview_search, monkeypatch):
+    monkeypatch.setenv("MULTIVIEW_INDEX", indexes.index("dpr"))
+    asked = [*indexes.questions, "Qui a bâti l’église ?"] * 5
     content = "\ufeff" + "\r\n".join(asked) + "\n\n  \n"
     (tmp_path / "questions.txt").write_bytes(content.encode())
     _, out, _ = multiview_search("--questions", str(tmp_path / "questions.txt"), "-k", "1", "--json")
@@ -79,16 +77,11 @@ def test_questions_come_from_a_file_or_from_standard_input(
     assert multiview_search("--questions", "-", "-k", "1", "--json", stdin=content.encode())[1] == out
 
 
-def test_printed_hits_mark_what_matched(system_indexes, multiview_search):
-    status, out, err = multiview_search(
-        QUESTION, "--index", system_indexes.index("camvr"), "-k", "4", "--explain"
-    )
-    (hits,) = multiview.load(system_indexes.index("camvr")).search([QUESTION], k=4, explain=True)
+def test_printed_hits_mark_what_matched(indexes, multiview_search):
+    status, out, err = multiview_search(QUESTION, "--index", indexes.index("camvr"), "-k", "4", "--explain")
+    (hits,) = multiview.load(indexes.index("camvr")).search([QUESTION], k=4, explain=True)
     assert (
-        status == 0
-        and system_indexes.index("camvr") in err
-        and "passages; imports" in err
-        and ", loaded in " in err
+        status == 0 and indexes.index("camvr") in err and "passages; imports" in err and ", loaded in " in err
     )
     text = " ".join(out.split())
     for rank, hit in enumerate(hits, 1):
@@ -127,34 +120,32 @@ def test_printed_hits_mark_what_matched(system_indexes, multiview_search):
         (["Why?", "--store", "nowhere"], "nowhere: there is nothing; is it the right one?"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(
-    system_indexes, tmp_path, multiview_search, monkeypatch, words, says
-):
+def test_bad_input_is_one_line_and_status_2(indexes, tmp_path, multiview_search, monkeypatch, words, says):
     monkeypatch.chdir(tmp_path)
     if "--questions" in words and "--index" not in words:
-        words = [*words, "--index", system_indexes.index("dpr")]
+        words = [*words, "--index", indexes.index("dpr")]
     status, out, err = multiview_search(*words)
     assert (status, out) == (2, "")
     assert not list(tmp_path.iterdir()), "a search writes nothing"
     assert says in err and err.startswith("error: ") and err.count("\n") == 1
 
 
-def test_a_line_that_is_not_utf_8_is_named(system_indexes, multiview_search):
+def test_a_line_that_is_not_utf_8_is_named(indexes, multiview_search):
     lines = "fine\nÄrger\n".encode("latin-1")
-    status, _, err = multiview_search("--questions", "-", "--index", system_indexes.index("dpr"), stdin=lines)
+    status, _, err = multiview_search("--questions", "-", "--index", indexes.index("dpr"), stdin=lines)
     assert status == 2 and "--questions -, line 2: not UTF-8" in err
 
 
 def test_a_search_that_answers_writes_nothing_where_it_is_called(
-    system_indexes, tmp_path, multiview_search, monkeypatch
+    indexes, tmp_path, multiview_search, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    assert multiview_search(QUESTION, "--index", system_indexes.index("camvr"))[0] == 0
+    assert multiview_search(QUESTION, "--index", indexes.index("camvr"))[0] == 0
     assert not list(tmp_path.iterdir())
 
 
-def test_more_passages_than_there_are_is_all_of_them(system_indexes, multiview_search):
-    words = [QUESTION, "--json", "--index", system_indexes.index("camvr")]
+def test_more_passages_than_there_are_is_all_of_them(indexes, multiview_search):
+    words = [QUESTION, "--json", "--index", indexes.index("camvr")]
     status, out, _ = multiview_search(*words, "-k", "999999999")
     assert status == 0 and json.loads(out) == json.loads(multiview_search(*words, "-k", "1000")[1])
 
@@ -195,23 +186,23 @@ def test_the_newest_index_is_that_of_the_run_that_finished_last(tmp_path):
     assert "mvr: s/index/4" in str(error.value) and "dpr: s/index/5" in str(error.value)
 
 
-def test_a_run_s_index_is_found_in_the_store(system_indexes, tmp_path, multiview_search):
+def test_a_run_s_index_is_found_in_the_store(indexes, tmp_path, multiview_search):
     store = LocalStore(tmp_path)
-    add_run(store, "one", 1.0, {"dpr/round-0/index": system_indexes.index("dpr")})
-    add_run(store, "other", 2.0, {"mvr/round-0/index": system_indexes.index("mvr")})
+    add_run(store, "one", 1.0, {"dpr/round-0/index": indexes.index("dpr")})
+    add_run(store, "other", 2.0, {"mvr/round-0/index": indexes.index("mvr")})
     words = [QUESTION, "--store", str(tmp_path), "-k", "2"]
-    assert system_indexes.index("dpr") in multiview_search(*words, "--index", "one")[2]
-    assert system_indexes.index("mvr") in multiview_search(*words)[2]
+    assert indexes.index("dpr") in multiview_search(*words, "--index", "one")[2]
+    assert indexes.index("mvr") in multiview_search(*words)[2]
 
 
-def test_a_registered_model_s_alias_leads_to_its_index(system_indexes, tmp_path, multiview_search):
+def test_a_registered_model_s_alias_leads_to_its_index(indexes, tmp_path, multiview_search):
     uri = new_database(tmp_path)
     client = MlflowClient(uri)
     client.create_registered_model("camvr")
     tagged = client.create_model_version(
-        "camvr", "s3://elsewhere", tags={"multiview.index": system_indexes.index("camvr")}
+        "camvr", "s3://elsewhere", tags={"multiview.index": indexes.index("camvr")}
     )
-    client.create_model_version("camvr", system_indexes.index("dpr"))
+    client.create_model_version("camvr", indexes.index("dpr"))
     client.set_registered_model_alias("camvr", "champion", tagged.version)
     client.set_registered_model_alias("camvr", "challenger", "2")
     words = [QUESTION, "-k", "1", "--tracking-uri", uri]
@@ -221,7 +212,7 @@ def test_a_registered_model_s_alias_leads_to_its_index(system_indexes, tmp_path,
         ("models:/camvr@challenger", "dpr"),
     ):
         status, _, err = multiview_search(*words, "--index", name)
-        assert status == 0 and system_indexes.index(system) in err
+        assert status == 0 and indexes.index(system) in err
     status, _, err = multiview_search(*words, "--index", "models:/camvr@nobody")
     assert status == 2 and err.startswith(f"error: MLflow at {uri}: ") and "nobody" in err
 
@@ -243,8 +234,8 @@ def test_search_asks_the_champion(promoted_corpus: ChangingCorpus, monkeypatch: 
         assert json.loads(found)["hits"]
 
 
-def test_a_condition_on_the_corpus_s_columns_is_answered_exactly(system_indexes, multiview_search):
-    words = (QUESTION, "--index", system_indexes.index("pooled"), "--where", "url is null")
+def test_a_condition_on_the_corpus_s_columns_is_answered_exactly(indexes, multiview_search):
+    words = (QUESTION, "--index", indexes.index("pooled"), "--where", "url is null")
     status, out, _ = multiview_search(*words, "--json")
     found = json.loads(out)
     assert status == 0 and found["exact"] and found["hits"]

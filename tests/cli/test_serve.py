@@ -72,8 +72,8 @@ def served(words: list[str], environ: dict[str, str], folder: Path) -> Iterator[
         server.process.communicate()
 
 
-def test_it_answers_follows_and_ends_when_it_is_told_to(system_indexes, tmp_path, environ):
-    copy = system_indexes.copy(tmp_path / "store")
+def test_it_answers_follows_and_ends_when_it_is_told_to(indexes, tmp_path, environ):
+    copy = indexes.copy(tmp_path / "store")
     promote(copy, "camvr")
     (tmp_path / "keys").write_text("secret\n")
     words = "--port 0 --poll 0.1 --api-keys keys --question-log questions.jsonl --max-k 5"
@@ -93,11 +93,9 @@ def test_it_answers_follows_and_ends_when_it_is_told_to(system_indexes, tmp_path
 
 
 @pytest.mark.documented("multiview serve", document="serving.md")
-def test_the_commands_and_the_code_of_its_page_do_what_they_say(
-    documented_lines, system_indexes, tmp_path, environ
-):
+def test_the_commands_and_the_code_of_its_page_do_what_they_say(documented_lines, indexes, tmp_path, environ):
     """Commands in a folder with a store and keys; requests and Python against the server that runs there."""
-    promote(system_indexes.copy(tmp_path / "store"), "camvr")
+    promote(indexes.copy(tmp_path / "store"), "camvr")
     (tmp_path / "keys.txt").write_text("secret\n")
     text = PAGE.read_text(encoding="utf-8")
     curls = re.findall(r"^curl .*", text, re.M)

@@ -23,9 +23,7 @@ from multiview.export.views import IndexViews
 from tests.fixtures.crowned import promote
 from tests.fixtures.documented import words
 from tests.fixtures.project import ROOT
-from tests.fixtures.system_indexes import SYSTEMS, indexes
-
-__all__ = ["indexes"]
+from tests.fixtures.system_indexes import SYSTEMS
 
 PAGE = (ROOT / "docs" / "databases.md").read_text(encoding="utf-8")
 MULTIVIEW = [sys.executable, "-c", "from multiview.cli.app import main; main()"]

@@ -10,9 +10,7 @@ from multiview.data.passages import Passage, read_passages
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
 from tests.fixtures.project import ROOT
-from tests.fixtures.system_indexes import SYSTEMS, SystemIndexes, indexes
-
-__all__ = ["indexes"]
+from tests.fixtures.system_indexes import SYSTEMS, SystemIndexes
 
 MtebModel = runpy.run_path(str(ROOT / "docs" / "examples" / "mteb_model.py"))["MtebModel"]
 

@@ -10,9 +10,6 @@ from multiview.config import Gate
 from multiview.config.overrides import gather
 from tests.fixtures.inprocess import multiview_command
 from tests.fixtures.project import ROOT
-from tests.fixtures.system_indexes import indexes
-
-__all__ = ["indexes"]
 
 SCRIPT = ROOT / "docs" / "examples" / "question_log.py"
 

@@ -1,3 +1,3 @@
-from tests.fixtures.base_model import base, one_thread
+from tests.fixtures.base_model import one_thread
 
-__all__ = ["base", "one_thread"]
+__all__ = ["one_thread"]

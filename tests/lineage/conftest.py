@@ -1,3 +1,3 @@
-from tests.fixtures.evaluated_run import copied_run, evaluated_run
+from tests.fixtures.evaluated_run import copied_run
 
-__all__ = ["copied_run", "evaluated_run"]
+__all__ = ["copied_run"]

@@ -20,11 +20,11 @@ from multiview.training.data import training_data
 from multiview.training.train import train
 from tests.fixtures import training_material
 from tests.fixtures.artifacts import question
-from tests.fixtures.base_model import base, one_thread
+from tests.fixtures.base_model import one_thread
 from tests.fixtures.cross_encoders import classifier, plain_logits
 from tests.fixtures.events import RecordedEvents
 
-__all__ = ["base", "one_thread"]
+__all__ = ["one_thread"]
 
 PASSAGES = [training_material.passage(i, sentences=1 + i % 4) for i in range(12)]
 QUESTIONS = [training_material.question(i, PASSAGES[i]) for i in range(6)]

@@ -5,9 +5,6 @@ from multiview.serving.follow import Generation, Generations
 from multiview.serving.retriever import Retriever
 from multiview.serving.search_service import Serving
 from tests.fixtures.answering_server import answering
-from tests.fixtures.system_indexes import indexes
-
-__all__ = ["indexes"]
 
 
 @pytest.fixture(scope="module")

@@ -38,10 +38,10 @@ from tests.fixtures.crowned import promote
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import ROOT, Project
 from tests.fixtures.refreshed_corpora import corpus
-from tests.fixtures.system_indexes import SystemIndexes, indexes
+from tests.fixtures.system_indexes import SystemIndexes
 from tests.fixtures.tally import COMPARED, SURVIVED, TRIED, Tally
 
-__all__ = ["corpus", "indexes"]
+__all__ = ["corpus"]
 
 OTHERS = (names.RUNS, names.CHAMPIONS, names.CHECKPOINT)
 SEARCHES = 10

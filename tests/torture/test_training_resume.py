@@ -19,12 +19,12 @@ from multiview.training import trainer
 from multiview.training.batches import Collator
 from multiview.training.train import train
 from tests.fixtures import training_material
-from tests.fixtures.base_model import base, one_thread
+from tests.fixtures.base_model import one_thread
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.tally import SURVIVED, TRIED, Tally
 
-__all__ = ["base", "one_thread"]
+__all__ = ["one_thread"]
 
 STEPS, EVERY = 11, 2
 SETTINGS: dict[str, Any] = {
