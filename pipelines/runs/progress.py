@@ -1,15 +1,13 @@
 """The display of a run in progress, read from its state files.
 
-On a terminal it is one screen with a row for each round of each system; elsewhere a plain line when a step
-begins and when it ends.
+On a terminal it is one screen with a row for each round of each system; elsewhere the lines of the steps' own logs: when
+a step begins, every half minute while it works, and when it ends.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
-import threading
 import time
 from itertools import groupby
 from operator import attrgetter
@@ -23,12 +21,13 @@ from rich.text import Text
 
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import counted
-from multiview.steps.events import WarningEvent, progress_path, read_events
+from multiview.steps import events
+from multiview.steps.background import repeated
 from multiview.steps.path import StepPath
-from multiview.steps.runs import StepState, read_states
+from multiview.steps.runs import MARKS, StepState, duration, lines_about, noted, read_states
 from multiview.terminal import Console
 
-MARKS = {"done": ("✓", "green"), "found": ("✓", "dim"), "failed": ("✗", "red"), "running": ("", "")}
+STYLES = {"done": "green", "found": "dim", "failed": "red"}
 
 
 class Progress:
@@ -39,16 +38,16 @@ class Progress:
         self.width = max(map(len, paths), default=0)
         self.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
         self.states: dict[str, StepState] = {}
-        self.details: dict[str, tuple[int, int, str]] = {}
+        self.details: dict[str, events.Progress] = {}
         self.spinner, self.rows = Spinner("dots"), _rows(paths)
         self.live = Live(console=self.console, get_renderable=self.render, refresh_per_second=4)
-        self.stop = threading.Event()
-        self.thread = threading.Thread(target=self._watch, daemon=True, name="progress")
+        self.watch = contextlib.ExitStack()
 
     def __enter__(self) -> Progress:
         if self.console.is_terminal:
             self.live.start()
-        self.thread.start()
+        # A file may be gone between listing and reading it, a bucket may hiccup; the next look sees the truth.
+        self.watch.enter_context(repeated(self._poll, 0.3 if isinstance(self.store, LocalStore) else 3.0))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -57,20 +56,10 @@ class Progress:
 
     def finish(self) -> list[StepState]:
         """Stops watching; returns the last states of all steps that have begun, in the plan's order."""
-        if not self.stop.is_set():
-            self.stop.set()
-            self.thread.join()
-            with contextlib.suppress(Exception):
-                self._poll()
+        self.watch.close()
+        with contextlib.suppress(Exception):
+            self._poll()
         return [self.states[path] for path in self.paths if path in self.states]
-
-    def _watch(self) -> None:
-        pause = 0.3 if isinstance(self.store, LocalStore) else 3.0
-        while not self.stop.wait(pause):
-            # A file may be gone between listing and reading it, a bucket may hiccup; the next look
-            # sees the truth.
-            with contextlib.suppress(Exception):
-                self._poll()
 
     def _poll(self) -> None:
         ended = {path for path, state in self.states.items() if state.ended}
@@ -82,22 +71,25 @@ class Progress:
             self.states[state.path] = state
             if before is None or before.status != state.status:
                 self._print(state)
-            if state.status == "running" and (data := self.store.read(progress_path(state.attempt))):
-                progress = json.loads(data)
-                self.details[state.path] = progress["done"], progress["total"], progress["unit"]
+            if state.status == "running" and (progress := events.read_progress(self.store, state.attempt)):
+                known = self.details.get(state.path)
+                if progress.line and (known is None or known.line != progress.line):
+                    self._say(noted(state.path, progress.line))
+                self.details[state.path] = progress
 
     def _print(self, state: StepState) -> None:
-        """Prints a line where there is no screen; warnings are lines in either case."""
-        if not self.console.is_terminal:
-            number = f"{self.paths.index(state.path) + 1:>2}/{len(self.paths)}"
-            seconds = (state.ended or state.started) - state.started
-            note = {"running": "started", "found": "found"}.get(state.status, _seconds(seconds))
-            mark = MARKS[state.status][0] or " "
-            self.console.print(f"{mark} {number} {state.path:<{self.width}} {note}", markup=False)
+        """Prints the step's lines where there is no screen; warnings are lines in either case."""
+        number = f"{self.paths.index(state.path) + 1:>2}/{len(self.paths)} "
+        for line in lines_about(state, number, self.width):
+            self._say(line)
         if state.attempt and state.status == "done":
-            for event in read_events(self.store, state.attempt):
-                if isinstance(event, WarningEvent):
-                    self.console.print(f"  {state.path}: {event.text}", style="yellow", markup=False)
+            for event in events.read_events(self.store, state.attempt):
+                if isinstance(event, events.WarningEvent):
+                    self.console.print(noted(state.path, event.text), style="yellow", markup=False)
+
+    def _say(self, line: str) -> None:
+        if not self.console.is_terminal:
+            self.console.print(line, markup=False)
 
     def render(self) -> RenderableType:
         """Returns the screen: a row per round of each system and per step that all systems share, and the bar of the run."""
@@ -121,12 +113,16 @@ class Progress:
         if not running and len(states) == len(paths):
             worst = next((s for s in states if s.status != "found"), states[0])
             worst = next((s for s in states if s.status == "failed"), worst)
-            seconds = max((s.ended or 0) for s in states) - min(s.started for s in states)
-            mark, style = MARKS[worst.status]
-            note = "found" if worst.status == "found" else _seconds(seconds)
-            return Text(f"{mark} ", style) + Text(f"{name} ", "") + Text(note, "dim")
+            began, ended = min(s.started for s in states), max((s.ended or 0) for s in states)
+            whole = worst.model_copy(update={"started": began, "ended": ended})
+            note = "found" if worst.status == "found" else duration(whole)
+            return (
+                Text(f"{MARKS[worst.status]} ", STYLES[worst.status])
+                + Text(f"{name} ", "")
+                + Text(note, "dim")
+            )
         details = [self.details[s.path] for s in running if s.path in self.details]
-        note = "  ".join(f"{done:,}/{total:,} {unit}" for done, total, unit in details)
+        note = "  ".join(f"{at.done:,}/{at.total:,} {at.unit}" for at in details if at.total)
         spinner = self.spinner.render(time.time())
         return Text.assemble(f"{spinner} ", (name, "bold"), f" {note}", style="cyan")
 
@@ -140,7 +136,3 @@ def _rows(paths: list[str]) -> list[tuple[str, dict[str, list[str]]]]:
             steps.setdefault(path.step, []).append(str(path))
         rows.append((prefix, steps))
     return rows
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"

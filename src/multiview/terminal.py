@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -23,6 +24,12 @@ def safe(text: str) -> str:
     '?[2Jtitle ?txt.exe'
     """
     return STEERING.sub("?", text)
+
+
+def print_line(line: str) -> None:
+    """Prints a line at once into a log, where nothing is lost if nobody takes it."""
+    with contextlib.suppress(OSError, ValueError):
+        print(safe(line), flush=True)
 
 
 class Console(RichConsole):

@@ -13,6 +13,7 @@ from multiview.data.questions import read_questions, write_questions
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
+from multiview.steps.events import SHOWN
 from multiview.training.data import training_data
 from multiview.training.example_order import QuestionStream
 from multiview.training.train import train
@@ -197,6 +198,7 @@ def test_training_does_not_notice_its_validation(
     trained = {**data, "questions": Staged(tmp_path / "questions", "trained")}
     alone = Run(trained, start, tmp_path / "alone", validate_steps=None)
     assert alone.curve("loss") == whole.curve("loss")
+    assert set(SHOWN) <= {name for name, _, _ in whole.events.metrics}, "what a step's log says of a training"
     assert not alone.curve(MRR) and "best_step" not in alone.events.facts
     last = Run(data, start, tmp_path / "last", validate_steps=10)
     assert last.files() == alone.files()

@@ -28,7 +28,7 @@ from multiview.steps.runs import Run, RunReference, read_settings, run_id, write
 from multiview.steps.step import Step, load_function
 from multiview.steps.table import step
 from multiview.steps.work import Inputs, StepReporter
-from multiview.terminal import safe
+from multiview.terminal import print_line, safe
 
 
 class KfpArtifact(Protocol):
@@ -89,6 +89,7 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     store = open_store(context.store)
     config = config or read_settings(store, context.run, str(whole))
     reporter = StepReporter(store, context.run, path, name, context.pages)
+    reporter.log = print_line
     with _shipping(reporter, alone), reporter.failures():
         run_step(declared, reporter, config, _references(declared, artifacts, shard))
         for output in outputs:

@@ -1,6 +1,6 @@
 """The events of a step while it works: metrics and warnings in a file beside its output, and its progress in another.
 
-`tracking` turns event files into MLflow runs; the screen of a run reads progress from them. A step waits for neither of them.
+`tracking` turns event files into MLflow runs; who watches a run reads the progress. A step waits for neither of them.
 """
 
 from __future__ import annotations
@@ -8,15 +8,22 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 
+from multiview import metric_names
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import JsonObject
 from multiview.errors import InputError, shortened
+from multiview.steps.background import repeated
 
 FLUSH_SECONDS = 10.0
 PROGRESS_SECONDS = 0.5
+LINE_SECONDS = 30.0
+"""Seconds between two lines about a step that is at work."""
+SHOWN = ("loss", "learning_rate", metric_names.of_validation(metric_names.MRR))
+"""The metrics in these lines."""
 
 
 class Events:
@@ -41,32 +48,64 @@ class EventLog(Events):
     A local file grows line by line; in a bucket the whole object is replaced every ten seconds.
     """
 
-    def __init__(self, store: Store, attempt: str):
-        """`attempt` is the attempt's folder, relative to the store."""
-        self.store, self.attempt = store, attempt
+    def __init__(self, store: Store, attempt: str, note: Callable[[str], None] = lambda text: None):
+        """`attempt` is the attempt's folder, relative to the store; `note` writes a text into the step's log."""
+        self.store, self.attempt, self._note = store, attempt, note
+        self._metrics: dict[str, float] = {}
         self.facts: JsonObject = {}
         self._lines: list[str] = []
         self._written, self._whole = 0, True
-        self._flushed = self._progressed = time.monotonic()
+        self._flushed = time.monotonic()
+        self._told = self._progress = Progress(time=time.time())
         self._local = isinstance(store, LocalStore)
+        self.begin("begins")
+
+    def begin(self, phase: str) -> None:
+        """Begins a phase of the step, which the lines name until it reports progress."""
+        self._phase, self._since, self._first = phase, time.monotonic(), 0
+        self._progress = replace(self._progress, done=0, total=0, unit="")
+
+    def lines(self) -> contextlib.AbstractContextManager[None]:
+        """While the block runs, tells how far the step is: those who watch the run twice a second, or from a bucket every ten
+        seconds, and the step's log in a line every `LINE_SECONDS`."""
+        return repeated(
+            self._tell, PROGRESS_SECONDS if self._local else FLUSH_SECONDS, patience=FLUSH_SECONDS
+        )
 
     def metric(self, name: str, value: float, step: int | None = None) -> None:
+        self._metrics[name] = float(value)
         self._append({"event": "metric", "name": name, "value": float(value), "step": step})
 
     def warning(self, text: str) -> None:
         self._append({"event": "warning", "text": shortened(text)})
+        self._note(shortened(text))
 
     def fact(self, name: str, value: object) -> None:
         self.facts[name] = value
 
     def progress(self, done: int, total: int, unit: str) -> None:
-        """Writes the progress, locally at most twice per second, in a bucket at most every ten seconds."""
-        now = time.monotonic()
-        if now - self._progressed >= (PROGRESS_SECONDS if self._local else FLUSH_SECONDS):
-            self._progressed = now
-            state = json.dumps({"done": done, "total": total, "unit": unit})
-            with contextlib.suppress(Exception):  # a hiccup of the store must not end the work
-                self.store.replace(progress_path(self.attempt), state.encode())
+        before = self._progress
+        if (total, unit) != (before.total, before.unit) or done < before.done:
+            self._first, self._since = done, time.monotonic()
+        self._progress = replace(before, done=done, total=total, unit=unit)
+
+    def _tell(self) -> None:
+        """Writes the progress if it has changed, with a new line every `LINE_SECONDS`."""
+        progress = self._progress
+        if time.time() - progress.time >= LINE_SECONDS:
+            line = self._line(progress, time.monotonic() - self._since)
+            progress = self._progress = replace(progress, line=line, time=time.time())
+            self._note(line)
+        if progress != self._told:
+            self.store.replace(progress_path(self.attempt), json.dumps(asdict(progress)).encode())
+            self._told = progress
+
+    def _line(self, progress: Progress, seconds: float) -> str:
+        words = [pace(progress, progress.done - self._first, seconds)]
+        if not progress.total:
+            words = [f"{self._phase}, for {timedelta(seconds=round(seconds))} so far"]
+        shown = [name for name in SHOWN if name in self._metrics]
+        return ", ".join([*words, *(f"{name.replace('_', ' ')} {self._metrics[name]:.4g}" for name in shown)])
 
     def text(self) -> str:
         """Returns all events so far, as lines of JSON."""
@@ -109,6 +148,39 @@ def events_path(attempt: str) -> str:
 
 def progress_path(attempt: str) -> str:
     return f"{attempt}.progress.json"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a step is; nothing of it is known while `total` is 0."""
+
+    done: int = 0
+    total: int = 0
+    unit: str = ""
+    line: str = ""
+    """The last line about it."""
+    time: float = 0.0
+    """When it was written, in seconds since 1970: a step at work writes one every `LINE_SECONDS`."""
+
+
+def read_progress(store: Store, attempt: str) -> Progress | None:
+    """Returns the progress of an attempt; None before it has written any."""
+    data = store.read(progress_path(attempt)) if attempt else None
+    return Progress(**json.loads(data)) if data else None
+
+
+def pace(progress: Progress, done: int, seconds: float) -> str:
+    """Returns how far a step is that has `done` so much in these seconds.
+
+    >>> pace(Progress(300, 2000, "passages"), 250, 20.0)
+    '300/2,000 passages, 12.5/s, 0:02:16 left'
+    """
+    far = f"{progress.done:,}/{progress.total:,} {progress.unit}"
+    if not done or not seconds or progress.done >= progress.total:
+        return far
+    rate = done / seconds
+    left = timedelta(seconds=round((progress.total - progress.done) / rate))
+    return f"{far}, {f'{rate:,.1f}/s' if rate >= 1 else f'{60 * rate:,.1f}/min'}, {left} left"
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,28 @@ class StepState(BaseModel, frozen=True):
         return self.status in ("done", "found")
 
 
+MARKS: dict[Status, str] = {"running": " ", "done": "✓", "found": "✓", "failed": "✗"}
+
+
+def lines_about(state: StepState, number: str = "", width: int = 0) -> Iterator[str]:
+    """Yields what a log says of a step that begins or ends, with its number in the run and the width of the longest path."""
+    taken = {"running": "started", "found": "found"}.get(state.status) or duration(state)
+    yield f"{MARKS[state.status]} {number}{state.path:<{width}} {taken}"
+    if state.status == "done":
+        for kind, output in state.outputs.items():
+            yield noted(state.path, f"wrote {kind} {output.address}")
+
+
+def noted(path: str, text: str) -> str:
+    """Returns a log's line about a step at work."""
+    return f"  {path}: {text}"
+
+
+def duration(state: StepState) -> str:
+    seconds = (state.ended or state.started) - state.started
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
 Parsed = TypeVar("Parsed")
 
 

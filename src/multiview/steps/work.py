@@ -6,7 +6,7 @@ import contextlib
 import json
 import shutil
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.context import Input, StepContext
 from multiview.steps.events import Events
 from multiview.steps.provenance import code_version
-from multiview.steps.runs import NO_PAGES, Pages, Status, StepState, write_state
+from multiview.steps.runs import NO_PAGES, Pages, Status, StepState, lines_about, noted, write_state
 from multiview.steps.step import Read, Step, load_function
 
 STREAMED = "multiview.index.view_index:streamed_files"
@@ -134,6 +134,9 @@ def _read(reference: Reference, name: str) -> Read:
 class StepReporter:
     """Keeps the state file of one step of one run up to date."""
 
+    log: Callable[[str], None] = staticmethod(lambda line: None)
+    """Receives the lines about the step; in a run here those who watch it print them."""
+
     def __init__(self, store: Store, run: str, path: str, step: str, pages: Pages = NO_PAGES):
         self.store, self.run, self.pages = store, run, pages
         state = StepState(path=path, step=step, status="running", started=time.time())
@@ -174,8 +177,14 @@ class StepReporter:
             raise
 
     def write(self) -> None:
-        """Writes the current state."""
+        """Writes the current state, and its lines into the log."""
         write_state(self.store, self.run, self.state)
+        for line in lines_about(self.state):
+            self.log(line)
+
+    def note(self, text: str) -> None:
+        """Writes a line about the step into its log."""
+        self.log(noted(self.state.path, text))
 
     def _change(self, **fields: object) -> None:
         self.state = self.state.model_copy(update=fields)

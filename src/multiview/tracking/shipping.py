@@ -6,7 +6,8 @@ import contextlib
 import hashlib
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock
@@ -14,6 +15,7 @@ from filelock import FileLock
 from multiview import names
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
+from multiview.steps.background import repeated
 from multiview.steps.events import read_events
 from multiview.steps.runs import StepState, read_run, read_states
 from multiview.tracking.client import Away, connect, database, explained
@@ -66,28 +68,15 @@ def ship(
         return new
 
 
-@contextlib.contextmanager
-def ship_live(store: Store, run_id: str, uri: str, only: Collection[str] | None = None) -> Iterator[None]:
+def ship_live(
+    store: Store, run_id: str, uri: str, only: Collection[str] | None = None
+) -> contextlib.AbstractContextManager[None]:
     """Ships a run, or `only` the steps with some paths, now and then while the block runs.
 
     Results never wait for MLflow: a shipment that fails, or has not ended `END_SECONDS` after the block, is left to a
     later one.
     """
-    ended = threading.Event()
-
-    def ship_now_and_then() -> None:
-        pause = FIRST_SECONDS
-        while not ended.wait(pause):
-            with contextlib.suppress(Exception):
-                ship(store, run_id, uri, only)
-            pause = SHIP_SECONDS
-
-    thread = _started(ship_now_and_then)
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(timeout=END_SECONDS)
+    return repeated(partial(ship, store, run_id, uri, only), SHIP_SECONDS, FIRST_SECONDS, END_SECONDS)
 
 
 @contextlib.contextmanager
@@ -112,13 +101,9 @@ def ship_step_live(
         with ship_live(store, run_id, uri, {path}):
             yield
     finally:
-        _started(ship_at_last).join(timeout=END_SECONDS)
-
-
-def _started(work: Callable[[], None]) -> threading.Thread:
-    thread = threading.Thread(target=work, daemon=True, name="shipping")
-    thread.start()
-    return thread
+        last = threading.Thread(target=ship_at_last, daemon=True)
+        last.start()
+        last.join(timeout=END_SECONDS)
 
 
 def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:

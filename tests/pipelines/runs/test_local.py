@@ -70,7 +70,7 @@ def test_a_step_that_is_found_imports_nothing_heavy(project, trained, tmp_path):
     context = RunReference(store=project.store, run=trained).model_dump_json()
     outputs = [*declared.outputs, *([names.METRICS] if declared.figures_path else [])]
     words = [sys.executable, "-c", FOUND, context, canonical_json(state.config), str(tmp_path), *outputs]
-    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "✓ split found\n[]\n"
     again = read_state(LocalStore(Path(project.store)), trained, "split")
     assert again and (again.status, again.outputs) == ("found", state.outputs)
 

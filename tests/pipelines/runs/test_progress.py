@@ -1,13 +1,20 @@
 """The screen of a run: a row for each place of the DAG, shards as one, and plain lines elsewhere."""
 
 import io
+import re
 import time
+from dataclasses import replace
 
 from multiview.artifacts.store import LocalStore
+from multiview.steps import events
+from multiview.steps.context import StepContext
 from multiview.steps.events import PROGRESS_SECONDS, EventLog
+from multiview.steps.execution import run_step
 from multiview.steps.runs import StepState, write_state
-from multiview.terminal import Console
+from multiview.steps.work import StepReporter
+from multiview.terminal import Console, print_line
 from pipelines.runs.progress import Progress
+from tests.fixtures.counting_step import COUNT, passages, run, settings
 
 PATHS = [
     "split",
@@ -45,9 +52,9 @@ def screen(progress: Progress) -> list[str]:
 
 def test_the_screen_has_a_row_for_each_place_and_shards_are_one(tmp_path):
     log = EventLog(LocalStore(tmp_path / "store"), "embeddings/k/attempts/1")
-    time.sleep(PROGRESS_SECONDS)  # at most two a second are written
     log.progress(30, 120, "passages")
-    log.close()
+    with log.lines():
+        time.sleep(2 * PROGRESS_SECONDS)
     progress = watched(
         tmp_path,
         state("split", "found"),
@@ -82,3 +89,44 @@ def test_without_a_terminal_each_beginning_and_end_is_a_line(tmp_path):
     assert isinstance(progress.console.file, io.StringIO)
     lines = [line.split() for line in progress.console.file.getvalue().splitlines()]
     assert lines == [["1/7", "split", "started"], ["✓", "1/7", "split", "3.0", "s"]]
+
+
+def slow(context: StepContext) -> None:
+    """The function of a step that works for about two lines."""
+    context.events.warning("1 passage is empty")
+    for done in range(1, 20):
+        context.events.progress(done, 40, "passages")
+        time.sleep(0.1)
+    (context.output("counts") / "count.txt").write_text("19")
+    (context.output("words") / "words.txt").write_text("")
+
+
+def test_without_a_terminal_a_run_has_the_lines_that_its_pods_have_in_their_logs(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(events, "LINE_SECONDS", 0.7)
+    store, step = LocalStore(tmp_path / "store"), replace(COUNT, function_path=f"{__name__}:slow")
+    progress = Progress(store, "run", ["split", "count"], started=0.0)
+    progress.console = Console(file=(printed := io.StringIO()), width=200, soft_wrap=True)
+    reporter = StepReporter(store, "run", "count", "count")
+    reporter.log = print_line
+    with progress:
+        run_step(step, reporter, settings(), {"passages": passages(store, "a b")})
+    pod = capsys.readouterr().out.splitlines()
+    begun, ended = "  count started", r"✓ count \d\.\d s"
+    address = f"{store.url}/counts/{reporter.state.key}"
+    assert pod[0] == begun and pod[1] == "  count: 1 passage is empty"
+    assert re.fullmatch(r"  count: \d+/40 passages, \d+\.\d/s, 0:00:0\d left", pod[2])
+    assert re.fullmatch(ended, pod[-3]) and pod[-2] == f"  count: wrote counts {address}"
+    assert pod[-1] == f"  count: wrote words {address.replace('counts', 'words')}"
+    here = printed.getvalue().replace(" 2/2 ", "").splitlines()
+    assert set(here) <= set(pod) and {*pod[:3], *pod[-3:]} <= set(here)
+
+
+def test_a_step_that_is_found_is_one_line_in_its_pod_too(tmp_path):
+    store, lines = LocalStore(tmp_path / "store"), []
+    run(COUNT, store, "a b")
+    reporter = StepReporter(store, "run", "count", "count")
+    reporter.log = lines.append
+    run_step(COUNT, reporter, settings(), {"passages": passages(store, "a b")})
+    assert lines == ["✓ count found"]

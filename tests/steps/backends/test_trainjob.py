@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,11 @@ import pytest
 
 from multiview import environment
 from multiview.artifacts.store import LocalStore
-from multiview.config import JsonObject
+from multiview.config import Config, JsonObject
 from multiview.config.kubeflow import MULTI_NODE_STEPS
 from multiview.errors import InputError, ProcessFailed
 from multiview.kubeflow.run import open_run
+from multiview.steps.backends import trainjob
 from multiview.steps.backends.trainjob import (
     TrainJobs,
     check_trainer,
@@ -26,8 +29,10 @@ from multiview.steps.backends.trainjob import (
     template_here,
     train_job,
 )
-from multiview.steps.runs import Run, StepState, read_start
+from multiview.steps.events import Progress, progress_path
+from multiview.steps.runs import Run, StepState, read_start, write_state
 from multiview.steps.table import STEPS
+from multiview.steps.work import StepReporter, Work
 from tests.fixtures.cluster import Cluster
 from tests.fixtures.cluster_api import SCHEMA
 from tests.fixtures.training_jobs import STATE, STEP, template
@@ -166,6 +171,30 @@ def test_a_step_that_is_ended_takes_its_job_along(cluster: Clusters, tmp_path: P
     assert starter.wait(60)
     until(here, lambda: not here.jobs)
     assert all(pod.poll() is not None for pod in pods)
+
+
+def test_its_pod_says_what_the_first_pod_of_the_training_says(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainjob, "LINE_SECONDS", 0.05)
+    store, lines = LocalStore(tmp_path / "store"), []
+    reporter = StepReporter(store, "r", STATE.path, "train")
+    reporter.log = lines.append
+
+    def train(*job: Any) -> None:
+        """As the first pod does."""
+        time.sleep(0.2)
+        write_state(store, "r", STATE.model_copy(update={"attempt": "model/k/attempts/1"}))
+        told = Progress(10, 40, "steps", line="10/40 steps, loss 0.5")
+        store.replace(progress_path("model/k/attempts/1"), json.dumps(asdict(told)).encode())
+        time.sleep(0.2)
+
+    monkeypatch.setattr(trainjob, "run_train_job", train)
+    with pytest.raises(ProcessFailed, match="left no model"):
+        trainjob.TrainJob(template()).make(Work(STEPS["train"], "{}", Config(), {}, {}, "k"), reporter)
+    assert list(dict.fromkeys(lines)) == [
+        f"  {STATE.path} started",
+        f"  {STATE.path}: waits for its pods",
+        f"  {STATE.path}: 10/40 steps, loss 0.5",
+    ]
 
 
 def test_a_job_that_somebody_deletes_is_an_error(cluster: Clusters, tmp_path: Path) -> None:

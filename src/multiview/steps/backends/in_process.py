@@ -34,27 +34,31 @@ class InProcess:
         check_gpus()
         attempts = {kind: Attempt(store, kind, work.key) for kind in step.outputs}
         first = attempts[step.outputs[0]]
-        log = EventLog(store, first.data)
+        log = EventLog(store, first.data, reporter.note)
         reporter.begin_attempt(first.data)
         checkpoints = StoredCheckpoints(store, work.key, log)
         try:
-            folders = {kind: attempt.path for kind, attempt in attempts.items()}
-            context = work.context(store, folders, log, checkpoints, reporter.pages)
-            step.function()(context)
-            work.check_inputs(context)
-            log.close()  # what is published is found from then on, and its events are not made again
-            return {
-                kind: attempt.publish(
-                    step=step.name,
-                    step_version=step.version,
-                    config=key_settings(work.settings),
-                    inputs=work.references,
-                    sources=work.sources,
-                    facts=log.facts,
-                    environment=machine(),
-                )[0]
-                for kind, attempt in attempts.items()
-            }
+            with log.lines():
+                log.begin("fetches its inputs")
+                folders = {kind: attempt.path for kind, attempt in attempts.items()}
+                context = work.context(store, folders, log, checkpoints, reporter.pages)
+                log.begin("works")
+                step.function()(context)
+                log.begin("writes its outputs")
+                work.check_inputs(context)
+                log.close()  # what is published is found from then on, and its events are not made again
+                return {
+                    kind: attempt.publish(
+                        step=step.name,
+                        step_version=step.version,
+                        config=key_settings(work.settings),
+                        inputs=work.references,
+                        sources=work.sources,
+                        facts=log.facts,
+                        environment=machine(),
+                    )[0]
+                    for kind, attempt in attempts.items()
+                }
         except Exception:
             for attempt in attempts.values():
                 with contextlib.suppress(Exception):  # the step's own error is the one to report

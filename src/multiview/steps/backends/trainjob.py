@@ -14,6 +14,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -23,7 +24,9 @@ from multiview import environment
 from multiview.artifacts.record import Record
 from multiview.config import JsonObject
 from multiview.errors import InputError, ProcessFailed
-from multiview.steps.runs import StepState
+from multiview.steps.background import repeated
+from multiview.steps.events import LINE_SECONDS, read_progress
+from multiview.steps.runs import StepState, read_state
 from multiview.steps.work import StepReporter, Work
 
 KubernetesObject: TypeAlias = Any
@@ -60,13 +63,21 @@ class TrainJob:
         """Starts the TrainJob and waits for it. Raises the exceptions of `run_train_job`."""
         reporter.write()  # what the nodes read; from here on the first one reports
         store = reporter.store
-        run_train_job(store.url, reporter.run, reporter.state, self.template)
+        with repeated(partial(_note_progress, reporter), LINE_SECONDS):
+            run_train_job(store.url, reporter.run, reporter.state, self.template)
         records = work.find(store)
         if missing := [kind for kind in work.step.outputs if kind not in records]:
             raise ProcessFailed(
                 f"the TrainJob of {reporter.state.path} succeeded and left no {missing[0]} in {store.url}"
             )
         return records
+
+
+def _note_progress(reporter: StepReporter) -> None:
+    """Writes into this pod's log what the first pod of the training says in its own."""
+    now = read_state(reporter.store, reporter.run, reporter.state.path)
+    progress = read_progress(reporter.store, now.attempt) if now else None
+    reporter.note(progress.line if progress else "waits for its pods")
 
 
 def template_here() -> JsonObject | None:

@@ -25,7 +25,7 @@ from multiview.steps.processors import follow_pod
 from multiview.steps.runs import read_state
 from multiview.steps.table import step
 from multiview.steps.work import StepReporter, Work
-from multiview.terminal import safe
+from multiview.terminal import print_line, safe
 
 TERMINATION_LOG = Path(os.environ.get(environment.TERMINATION_LOG, "/dev/termination-log"))
 """The file whose content Kubernetes copies into the pod's status, where the step finds it."""
@@ -47,6 +47,7 @@ def run_on_node(store_url: str, run: str, path: str) -> None:
         return
     if os.environ.get(environment.PET_NODE_RANK, "0") == "0":
         reporter = StepReporter(store, run, path, state.step)
+        reporter.log = print_line
         reporter.describe(work)
         InProcess().make(work, reporter)
         return
