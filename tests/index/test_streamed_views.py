@@ -87,7 +87,7 @@ def test_a_search_of_views_in_a_store_equals_one_in_memory(
     ranges = [ALL_VIEWS, (0, 1), (1, 3)]
     among = None if share == 1 else rng.random(passages) < share
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "MORE_QUESTIONS_AT_ONCE", 40)
+        patch.setattr(exact, "QUESTIONS_AT_ONCE", 40)
         found, expected = (
             ExactSearch(matrix, np.cumsum(counts) - counts, ties).top(queries, k, ranges, among=among)
             for matrix in (streamed, views)

@@ -1,62 +1,63 @@
-"""Exact top-k passages over stored views: a product, a maximum over each passage's views, a top-k.
+"""Exact top-k passages over stored views: products, the maximum over each passage's views, a top-k.
 
-Questions share a pass over the views. Each block of views is multiplied by all of them, in float32 on a CPU and in
-float16 on a GPU, where the views stay while they fit. Each question keeps the k passages with the highest products, and
-some to spare. A product is off by no more than a bound; so where the last one kept is below the k-th by more than twice
-that, no other passage can be among the best. The few questions with closer ones search again, with more to spare. What
-is kept is scored in float64, by which it is ranked. So passages, their order and their scores are those of brute force
-in float64, whatever the block, the other questions, the number of threads or the device. Only the order of a sum in
-float64 is the processor's own.
+Questions share a pass over the views. Each block of views is multiplied by all of them in float32, on a CPU or on a
+GPU, where the views stay while they fit. Each question keeps the k passages with the highest products, and some to
+spare. A product is off by no more than a bound; so where the last one kept is below the k-th by more than twice that, no
+other passage can be among the best. The few questions with closer ones search again, with more to spare. What is kept
+is scored in float64, by which it is ranked. So passages, their order and their scores are those of brute force in
+float64, whatever the block, the other questions, the number of threads or the device.
+
+Read it from `ExactSearch.top` on: `_Part` has the views, `products` and `maxima` a block's, `_Candidates` what is kept.
 """
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multiview.data.arrays import rows_in, stable_order
-from multiview.encoding.embeddings import VIEW_DTYPE
-from multiview.index.products import (
-    ALL_VIEWS,
-    Asked,
-    Block,
-    Layers,
-    SearchedPassages,
-    ViewRange,
-    in_layers,
-    multiplier,
-    whole_sums,
-)
 from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions, width
-from multiview.index.stored_views import LONGEST_VIEW, score_on_gpu, score_passages, view_norms
+from multiview.index.stored_views import LONGEST_VIEW, score_passages, view_norms
 from multiview.index.streamed_views import Matrix, StreamedViews
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+ViewRange = tuple[int, int | None]
+"""Views [first, stop) of each passage, counted from 0; all from `first` on where `stop` is None."""
+
+ALL_VIEWS: ViewRange = (0, None)
+
 # Memory and speed depend on the following numbers; results do not.
 
-QUESTIONS_AT_ONCE, MORE_QUESTIONS_AT_ONCE = 1024, 4096
-"""Number of questions that share a pass over the views; more do on a GPU, and for views that stay in a bucket."""
+QUESTIONS_AT_ONCE = 4096
+"""Most questions that share a pass over the views."""
 
-HITS_AT_ONCE = 1 << 22
-"""Number of hits, of all rankings, that a pass looks for, at most."""
+HITS_AT_ONCE = 1 << 21
+"""Most hits that a pass keeps, of all its questions and rankings."""
 
 SPARE = 16
 """Number of passages that are kept beyond 5/4 k, at first."""
 
 BLOCK_BYTES, GPU_BLOCK_BYTES = 8 << 20, 512 << 20
-"""Size of the products of a block; its views take four times as much, at most. On a GPU also of the views scored at once."""
+"""Size of the products of a block. In float32 its views take at most four times as much."""
+
+MULTIPLIED = 1024
+"""Number of views that a CPU multiplies at once, in its cache."""
+
+FEW_QUESTIONS = 8
+"""Number of questions from which on a CPU multiplies with oneDNN, which on AMD's is twice as fast as MKL."""
 
 GPU_SHARE = 0.5
 """Share of a GPU's free memory that the views may take; more of them are copied block by block in every pass."""
 
 SCORED_AT_ONCE = 1 << 14
-"""Number of passages that are scored at once on a CPU."""
+"""Number of pairs of a passage and a question that are scored at once."""
 
 
 class ExactSearch:
@@ -98,99 +99,35 @@ class ExactSearch:
         """
         queries = finite_questions(queries, k)
         tops = [TopPassages.empty(len(queries), k) for _ in ranges]
-        searched = self._all if among is None else SearchedPassages.of(self.counts * among, self.device)
-        if not len(searched.rows):
+        passages = np.flatnonzero(self.counts if among is None else self.counts * among)
+        if not len(passages):
             return tops
-        k = width(k, len(searched.rows))
-        with whole_sums():
-            for asked in self._groups(np.arange(len(queries)), k + k // 4 + SPARE, len(ranges)):
-                self._fill(tops, queries, asked, k, k // 4 + SPARE, ranges, searched)
-                report_done(int(asked[-1]) + 1)
+        k = width(k, len(passages))
+        spare = k // 4 + SPARE
+        with _full_precision():
+            for group in _groups(np.arange(len(queries)), (k + spare) * len(ranges)):
+                best = [_no_hits(len(group), k) for _ in ranges]
+                for part in self._parts(passages):
+                    best = self._best(part, queries[group], k, spare, ranges, best)
+                for top, hits in zip(tops, best, strict=True):
+                    for into, values in zip((top.scores, top.passages, top.winning_views), hits, strict=True):
+                        into[group, :k] = values
+                report_done(int(group[-1]) + 1)
         return tops
 
-    def _groups(self, asked: np.ndarray, kept: int, rankings: int) -> list[np.ndarray]:
-        """Returns `asked` in parts that share a pass."""
-        few = self.device == "cpu" and not isinstance(self.views, StreamedViews)
-        most = QUESTIONS_AT_ONCE if few else MORE_QUESTIONS_AT_ONCE
-        at_once = max(1, min(most, HITS_AT_ONCE // (kept * rankings)))
-        return [asked[start : start + at_once] for start in range(0, len(asked), at_once)]
-
-    def _fill(
-        self,
-        tops: Sequence[TopPassages],
-        queries: np.ndarray,
-        asked: np.ndarray,
-        k: int,
-        spare: int,
-        ranges: Sequence[ViewRange],
-        searched: SearchedPassages,
-    ) -> None:
-        """Fills the best passages of the questions `asked` into `tops`, those of each of `ranges`."""
-        kept = width(k + spare, len(searched.rows))
-        questions = Asked.of(queries[asked], self._longest, self.device)
-        found = [_Ranking(self, questions, k, kept, each) for each in ranges]
-        for block in self._blocks(questions.vectors, searched):
-            for ranking in found:
-                ranking.add(block)
-                if isinstance(self.views, StreamedViews):  # while the views are held
-                    ranking.score()
-        for top, view_range, ranking in zip(tops, ranges, found, strict=True):
-            for again in self._groups(ranking.fill(top, asked), k + 4 * spare, 1):
-                self._fill([top], queries, again, k, 4 * spare, [view_range], searched)
-
-    def _blocks(self, vectors: Tensor, searched: SearchedPassages) -> Iterator[Block | Layers]:
-        """Yields the products of the views of some passages with `vectors`, block by block."""
-        import torch
-
-        block_bytes = BLOCK_BYTES if vectors.is_cpu else GPU_BLOCK_BYTES
-        most = max(1, block_bytes // (vectors.itemsize * len(vectors)))
-        if self.resident is None or searched is not self._all:  # views are copied
-            most = max(1, min(most, 4 * block_bytes // (VIEW_DTYPE.itemsize * self.views.shape[1])))
-        if isinstance(self.views, StreamedViews):  # what is kept is scored from blocks that are held
-            most = min(most, self.views.rows_per_block)
-        starts = searched.starts
-        cuts = np.unique(np.searchsorted(starts, np.arange(most, starts[-1], most), side="right") - 1)
-        cuts = [0, *cuts[cuts > 0].tolist(), len(searched.rows)]
-        multiply = multiplier(vectors, int(np.diff(starts[cuts]).max()))
-        for first, last in itertools.pairwise(cuts):
-            if not in_layers(vectors):
-                yield Block(searched, first, last, multiply(self._read(searched, first, last)))
-            elif searched.each == 1:
-                yield Layers(
-                    searched.rows[first:last], [last - first], multiply(self._read(searched, first, last))
-                )
-            else:
-                passages = searched.rows[first:last]
-                passages = passages[np.argsort(-self.counts[passages], kind="stable")]
-                sizes = np.cumsum(np.bincount(self.counts[passages])[:0:-1])[::-1].tolist()
-                rows = np.concatenate(
-                    [self.offsets[passages[:size]] + view for view, size in enumerate(sizes)]
-                )
-                yield Layers(passages, sizes, multiply(torch.from_numpy(self.views.take(rows, axis=0))))
-
-    def _read(self, searched: SearchedPassages, first: int, last: int) -> Tensor:
-        """Returns the views of the passages [first, last) of some [n, dim]."""
-        import torch
-
-        start, end = self.offsets[searched.rows[first]], searched.rows[last - 1]
-        stop = self.offsets[end] + self.counts[end]
-        if stop - start == searched.starts[last] - searched.starts[first]:
-            return (
-                torch.from_numpy(self.views[start:stop])
-                if self.resident is None
-                else self.resident[start:stop]
-            )
-        rows = rows_in(self.offsets[searched.rows[first:last]], searched.counts[first:last])
-        if self.resident is None:
-            return torch.from_numpy(self.views.take(rows, axis=0))
-        return self.resident.index_select(0, torch.from_numpy(rows).to(self.resident.device))
+    def _parts(self, passages: np.ndarray) -> Iterator[_Part]:
+        """Yields some passages with their views in memory: all at once, or as the blocks of a bucket hold them."""
+        starts, counts = self.offsets[passages], self.counts[passages]
+        if not isinstance(self.views, StreamedViews):
+            yield _Part(passages, starts, counts, self.views, self._resident)
+            return
+        blocks = starts // self.views.rows_per_block
+        for some in np.split(np.arange(len(passages)), np.flatnonzero(np.diff(blocks)) + 1):
+            start, stop = starts[some[0]], starts[some[-1]] + counts[some[-1]]
+            yield _Part(passages[some], starts[some] - start, counts[some], self.views[start:stop])
 
     @cached_property
-    def _all(self) -> SearchedPassages:
-        return SearchedPassages.of(self.counts, self.device)
-
-    @cached_property
-    def resident(self) -> Tensor | None:
+    def _resident(self) -> Tensor | None:
         """The views in a GPU's memory, if they fit."""
         import torch
 
@@ -199,161 +136,213 @@ class ExactSearch:
         free, _ = torch.cuda.mem_get_info(self.device)
         return torch.from_numpy(self.views).to(self.device) if self.views.nbytes <= GPU_SHARE * free else None
 
-    def scores(
-        self, passages: Tensor, questions: Tensor, asked: Asked, view_range: ViewRange
-    ) -> tuple[Tensor, Tensor]:
-        """Returns the scores [n] float64 of pairs of a passage and a question by a range of views, and the views that have
-        them [n] int64, as `score_passages`; `questions` [n] are positions in `asked`."""
+    def _best(
+        self,
+        part: _Part,
+        queries: np.ndarray,
+        k: int,
+        spare: int,
+        ranges: Sequence[ViewRange],
+        before: Sequence[np.ndarray],
+    ) -> list[np.ndarray]:
+        """Returns the k best hits (see `_no_hits`) of a part and of those `before`, for each of `ranges`."""
         import torch
 
-        (first, stop), queries = view_range, asked.queries.cpu().numpy()
-        rows, of = passages.cpu().numpy(), questions.cpu().numpy()
-        order = stable_order(rows)
-        scores, views = np.empty(len(rows)), np.empty(len(rows), np.int64)
-        for start in range(0, len(rows), SCORED_AT_ONCE):
-            some = order[start : start + SCORED_AT_ONCE]
-            firsts, counts = self.offsets[rows[some]], np.clip(self.counts[rows[some]], 0, stop) - first
-            scores[some], views[some] = score_passages(self.views, firsts + first, counts, queries, of[some])
-        return torch.from_numpy(scores).to(self.device), torch.from_numpy(first + views).to(self.device)
+        vectors = torch.from_numpy(queries).to(self.device)
+        rankings = [_Candidates(vectors, k, spare) for _ in ranges]
+        for first, last in part.blocks(*vectors.shape, BLOCK_BYTES if vectors.is_cpu else GPU_BLOCK_BYTES):
+            found = products(part.read(first, last), vectors)
+            for candidates, view_range in zip(rankings, ranges, strict=True):
+                candidates.add(maxima(found, part.counts[first:last], view_range))
+        bounds, best = product_bounds(queries, self._longest), []
+        for candidates, view_range, known in zip(rankings, ranges, before, strict=True):
+            survivors, uncertain = candidates.survivors(bounds, known[0, :, -1])
+            scored = part.scored(queries, candidates.places.cpu().numpy(), survivors, view_range)
+            hits = self._ranked(np.concatenate([known, scored], axis=2))[:, :, :k]
+            for again in _groups(np.flatnonzero(uncertain), k + 4 * spare):
+                asked = part, queries[again], k, 4 * spare, [view_range], [known[:, again]]
+                (hits[:, again],) = self._best(*asked)
+            best.append(hits)
+        return best
 
-    def scores_on_gpu(
-        self, resident: Tensor, passages: Tensor, wanted: Tensor, asked: Asked, view_range: ViewRange
-    ) -> tuple[Tensor, Tensor]:
-        """Returns what `scores` does of those `passages` of each question [q, k] that are `wanted` [q, k] bool."""
-        import torch
-
-        offsets, numbers = self._offsets_on_gpu
-        numbers = numbers[slice(*view_range)]
-        at_once = max(1, GPU_BLOCK_BYTES // (len(numbers) * resident.shape[1] * resident.itemsize))
-        across = min(passages.shape[1], at_once)
-        found = []
-        questions = max(1, at_once // across)
-        for start in range(0, len(passages), questions):
-            some, columns = slice(start, start + questions), []
-            for these, chosen in zip(
-                passages[some].split(across, 1), wanted[some].split(across, 1), strict=True
-            ):
-                rows = offsets[these][:, :, None] + numbers
-                there = (rows < offsets[these + 1][:, :, None]) & chosen[:, :, None]
-                of = (each[some] for each in asked)
-                columns.append(score_on_gpu(resident, rows.clamp(max=len(resident) - 1), there, *of))
-            found.append([torch.cat(each, dim=1) for each in zip(*columns, strict=True)])
-        scores, views = (torch.cat(each) for each in zip(*found, strict=True))
-        return scores, numbers[0] + views
-
-    @cached_property
-    def _offsets_on_gpu(self) -> tuple[Tensor, Tensor]:
-        """The row of each passage's first view, with the number of all views at last; and the numbers of views."""
-        import torch
-
-        offsets = torch.from_numpy(np.append(self.offsets, len(self.views)))
-        return offsets.to(self.device), torch.arange(int(self.counts.max()), device=self.device)
+    def _ranked(self, hits: np.ndarray) -> np.ndarray:
+        """Returns hits in the order of their scores, those that tie in the order of their ids."""
+        hits = np.take_along_axis(hits, np.argsort(-hits[:1], axis=2), axis=2)
+        ties = (hits[0, :, 1:] == hits[0, :, :-1]) & (hits[0, :, 1:] > -np.inf)
+        for question in np.flatnonzero(ties.any(axis=1)):  # which is rare, and ids are sorted late
+            scores, passages, _ = hits[:, question]
+            order = best_first(scores, self.tie_order[passages.astype(np.int64)])
+            hits[:, question] = hits[:, question, order]
+        return hits
 
     @cached_property
     def _longest(self) -> float:
         return view_norms(self.views)[LONGEST_VIEW] if self._longest_view is None else self._longest_view
 
 
-class _Ranking:
-    """The passages with the highest products of each question, by a range of their views."""
+@dataclass(frozen=True)
+class _Part:
+    """Passages that are searched, each with at least one view, with their views in memory."""
 
-    def __init__(self, search: ExactSearch, asked: Asked, k: int, kept: int, view_range: ViewRange) -> None:
-        """`kept` is the number of passages that are kept of each question."""
-        self._search, self._asked, self._k, self._kept, self._range = search, asked, k, kept, view_range
-        self._columns: list[Tensor] = []
-        """Columns [q, kept] of what is kept: products and passages int64; once they are scored, scores float64 (NaN for
-        those that are not) and winning views int64 too."""
-        self._waiting: list[tuple[Tensor, Tensor]] = []
-        """Products [q, n] and passages [n] to choose from besides."""
-        self._left_out = False
-        """Whether there are passages that are not kept."""
+    passages: np.ndarray
+    """[p] int64: their rows in the index, rising."""
+    starts: np.ndarray
+    """[p] int64: the row of each one's first view in `views`."""
+    counts: np.ndarray
+    """[p] int64: number of views of each."""
+    views: np.ndarray
+    """[v, dim] float16."""
+    resident: Tensor | None = None
+    """The same in a GPU's memory."""
 
-    def add(self, block: Block | Layers) -> None:
-        """Keeps the passages of a block whose products are higher than those kept before."""
-        passages, best = block.best(self._range)
-        if len(passages):
-            self._waiting.append((best, passages))
-        if sum(len(some) for _, some in self._waiting) >= 4 * self._kept:
+    def blocks(self, questions: int, dim: int, block_bytes: int) -> Iterator[tuple[int, int]]:
+        """Yields positions [first, last) of passages whose views are multiplied at once."""
+        most = block_bytes // (4 * max(questions, dim // 4))
+        most = max(MULTIPLIED, most // MULTIPLIED * MULTIPLIED)
+        ends, last = np.cumsum(self.counts), 0
+        while (first := last) < len(ends):
+            before = ends[first] - self.counts[first]
+            last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+            yield first, last
+
+    def read(self, first: int, last: int) -> Tensor:
+        """Returns the views of the passages at [first, last) [n, dim] float16."""
+        import torch
+
+        views = torch.from_numpy(self.views) if self.resident is None else self.resident
+        starts, counts = self.starts[first:last], self.counts[first:last]
+        stop = starts[-1] + counts[-1]
+        if stop - starts[0] == counts.sum():
+            return views[starts[0] : stop]
+        return views.index_select(0, torch.from_numpy(rows_in(starts, counts)).to(views.device))
+
+    def scored(
+        self, queries: np.ndarray, places: np.ndarray, wanted: np.ndarray, view_range: ViewRange
+    ) -> np.ndarray:
+        """Returns hits (see `_no_hits`) of the passages at `places` [q, n] that are `wanted` [q, n] bool, scored in float64 by
+        a range of their views."""
+        hits, (first, stop) = _no_hits(*places.shape), view_range
+        pairs, queries = np.flatnonzero(wanted), queries.astype(np.float64)
+        questions, rows = pairs // places.shape[1], places.ravel()[pairs]
+        firsts, counts = self.starts[rows] + first, np.clip(self.counts[rows], 0, stop) - first
+        scores, views = np.empty(len(pairs)), np.empty(len(pairs), np.int64)
+        order = stable_order(rows)
+        for start in range(0, len(order), SCORED_AT_ONCE):
+            some = order[start : start + SCORED_AT_ONCE]
+            asked = self.views, firsts[some], counts[some], queries, questions[some]
+            scores[some], views[some] = score_passages(*asked)
+        for into, values in zip(hits, (scores, self.passages[rows], first + views), strict=True):
+            into.ravel()[pairs] = values
+        return hits
+
+
+class _Candidates:
+    """The passages of a part with the highest products of each question, the k best and some to spare."""
+
+    def __init__(self, vectors: Tensor, k: int, spare: int) -> None:
+        self._k, self._kept = k, k + spare
+        self.products = vectors.new_full((len(vectors), 1), -np.inf)
+        """[q, n] in any order; -inf where there is no passage, as at first."""
+        self.places = vectors.new_full((len(vectors), 1), -1).long()
+        """[q, n] int64: positions of the passages in the part."""
+        self._seen = 0
+        self._waiting: list[Tensor] = []
+
+    def add(self, best: Tensor) -> None:
+        """Adds the products [q, p] of the next passages."""
+        self._waiting.append(best)
+        if sum(each.shape[1] for each in self._waiting) >= 4 * self._kept:
             self._choose()
 
     def _choose(self) -> None:
-        """Keeps the passages with the highest products."""
+        """Keeps the highest."""
         import torch
 
-        if not self._waiting:
-            return
-        before = self._columns[0].shape[1] if self._columns else 0
-        products, passages = zip(*self._waiting, strict=True)
-        joined, new = torch.cat([*self._columns[:1], *products], dim=1), torch.cat(passages)
+        before, joined = self.products.shape[1], torch.cat([self.products, *self._waiting], dim=1)
+        chosen = _largest(joined, min(self._kept, joined.shape[1]))
+        places = self.places.gather(1, chosen.clamp(max=before - 1))
+        self.places = torch.where(chosen < before, places, chosen + (self._seen - before))
+        self.products = joined.gather(1, chosen)
+        self._seen += joined.shape[1] - before
         self._waiting.clear()
-        kept = width(self._kept, joined.shape[1])
-        self._left_out |= kept < joined.shape[1]
-        chosen = _largest(joined, kept)
-        if before:
-            old, places = chosen < before, chosen.clamp(max=before - 1)
-            known = [column.gather(1, places) for column in self._columns[1:]]
-            missing = (new[(chosen - before).clamp(min=0)], torch.nan, -1)
-            others = [torch.where(old, column, other) for column, other in zip(known, missing, strict=False)]
-        else:
-            others = [new[chosen]]
-        self._columns = [joined.gather(1, chosen), *others]
 
-    def _lowest(self) -> Tensor:
-        """Returns the product below which no passage is among the k best [q, 1] float64."""
-        products = self._columns[0]
-        best = products.gather(1, _largest(products, min(self._k, products.shape[1])))
-        return best.amin(dim=1, keepdim=True).double() - 2 * self._asked.bound
+    def survivors(self, bounds: np.ndarray, floors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns which candidates can be among the k best [q, n] bool, and of which questions other passages can [q] bool,
+        where products are off by up to `bounds` [q] and scores below `floors` [q] do not count."""
+        if self._waiting:
+            self._choose()
+        products = self.products.cpu().numpy()
+        rest = max(0, products.shape[1] - self._k)
+        kth = np.partition(products, rest, axis=1)[:, rest]
+        lowest = np.maximum(kth - 2 * bounds, floors - bounds)
+        uncertain = (self._seen > products.shape[1]) & (products.min(axis=1) >= lowest)
+        return (products >= lowest[:, None]) & (products > -np.inf) & ~uncertain[:, None], uncertain
 
-    def score(self) -> None:
-        """Scores those that can be among the best, while the views are held."""
-        self._choose()
-        if self._columns:
-            self._score(self._columns[0] >= self._lowest())
 
-    def _score(self, wanted: Tensor) -> None:
-        """Scores those that are `wanted` [q, kept] bool, unless they are scored already."""
-        import torch
+def _no_hits(questions: int, count: int) -> np.ndarray:
+    """Returns hits [3, q, n] float64, as yet of no passage: their scores, passages and winning views."""
+    hits = np.full((3, questions, count), -1.0)
+    hits[0] = -np.inf
+    return hits
 
-        if len(self._columns) == 2:
-            missing = torch.full_like(self._columns[0], torch.nan, dtype=torch.float64)
-            self._columns += [missing, missing.long()]
-        _, passages, scores, views = self._columns
-        wanted = wanted & scores.isnan()
-        if (resident := self._search.resident) is not None:
-            new, winning = self._search.scores_on_gpu(resident, passages, wanted, self._asked, self._range)
-            self._columns[2:] = torch.where(wanted, new, scores), torch.where(wanted, winning, views)
-            return
-        questions, places = wanted.nonzero(as_tuple=True)
-        if len(places):
-            found = self._search.scores(passages[questions, places], questions, self._asked, self._range)
-            scores[questions, places], views[questions, places] = found
 
-    def fill(self, top: TopPassages, asked: np.ndarray) -> np.ndarray:
-        """Fills the k best passages into the rows `asked` of `top`; returns those of them whose best may not be kept."""
-        import torch
+def _groups(questions: np.ndarray, hits: int) -> list[np.ndarray]:
+    """Returns questions in groups that share a pass, where each keeps so many hits."""
+    at_once = max(1, min(QUESTIONS_AT_ONCE, HITS_AT_ONCE // hits))
+    return [questions[start : start + at_once] for start in range(0, len(questions), at_once)]
 
-        self._choose()
-        if not self._columns:
-            return asked[:0]
-        products, lowest = self._columns[0], self._lowest()
-        uncertain = (
-            products.amin(dim=1, keepdim=True) >= lowest
-        ) & self._left_out  # others can be among the best
-        self._score((products >= lowest) & ~uncertain)
-        _, passages, scores, views = self._columns
-        scores = scores.masked_fill(scores.isnan(), -torch.inf)
-        order = _order(scores)
-        columns = torch.stack([scores, passages.double(), views.double()]).gather(2, order.expand(3, -1, -1))
-        ties = (columns[0, :, 1:] == columns[0, :, :-1]) & (columns[0, :, 1:] > -torch.inf)
-        for row in ties.any(dim=1).nonzero().flatten().tolist():  # which is rare, and ids are sorted late
-            some = columns[:, row].cpu().numpy()
-            order = best_first(some[0], self._search.tie_order[some[1].astype(np.int64)])
-            columns[:, row] = torch.from_numpy(some[:, order]).to(columns.device)
-        best = columns[:, :, : self._k].cpu().numpy()
-        best[1:, np.isneginf(best[0])] = -1
-        for into, values in zip((top.scores, top.passages, top.winning_views), best, strict=True):
-            into[asked, : best.shape[2]] = values
-        return asked[uncertain[:, 0].cpu().numpy()]
+
+def product_bounds(queries: np.ndarray, longest_view: float) -> np.ndarray:
+    """Returns how far a product in float32 is from the score, at most, for views up to a norm [q] float64.
+
+    A sum in any order is off by γ |q| |v| with γ = n u / (1 - n u), where n counts the width and two more, u is 2^-24.
+    """
+    terms = (queries.shape[1] + 2) * 2.0**-24
+    norms = np.linalg.norm(queries.astype(np.float64), axis=1)
+    # 2^-124 is more than is lost where a processor takes numbers below the least normal one for 0.
+    least = queries.shape[1] * 2.0**-124 * (1 + longest_view)
+    return terms / (1 - terms) * (1 + 1e-6) * norms * longest_view + least
+
+
+def products(views: Tensor, questions: Tensor) -> Tensor:
+    """Returns the products [n, q] float32 of views [n, dim] float16 with questions [q, dim], where the questions are."""
+    import torch
+
+    if not questions.is_cpu:
+        return torch.mm(views.to(questions.device).float(), questions.T)
+    found = questions.new_empty(len(views), len(questions))
+    block = questions.new_zeros(MULTIPLIED, questions.shape[1])
+    for into, part in zip(found.split(MULTIPLIED), views.split(MULTIPLIED), strict=True):
+        used = block[: len(part)].copy_(part)
+        if len(questions) < FEW_QUESTIONS or not torch.backends.mkldnn.is_available():
+            torch.mm(used, questions.T, out=into)
+        else:  # always of one size, since oneDNN compiles a kernel per size
+            into.copy_(torch.nn.functional.linear(block.to_mkldnn(), questions).to_dense()[: len(part)])
+    return found
+
+
+def maxima(products: Tensor, counts: np.ndarray, view_range: ViewRange) -> Tensor:
+    """Returns the highest product by a range of each passage's views [q, p]; -inf without one.
+
+    `products` [n, q] are those of all views of passages, of which there are `counts` [p] each.
+    """
+    import torch
+
+    (first, stop), starts = view_range, np.cumsum(counts) - counts
+    if view_range != ALL_VIEWS:
+        counts = (np.clip(counts, 0, stop) - first).clip(0)
+        rows = torch.from_numpy(rows_in(starts + first, counts))
+        products = products.index_select(0, rows.to(products.device))
+    if (counts == 1).all():
+        return products.T.contiguous()
+    if products.is_cpu and products.shape[1] >= FEW_QUESTIONS:  # five times as fast as reducing segments
+        passages = torch.from_numpy(np.repeat(np.arange(len(counts)), counts))[:, None].expand_as(products)
+        best = products.new_full((len(counts), products.shape[1]), -torch.inf)
+        best.scatter_reduce_(0, passages, products, "amax")
+    else:
+        lengths = torch.from_numpy(counts).to(products.device)
+        best = torch.segment_reduce(products, "max", lengths=lengths, unsafe=True)
+    return best.T.contiguous()
 
 
 def _largest(values: Tensor, count: int) -> Tensor:
@@ -367,10 +356,15 @@ def _largest(values: Tensor, count: int) -> Tensor:
     return torch.from_numpy(np.argpartition(values.numpy(), rest, axis=1)[:, rest:])
 
 
-def _order(values: Tensor) -> Tensor:
-    """Returns the order of each row by falling values [q, n] int64; those that tie are in any order."""
+@contextlib.contextmanager
+def _full_precision() -> Iterator[None]:
+    """Keeps TF32 and bfloat16 out of products, which would be outside of their bound."""
     import torch
 
-    if not values.is_cpu:
-        return values.argsort(dim=1, descending=True)
-    return torch.from_numpy(np.argsort(-values.numpy(), axis=1))
+    chosen = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        torch.set_float32_matmul_precision(chosen)

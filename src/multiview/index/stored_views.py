@@ -39,9 +39,6 @@ NORMS_AT_ONCE = 1024
 SCORED_AT_ONCE = 1024
 """Number of views that are scored in float64 at once. Only speed depends on it."""
 
-SUMS = 8
-"""Number of sums from which on a GPU takes one order for each, so that equal views score equally."""
-
 REBUILD = "delete this artifact's folder and run `index` again"
 
 
@@ -123,34 +120,6 @@ def score_passages(
     highest = np.maximum.reduceat(scores, starts)
     positions = np.where(scores == np.repeat(highest, counts), np.arange(len(rows)), len(rows))
     return highest, np.minimum.reduceat(positions, starts) - starts
-
-
-def score_on_gpu(
-    views: Tensor, rows: Tensor, wanted: Tensor, vectors: Tensor, bound: Tensor, queries: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Scores passages of each question as `score_passages`, by those of their `rows` [q, k, r] of `views` that are `wanted`
-    [q, k, r] bool; returns the scores [q, k] float64, -inf without any, and which of the rows have them.
-
-    `vectors` [q, dim] are the questions as they are multiplied, with products that are off by no more than `bound`
-    [q, 1]; those of the `queries` [q, dim] float64 are computed only for views whose products are near the best.
-    """
-    import torch
-
-    questions, width, most = rows.shape
-    found = views.index_select(0, rows.flatten())
-    products = (
-        torch.bmm(found.view(questions, width * most, -1), vectors[:, :, None]).view(rows.shape).double()
-    )
-    products.masked_fill_(~wanted, -torch.inf)
-    near = wanted & (products >= products.amax(dim=2, keepdim=True) - 2 * bound[:, :, None])
-    places = near.flatten().nonzero()[:, 0]
-    places = places.repeat(-(-SUMS // max(1, len(places))))
-    of = queries.index_select(0, places // (width * most))
-    scores = torch.full_like(products, -torch.inf)
-    scores.view(-1)[places] = (found.index_select(0, places) * of).sum(dim=1)
-    best = scores.amax(dim=2, keepdim=True)
-    columns = torch.arange(most, device=rows.device)
-    return best[:, :, 0], torch.where(scores == best, columns, most).amin(dim=2)
 
 
 def sampled_rows(total: int, count: int, seed: int) -> np.ndarray:
