@@ -150,7 +150,8 @@ class ExactSearch:
 
         vectors = torch.from_numpy(queries).to(self.device)
         rankings = [_Candidates(vectors, k, spare) for _ in ranges]
-        for first, last in part.blocks(*vectors.shape, BLOCK_BYTES if vectors.is_cpu else GPU_BLOCK_BYTES):
+        block_bytes = BLOCK_BYTES if vectors.is_cpu else GPU_BLOCK_BYTES
+        for first, last in part.blocks(len(queries), queries.shape[1], block_bytes):
             found = products(part.read(first, last), vectors)
             for candidates, view_range in zip(rankings, ranges, strict=True):
                 candidates.add(maxima(found, part.counts[first:last], view_range))
