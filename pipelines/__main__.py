@@ -11,6 +11,7 @@ import typer
 from multiview import environment, names, tracking
 from multiview.artifacts.store import open_store
 from multiview.cli.options import (
+    Again,
     Debug,
     DryRun,
     EarlierStoreUrl,
@@ -86,6 +87,7 @@ def rerun(
     tracking_uri: TrackingUri = None,
     submit: Annotated[bool, typer.Option("--submit", help="On Kubeflow, instead of here.")] = False,
     wait: Wait = False,
+    again: Again = False,
     debug: Debug = False,
     *,
     connection: Profile,
@@ -107,7 +109,7 @@ def rerun(
         request = part.request.over(connection.settings)
         submission = kubeflow.check(request, store or run.store, connection)
         part.verify()
-        kubeflow.launch(submission, connection, wait, uri)
+        kubeflow.launch(submission, connection, wait, again, uri)
         return
     part.verify()
     runs.run_and_show(part.request, open_store(store or run.store), uri, debug)

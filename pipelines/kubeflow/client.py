@@ -26,10 +26,6 @@ ApiObject: TypeAlias = Any
 PAGE_SIZE = 100
 """Objects per page of a list; the server's own limit is 200."""
 
-SUCCEEDED = "SUCCEEDED"
-ENDED = {SUCCEEDED, "SKIPPED", "FAILED", "CANCELED"}
-"""States of KFP's runs that are final; a run that Kubeflow has not picked up yet has no state."""
-
 
 class ApiRetry(Retry):
     """Waits for a server that is busy or unavailable, and starts nothing twice.

@@ -11,7 +11,8 @@ import typer
 
 from multiview import environment
 from multiview.artifacts.store import open_store
-from multiview.cli.options import BucketUrl, Debug, DryRun, Preset, Settings, Wait
+from multiview.cli.options import Again, BucketUrl, Debug, DryRun, Preset, Settings, Wait
+from multiview.config.kubeflow import reached_by_people
 from multiview.errors import counted
 from multiview.plans.request import Request
 from multiview.terminal import Console
@@ -42,6 +43,7 @@ def submit(
     dry_run: DryRun = False,
     store: BucketUrl = None,
     wait: Wait = False,
+    again: Again = False,
     debug: Debug = False,
     *,
     connection: Profile,
@@ -53,7 +55,7 @@ def submit(
         for line in dry_run_lines(request.plan, open_store(submission.store)):
             console.print(line, markup=False)
         return
-    launch(submission, connection, wait)
+    launch(submission, connection, wait, again)
 
 
 def check(request: Request, store: str | None, connection: Profile) -> Submission:
@@ -62,14 +64,16 @@ def check(request: Request, store: str | None, connection: Profile) -> Submissio
     return prepare(request, store or connection.store, connection.pages)
 
 
-def launch(submission: Submission, connection: Profile, wait: bool, tracking_uri: str | None = None) -> None:
-    """Starts a submission on Kubeflow, and with `wait` follows it to its end.
+def launch(
+    submission: Submission, connection: Profile, wait: bool, again: bool, tracking_uri: str | None = None
+) -> None:
+    """Starts a submission on Kubeflow, with `again` also beside a run that is silent, and with `wait` follows it to its end.
 
     Raises InputError if Kubeflow refuses, StepFailed if the run fails.
     """
     client = connect(connection)
     package = submission.package(_check_server(client, connection, submission))
-    kfp_run, words = start(client, connection, submission, package)
+    kfp_run, words = start(client, connection, submission, package, again)
     console.print(f"{submission.run.id} {words}: {run_address(connection, kfp_run.run_id)}", markup=False)
     if wait:
         _follow(submission, connection, kfp_run, package.text, tracking_uri)
@@ -94,13 +98,17 @@ def _follow(
     submission: Submission, connection: Profile, kfp_run: ApiObject, compiled: str, tracking_uri: str | None
 ) -> None:
     run, begun = submission.run, time.time()
-    tracking_uri = tracking_uri or os.environ.get(environment.MLFLOW_TRACKING_URI)
+    tracking_uri = tracking_uri or os.environ.get(environment.MLFLOW_TRACKING_URI) or connection.mlflow_ui
     states = follow(connection, kfp_run, submission, compiled, tracking_uri)
     done = sum(state.status != "found" for state in states)
     counts = f"{counted(done, 'step')} done, {len(states) - done} found, " if states else ""
     console.print(f"{run.id}: {counts}{time.time() - begun:.0f} s\n", markup=False)
     if states:
-        results.show_results(console, states, tracking_uri or submission.config.kubeflow.mlflow_uri)
+        inside = submission.config.kubeflow.mlflow_uri
+        page = connection.mlflow_ui or tracking_uri or reached_by_people(inside)
+        results.show_results(console, states, page)
+        if inside and not page:
+            console.print("Look at it:   --mlflow-ui, or mlflow_ui of the profile, names MLflow's page")
 
 
 ScheduleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file with a list of schedules.")]
@@ -133,16 +141,17 @@ def apply(
 @schedule.command("status")
 @connected
 def status(debug: Debug = False, *, connection: Profile) -> None:
-    """List the schedules that Kubeflow has: cron, latest run, next time. Exit status 1 if one is overdue."""
+    """List the schedules that Kubeflow has: cron, latest run and why it failed, next time. Exit status 1 if one is overdue
+    or its latest run failed."""
     client = connect(connection)
     entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
     if not entries:
         console.print("no schedules")
-    overdue = False
+    alarm = False
     for entry, found in read_statuses(client, connection, sorted(entries, key=lambda entry: entry.name)):
         console.print(f"{entry.name}  {entry.cron}  of {entry.owner}: {found.text}", markup=False)
-        overdue |= found.overdue
-    if overdue:
+        alarm |= found.alarm
+    if alarm:
         raise typer.Exit(1)
 
 

@@ -59,6 +59,8 @@ class Connection(Section):
     """Address of Kubeflow Pipelines, as in https://kubeflow.example.org/pipeline."""
     ui_host: Annotated[Address | None, variable(environment.KFP_UI_HOST)] = None
     """Address of its pages, where it differs."""
+    mlflow_ui: Annotated[Address | None, variable(environment.MLFLOW_UI)] = None
+    """Address of MLflow as this machine and its browser reach it, where pods reach it by another."""
     namespace: Annotated[str | None, variable(environment.KFP_NAMESPACE)] = None
     """Namespace of the runs, where Kubeflow has several users; with a kube context, where Kubeflow is."""
     experiment: Annotated[str, variable(environment.KFP_EXPERIMENT)] = "multiview"

@@ -4,48 +4,46 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator, Mapping
 
-from multiview.artifacts.store import Store, open_store
-from multiview.errors import InputError, StepFailed
-from multiview.names import RUNS
+from multiview import tracking
+from multiview.artifacts.store import Store
+from multiview.errors import InputError, StepFailed, counted
 from multiview.steps.path import StepPath
-from multiview.steps.runs import Run, StepState
+from multiview.steps.runs import Run, StepState, read_start, read_states
 from multiview.terminal import Console
-from pipelines.kubeflow.client import (
-    ENDED,
-    FOLLOWING_RETRY,
-    SUCCEEDED,
-    ApiObject,
-    Unavailable,
-    connect,
-    explained,
-)
+from pipelines.kubeflow.client import FOLLOWING_RETRY, ApiObject, Unavailable, connect, explained
 from pipelines.kubeflow.connection import Connection
-from pipelines.kubeflow.submission import Submission
-from pipelines.kubeflow.tasks import Tasks, read_tasks
+from pipelines.kubeflow.pod_log import read_log, reason_in
+from pipelines.kubeflow.run_view import RunView, Task, read_tasks, silence_of
+from pipelines.kubeflow.submission import Submission, readable
 from pipelines.runs.progress import Progress
 
 POLL_SECONDS = 5.0
+SILENCE_POLL_SECONDS = 60.0
+"""Time between two looks at whether anything was heard of a run: they list its files in the store."""
+PRINTED_STATES = ("RUNNING", "SUCCEEDED", "FAILED", "SKIPPED")
+"""States that are printed; a step that will not run has no state."""
 
 
 class Watch:
     """Polls a run, waits for a server that is unavailable, and renews an expired token."""
 
-    def __init__(self, connection: Connection, kfp_run: ApiObject):
-        self.connection, self.started = connection, kfp_run
+    def __init__(self, connection: Connection, kfp_run: ApiObject, tasks: Mapping[str, Task]):
+        self.connection, self.started, self.tasks = connection, kfp_run, tasks
         self.client = connect(connection, FOLLOWING_RETRY)
 
-    def poll(self) -> ApiObject:
+    def poll(self) -> RunView:
         """Returns the run's current state. Raises the exceptions of KFP's client."""
         from kfp_server_api import ApiException
 
         try:
-            return self.client.get_run(self.started.run_id)
+            return RunView(self.client.get_run(self.started.run_id), self.tasks)
         except ApiException as error:
             if error.status != 401:
                 raise
         self.client = connect(self.connection, FOLLOWING_RETRY)  # signs in again
-        return self.client.get_run(self.started.run_id)
+        return RunView(self.client.get_run(self.started.run_id), self.tasks)
 
 
 def follow(
@@ -57,76 +55,108 @@ def follow(
 ) -> list[StepState]:
     """Returns the states of the steps of a run of the `compiled` pipeline once it has succeeded; an empty list where the store cannot be read from here.
 
-    Raises StepFailed with the failed step's error from the store or MLflow, or else KFP's reason; also where Kubeflow
-    is unavailable for minutes.
+    Raises StepFailed with the reason where it has not, and where Kubeflow is unavailable for minutes.
     """
-    run, store = submission.run, open_store(submission.store)
-    tasks = Tasks(read_tasks(compiled))
+    run, store = submission.run, readable(submission.store)
     try:
         with explained(connection):
-            watch = Watch(connection, kfp_run)
-            if _readable(store):
-                return _follow_states(watch, run, store, tasks)
-            return _follow_tasks(watch, run, tasks, tracking_uri)
+            watch = Watch(connection, kfp_run, read_tasks(compiled))
+            if store:
+                with Progress(store, run.id, run.steps, kfp_run.created_at.timestamp()) as progress:
+                    view = _end(watch, run, store)
+                    states = progress.finish()
+            else:
+                view, states = _end(watch, run, None), []
+            if view.cancelled and store and tracking_uri:
+                with contextlib.suppress(Exception):  # which the next `submit`, or `multiview sync`, does
+                    tracking.ship(store, run.id, tracking_uri, ended="KILLED")
+            if view.unsuccessful:
+                raise StepFailed(reason(connection, view, store, tracking_uri), bad_input=False)
     except Unavailable as error:
         raise StepFailed(
             f"{error}; {run.id} may still be going: the same command follows it", bad_input=False
         ) from error
-
-
-def _follow_states(watch: Watch, run: Run, store: Store, tasks: Tasks) -> list[StepState]:
-    """Shows the steps' progress from their state files."""
-    with Progress(store, run.id, run.steps, watch.started.created_at.timestamp()) as progress:
-        while (now := watch.poll()).state not in ENDED:
-            time.sleep(POLL_SECONDS)
-        states = progress.finish()
-    if now.state != SUCCEEDED:
-        failed = [f"{state.path}: {state.error}" for state in states if state.status == "failed"]
-        raise StepFailed(failed[0] if failed else _why(now, run.id, tasks), bad_input=False)
     return states
 
 
-def _readable(store: Store) -> bool:
-    with contextlib.suppress(Exception):
-        store.folders(RUNS)
-        return True
-    return False
+def _end(watch: Watch, run: Run, store: Store | None) -> RunView:
+    """Returns a run that has ended; prints its tasks' lines where the store cannot be read.
 
-
-def _follow_tasks(watch: Watch, run: Run, tasks: Tasks, tracking_uri: str | None) -> list[StepState]:
-    """Prints a line when a step begins or ends, from KFP's tasks."""
-    console = Console(highlight=False, soft_wrap=True)
-    while True:
-        now = watch.poll()
-        for line in tasks.changes(now):
+    Raises StepFailed for a run that nothing was heard of for a while and that waits for nothing.
+    """
+    console, told = Console(highlight=False, soft_wrap=True), ""
+    reported: dict[tuple[str, str], set[str]] = {}
+    looked = -SILENCE_POLL_SECONDS
+    while not (view := watch.poll()).ended:
+        for line in () if store else _changes(view, reported):
             console.print(line, markup=False)
-        if now.state in ENDED:
-            break
+        if time.monotonic() - looked >= SILENCE_POLL_SECONDS:
+            looked, silence = time.monotonic(), silence_of(view, lambda: store, run.id)
+            if silence and store and not view.waits:
+                raise StepFailed(f"{run.id}: {silence}", bad_input=False)
+            if silence and not told:
+                console.print(f"{run.id}: {silence}", style="yellow", markup=False)
+            told = silence
         time.sleep(POLL_SECONDS)
-    if now.state != SUCCEEDED:
-        failure = tasks.failure(now)
-        tracked = _tracked(now, failure.path, tracking_uri) if failure and failure.started else None
-        raise StepFailed(tracked or _why(now, run.id, tasks), bad_input=False)
-    return []
+    for line in () if store else _changes(view, reported):
+        console.print(line, markup=False)
+    return view
 
 
-def _tracked(kfp_run: ApiObject, path: str, uri: str | None) -> str | None:
-    """Returns a failed step's error from MLflow; None without MLflow, or if it has none."""
-    from multiview import tracking
+def _changes(view: RunView, reported: dict[tuple[str, str], set[str]]) -> Iterator[str]:
+    """Yields a line for each step or shard whose state is not among those `reported`, by path and state, and adds it."""
+    for task, node in view.steps:
+        known = reported.setdefault((task.path, node.state), set())
+        if node.state in PRINTED_STATES and node.task_id not in known:
+            known.add(node.task_id)
+            number = f" ({len(known)} of {counted(task.count, 'shard')})" if task.count else ""
+            yield f"{task.path} {node.state.lower()}{number}"
 
-    if uri:
-        with contextlib.suppress(InputError):
-            for name, step in tracking.find_run(uri, kfp_run.run_id).steps.items():
-                if step.error and str(StepPath.parse(name).whole) == path:
-                    return f"{name}: {step.error}"
+
+def reason(
+    connection: Connection, view: RunView, store: Store | None, tracking_uri: str | None = None
+) -> str:
+    """Returns why a run has failed: in the words of its steps from the store, else from MLflow, else from the log of the
+    pod that failed first."""
+    run = view.run
+    if view.cancelled:
+        return f"{run.display_name} was cancelled; the same command goes on from what is there"
+    if store and (line := _stored(store, run)):
+        return line
+    failure = view.failure
+    if failure is None:
+        said = run.error.message if run.error and run.error.message else "its page knows more"
+        return f"{run.display_name} failed: {' '.join(said.split())}"
+    if tracking_uri and (line := _tracked(tracking_uri, run, failure.path)):
+        return line
+    said = None
+    with contextlib.suppress(InputError), explained(connection):
+        said = reason_in(read_log(connection, run, failure.node) or "") if failure.node else None
+    if failure.started:
+        unread = "Kubeflow has no log of its pod, which was deleted or could not begin; the run's page has its events"
+        return f"{failure.path}: {said or f'failed, and {unread}'}"
+    return (
+        f"{failure.path}: never started: {said or 'the log of its driver knows more, on the page of the run'}"
+    )
+
+
+def _stored(store: Store, run: ApiObject) -> str | None:
+    """Returns the line of the step that failed first in this start of a run; None where the store has none."""
+    with contextlib.suppress(Exception):
+        start, since = read_start(store, run.run_id), run.created_at.timestamp()
+        states = read_states(store, start.run) if start.run else ()
+        failed = [state for state in states if state.failed and (state.ended or state.started) >= since]
+        if failed:
+            first = min(failed, key=lambda state: state.ended or state.started)
+            return f"{first.path}: {first.error}"
+        return start.error and f"open-run: {start.error}"
     return None
 
 
-def _why(kfp_run: ApiObject, run_id: str, tasks: Tasks) -> str:
-    """Returns the error of a run that failed without an error of a step: a pod never started, or was killed."""
-    if failure := tasks.failure(kfp_run):
-        return str(failure)
-    if kfp_run.state == "CANCELED":
-        return f"{run_id} was cancelled"
-    reason = kfp_run.error.message if kfp_run.error and kfp_run.error.message else "its page knows more"
-    return f"{run_id} failed: {' '.join(reason.split())}"
+def _tracked(uri: str, run: ApiObject, path: str) -> str | None:
+    """Returns a failed step's error from MLflow; None without MLflow, or if it has none."""
+    with contextlib.suppress(InputError):
+        for name, step in tracking.find_run(uri, run.run_id).steps.items():
+            if step.error and str(StepPath.parse(name).whole) == path:
+                return f"{name}: {step.error}"
+    return None

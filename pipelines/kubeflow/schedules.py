@@ -18,8 +18,11 @@ from multiview.config import Section
 from multiview.config.documents import read_document
 from multiview.config.overrides import Overrides
 from multiview.errors import counted
-from pipelines.kubeflow.client import ENDED, ApiObject, explained, filter_of
+from pipelines.kubeflow.client import ApiObject, explained, filter_of
 from pipelines.kubeflow.connection import Profile
+from pipelines.kubeflow.follow import reason
+from pipelines.kubeflow.run_view import RunView, store_of
+from pipelines.kubeflow.submission import readable
 
 if TYPE_CHECKING:
     from kfp.client import Client
@@ -141,7 +144,8 @@ class Status:
     """What is said of a schedule: its latest run and its next time."""
 
     text: str
-    overdue: bool = False
+    alarm: bool = False
+    """Whether a person should look: its latest run failed, or the next one is overdue."""
 
 
 def read_statuses(
@@ -153,7 +157,10 @@ def read_statuses(
     for entry in entries:
         with explained(profile):
             last = _latest_run(client, entry)
-        yield entry, status(entry, last, now)
+        why = ""
+        if last and (view := RunView(last)).unsuccessful and not view.cancelled:
+            why = reason(profile, view, readable(store_of(last)))
+        yield entry, status(entry, last, now, why)
 
 
 def _latest_run(client: Client, entry: Entry) -> ApiObject | None:
@@ -166,8 +173,9 @@ def _latest_run(client: Client, entry: Entry) -> ApiObject | None:
     return next(iter(runs.runs or []), None)
 
 
-def status(entry: Entry, last: ApiObject | None, now: datetime) -> Status:
-    """Returns the status of a recurring run whose latest run is `last`, at a time in the zone of its cron.
+def status(entry: Entry, last: ApiObject | None, now: datetime, why: str = "") -> Status:
+    """Returns the status of a recurring run whose latest run is `last`, at a time in the zone of its cron. `why` is the
+    reason for which the latest run failed, if it did.
 
     It is overdue if its next run was due more than `GRACE` ago and the latest one has ended; a run that is still active
     holds the next one back.
@@ -176,15 +184,14 @@ def status(entry: Entry, last: ApiObject | None, now: datetime) -> Status:
         return Status("disabled")
     began = last.created_at.astimezone(now.tzinfo) if last else None
     due = next(cron_times(entry.cron, began or entry.created.astimezone(now.tzinfo)))
-    latest = (
-        f"{(last.state or 'PENDING').lower()}, began {_shown(began)}" if last and began else "has not run yet"
-    )
+    latest = f"{RunView(last).word}, began {_shown(began)}" if last and began else "has not run yet"
+    latest += f" ({why})" if why else ""
     if due > now - GRACE:
-        return Status(f"{latest}; next {_shown(due)}")
-    if last and last.state not in ENDED:
+        return Status(f"{latest}; next {_shown(due)}", bool(why))
+    if last and not RunView(last).ended:
         return Status(f"{latest}; holds back the next, of {_shown(due)}")
     question = "does Kubeflow's scheduled workflow controller run?"
-    return Status(f"overdue since {_shown(due)}; {latest}: {question}", overdue=True)
+    return Status(f"overdue since {_shown(due)}; {latest}: {question}", alarm=True)
 
 
 def _shown(time: datetime) -> str:

@@ -6,30 +6,36 @@ import contextlib
 import io
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.kubeflow.client import ENDED, ApiObject, api_client, explained, filter_of, list_all
+from pipelines.kubeflow.client import ApiObject, api_client, explained, filter_of, list_all
 from pipelines.kubeflow.connection import Connection
-from pipelines.kubeflow.submission import Package, Submission
+from pipelines.kubeflow.run_view import RunView, silence_of, store_of
+from pipelines.kubeflow.submission import Package, Submission, readable
 
 if TYPE_CHECKING:
     from kfp.client import Client
 
 
 def start(
-    client: Client, connection: Connection, submission: Submission, package: Package
+    client: Client, connection: Connection, submission: Submission, package: Package, again: bool = False
 ) -> tuple[ApiObject, str]:
     """Returns Kubeflow's run of a submission, and in words whether it is new.
 
-    A run that is still going into the same store is not started a second time, whatever its experiment.
-    Raises InputError for what Kubeflow refuses.
+    A run that is still going into the same store is not started a second time, whatever its experiment; with `again` one
+    is started beside a run that nothing was heard of for a while. Raises InputError for what Kubeflow refuses.
     """
     with explained(connection):
         # All experiments of the namespace: a run writes into the same store whichever experiment shows it.
-        for other in _named(client, client.list_runs, "runs", submission.run.id):
-            if other.state not in ENDED and _store_of(other) == submission.store:
-                return other, _going(client, package, other)
+        named = _named(client, client.list_runs, "runs", submission.run.id)
+        going = [run for run in named if not RunView(run).ended and store_of(run) == submission.store]
+        if going:
+            other = max(going, key=lambda run: run.created_at)
+            silence = silence_of(RunView(other), partial(readable, submission.store), submission.run.id)
+            if not (again and silence):
+                return other, "; ".join(filter(None, (_going(client, package, other), silence)))
         pipeline, version = upload(client, package)
         run = _quietly(
             client.run_pipeline,
@@ -44,14 +50,9 @@ def start(
         return run, "started"
 
 
-def _store_of(run: ApiObject) -> str | None:
-    parameters = run.runtime_config and run.runtime_config.parameters
-    return (parameters or {}).get("store")
-
-
 def _going(client: Client, package: Package, run: ApiObject) -> str:
     """Words for a run that is going: also that it is being cancelled, or has another version of the pipeline."""
-    words = "is being cancelled" if run.state == "CANCELING" else "is going already"
+    words = "is being cancelled" if RunView(run).cancelled else "is going already"
     pipeline = _pipeline_id(client, package.pipeline)
     version = _version_id(client, pipeline, package.version) if pipeline else None
     used = run.pipeline_version_reference

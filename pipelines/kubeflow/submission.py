@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from multiview.artifacts.store import open_store
+from multiview import names
+from multiview.artifacts.store import Store, open_store
 from multiview.config import Config
 from multiview.plans.request import Request, describe
 from multiview.steps.runs import Run
@@ -70,6 +72,14 @@ def prepare(request: Request, store: str | None, pages: str | None = None) -> Su
     check_sources(request.plan)
     check_devices(request.plan, request.config)
     return Submission(describe(request, opened), opened.url, request, pages)
+
+
+def readable(url: str) -> Store | None:
+    """Returns a store if it can be read from here."""
+    with contextlib.suppress(Exception):
+        if url and (store := open_store(url)).folders(names.RUNS) is not None:
+            return store
+    return None
 
 
 def package(request: Request, store: str | None = None) -> Package:

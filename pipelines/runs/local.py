@@ -88,7 +88,7 @@ def _free_memory() -> None:
 def _step_failed(run: Run, states: Iterable[StepState], error: Exception, log: Path) -> StepFailed:
     """Returns the failed step with its own line; where no step reports a failure, the line of the `error`."""
     for state in states:
-        if state.status == "failed":
+        if state.failed:
             return StepFailed(f"{state.path}: {state.error}", state.bad_input)
     return StepFailed(f"{run.pipeline}: {one_line(error)}; its log is {log}", False)
 

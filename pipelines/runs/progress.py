@@ -27,7 +27,7 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import MARKS, StepState, duration, lines_about, noted, read_states
 from multiview.terminal import Console
 
-STYLES = {"done": "green", "found": "dim", "failed": "red"}
+STYLES = {"done": "green", "found": "dim", "failed": "red", "killed": "red"}
 
 
 class Progress:
@@ -112,7 +112,7 @@ class Progress:
         running = [state for state in states if not state.ended]
         if not running and len(states) == len(paths):
             worst = next((s for s in states if s.status != "found"), states[0])
-            worst = next((s for s in states if s.status == "failed"), worst)
+            worst = next((s for s in states if s.failed), worst)
             began, ended = min(s.started for s in states), max((s.ended or 0) for s in states)
             whole = worst.model_copy(update={"started": began, "ended": ended})
             note = "found" if worst.status == "found" else duration(whole)

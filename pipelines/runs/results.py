@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import shutil
@@ -18,7 +19,7 @@ from rich.text import Text
 from multiview import names
 from multiview.artifacts.record import load_record, split_address
 from multiview.artifacts.staging import stage
-from multiview.artifacts.store import Store
+from multiview.artifacts.store import LocalStore, Store
 from multiview.config import JsonObject, PaperFigures
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
@@ -168,11 +169,19 @@ def _promotion(states: list[StepState]) -> JsonObject | None:
 
 
 def _report(states: list[StepState]) -> str | None:
-    """The address of the page about the last comparison."""
+    """The file of the page about the last comparison, which is copied into the current folder from a store elsewhere; its
+    address where that folder takes none."""
     if not (state := _last(states, names.REPORT)):
         return None
     store, record = load_record(state.outputs[names.REPORT].address)
-    return f"{store.url}/{record.data}/{names.REPORT_PAGE_FILE}"
+    address = f"{store.url}/{record.data}/{names.REPORT_PAGE_FILE}"
+    if isinstance(store, LocalStore):
+        return address
+    page = Path.cwd() / f"report-{record.key[:8]}.html"
+    with contextlib.suppress(OSError):
+        shutil.copyfile(stage(store, record).path / names.REPORT_PAGE_FILE, page)
+        return str(page)
+    return address
 
 
 def _show_example(console: Console, evaluation: StepState) -> str | None:

@@ -45,6 +45,9 @@ KUBEFLOW_CA = "MULTIVIEW_KUBEFLOW_CA"
 KUBEFLOW_COOKIE = "MULTIVIEW_KUBEFLOW_COOKIE"
 """The cookies of a signed-in session, which are sent to Kubeflow."""
 
+MLFLOW_UI = "MULTIVIEW_MLFLOW_UI"
+"""The address of MLflow's pages as a desk reaches it."""
+
 PIPELINE_ROOT = "MULTIVIEW_PIPELINE_ROOT"
 """The location of the files of KFP's own artifacts; unset: the server's default."""
 

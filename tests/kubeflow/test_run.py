@@ -16,6 +16,8 @@ from multiview.steps.runs import (
     RunReference,
     StepState,
     read_run,
+    read_state,
+    read_states,
     write_state,
 )
 from pipelines.kubeflow.compile import cluster_pipeline
@@ -48,6 +50,28 @@ def test_a_run_is_opened_once_and_each_start_on_kubeflow_is_noted(tmp_path, monk
         "training-1-cccc1111",
         "training-1-dddd1111",
     ]
+
+
+def test_the_first_and_the_last_step_write_their_errors_where_steps_do(tmp_path, monkeypatch):
+    """As without MLflow; the next start that opens the run forgets them."""
+    where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    with pytest.raises(InputError, match="does not answer"):
+        open_run(where, run, "aaaa1111")
+    with pytest.raises(InputError, match="does not answer"):
+        close_run(where, run, "aaaa1111", "FAILED", "", Notify())
+    for path in ("open-run", "close-run"):
+        state = read_state(store, "training-1", path)
+        assert (
+            state and state.status == "failed" and "MLflow at http://127.0.0.1:9 does not" in str(state.error)
+        )
+
+    uri = new_database(tmp_path)
+    tracking.sync(store, uri)
+    assert tracking.find_run(uri, "training-1").steps["open-run"].status == "failed"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    open_run(where, run, "bbbb1111")
+    assert [*read_states(store, "training-1")] == []
 
 
 def test_the_exit_handler_closes_the_run_and_tells_of_a_failure(tmp_path, monkeypatch, receiver):

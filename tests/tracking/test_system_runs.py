@@ -202,7 +202,7 @@ def test_a_system_that_failed_is_failed_until_it_is_mended(tmp_path, database):
     found = compared.systems()
     assert {name: run.info.status for name, run in found.items()} == {"mvr": "FAILED", "camvr": "RUNNING"}
     assert found["mvr"].data.tags["error"] == "mvr/round-1/train: no memory"
-    compared.ship(failed=True)
+    compared.ship(ended="FAILED")
     assert {run.info.status for run in compared.systems().values()} == {"FAILED"}
     compared.report_systems()
     compared.ship()

@@ -61,6 +61,12 @@ Index = Annotated[
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, only print what would be done.")]
 Wait = Annotated[bool, typer.Option("--wait", help="On Kubeflow: follow the run to its end.")]
+Again = Annotated[
+    bool,
+    typer.Option(
+        "--again", help="On Kubeflow: start another run beside one that nothing was heard of for a while."
+    ),
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and what steps print.")]
 """Taken by every command, and read by `multiview.cli.app`, which prints what commands raise."""
 

@@ -20,6 +20,7 @@ from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
 from multiview.config.overrides import leaves, parse_settings
 from multiview.errors import InputError, without_secrets
+from multiview.kubeflow.sigterm import killed_by_sigterm
 from multiview.model.systems import resolve
 from multiview.steps.execution import run_step
 from multiview.steps.path import StepPath, shard_file
@@ -90,7 +91,8 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     config = config or read_settings(store, context.run, str(whole))
     reporter = StepReporter(store, context.run, path, name, context.pages)
     reporter.log = print_line
-    with _shipping(reporter, alone), reporter.failures():
+    uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
+    with _shipping(reporter, alone, uri), killed_by_sigterm(reporter, uri), reporter.failures():
         run_step(declared, reporter, config, _references(declared, artifacts, shard))
         for output in outputs:
             page = names.REPORT_PAGE_FILE if output == names.REPORT else None
@@ -233,12 +235,11 @@ def _page(store: Store, record: Record, file: str) -> bytes:
 
 
 @contextlib.contextmanager
-def _shipping(reporter: StepReporter, alone: bool) -> Iterator[None]:
+def _shipping(reporter: StepReporter, alone: bool, uri: str | None) -> Iterator[None]:
     """Ships this step to MLflow while it runs, if an MLflow server is set.
 
     A step that is `alone` in its run also ships the end of the run.
     """
-    uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
     if not uri:
         yield
         return

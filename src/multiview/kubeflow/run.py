@@ -27,11 +27,13 @@ from multiview.steps.runs import (
     read_run,
     read_start,
     read_states,
+    remove_state,
     write_run,
     write_settings,
     write_start,
 )
 from multiview.steps.webhook import chat_text, post
+from multiview.steps.work import StepReporter
 
 OPEN_RUN, CLOSE_RUN = "open-run", "close-run"
 """Names of the first step and of the last one."""
@@ -79,12 +81,16 @@ def open_run(
     write_settings(opened, run.id, {str(path): node.config for path, node in plan.nodes.items()})
     opened.create(_start_file(run, job), repr(time.time()).encode())
     write_start(opened, job, Start(run=run.id))
+    for step in (OPEN_RUN, CLOSE_RUN):  # which failed in an earlier start
+        remove_state(opened, run.id, step)
     mlflow = None
     if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
         from multiview import tracking
 
-        tracking.ship(opened, run.id, uri, only=())
-        mlflow = _mlflow_page(uri, tracking.find_run(uri, run.id, opened.url).mlflow_id)
+        with StepReporter(opened, run.id, OPEN_RUN, OPEN_RUN).failures():
+            tracking.ship(opened, run.id, uri, only=())
+            mlflow = _mlflow_page(uri, tracking.find_run(uri, run.id, opened.url).mlflow_id)
+            tracking.close_killed(opened, uri)
     pages = Pages(kubeflow=_kubeflow_page(run, job), mlflow=mlflow)
     context = RunReference(store=opened.url, run=run.id, pages=pages)
     return context.model_dump_json(exclude_defaults=True)
@@ -121,31 +127,34 @@ def close_run(
     has succeeded if this start has done or found every step. Kubeflow's final `status` and `message` are only passed
     on, because its versions report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING. Raises
     requests.RequestException if the address refuses the message.
-    Errors of the store or of MLflow are raised after the message was sent.
+    Errors of the store or of MLflow are raised after the message was sent, and written as those of a step.
     """
     run: Run | None = None
     start, complete, mlflow = Start(), False, None
     states: list[StepState] = []
-    try:
-        with contextlib.suppress(InputError):  # the first step has failed with it
-            run = _described(described, job)
-        opened = open_store(store)
-        start = read_start(opened, job)
-        if start.run:
-            run = read_run(opened, start.run)
-        if run and not start.error:
-            states = _states(opened, run, job)
-            complete = set(run.steps) <= {state.path for state in states if state.finished}
-            if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
-                from multiview import tracking
+    with contextlib.ExitStack() as stack:
+        try:
+            with contextlib.suppress(InputError):  # the first step has failed with it
+                run = _described(described, job)
+            opened = open_store(store)
+            start = read_start(opened, job)
+            if start.run:
+                run = read_run(opened, start.run)
+                stack.enter_context(StepReporter(opened, run.id, CLOSE_RUN, CLOSE_RUN).failures())
+            if run and not start.error:
+                states = _states(opened, run, job)
+                complete = set(run.steps) <= {state.path for state in states if state.finished}
+                if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
+                    from multiview import tracking
 
-                tracking.ship(opened, run.id, uri, failed=not complete)
-                mlflow = tracking.find_run(uri, run.id, opened.url).mlflow_id
-    finally:
-        if (address := notified(notify)) and not complete:
-            pages = notify.model_dump(exclude_none=True)
-            named = run or Run(id=pipeline, pipeline=pipeline, config={"notify": pages})
-            post(address, failure_message(store, named, job, status, message, states, start.error, mlflow))
+                    tracking.ship(opened, run.id, uri, ended=None if complete else "FAILED")
+                    mlflow = tracking.find_run(uri, run.id, opened.url).mlflow_id
+        finally:
+            if (address := notified(notify)) and not complete:
+                pages = notify.model_dump(exclude_none=True)
+                named = run or Run(id=pipeline, pipeline=pipeline, config={"notify": pages})
+                told = failure_message(store, named, job, status, message, states, start.error, mlflow)
+                post(address, told)
 
 
 def _states(store: Store, run: Run, job: str) -> list[StepState]:
@@ -174,9 +183,7 @@ def failure_message(
 
     `not_opened` is the line of its first step, if that failed; `mlflow` is MLflow's id of the run, where it has it.
     """
-    errors: list[tuple[str, str | None]] = [
-        (state.path, state.error) for state in states if state.status == "failed"
-    ]
+    errors: list[tuple[str, str | None]] = [(state.path, state.error) for state in states if state.failed]
     if not_opened:
         errors = [(OPEN_RUN, not_opened)]
     unfinished = [state.path for state in states if state.status == "running"]

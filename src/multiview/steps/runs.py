@@ -21,7 +21,7 @@ from multiview.artifacts.store import Store
 from multiview.config import JsonObject, canonical_json
 from multiview.errors import InputError
 
-Status = Literal["running", "done", "found", "failed"]
+Status = Literal["running", "done", "found", "failed", "killed"]
 
 
 class Pages(BaseModel, frozen=True):
@@ -102,8 +102,13 @@ class StepState(BaseModel, frozen=True):
         """Whether the step has its outputs, either made by this run or found in the store."""
         return self.status in ("done", "found")
 
+    @property
+    def failed(self) -> bool:
+        """Whether the step ended without its outputs: by its own error, or as its pod was told to end."""
+        return self.status in ("failed", "killed")
 
-MARKS: dict[Status, str] = {"running": " ", "done": "✓", "found": "✓", "failed": "✗"}
+
+MARKS: dict[Status, str] = {"running": " ", "done": "✓", "found": "✓", "failed": "✗", "killed": "✗"}
 
 
 def lines_about(state: StepState, number: str = "", width: int = 0) -> Iterator[str]:
@@ -217,6 +222,11 @@ def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[St
             continue
         if data := store.read(file):
             yield _state(store, file, data)
+
+
+def remove_state(store: Store, run: str, path: str) -> None:
+    """Forgets a step of a run, as before it has begun."""
+    store.remove(_state_file(run, path))
 
 
 def _state(store: Store, file: str, data: bytes) -> StepState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -131,6 +132,16 @@ def _read(reference: Reference, name: str) -> Read:
     return Read(reference, record, store)
 
 
+class Killed(SystemExit):
+    """This process was told to end, as when its run is cancelled or its node is taken away."""
+
+    def __init__(self) -> None:
+        super().__init__(128 + signal.SIGTERM)
+
+    def __str__(self) -> str:
+        return "its pod was told to end (SIGTERM)"
+
+
 class StepReporter:
     """Keeps the state file of one step of one run up to date."""
 
@@ -163,8 +174,9 @@ class StepReporter:
     def fail(self, error: BaseException) -> None:
         """Writes the failure as one line."""
         bad_input = isinstance(error, InputError)
-        line = str(error) if bad_input else one_line(error)
-        self._change(status="failed", ended=time.time(), error=line, bad_input=bad_input)
+        status: Status = "killed" if isinstance(error, Killed) else "failed"
+        line = one_line(error) if status == "failed" and not bad_input else str(error)
+        self._change(status=status, ended=time.time(), error=line, bad_input=bad_input)
         self.write()
 
     @contextlib.contextmanager

@@ -19,13 +19,15 @@ from multiview.tracking.registry import (
     registered_index,
     repair,
 )
-from multiview.tracking.shipping import ship, ship_live, ship_step_live, sync
+from multiview.tracking.shipping import close_killed, kill_step, ship, ship_live, ship_step_live, sync
 
 __all__ = [
     "MODEL_URI",
     "TrackedRun",
     "aliased_indexes",
+    "close_killed",
     "find_run",
+    "kill_step",
     "logged_model",
     "mirror",
     "model_name",

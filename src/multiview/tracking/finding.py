@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run as MlflowRun
 
-STATUSES: dict[str, Status] = {"FINISHED": "done", "FAILED": "failed"}
+STATUSES: dict[str, Status] = {"FINISHED": "done", "FAILED": "failed", "KILLED": "killed"}
 """Status of a step by MLflow's; any other is running."""
 
 

@@ -89,12 +89,16 @@ def log_metrics(client: MlflowClient, run_id: str, metrics: Sequence[Metric]) ->
         client.log_batch(run_id, metrics=part)
 
 
-def status_of(states: Iterable[StepState], paths: Iterable[str]) -> str:
-    """Returns the MLflow status of a run whose steps have these paths."""
-    statuses = {state.path: state.status for state in states}
-    if "failed" in statuses.values():
+def status_of(states: Iterable[StepState], paths: Iterable[str], ended: str | None = None) -> str:
+    """Returns the MLflow status of a run whose steps have these paths; `ended` in place of RUNNING where it is known that
+    the run goes on no more."""
+    known = {state.path: state.status for state in states}
+    statuses = {known.get(path, "") for path in paths}
+    if "failed" in statuses:
         return "FAILED"
-    return "FINISHED" if all(statuses.get(path) in ("done", "found") for path in paths) else "RUNNING"
+    if "killed" in statuses:
+        return "KILLED"
+    return "FINISHED" if statuses <= {"done", "found"} else ended or "RUNNING"
 
 
 def set_status(client: MlflowClient, run: MlflowRun, status: str, ended: float) -> None:

@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
 
 
+def claims_of(run: str, uri: str, experiment: Experiment) -> str:
+    """Returns the folder of a run in its store that says which runs of an MLflow are its own."""
+    instance = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
+    return f"{names.RUNS}/{run}/mlflow/{short_digest(instance)}"
+
+
 class Shipment:
     """One run of a store, and its MLflow runs.
 
@@ -43,8 +49,7 @@ class Shipment:
         self.client = connect(uri)
         experiment = self._experiment(uri)
         self.experiment = experiment.experiment_id
-        instance = f"{uri} {experiment.experiment_id} {experiment.creation_time}"
-        self.claims = f"{names.RUNS}/{run.id}/mlflow/{short_digest(instance)}"
+        self.claims = claims_of(run.id, uri, experiment)
         self.corpus = corpus_tag(states)
         self.shared: list[StepState] = []
         """The states of the steps that systems share."""
@@ -128,9 +133,9 @@ class Shipment:
         claimed = self.claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
         return self.client.get_run(claimed)  # a search omits the models that a run read and made
 
-    def end(self, parent: str, failed: bool) -> None:
-        """Sets the status of the whole run by its steps, and its description and decision once it has ended."""
-        status = "FAILED" if failed else status_of(self.states, self.run.steps)
+    def end(self, parent: str, ended: str | None) -> None:
+        """Sets the status of the whole run by its steps, or to `ended`, and its description and decision once it has ended."""
+        status = ended or status_of(self.states, self.run.steps)
         now = self.client.get_run(parent)
         if status != "RUNNING":
             set_description(self.client, now, notes.of_run(self.store, self.run, self.states, self.corpus))

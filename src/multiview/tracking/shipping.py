@@ -21,10 +21,10 @@ from multiview.steps.runs import StepState, read_run, read_states
 from multiview.tracking.client import Away, connect, database, explained
 from multiview.tracking.mlflow_runs import runs_below, short_digest
 from multiview.tracking.registry import mirror
-from multiview.tracking.shipment import Shipment
+from multiview.tracking.shipment import Shipment, claims_of
 from multiview.tracking.step_runs import fill_step, log_data
 from multiview.tracking.system_runs import fill_systems
-from multiview.tracking.tags import user
+from multiview.tracking.tags import NO_ATTEMPT, user
 
 SHIP_SECONDS = 20.0
 """Seconds between two shipments of a run in progress."""
@@ -37,12 +37,12 @@ END_SECONDS = 10.0
 
 
 def ship(
-    store: Store, run_id: str, uri: str, only: Collection[str] | None = None, failed: bool = False
+    store: Store, run_id: str, uri: str, only: Collection[str] | None = None, ended: str | None = None
 ) -> bool:
     """Brings MLflow up to date with one run of a store; returns False if there was nothing new.
 
-    `only` ships the steps with these paths, as a pod does with its step, and leaves the run's end open. `failed` ends
-    the run as failed although no step has failed, as when a pod was killed.
+    `only` ships the steps with these paths, as a pod does with its step, and leaves the run's end open. `ended` is
+    the status of a run that goes on no more, although no step says so, as when a pod was killed.
 
     Two processes must not open MLflow's SQLite store while it is new, so shippers on one machine take turns by a file
     lock, whose file stays: a new file would be a second lock. Shippers on different machines claim each MLflow run by
@@ -57,15 +57,15 @@ def ship(
             mine = [state for state in states if state.path in only]
             _ship(Shipment(store, run, uri, states), mine)
             return True
-        new = failed or store.read(marker) != _fingerprint(store, states, uri)
+        new = ended or store.read(marker) != _fingerprint(store, states, uri)
         if new:
             shipment = Shipment(store, run, uri, states)
-            shipment.end(_ship(shipment, states, failed), failed)
+            shipment.end(_ship(shipment, states, ended), ended)
         if any(state.step == "promote" and names.PROMOTION in state.outputs for state in states):
             mirror(store, uri)
         if new:
             store.replace(marker, _fingerprint(store, states, uri))
-        return new
+        return bool(new)
 
 
 def ship_live(
@@ -106,6 +106,28 @@ def ship_step_live(
         last.join(timeout=END_SECONDS)
 
 
+def kill_step(store: Store, run_id: str, state: StepState, uri: str) -> None:
+    """Ends the MLflow run of a step as killed, if it has one: at once, as its process has a second left.
+
+    The runs above are left to `close_killed`.
+    """
+    client = connect(uri)
+    experiment = client.get_experiment_by_name(names.EXPERIMENT)
+    attempt = state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT
+    claim = experiment and f"{claims_of(run_id, uri, experiment)}/steps/{state.path}/{attempt}"
+    if claim and (claimed := store.read(claim)):
+        client.set_terminated(claimed.decode(), "KILLED")
+
+
+def close_killed(store: Store, uri: str) -> None:
+    """Closes in MLflow what is above the steps that were killed, in every run of a store; a run that cannot be shipped
+    is left for later."""
+    for file in store.files(names.KILLED):
+        with contextlib.suppress(Exception):
+            ship(store, file.rpartition("/")[2], uri)
+            store.remove(file)
+
+
 def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:
     """Ships every run of a store; returns the ids of runs with something new, and the error of each run that failed.
 
@@ -124,19 +146,20 @@ def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:
             raise
         except InputError as error:
             failed[run] = str(error)
+    close_killed(store, uri)
     mirror(store, uri)
     return shipped, failed
 
 
-def _ship(shipment: Shipment, states: list[StepState], failed: bool = False) -> str:
+def _ship(shipment: Shipment, states: list[StepState], ended: str | None = None) -> str:
     """Ships these steps and their systems; returns the id of the MLflow run of the whole run."""
     parent = shipment.parent()
     below = runs_below(shipment.client, shipment.experiment, shipment.run.id, parent)
     children = {child.info.run_id: child for child in below if names.TAG_PATH in child.data.tags}
     for state in states:
-        fill_step(shipment, parent, shipment.child(parent, state, children), state)
+        fill_step(shipment, parent, shipment.child(parent, state, children), state, ended)
     log_data(shipment, parent)
-    fill_systems(shipment, parent, states, failed)
+    fill_systems(shipment, parent, states, ended)
     return parent
 
 

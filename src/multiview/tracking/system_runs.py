@@ -37,9 +37,11 @@ SECTIONS = ("corpus", "questions", "bm25", "model", "train", "mining", "encode",
 """Sections of the settings that decide the figures of every trained system."""
 
 
-def fill_systems(shipment: Shipment, parent: str, states: Iterable[StepState], failed: bool = False) -> None:
+def fill_systems(
+    shipment: Shipment, parent: str, states: Iterable[StepState], ended: str | None = None
+) -> None:
     """Logs settings, figures and status of each system that has one of these steps; of all systems where a
-    comparison is among them, which knows their costs. `failed` says that the whole run has ended as failed.
+    comparison is among them, which knows their costs. `ended` is the status with which the whole run has ended, if it has.
 
     A comparison of other runs' evaluations has no systems of its own: its metrics are the run's.
     """
@@ -48,20 +50,20 @@ def fill_systems(shipment: Shipment, parent: str, states: Iterable[StepState], f
     mine = {StepPath.parse(state.path).system for state in states}
     for system in shipment.systems:
         if compared or system in mine:
-            _fill_system(shipment, parent, system, failed)
+            _fill_system(shipment, parent, system, ended)
     if not shipment.systems and compared:
         log_metrics(shipment.client, parent, _reported(shipment, compared[0]))
 
 
-def _fill_system(shipment: Shipment, parent: str, system: str, failed: bool) -> None:
+def _fill_system(shipment: Shipment, parent: str, system: str, ended: str | None) -> None:
     client, states = shipment.client, shipment.systems[system]
     opened = client.get_run(shipment.system(parent, system))
     metrics, tags = _figures(shipment, opened, system)
     # Before the system's tag says that they are logged.
     log_metrics(client, parent, _headlines(shipment.run, system, metrics))
     fill(client, opened, parameters(settings_of(shipment.run, system, states)), metrics, tags)
-    status = status_of(states, {p for p in shipment.run.steps if StepPath.parse(p).system == system})
-    status = "FAILED" if failed and status == "RUNNING" else status
+    paths = {path for path in shipment.run.steps if StepPath.parse(path).system == system}
+    status = status_of(states, paths, ended)
     set_status(client, opened, status, max(state.ended or state.started for state in states))
 
 

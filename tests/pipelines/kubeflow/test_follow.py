@@ -1,17 +1,23 @@
 """`submit --wait`: the run is followed to its end, by the store's states or by KFP's tasks."""
 
+import json
 import time
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 
 import kfp_server_api as api
 import pytest
+from mlflow import MlflowClient
 from urllib3 import HTTPResponse
 
 from multiview import tracking
 from multiview.artifacts.store import open_store
 from multiview.kubeflow.run import open_run
+from multiview.steps.events import Progress, progress_path
 from multiview.steps.runs import Run, StepState, write_state
 from pipelines.kubeflow import follow
 from pipelines.kubeflow.client import FOLLOWING_RETRY
+from pipelines.kubeflow.pod_log import reason_in
 from tests.fixtures.argo_nodes import NEVER_STARTED, Phases, Workflow
 from tests.fixtures.kubeflow_server import Fault
 from tests.fixtures.servers import new_database
@@ -81,10 +87,36 @@ def test_a_failing_step_s_line_ends_it_with_status_1(kubeflow, command, store):
     assert printed.endswith("error: bm25-negatives: corpus.source: row 3 has no text\n")
 
 
-def test_a_run_that_was_cancelled_ends_it_too(kubeflow, command, store):
-    kubeflow.on_run = Cluster(word="CANCELED")
+def cancel(run, state: str = "FAILED") -> None:
+    """As "Terminate" does: CANCELING, and FAILED when the workflow has ended."""
+    run.state = state
+    for past in ("CANCELING", state):
+        run.state_history.append(api.V2beta1RuntimeStatus(update_time=datetime.now(UTC), state=past))
+
+
+def test_a_run_that_was_cancelled_is_said_to_be(kubeflow, command, store, monkeypatch, tmp_path):
+    """Its exit handler does not run: whoever waits closes it in MLflow, where its step may not have had a second."""
+    uri, cluster = new_database(tmp_path), Cluster()
+
+    def on_run(run) -> None:
+        if cluster.looks:
+            (described,) = (Run.model_validate_json(run.runtime_config.parameters["described"]),)
+            training = StepState(path="split", step="split", status="running", started=time.time())
+            write_state(open_store(store), described.id, training)
+            tracking.ship(open_store(store), described.id, uri)
+            cancel(run)
+        else:
+            cluster(run)
+
+    kubeflow.on_run = on_run
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
-    assert printed.rstrip().endswith("was cancelled")
+    (run,) = kubeflow.runs.values()
+    assert printed.endswith(
+        f"error: {run.display_name} was cancelled; the same command goes on from what is there\n"
+    )
+    assert "failed" not in printed
+    assert {each.info.status for each in MlflowClient(uri).search_runs(["1"])} == {"KILLED"}
 
 
 class Argo:
@@ -101,7 +133,7 @@ class Argo:
 
 @pytest.fixture
 def unreadable(monkeypatch) -> None:
-    monkeypatch.setattr(follow, "_readable", lambda store: False)
+    monkeypatch.setattr(follow, "readable", lambda store: None)
 
 
 OPENED = {"open-run": "Succeeded", "close-run": "Succeeded"}
@@ -137,31 +169,32 @@ def test_where_the_store_cannot_be_read_kfp_s_nodes_are_told_as_steps(kubeflow, 
     ]
 
 
+NO_LOG = "failed, and Kubeflow has no log of its pod, which was deleted or could not begin; the run's page has its events"
+
+
 @pytest.mark.parametrize(
     ("phases", "line"),
     [
         (
             {**OPENED, "split": "Failed"},
-            "split: failed without a word; its pod's log knows more",
+            f"split: {NO_LOG}",
         ),
         (
             {**OPENED, "split": NEVER_STARTED},
-            "split: never started; the log of its pod split-driver knows more",
+            "split: never started: the log of its driver knows more, on the page of the run",
         ),
         (
             {**BEFORE, "encode": ["Succeeded", "Failed"], "close-run": "Succeeded"},
-            "camvr/round-1/encode: failed without a word; its pod's log knows more",
+            f"camvr/round-1/encode: {NO_LOG}",
         ),
         (
             {"open-run": "Failed", "close-run": "Failed"},
-            "open-run: failed without a word; its pod's log knows more",
+            f"open-run: {NO_LOG}",
         ),
         ({}, "RUN failed: its page knows more"),
     ],
 )
-def test_a_run_that_fails_without_a_word_is_still_one_line(
-    kubeflow, command, store, unreadable, phases, line
-):
+def test_a_run_that_fails_without_a_log_is_still_one_line(kubeflow, command, store, unreadable, phases, line):
     """As where a pod was deleted, could not be made, or a run ended before it had any."""
     kubeflow.on_run = Argo(kubeflow, ("FAILED", phases))
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store} --set corpus.shards=2", status=1)
@@ -185,13 +218,77 @@ def test_a_driver_of_kubeflow_s_own_that_fails_is_told(kubeflow, command, store,
 
     kubeflow.on_run = on_run
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
-    assert printed.endswith("error: root: never started; the log of its pod root-driver knows more\n")
+    assert "error: root: never started: the log of its driver knows more" in printed
 
 
-def test_a_pod_that_was_killed_is_told_where_the_store_has_no_error(kubeflow, command, store):
-    kubeflow.on_run = Argo(kubeflow, ("FAILED", {**OPENED, "split": "Failed"}))
+def fail_with(kubeflow, phases: Phases, key: str, log: str, template: str, retried: bool = True) -> None:
+    """A run that fails, with the log of the last pod of a task."""
+
+    def on_run(run) -> None:
+        version = kubeflow.versions[run.pipeline_version_reference.pipeline_version_id]
+        workflow = Workflow(version.pipeline_spec, retried=retried)
+        run.state, run.run_details = "FAILED", workflow.details(phases)
+        name, _, number = workflow.pod(key).rpartition("-")
+        kubeflow.logs = {f"{name}-{template}-{number}": log}
+
+    kubeflow.on_run = on_run
+
+
+BAD_RATE = """\
+        "outputFile": "/minio/mlpipeline/v2/artifacts/training/open-run/output_metadata.json"
+    }
+}
+[KFP Executor 2026-11-26 11:44:54,054 INFO]: Found endpoint for s3 via: environment_global.
+error: train.learning_rate: input should be greater than 0, not -1
+E1126 11:44:55.547366   17741 launcher_v2.go:449] Component failed to execute successfully: exit status 1
+F1126 11:44:55.606574   17741 main.go:59] failed to execute component: exit status 1
+"""
+"""As recorded of a real run."""
+
+
+@pytest.mark.parametrize(("version", "pages", "retried"), [
+    ("2.17.0", False, True), ("2.16.1", False, False), ("2.14.0", False, False), ("2.17.0", True, True),
+])  # fmt: skip
+def test_the_log_of_the_pod_has_the_line_of_a_step_that_wrote_no_state(
+    kubeflow, command, store, version, pages, retried
+):
+    """The server knows the log by its node from 2.17 on, by its pod before, and the pages in their own way."""
+    kubeflow.version, kubeflow.pages = version, pages
+    failed = {"open-run": "Failed", "close-run": "Failed"}
+    fail_with(kubeflow, failed, "open-run", BAD_RATE, "retry-system-container-impl", retried)
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
-    assert printed.endswith("error: split: failed without a word; its pod's log knows more\n")
+    assert printed.endswith("error: open-run: train.learning_rate: input should be greater than 0, not -1\n")
+
+
+def test_each_of_several_failed_shards_has_its_own_log(kubeflow, command, store):
+    phases = {**BEFORE, "encode": ["Failed", "Succeeded"], "close-run": "Succeeded"}
+    fail_with(kubeflow, phases, "encode", "error: no\n", "system-container-impl")
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store} --set corpus.shards=2", status=1)
+    assert "camvr/round-1/encode: failed, and Kubeflow has no log of its pod" in printed, "it is the other's"
+
+
+def test_a_driver_s_log_says_why_a_step_never_started(kubeflow, command, store):
+    log = "F1126 11:44:55.606574       1 main.go:79] KFP driver: failed to resolve inputs: no artifact"
+    fail_with(kubeflow, {**OPENED, "split": NEVER_STARTED}, "split-driver", log, "system-container-driver")
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert printed.endswith("split: never started: KFP driver: failed to resolve inputs: no artifact\n")
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("error: first\nerror: second\n  at its end\n", "second"),
+        ('I1126 11:44:55.5   1 x.go:1] {\n  "a": 1\n}\none\ntwo\n\nthree\nfour\nF1126 11:44:55.6 1 main.go:59] x\n', "two / three / four"),
+        (
+            "50 of 200 steps\nE1126 11:44:55.547366 1 launcher_v2.go:449] Component failed: signal: killed\n",
+            "killed, as where memory runs out; its last lines: 50 of 200 steps",
+        ),
+        ("F1126 11:44:55.606574   17741 main.go:59] failed to execute component: exit status 1\n", "failed to execute component: exit status 1"),
+        ("", None),
+    ],
+)  # fmt: skip
+def test_the_reason_is_the_last_error_line_else_the_step_s_last_lines(log, said):
+    assert reason_in(log) == said
 
 
 def test_mlflow_has_a_step_s_own_line_where_the_store_cannot_be_read(
@@ -219,6 +316,58 @@ def test_a_run_that_kubeflow_ends_is_told_in_its_words(kubeflow, command, store)
     kubeflow.on_run = on_run
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
     assert printed.endswith(" failed: exceeded its deadline\n")
+
+
+def old(run, state: str) -> None:
+    """As a run whose workflow is gone: Kubeflow says of it what it said hours ago."""
+    run.state, run.created_at = state, datetime.now(UTC) - timedelta(hours=3)
+    for past in run.state_history:
+        past.update_time = run.created_at
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "CANCELING"])
+def test_a_run_whose_workflow_is_gone_is_not_waited_for(kubeflow, command, store, state):
+    kubeflow.on_run = lambda run: old(run, state)
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert (
+        "nothing has been heard of it since" in printed and "its workflow is gone; --again starts" in printed
+    )
+
+
+def test_a_step_that_says_that_it_works_is_waited_for(kubeflow, command, store):
+    """However long ago Kubeflow has seen anything change."""
+    cluster = Cluster()
+
+    def on_run(run) -> None:
+        cluster(run)
+        if run.state == "RUNNING":
+            old(run, "RUNNING")
+            attempt, began = "passages/k/attempts/a", run.created_at.timestamp()
+            running = StepState(path="split", step="split", status="running", attempt=attempt, started=began)
+            write_state(open_store(store), run.display_name, running)
+            progress = Progress(0, 0, "", "split works, for 3:00:00 so far", time.time())
+            open_store(store).replace(progress_path(attempt), json.dumps(asdict(progress)).encode())
+
+    kubeflow.on_run = on_run
+    assert " steps done, 0 found" in command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
+
+
+@pytest.mark.parametrize(
+    ("phase", "why"), [("Pending", "a pod of it waits for a node"), ("Running", "a step of it is long")]
+)
+def test_what_may_still_be_going_is_said_once_and_waited_for(
+    kubeflow, command, store, unreadable, monkeypatch, phase, why
+):  # fmt: skip
+    monkeypatch.setattr(follow, "SILENCE_POLL_SECONDS", 0.0)
+    looks = Argo(kubeflow, *[("RUNNING", {"open-run": phase})] * 3, ("SUCCEEDED", OPENED))
+
+    def on_run(run) -> None:
+        looks(run)
+        old(run, run.state)
+
+    kubeflow.on_run = on_run
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
+    assert printed.count("nothing has been heard of it since") == 1 and why in printed
 
 
 def test_a_run_that_is_gone_is_one_line(kubeflow, command, store):
@@ -288,8 +437,12 @@ def test_the_table_is_shown_also_where_no_mlflow_is_known(kubeflow, command, sto
     kubeflow.on_run = Cluster()
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
     assert "| camvr" in printed and "Look at it" not in printed
+
+
+def test_mlflow_s_page_is_the_one_that_opens_here(kubeflow, command, store):
+    line = f"{SUBMIT} --host {kubeflow.url} --store {store} --set kubeflow.mlflow_uri=http://mlflow:5000"
     kubeflow.on_run = Cluster()
-    printed = command(
-        f"{SUBMIT} --host {kubeflow.url} --store {store} --set kubeflow.mlflow_uri=http://mlflow:5000"
-    )
-    assert "| camvr" in printed and "Look at it:   http://mlflow:5000\n" in printed
+    assert "Look at it:   --mlflow-ui, or mlflow_ui of the profile, names MLflow's page\n" in command(line)
+    kubeflow.on_run = Cluster()
+    printed = command(f"{line} --mlflow-ui http://localhost:5000")
+    assert "Look at it:   http://localhost:5000\n" in printed and "http://mlflow:5000" not in printed

@@ -1,11 +1,14 @@
 """`schedule status`: a schedule that missed its time is reported as overdue."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import kfp_server_api as api
 import pytest
 
+from multiview.artifacts.store import LocalStore
+from multiview.steps.runs import Start, StepState, write_start, write_state
 from pipelines.kubeflow.schedules import Entry, cron_times, status
 from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
 
@@ -34,7 +37,7 @@ def run(hours: float, state: str | None = "SUCCEEDED") -> api.V2beta1Run:
 )
 def test_a_schedule_that_runs_is_shown_with_its_next_time(last, text):
     found = status(ENTRY, last, NOW)
-    assert (found.text, found.overdue) == (text, False)
+    assert (found.text, found.alarm) == (text, False)
 
 
 @pytest.mark.parametrize(
@@ -43,12 +46,12 @@ def test_a_schedule_that_runs_is_shown_with_its_next_time(last, text):
 )
 def test_one_that_did_not_run_is_overdue_since_then(last, since):
     found = status(ENTRY, last, NOW)
-    assert found.overdue and found.text.startswith(f"overdue since {since}")
+    assert found.alarm and found.text.startswith(f"overdue since {since}")
 
 
 def test_kubeflow_may_take_some_minutes_and_a_new_schedule_waits():
-    assert not status(ENTRY, run(3), MONDAY + timedelta(hours=27, minutes=5)).overdue
-    assert status(ENTRY, run(3), MONDAY + timedelta(hours=27, minutes=15)).overdue
+    assert not status(ENTRY, run(3), MONDAY + timedelta(hours=27, minutes=5)).alarm
+    assert status(ENTRY, run(3), MONDAY + timedelta(hours=27, minutes=15)).alarm
     assert (
         status(ENTRY, None, MONDAY + timedelta(hours=1)).text == "has not run yet; next 2026-11-16 03:00 UTC"
     )
@@ -102,7 +105,7 @@ def test_the_command_shows_each_schedule_and_ends_with_status_1_if_one_is_overdu
         f"weekly  {WEEKLY['cron']}  of refresh: has not run yet",
     ]
     now = datetime.now(UTC)
-    (nightly,) = (run for run in kubeflow.recurring.values() if run.display_name == "nightly")
+    nightly = next(run for run in kubeflow.recurring.values() if run.display_name == "nightly")
     for run in kubeflow.recurring.values():
         run.created_at = now - timedelta(days=30)
     runs = {
@@ -121,3 +124,34 @@ def test_the_command_shows_each_schedule_and_ends_with_status_1_if_one_is_overdu
     lines = command(f"schedule status {server}", status=1).splitlines()
     assert "of refresh: succeeded, began " in lines[0]
     assert "of refresh: overdue since " in lines[1] and "has not run yet" in lines[1]
+
+
+def test_why_the_latest_run_failed_is_said_and_is_status_1(kubeflow, command, tmp_path):
+    write(NIGHTLY)
+    command(f"schedule apply refresh.yaml --host {kubeflow.url}")
+    (nightly,) = kubeflow.recurring.values()
+    store = LocalStore(tmp_path / "store")
+    run = api.V2beta1Run(
+        run_id="cccc1111",
+        recurring_run_id=nightly.recurring_run_id,
+        experiment_id=nightly.experiment_id,
+        runtime_config=api.V2beta1RuntimeConfig(parameters={"store": store.url}),
+        state="FAILED",
+        state_history=[],
+        created_at=datetime.now(UTC) - timedelta(minutes=1),
+    )
+    kubeflow.runs["cccc1111"] = run
+    write_start(store, "cccc1111", Start(error="store has no champion: run a refresh first"))
+    printed = command(f"schedule status --host {kubeflow.url}", status=1)
+    assert (
+        "failed, began " in printed
+        and "(open-run: store has no champion: run a refresh first); next" in printed
+    )
+
+    write_start(store, "cccc1111", Start(run="refresh-1-cccc1111"))
+    failed = StepState(path="gate", step="gate", status="failed", started=time.time(), error="no questions")
+    write_state(store, "refresh-1-cccc1111", failed)
+    assert "(gate: no questions); next" in command(f"schedule status --host {kubeflow.url}", status=1)
+
+    run.state_history = [api.V2beta1RuntimeStatus(update_time=datetime.now(UTC), state="CANCELING")]
+    assert "of refresh: cancelled, began " in command(f"schedule status --host {kubeflow.url}")

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
@@ -89,6 +90,28 @@ def test_a_run_of_another_experiment_is_not_started_twice(kubeflow, command):
     command(f"{SUBMIT} --host {kubeflow.url} --experiment mine")
     assert "is going already: " in command(f"{SUBMIT} --host {kubeflow.url} --experiment other")
     assert len(kubeflow.runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "words"), [("RUNNING", "is going already"), ("CANCELING", "is being cancelled")]
+)
+def test_beside_a_run_that_is_silent_another_is_started_again(kubeflow, command, monkeypatch, state, words):
+    """As where its workflow was deleted: Kubeflow says for ever that it is going."""
+    monkeypatch.setattr("pipelines.kubeflow.start.readable", lambda store: None)
+    again = f"{SUBMIT} --host {kubeflow.url} --again"
+    command(f"{SUBMIT} --host {kubeflow.url}")
+    assert "is going already: " in command(again), "it has been heard of"
+    (run,) = kubeflow.runs.values()
+    run.state, run.created_at = state, datetime.now(UTC) - timedelta(hours=2)
+    for past in run.state_history:
+        past.update_time = run.created_at
+    printed = command(f"{SUBMIT} --host {kubeflow.url}")
+    since = f"{run.created_at:%Y-%m-%d %H:%M} UTC"
+    assert f"{words}; nothing has been heard of it since {since}: " in printed
+    assert "--again starts another run beside it" in printed and len(kubeflow.runs) == 1
+    assert " started: " in command(again) and len(kubeflow.runs) == 2
+    assert "is going already: " in command(f"{SUBMIT} --host {kubeflow.url}"), "the other one"
+    assert "is going already: " in command(again) and len(kubeflow.runs) == 2
 
 
 def test_a_run_that_is_being_cancelled_may_still_write(kubeflow, command):

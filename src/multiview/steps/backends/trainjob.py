@@ -11,7 +11,6 @@ import copy
 import hashlib
 import json
 import os
-import signal
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -110,13 +109,12 @@ def train_job(store: str, run: str, state: StepState, template: JsonObject, work
 def run_train_job(store: str, run: str, state: StepState, template: JsonObject) -> None:
     """Starts the TrainJob of a step, in the place of one that an earlier try has left, and follows it to its end.
 
-    The job is deleted when it has ended, when following it fails, and when this process receives SIGTERM, as in a run
-    that is cancelled. Raises InputError or ProcessFailed with the line of the pod that failed first, and InputError
+    The job is deleted when it has ended, when following it fails, and when this step is killed, as in a run that is
+    cancelled. Raises InputError or ProcessFailed with the line of the pod that failed first, and InputError
     where the cluster refuses the job.
     """
     jobs = TrainJobs()
     job = train_job(store, run, state, template, jobs.workflow_here())
-    before = signal.signal(signal.SIGTERM, _end)
     try:
         job = jobs.start(job)
         ended = jobs.follow(job)
@@ -124,11 +122,6 @@ def run_train_job(store: str, run: str, state: StepState, template: JsonObject) 
             raise jobs.failure(job, ended)
     finally:
         jobs.delete(job)
-        signal.signal(signal.SIGTERM, before)
-
-
-def _end(number: int, frame: object) -> None:
-    raise ProcessFailed("this pod was told to end")
 
 
 def check_trainer(template: JsonObject) -> None:

@@ -1,0 +1,195 @@
+"""A run as Kubeflow's API shows it: its state, its steps, the pod that failed, and when it was last heard of.
+
+The API lists the nodes of the run's Argo workflow. A step has about five: `KEY-driver`, `KEY`, `executor`, and
+`executor(0)` for each attempt; where the controller retries every template, each has a node `NAME(0)` below it. KEY is
+the task's name in the compiled pipeline, and the node KEY has the step's final state. A node has neither a message nor
+its own id, only the ids of its children. The last nodes of a run that has ended may still be RUNNING.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from multiview.artifacts.store import Store
+from multiview.config import JsonObject
+from multiview.config.documents import read_compiled
+from multiview.steps.events import read_progress
+from multiview.steps.runs import read_states
+from pipelines.kubeflow.client import ApiObject
+
+SUCCEEDED = "SUCCEEDED"
+ENDED = {SUCCEEDED, "SKIPPED", "FAILED", "CANCELED"}
+"""States of KFP's runs that are final; a run that Kubeflow has not picked up yet has no state."""
+CANCELLED = {"CANCELING", "CANCELED"}
+"""States of a run that a person ended. Where its workflow ends in a step, FAILED follows CANCELING."""
+SILENCE = timedelta(minutes=20)
+"""Time without a word of a run after which its workflow may be gone: Kubeflow then has it RUNNING, or CANCELING, for ever.
+A step at work writes its progress every half minute, and the longest pause between two attempts is 16 minutes."""
+DRIVER = "-driver"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A step of a compiled pipeline."""
+
+    path: str
+    """The step's path, without the shard."""
+    count: int | None = None
+    """The number of its shards, whose nodes have the same names; None for a step without shards."""
+
+
+def read_tasks(text: str) -> dict[str, Task]:
+    """Returns the steps of a compiled pipeline by the keys of their tasks."""
+    spec = read_compiled(text)
+    return dict(_read(spec, spec["root"], None))
+
+
+def _read(spec: JsonObject, component: JsonObject, count: int | None) -> Iterator[tuple[str, Task]]:
+    for key, task in component["dag"]["tasks"].items():
+        inner = spec["components"][task["componentRef"]["name"]]
+        if "dag" in inner:
+            items = task.get("parameterIterator", {}).get("items", {}).get("raw")
+            yield from _read(spec, inner, len(json.loads(items)) if items else count)
+        else:
+            yield key, Task(task["taskInfo"]["name"], count)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A step that failed, or that Kubeflow could not start."""
+
+    path: str
+    node: str | None
+    """The id of the node of the pod that failed; None where the API does not tell it."""
+    started: bool
+    """Whether it was the step's own pod, and not its driver's."""
+
+
+@dataclass(frozen=True)
+class RunView:
+    """What the API tells of a run. Without `tasks` a step's path is the key of its task."""
+
+    run: ApiObject
+    tasks: Mapping[str, Task] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> bool:
+        return self.run.state in ENDED
+
+    @property
+    def unsuccessful(self) -> bool:
+        return self.ended and self.run.state != SUCCEEDED
+
+    @property
+    def word(self) -> str:
+        """The run's state for people."""
+        if self.cancelled:
+            return "cancelled" if self.ended else "being cancelled"
+        return (self.run.state or "PENDING").lower()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether a person ended the run, or is about to."""
+        states = {self.run.state, *(past.state for past in self.run.state_history or ())}
+        return self.run.state != SUCCEEDED and bool(states & CANCELLED)
+
+    @property
+    def nodes(self) -> list[ApiObject]:
+        return (self.run.run_details and self.run.run_details.task_details) or []
+
+    @property
+    def steps(self) -> list[tuple[Task, ApiObject]]:
+        """The nodes with the final states of steps that have begun, each with its step, in order of their start."""
+        found = [
+            (self.tasks[node.display_name], node) for node in self.nodes if node.display_name in self.tasks
+        ]
+        return sorted(found, key=lambda pair: (pair[1].start_time, pair[1].display_name, pair[1].task_id))
+
+    @property
+    def heard(self) -> datetime:
+        """The latest time that the API tells of the run, or of one of its nodes."""
+        times = [self.run.created_at]
+        for each in (self.run, *self.nodes):
+            times += [past.update_time for past in each.state_history or ()]
+        return max(times)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a pod waits for a node, for its turn in a queue or for its image."""
+        return any(node.state == "PENDING" for node in self.nodes)
+
+    @property
+    def failure(self) -> Failure | None:
+        """The step that failed first; None if none has failed. Where no step has, the driver of one counts, and else a step
+        that the API has still RUNNING."""
+        steps = [node for node in self.nodes if self._is_step(node)]
+        drivers = [node for node in self.nodes if (node.display_name or "").endswith(DRIVER)]
+        for nodes, state in ((steps, "FAILED"), (drivers, "FAILED"), (steps, "RUNNING")):
+            failed = [node for node in nodes if node.state == state]
+            if failed:
+                node = min(failed, key=lambda node: node.end_time)
+                key = node.display_name.removesuffix(DRIVER)
+                path = self.tasks[key].path if key in self.tasks else key
+                return Failure(path, self._pod(node), started=nodes is steps)
+        return None
+
+    def _is_step(self, node: ApiObject) -> bool:
+        name = node.display_name or ""
+        return name in self.tasks if self.tasks else not name.endswith(DRIVER) and self._pod(node) is not None
+
+    def _pod(self, node: ApiObject) -> str | None:
+        """Returns the id of the last pod of a step's or a driver's node; None where the API does not tell it."""
+        children = _children(node)
+        if (node.display_name or "").endswith(DRIVER):
+            return children[-1] if children else None
+        ids = {child for each in self.nodes for child in _children(each)}
+        for outer in ids:  # the id of this node, or of the last attempt at it
+            executor = _id_below(outer, ".executor")
+            if executor in ids and (outer in children[-1:] or executor in children):
+                attempts = (_id_below(executor, f"({number})") for number in range(len(ids)))
+                return [executor, *(each for each in attempts if each in ids)][-1]
+        return None
+
+
+def silence_of(view: RunView, find_store: Callable[[], Store | None], run: str) -> str:
+    """Returns what to say of a run that has not ended, if nothing was heard of it for a while: empty for others.
+
+    `find_store` gives the store of the run `run`, if it can be read from here; it is asked where Kubeflow has heard nothing.
+    """
+    heard, since = view.heard, datetime.now(UTC) - SILENCE
+    store = find_store() if heard < since else None
+    if store:
+        for state in read_states(store, run):
+            progress = read_progress(store, state.attempt) if state.status == "running" else None
+            last = max(state.started, state.ended or 0.0, progress.time if progress else 0.0)
+            heard = max(heard, datetime.fromtimestamp(last, UTC))
+    if heard >= since:
+        return ""
+    if view.waits:
+        why = "a pod of it waits for a node, or its workflow is gone"
+    else:
+        why = "its workflow is gone" if store else "a step of it is long, or its workflow is gone"
+    return f"nothing has been heard of it since {heard:%Y-%m-%d %H:%M} UTC: {why}; --again starts another run beside it"
+
+
+def store_of(run: ApiObject) -> str:
+    """Returns the URL of the store that a run writes into; empty for a run that is not ours."""
+    parameters = run.runtime_config and run.runtime_config.parameters
+    return (parameters or {}).get("store") or ""
+
+
+def _children(node: ApiObject) -> list[str]:
+    return [child.pod_name for child in node.child_tasks or ()]
+
+
+def _id_below(node: str, suffix: str) -> str:
+    """Returns the id of the node whose name is a node's name with a suffix: Argo's ids end with the FNV-1a of the name,
+    which a longer name continues."""
+    workflow, _, digest = node.rpartition("-")
+    value = int(digest)
+    for byte in suffix.encode():
+        value = (value ^ byte) * 16777619 % 2**32
+    return f"{workflow}-{value}"
