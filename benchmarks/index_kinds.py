@@ -25,7 +25,8 @@ import typer
 
 from benchmarks.table import Contestant, Row, Size
 from benchmarks.timing import Milliseconds, in_turns
-from multiview.artifacts.staging import Recorded, Staged
+from multiview.artifacts.record import Reference
+from multiview.artifacts.staging import Staged
 from multiview.config import Config, Encode, Index
 from multiview.encoding.embeddings import VIEWS_FILE, EmbeddingsWriter
 from multiview.index.approximate.measuring import passage_recall
@@ -144,7 +145,11 @@ def step(embeddings: Staged, settings: Index, folder: Path) -> None:
     """Builds an index in `folder`, over one that is there."""
     folder.mkdir(exist_ok=True)
     config = Config.partial({"index": settings, "encode": Encode()})
-    inputs = {"model": Recorded("random"), "passages": Recorded("random"), "embeddings": [embeddings]}
+    inputs = {
+        "model": Reference(address="", digest="random"),
+        "passages": Reference(address="", digest="random"),
+        "embeddings": [embeddings],
+    }
     build_index(StepContext(config, inputs, {"index": folder}, Events()))
 
 

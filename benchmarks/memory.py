@@ -37,7 +37,8 @@ import typer
 from benchmarks.squad import repeated, squad_passages, squad_questions, write_passages
 from benchmarks.table import Contestant, Goal, Row, Size, squad_folder
 from multiview import environment
-from multiview.artifacts.staging import Recorded, Staged
+from multiview.artifacts.record import Reference
+from multiview.artifacts.staging import Staged
 from multiview.config import Config
 from multiview.config.overrides import validate
 from multiview.data.questions import write_questions
@@ -131,8 +132,8 @@ def context(step: str, folder: Path) -> StepContext:
         "bm25-negatives": {name: given[name] for name in ("passages", "questions")},
         "encode": {name: given[name] for name in ("passages", "model")},
         "index": {
-            "model": Recorded(MODEL),
-            "passages": Recorded(MODEL),
+            "model": Reference(address="", digest=MODEL),
+            "passages": Reference(address="", digest=MODEL),
             "embeddings": [Staged(folder / "embeddings", MODEL)],
         },
         "mine": given,

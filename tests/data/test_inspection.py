@@ -70,7 +70,7 @@ def test_problems_are_counted_with_the_first_of_each(tmp_path, capsys, monkeypat
     for problem in (
         "passages whose id was used before: 2, the first:\n    p.jsonl row 11: passage id 'p3' was used before, in p.jsonl row 4",
         "passages without text: 1\n    p.jsonl row 13",
-        "answers not at their offset, found again in the passage: 1\n    question t2",
+        "questions with an answer that is not at its offset: their offsets are not used: 1\n    question t2",
         "questions that cannot be used: 1\n    q.jsonl row 6 (question t5): no answer",
         "questions whose id was used before: 1\n    q.jsonl row 13",
         "sources whose gold passages are not in the corpus: 1\n    questions.source: the gold passages of 2 of 11",

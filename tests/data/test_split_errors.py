@@ -112,7 +112,7 @@ def test_answers_that_their_passages_do_not_hold_say_what_stands_there(tmp_path,
     files.train = write(tmp_path / "t.jsonl", rows)
     message = (
         r"questions\.source: the gold passages of 1 of 3 questions are not in the corpus or do not hold the answer "
-        r"\(first: question t2: answer 'word3' should stand at .* of passage p2, where '.*' is; .* holds it nowhere\); "
+        r"\(first: question t2: answer 'word3' should stand at .* of passage p2, where '.*' is; .* holds none of the question's answers\); "
         r"mend the answers, or allow more with questions\.max_missing_gold"
     )
     fails(tmp_path, message, *settings(files))

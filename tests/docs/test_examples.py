@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore
 from multiview.config import Model
 from multiview.data.passages import Passage
@@ -31,7 +32,6 @@ PUBLIC = {
     "multiview.serving.retriever.Retriever.search",
     "multiview.data.passages.read_passages",
     "multiview.data.questions.read_questions",
-    "multiview.data.queries.read_queries",
     "multiview.evaluation.metrics.read_trec_run",
     "multiview.negatives.negatives_file.read_negatives",
     "multiview.artifacts.record.load_record",
@@ -84,7 +84,7 @@ def address(tmp_path_factory) -> str:
 @pytest.fixture
 def model(address) -> Path:
     """The folder of the index's model."""
-    return read_subject(address)[0].folder()
+    return stage(*read_subject(address)[0]).path
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from multiview.artifacts.staging import Staged
 from multiview.config import Bm25, Config, Corpus, Evaluation, Questions
 from multiview.data.answers import has_answer
-from multiview.data.queries import FILE, write_queries
+from multiview.data.queries import FILE
 from multiview.data.questions import Question, relevance
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import evaluate, evaluate_bm25, write_evaluation
@@ -31,6 +31,7 @@ from tests.fixtures.cjk_files import ARTICLES, squad_file
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.retrieval_run import SETTINGS, scores_by_plain_formula
 from tests.fixtures.split_run import Done
+from tests.fixtures.written_queries import write_queries
 
 
 def measured(passages: Path, folder: Path, events: Events | None = None, **evaluation: Any) -> StepContext:

@@ -10,6 +10,7 @@ from mlflow import MlflowClient
 
 from multiview import names, tracking
 from multiview.artifacts.record import load_record
+from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
 from multiview.data.questions import GENERATED
@@ -19,7 +20,6 @@ from multiview.evaluation.tables import (
     generated_training,
     trained_legend,
 )
-from multiview.lineage.trace import Ancestor
 from tests.fixtures.inprocess import command
 from tests.fixtures.project import Project
 
@@ -65,10 +65,10 @@ def test_a_run_without_labels_is_marked_wherever_it_is_shown(project, monkeypatc
     assert "training questions were generated from the corpus: camvr (crop)" in printed
     (run,) = project.runs()
     states = project.states(run)
-    evaluation = Ancestor(*load_record(states["camvr/round-1/evaluate"].outputs[names.EVALUATION].address))
-    generated, questions = count_generated(evaluation.folder())
+    evaluation = load_record(states["camvr/round-1/evaluate"].outputs[names.EVALUATION].address)
+    generated, questions = count_generated(stage(*evaluation).path)
     assert generated == questions > 0 and generated_training(evaluation) == "crop"
-    lines = (evaluation.folder() / "run.trec").read_text().splitlines()
+    lines = (stage(*evaluation).path / "run.trec").read_text().splitlines()
     assert all(line.startswith(GENERATED) for line in lines)
     train, dev = {"train_questions": "generated: crop"}, {"dev_questions": "generated: crop"}
     tags = mlflow_tags(project)

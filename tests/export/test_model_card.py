@@ -4,6 +4,7 @@ from html.parser import HTMLParser
 
 import yaml
 
+from multiview.artifacts.staging import stage
 from multiview.config import Model
 from multiview.export.model_card import Description, Evaluation, describe, model_card, read_subject
 from multiview.export.sentence_transformers import write_sentence_transformers
@@ -113,7 +114,7 @@ def test_the_code_of_a_card_runs(base, tmp_path, monkeypatch, capsys):
 def test_the_code_of_a_card_with_our_module_runs(indexes, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     model, index = read_subject(indexes.index("pooled"))
-    write_sentence_transformers(model.folder(), tmp_path / "it's mine", describe(model, index))
+    write_sentence_transformers(stage(*model).path, tmp_path / "it's mine", describe(model, index))
     text = (tmp_path / "it's mine" / "README.md").read_text()
     run_code(text)
     assert capsys.readouterr().out.startswith("tensor([[")

@@ -4,6 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multiview.artifacts.staging import stage
 from multiview.config import Encode
 from multiview.data.passages import read_passages
 from multiview.encoding.encode import Encoder
@@ -80,12 +81,12 @@ def test_passages_rank_as_in_the_index(system, indexes, tmp_path):
     corpus = index.input("passages")
     assert corpus is not None
     described = describe(model, index)
-    write_sentence_transformers(model.folder(), tmp_path / "out", described)
+    write_sentence_transformers(stage(*model).path, tmp_path / "out", described)
     assert described.padding_views == (system == "all-views")
-    passages = list(read_passages(corpus.folder()))
+    passages = list(read_passages(stage(*corpus).path))
     scores = exported_scores(tmp_path / "out", indexes.questions, passages, vectors=np.float16)
-    vectors = Encoder(model.folder(), Encode()).question_vectors(indexes.questions)
-    searched = ViewIndex.load(index.folder()).search(vectors, len(passages))
+    vectors = Encoder(stage(*model).path, Encode()).question_vectors(indexes.questions)
+    searched = ViewIndex.load(stage(*index).path).search(vectors, len(passages))
     assert searched.passages.shape == scores.shape
     in_order = np.take_along_axis(scores, searched.passages, axis=1)
     bit = 2**-11 * np.abs(scores).max()

@@ -9,12 +9,13 @@ import pytest
 
 from multiview.artifacts.staging import Staged
 from multiview.config import Config, Generation
-from multiview.data.queries import FILE, write_queries
+from multiview.data.queries import FILE
 from multiview.data.questions import Question
 from multiview.generation.evaluate import evaluate_queries
 from multiview.steps.context import StepContext
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.training_material import write_training_data
+from tests.fixtures.written_queries import write_queries
 
 
 def shard(folder: Path, rows: dict[str, tuple[str, ...]]) -> Staged:

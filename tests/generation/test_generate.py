@@ -18,7 +18,7 @@ from multiview.artifacts.staging import Staged
 from multiview.config import Config, Generation
 from multiview.data import queries
 from multiview.data.passages import Passage
-from multiview.data.queries import iterate_queries, read_queries, with_queries
+from multiview.data.queries import iterate_queries, with_queries
 from multiview.errors import InputError
 from multiview.generation import generate
 from multiview.generation import generate as module
@@ -203,7 +203,6 @@ def test_empty_queries_are_left_out_and_counted(
         t5, training_material.write_shard(tmp_path / "passages", PASSAGES[:3]), tmp_path / "out"
     )
     assert list(iterate_queries(output)) == [("p000", ("a", "a")), ("p001", ()), ("p002", ("b", "c", "d"))]
-    assert read_queries([output]) == {"p000": ("a",), "p001": (), "p002": ("b", "c", "d")}
     counted = {name: value for name, value in events.facts.items() if name != "passages"}
     assert counted == {
         "queries": 5,
@@ -225,10 +224,8 @@ def test_queries_are_read_beside_their_passages(t5: Path, tmp_path: Path) -> Non
         list(with_queries(PASSAGES[:5], output))
     with pytest.raises(InputError, match="queries of 'p003' after the last passage"):
         list(with_queries(PASSAGES[:3], output))
-    with pytest.raises(InputError, match="'p000' are also in another shard"):
-        read_queries([output, output])
     with pytest.raises(InputError, match="run the generate-queries step"):
-        read_queries([tmp_path])
+        list(iterate_queries(tmp_path))
 
 
 def test_settings_that_do_not_suit_are_refused_with_one_line(t5: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from multiview import names
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import validate
-from multiview.data.queries import read_queries
+from multiview.data.queries import iterate_queries
 from multiview.data.questions import read_questions
 from multiview.plans.data import shard_names
 from multiview.plans.plan import Plan
@@ -60,10 +60,10 @@ def made(folder: Path, store: LocalStore, shards: int) -> Records:
 def test_queries_go_from_passages_to_figures_and_sharding_does_not_matter(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "store")
     whole, parts = made(tmp_path, store, 1), made(tmp_path, store, 3)
-    whole_queries = read_queries([store.root / whole["queries/shard-00"]["queries"].data])
+    whole_queries = list(iterate_queries(store.root / whole["queries/shard-00"]["queries"].data))
     several = [store.root / parts[f"queries/shard-{number:02d}"]["queries"].data for number in range(3)]
-    assert read_queries(several) == whole_queries and len(whole_queries) == 12
-    assert all(whole_queries.values())
+    assert [row for part in several for row in iterate_queries(part)] == whole_queries
+    assert len(whole_queries) == 12 and all(queries for _, queries in whole_queries)
     evaluation = parts["queries/evaluate"]["query_evaluation"]
     metrics = json.loads((store.root / evaluation.data / "metrics.json").read_text())
     assert set(metrics) == {"rouge_l_at_1", "rouge_l_at_2", "rouge_l_at_3", "self_bleu_4"}

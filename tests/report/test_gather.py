@@ -1,6 +1,6 @@
 """The curves of trainings."""
 
-from multiview.lineage.trace import Ancestor
+from multiview.artifacts.record import Artifact
 from multiview.report.gather import trainings
 from tests.fixtures.compared_systems import CAMVR, ComparedSystems
 
@@ -20,11 +20,11 @@ def test_trainings_are_found_through_the_negatives_and_after_the_warm_up(tmp_pat
     compared.publish(
         "model", "train", "two", fill, inputs, curves={"loss": [2, 1, 0.5], "view_1_wins": [1, 1, 1]}
     )
-    found = trainings(Ancestor(compared.store, compared.made["two"]))
+    found = trainings(Artifact(compared.store, compared.made["two"]))
     assert [(t.name, list(t.curves["loss"].values())) for t in found] == [
         ("warm-up", [9, 8, 7]),
         ("round 1", [3, 2, 1]),
         ("round 2", [2, 1, 0.5]),
     ]
     assert [t.wins for t in found] == [[], [], [{10: 1, 20: 1, 30: 1}]]
-    assert trainings(Ancestor(compared.store, compared.made["camvr-start"])) == []
+    assert trainings(Artifact(compared.store, compared.made["camvr-start"])) == []

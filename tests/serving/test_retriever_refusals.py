@@ -44,20 +44,6 @@ def test_an_index_whose_source_is_gone_names_it(indexes, tmp_path, path, kind):
     )
 
 
-def test_an_index_of_an_earlier_version_is_to_be_built_again(indexes, tmp_path):
-    broken = indexes.copy(tmp_path / "store")
-    record = indexes.record("camvr/round-0/index", "index")
-    inputs = {"embeddings": record.inputs["embeddings"]}
-    earlier = record.model_copy(update={"step_version": 1, "inputs": inputs})
-    broken.store.replace(f"{record.folder}/artifact.json", earlier.to_json())
-    with pytest.raises(InputError) as error:
-        multiview.load(broken.index("camvr"))
-    assert str(error.value) == (
-        f"index {broken.index('camvr')}: it was written by an earlier version of multiview, and its record does not "
-        "name its model and passages: build the index again, from the same embeddings"
-    )
-
-
 @pytest.mark.parametrize(
     ("path", "kind", "file"),
     [

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from multiview.artifacts.record import Reference
-from multiview.artifacts.staging import Recorded
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError, Undeclared
 from multiview.steps.checkpoints import StoredCheckpoints
@@ -64,7 +63,7 @@ def test_a_function_is_given_its_inputs_on_local_disk_as_declared(store: LocalSt
     first, second = context.list_input("parts")
     assert [file.name for file in first.path.iterdir()] == ["a.txt"]
     assert (second.address, second.digest) == (whole.address, whole.digest)
-    assert context.recorded_input("index") == Recorded(recorded.digest, recorded.address)
+    assert context.recorded_input("index") == Reference(address=recorded.address, digest=recorded.digest)
     assert context.output("counts") == tmp_path
     assert (context.settings.bm25.depth, context.step_version) == (7, 3)
 

@@ -13,11 +13,12 @@ import pytest
 
 from multiview.config import Train
 from multiview.data.passages import SCHEMA, Passage, read_passages
-from multiview.data.queries import with_queries, write_queries
+from multiview.data.queries import with_queries
 from multiview.data.questions import seeded_hash
 from multiview.errors import InputError
 from multiview.training.example_order import QueryStream
 from multiview.training.mapped_passages import MappedPassages
+from tests.fixtures.written_queries import write_queries
 
 Rows = list[tuple[Passage, tuple[str, ...]]]
 

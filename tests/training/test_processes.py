@@ -10,7 +10,7 @@ import torch
 
 from multiview.artifacts.staging import Staged
 from multiview.config import Config, Corpus, Questions, Train
-from multiview.data.queries import gather_queries, write_queries
+from multiview.data.queries import gather_queries
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.negatives.cross_encoder import write_teacher
@@ -23,6 +23,7 @@ from multiview.training.trainer import check_processes
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
+from tests.fixtures.written_queries import write_queries
 from tests.training import watched
 
 SHORT: dict[str, Any] = {

@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from multiview import names
-from multiview.artifacts.record import Record, Reference, load_reference
+from multiview.artifacts.record import Artifact, Reference, load_reference
 from multiview.artifacts.store import Store
 from multiview.config import canonical_json
 from multiview.errors import InputError
@@ -48,7 +48,7 @@ class Champion(BaseModel):
         """The champion's artifacts by kind."""
         return {names.INDEX: self.index, names.MODEL: self.model, names.PASSAGES: self.passages}
 
-    def load(self, store: Store) -> dict[str, tuple[Store, Record]]:
+    def load(self, store: Store) -> dict[str, Artifact]:
         """Returns the records of its artifacts by kind. Raises InputError with the way out if one is gone."""
         try:
             return {
@@ -107,8 +107,7 @@ def champion_of(store: Store) -> Champion:
 
 def address_of(store: Store, champion: Champion) -> str:
     """Returns the address of a champion's index, preferably in `store`. Raises InputError if the index is gone."""
-    index_store, record = champion.load(store)[names.INDEX]
-    return f"{index_store.url}/{record.folder}"
+    return champion.load(store)[names.INDEX].address
 
 
 def crown(store: Store, champion: Champion) -> Champion:

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
@@ -103,6 +104,40 @@ class Record(_Frozen):
         return json.dumps({**content, SEAL: _seal(content)}, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
+class Artifact(NamedTuple):
+    """An artifact: the store where it was found, and its record."""
+
+    store: Store
+    record: Record
+
+    @property
+    def address(self) -> str:
+        return f"{self.store.url}/{self.record.folder}"
+
+    @property
+    def reference(self) -> Reference:
+        return Reference.to(*self)
+
+    def input(self, name: str) -> Artifact | None:
+        """Returns the first artifact that was read as input `name`; None if there was none.
+
+        Raises InputError if the artifact is gone.
+        """
+        if not (references := self.record.inputs.get(name)):
+            return None
+        return load_reference(references[0], f"{self.record.folder}: {name}", self.store)
+
+    def remembered_input(self, name: str) -> Artifact | None:
+        """Returns the artifact that was read as input `name`, for its record only: it may have been collected.
+
+        Returns None if there was no such input, or its record is gone too.
+        """
+        try:
+            return self.input(name)
+        except InputError:
+            return read_collected(self.record.inputs[name][0], self.store)
+
+
 def digest_of(files: Iterable[File]) -> str:
     """Returns an artifact's digest: the sha256 over the sorted (path, sha256) of its files."""
     lines = sorted(f"{file.path}\0{file.sha256}\n" for file in files)
@@ -149,13 +184,13 @@ def read_whole(store: Store, kind: str, key: str) -> Record | None:
     return read_record(store, kind, key) or read_record(store, kind, key, names.ASIDE_FILE)
 
 
-def read_collected(reference: Reference, near: Store | None) -> tuple[Store, Record] | None:
-    """Returns store and record of an artifact that was collected, trying the store `near` first; None if there is none."""
+def read_collected(reference: Reference, near: Store | None) -> Artifact | None:
+    """Returns an artifact that was collected, trying the store `near` first; None if there is none."""
     url, kind, key = split_address(reference.address)
     for store in (*((near,) if near else ()), open_store(url)):
         record = read_record(store, kind, key, names.COLLECTED_FILE)
         if record is not None and record.digest == reference.digest:
-            return store, record
+            return Artifact(store, record)
     return None
 
 
@@ -195,8 +230,8 @@ def split_address(address: str, where: str = "") -> tuple[str, str, str]:
     return parts[0], parts[1], parts[2]
 
 
-def load_record(address: str, setting: str = "") -> tuple[Store, Record]:
-    """Returns the store and the record of the artifact at an address.
+def load_record(address: str, setting: str = "") -> Artifact:
+    """Returns the artifact at an address.
 
     Raises InputError if there is no such artifact; the line begins with the `setting` that holds the address.
 
@@ -210,7 +245,7 @@ def load_record(address: str, setting: str = "") -> tuple[Store, Record]:
     record = read_whole(store, kind, key)
     if record is None:
         raise InputError(f"{where}there is no artifact at {address}: run the step that makes it again")
-    return store, record
+    return Artifact(store, record)
 
 
 def in_store(reference: Reference, store: Store) -> Reference:
@@ -219,7 +254,7 @@ def in_store(reference: Reference, store: Store) -> Reference:
     So what runs of a copied or moved store made is read from the copy.
     """
     record = _same(reference, store)
-    return reference.model_copy(update={"address": f"{store.url}/{record.folder}"}) if record else reference
+    return reference.model_copy(update={"address": Artifact(store, record).address}) if record else reference
 
 
 def _same(reference: Reference, store: Store) -> Record | None:
@@ -237,15 +272,15 @@ def is_in_place(reference: Reference, near: Store) -> bool:
     return any(record is not None and record.digest == reference.digest for record in found)
 
 
-def load_reference(reference: Reference, reader: str, near: Store | None = None) -> tuple[Store, Record]:
-    """Returns store and record of an artifact that `reader` refers to.
+def load_reference(reference: Reference, reader: str, near: Store | None = None) -> Artifact:
+    """Returns an artifact that `reader` refers to.
 
     The store `near` is tried first, because equal digests are equal content: the references of a store that was
     moved or copied stay valid. Raises ArtifactGone if the artifact is gone, and InputError if it was rebuilt with other
     bytes.
     """
     if near is not None and (record := _same(reference, near)):
-        return near, record
+        return Artifact(near, record)
     url, kind, key = split_address(reference.address)
     store = open_store(url)
     record = read_whole(store, kind, key)
@@ -258,4 +293,4 @@ def load_reference(reference: Reference, reader: str, near: Store | None = None)
             f"{reader}: {reference.address} has digest {record.digest[:12]}… instead of "
             f"{reference.digest[:12]}…: it was rebuilt since; run the pipeline again"
         )
-    return store, record
+    return Artifact(store, record)

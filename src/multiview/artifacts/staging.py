@@ -96,14 +96,6 @@ class Staged:
     """Files by name that are not on local disk, but read in parts from the store."""
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """An artifact that a step names in its record without reading all of it: not on local disk."""
-
-    digest: str
-    address: str = ""
-
-
 Check = Literal["writes", "changes", "bytes"]
 
 

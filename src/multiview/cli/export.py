@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from multiview import environment, names
+from multiview.artifacts.staging import stage
 from multiview.cli.options import Debug, Index, StoreUrl, TrackingUri, check_folder
 from multiview.config import Export
 from multiview.errors import counted
@@ -96,7 +97,7 @@ def model(
 
     check_out(out)
     subject, searched = read_subject(model or Lookup(store, tracking_uri).index(index))
-    alone = write_sentence_transformers(subject.folder(), out, describe(subject, searched))
+    alone = write_sentence_transformers(stage(*subject).path, out, describe(subject, searched))
     needs = "" if alone else ", with trust_remote_code=True and multiview-retrieval installed"
     print(f"{out}: {subject.record.folder}, for sentence-transformers 6.2 or later{needs}")
 
@@ -117,7 +118,7 @@ def onnx(
 
     check_out(out)
     subject, _ = read_subject(model or Lookup(store, tracking_uri).index(index))
-    write_onnx(subject.folder(), out)
+    write_onnx(stage(*subject).path, out)
     print(f"{out}: the question encoder of {subject.record.folder}")
 
 

@@ -1,17 +1,16 @@
-"""The questions' answers, looked for in their gold passages while the corpus is read: at their offset, near it, or anywhere."""
+"""The questions' answers, looked for in their gold passages while the corpus is read: at their offsets, or anywhere."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from multiview.data.answers import has_answer
 from multiview.data.questions import Question
-from multiview.data.tokens import Mode, TokenizedText, is_within_token
+from multiview.data.tokens import Mode, TokenizedText
 from multiview.errors import ReportProblem, ignore_problem, shortened
 
-MOVED = "answers not at their offset, found again in the passage"
+MOVED = "questions with an answer that is not at its offset: their offsets are not used"
 LOST = "questions whose gold passage holds none of their answers any more, left out"
 UNHELD = (
     "questions whose gold passages hold none of the answers, which have no offsets: kept, as for free answers"
@@ -22,7 +21,8 @@ UNHELD = (
 class GoldAnswers:
     """The answers in gold passages. Answers with offsets are looked for in the first positive, others in each of them.
 
-    Where gold passages are articles that are cut, answers are looked for in their pieces.
+    An answer that is not at its offset, as after an edit of the passage, may be anywhere in it, like one without an
+    offset. Where gold passages are articles that are cut, answers are looked for in their pieces.
     """
 
     def __init__(
@@ -39,16 +39,14 @@ class GoldAnswers:
         """Question whose gold passage holds none of its answers any more, to a line that says so."""
         self.cut: set[str] = set()
         """Ids of gold passages that are cut articles."""
-        self._moved: dict[Question, Question] = {}
-        """Question to the same question with the answers that its gold passage still holds, where they stand now."""
+        self._moved: dict[Question, str] = {}
+        """Question with an answer that is not at its offset, to a line about another text there."""
         self._held: dict[Question, bool] = {}
         """Question without offsets to whether one of its gold passages that were seen holds an answer."""
+        self._at_offset: dict[tuple[Question, str], list[str]] = {}
+        """(question, cut article) to the piece with the first answer at its offset."""
         self._holding: dict[tuple[Question, str], list[str]] = {}
         """(question, cut article) to the pieces of the article that hold an answer."""
-        self._wrong: dict[tuple[Question, str], str] = {}
-        """(question, article) to a line about another text at the answer's offset."""
-        self._nearest: dict[tuple[Question, str], tuple[int, int, str]] = {}
-        """(question, article) to the least distance of the answer from its offset, and the beginning and id of its piece."""
 
     def see(self, id_: str, text: str) -> None:
         """Looks for answers in a passage that some questions name."""
@@ -58,69 +56,42 @@ class GoldAnswers:
                 if question.answers and not self._held.get(question):
                     self._held[question] = has_answer(tokens, question.answers, self._matching)
             elif id_ == question.positive_ids[0]:
-                self._see_offsets(question, id_, text)
-
-    def _see_offsets(self, question: Question, id_: str, text: str) -> None:
-        """Looks for answers that are not at their offset; the nearest occurrence counts (see `nearest`)."""
-        kept: list[tuple[str, int]] = []
-        gone: list[str] = []
-        stood = list(zip(question.answers, question.answer_starts or (), strict=True))
-        for answer, start in stood:
-            offset = nearest(text, answer, start, self._matching)
-            if offset is not None:
-                kept.append((answer, offset))
-            if offset != start:
-                place = f"{start} of passage {id_}"
-                line = not_there(question, answer, start, text, place, "the first positive passage's text")
-                if offset is not None:
-                    self._report_remark(MOVED, line)
+                answers = zip(question.answers, question.answer_starts, strict=True)
+                lines = [
+                    _not_there(question, answer, start, text, f"of passage {id_}")
+                    for answer, start in answers
+                ]
+                if not (line := next(filter(None, lines), "")):
+                    continue
+                if has_answer(tokens, question.answers, self._matching):
+                    self._moved[question] = line
                 else:
-                    where = "only within other words" if answer in text else "nowhere"
-                    gone.append(f"{line}, and the text holds it {where}")
-        if stood and not kept:
-            self.lost[question] = gone[0]
-            self._report_remark(LOST, gone[0])
-        elif kept != stood:
-            answers, starts = zip(*kept, strict=True)
-            self._moved[question] = replace(question, answers=answers, answer_starts=starts)
+                    self.lost[question] = f"{line}, and the text holds none of the question's answers"
 
     def see_piece(self, id_: str, text: str, article: str, begin: int) -> None:
         """Looks for answers in a piece of an article that some questions name; it begins at `begin` of the article."""
         self.cut.add(article)
         tokens = TokenizedText(text, self._matching)  # only where they are needed
         for question in self.about[article]:
-            if question.answer_starts:
-                held = self._is_at_offset(question, id_, text, article, begin)
-            else:  # every piece holds the answer of a question without answers
-                held = not question.answers or has_answer(tokens, question.answers, self._matching)
-            if held:
-                self._holding.setdefault((question, article), []).append(id_)
-
-    def _is_at_offset(self, question: Question, id_: str, text: str, article: str, begin: int) -> bool:
-        """Whether a piece holds the first answer at its offset.
-
-        Keeps what is there instead, and the piece, if it holds the answer at another place.
-        """
-        answer, stood = question.answers[0], (question.answer_starts or (0,))[0]
-        start, about = stood - begin, (question, article)
-        if 0 <= start < len(text):
-            if text.startswith(answer, start):
-                return True
-            if not answer.startswith(text[start:]):
-                place = f"{stood} of article {article}"
-                self._wrong[about] = not_there(question, answer, start, text, place, "the article's text")
-        if (near := nearest(text, answer, start, self._matching)) is not None:
-            here = abs(near - start), begin, id_
-            self._nearest[about] = min(here, self._nearest.get(about, here))
-        return False
+            about = question, article
+            # Every piece holds the answer of a question without answers.
+            if not question.answers or has_answer(tokens, question.answers, self._matching):
+                self._holding.setdefault(about, []).append(id_)
+            start = question.answer_starts[0] - begin if question.answer_starts else -1
+            if not 0 <= start < len(text):
+                continue
+            if text.startswith(question.answers[0], start):
+                self._at_offset[about] = [id_]
+            elif not question.answers[0].startswith(text[start:]):  # else it is cut in two
+                place = f"of article {article}"
+                self._moved[question] = _not_there(question, question.answers[0], start, text, place, begin)
 
     def finish(self) -> None:
-        """Takes the nearest piece that holds the answer where another text is at the offset in the article, and reports
-        questions whose answers are nowhere."""
-        for about, line in self._wrong.items():
-            if about not in self._holding and about in self._nearest:
-                self._holding[about] = [self._nearest[about][2]]
-                self._report_remark(MOVED, line)
+        """Reports the questions whose answers are elsewhere, or nowhere."""
+        for line in self._moved.values():
+            self._report_remark(MOVED, line)
+        for line in self.lost.values():
+            self._report_remark(LOST, line)
         for question, held in self._held.items():
             if not held:
                 line = f"question {question.qid}, passage {question.positive_ids[0]}, answer {question.answers[0]!r}"
@@ -131,46 +102,35 @@ class GoldAnswers:
         return bool(self.lost) and question in self.lost  # questions are slow to hash
 
     def updated(self, question: Question) -> Question:
-        """Returns the question with its answers where they stand now, and with each positive that is a cut article
-        replaced by its pieces that hold an answer.
+        """Returns the question without offsets that have become wrong, and with each positive that is a cut article
+        replaced by its pieces that hold an answer: the one at the offset, where there is one.
 
         The pieces get the article's grade, or the highest grade of several articles. The offsets are dropped, because
         they counted in the article.
         """
-        now = self._moved.get(question, question) if self._moved else question
-        if not self._holding or question in self.lost:
+        moved = bool(self._moved) and question in self._moved
+        now = replace(question, answer_starts=None) if moved else question
+        if not self.cut or question in self.lost:
             return now
         grades: dict[str, int] = {}
         for positive, grade in question.grades.items():
-            for id_ in self._holding.get((question, positive), [positive]):
+            pieces = self._at_offset.get((question, positive))
+            if pieces is None and (moved or not question.answer_starts):
+                pieces = self._holding.get((question, positive))
+            for id_ in pieces or [positive]:
                 grades[id_] = max(grade, grades.get(id_, 0))
         if tuple(grades) == question.positive_ids:
             return now
         return replace(now.with_grades(grades), answer_starts=None)
 
 
-def nearest(text: str, answer: str, start: int, matching: Mode) -> int | None:
-    """Returns the offset of the answer's occurrence that is nearest to `start`; None if there is none.
-
-    At `start` the answer may be a part of a word, as 1990 is of 1990s. Elsewhere it counts only in whole words, or letters
-    where answers are matched by characters: the 5 of 1995 is no other place of the answer 5.
-    """
-    if start >= 0 and text.startswith(answer, start):
-        return start
-    offsets = (match.start() for match in re.finditer(f"(?={re.escape(answer)})", text))
-    whole = (
-        offset
-        for offset in offsets
-        if not is_within_token(text, offset, matching)
-        and not is_within_token(text, offset + len(answer), matching)
-    )
-    return min(whole, key=lambda offset: abs(offset - start), default=None)
-
-
-def not_there(question: Question, answer: str, start: int, text: str, place: str, counted: str) -> str:
-    """Returns a line about another text at an answer's `place`, which is `start` of `text`."""
+def _not_there(question: Question, answer: str, start: int, text: str, place: str, begin: int = 0) -> str:
+    """Returns a line about another text than the answer at `start` of a text, which begins at `begin` of the passage or
+    article that `place` names; empty where the answer is there."""
     actual = text[start : start + len(answer)] if start >= 0 else ""
+    if actual == answer:
+        return ""
     return shortened(
-        f"question {question.qid}: answer {answer!r} should stand at {place}, where {actual!r} is; "
-        f"answer_starts count code points of {counted}"
+        f"question {question.qid}: answer {answer!r} should stand at {begin + start} {place}, where {actual!r} is; "
+        "answer_starts count code points of the first positive's text"
     )

@@ -32,11 +32,6 @@ def query_table(rows: Iterable[Row]) -> pa.Table:
     return pa.table([list(ids), [list(each) for each in queries]], schema=SCHEMA)
 
 
-def write_queries(rows: Iterable[Row], file: Path) -> None:
-    """Writes the queries of some passages as one row group."""
-    pq.write_table(query_table(rows), file, compression="zstd")
-
-
 Part = TypeVar("Part")
 
 
@@ -88,24 +83,6 @@ def iterate_queries(folder: Path) -> Iterator[Row]:
 def distinct(queries: Iterable[str]) -> tuple[str, ...]:
     """Returns each query once, in the order drawn, because equal queries would give equal views."""
     return tuple(dict.fromkeys(queries))
-
-
-def read_queries(folders: Iterable[Path]) -> dict[str, tuple[str, ...]]:
-    """Returns the distinct queries of each passage, over some shards. Raises InputError for a passage in two shards.
-
-    >>> write_queries([("p0", ("who built it?", "who built it?", "when?"))], folder / "queries.parquet")
-    >>> read_queries([folder])
-    {'p0': ('who built it?', 'when?')}
-    """
-    by_passage: dict[str, tuple[str, ...]] = {}
-    for folder in folders:
-        for passage_id, queries in iterate_queries(folder):
-            if passage_id in by_passage:
-                raise InputError(
-                    f"{folder}: queries of passage {passage_id!r} are also in another shard; give each shard once"
-                )
-            by_passage[passage_id] = distinct(queries)
-    return by_passage
 
 
 def with_queries(passages: Iterable[Passage], folder: Path) -> Iterator[tuple[Passage, tuple[str, ...]]]:

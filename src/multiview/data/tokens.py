@@ -122,13 +122,13 @@ def joined_tokens(text: str, mode: Mode = "string") -> str:
     return f"{SEPARATOR}{SEPARATOR.join(tokens)}{SEPARATOR}".lower()
 
 
-def is_within_token(text: str, place: int, mode: Mode = "string") -> bool:
+def is_within_token(text: str, place: int) -> bool:
     """Whether the code points before and after a place in a text belong to one token.
 
     >>> [place for place in range(7) if is_within_token("In 1995", place)]
     [1, 4, 5, 6]
     """
-    return 0 < place < len(text) and bool(_token(mode).fullmatch(text, place - 1, place + 1))
+    return 0 < place < len(text) and bool(TOKEN.fullmatch(text, place - 1, place + 1))
 
 
 def normalized(text: str) -> str:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from multiview import metric_names, names
-from multiview.artifacts.record import load_record
+from multiview.artifacts.record import Artifact, load_record
 from multiview.config import JsonObject, PaperFigures
 from multiview.data.questions import GENERATED
 from multiview.errors import InputError, counted, nearest
 from multiview.evaluation.files import PAPER_FILE, question_ids
-from multiview.lineage.trace import Ancestor
 
 if TYPE_CHECKING:  # scipy takes a second to import; showing a table needs none of it
     from multiview.evaluation.significance import SeedsFigure
@@ -245,7 +244,7 @@ def asked_legend(generated: int, questions: int) -> str:
     )
 
 
-def generated_training(evaluation: Ancestor) -> str | None:
+def generated_training(evaluation: Artifact) -> str | None:
     """Returns the `questions.origin` of the training questions of an evaluation's system, if they were generated.
 
     Raises InputError if the training questions are gone.
@@ -262,7 +261,7 @@ def trained_legend(evaluations: Mapping[str, str]) -> str:
     rows = []
     for row, address in evaluations.items():
         try:
-            origin = generated_training(Ancestor(*load_record(address)))
+            origin = generated_training(load_record(address))
         except InputError:
             continue
         if origin:

@@ -11,12 +11,12 @@ import yaml
 from markupsafe import Markup
 
 from multiview import metric_names, names
-from multiview.artifacts.record import load_record, read_record
+from multiview.artifacts.record import Artifact, load_record, read_record
 from multiview.config import JsonObject, Model
 from multiview.errors import InputError, counted
 from multiview.evaluation.files import metrics_of
 from multiview.evaluation.tables import metric_columns
-from multiview.lineage.trace import Ancestor, corpus_name
+from multiview.lineage.trace import corpus_name
 from multiview.model.encoder import score_scale
 
 EXAMPLE = {"title": "Tower", "text": "It was built by the king. He died in 1850."}
@@ -61,12 +61,12 @@ class Description:
     """`encode.index_padding_views` of the index."""
 
 
-def read_subject(address: str) -> tuple[Ancestor, Ancestor | None]:
+def read_subject(address: str) -> tuple[Artifact, Artifact | None]:
     """Returns the model at an address, or the model of the index there together with that index.
 
     Raises InputError for an address of anything else.
     """
-    found = Ancestor(*load_record(address))
+    found = load_record(address)
     if found.record.kind == names.MODEL:
         return found, None
     model = found.input("model") if found.record.kind == names.INDEX else None
@@ -75,7 +75,7 @@ def read_subject(address: str) -> tuple[Ancestor, Ancestor | None]:
     return model, found
 
 
-def describe(model: Ancestor, index: Ancestor | None = None) -> Description:
+def describe(model: Artifact, index: Artifact | None = None) -> Description:
     """Returns the description of a model; with `index`, the corpus and the evaluations are those of that index."""
     records = list(_trainings(model))
     base = _base(records[0]) if records else {}
@@ -96,14 +96,14 @@ def describe(model: Ancestor, index: Ancestor | None = None) -> Description:
     )
 
 
-def _trainings(model: Ancestor) -> Iterator[Ancestor]:
+def _trainings(model: Artifact) -> Iterator[Artifact]:
     """Yields the models that a model was trained from, the first one first, itself last."""
     if start := model.remembered_input("start"):
         yield from _trainings(start)
     yield model
 
 
-def _base(model: Ancestor) -> JsonObject:
+def _base(model: Artifact) -> JsonObject:
     """Returns the source that an untrained model was made from."""
     sources = (model.record.sources, *model.record.sources.values())
     return next((s for s in sources if isinstance(s, dict) and {"hub", "files", "checksums"} & s.keys()), {})
@@ -116,7 +116,7 @@ def _base_name(base: JsonObject) -> str:
     return f"a checkpoint with digest {digest}" if digest else ""
 
 
-def _stage(model: Ancestor) -> str:
+def _stage(model: Artifact) -> str:
     record = model.record
     told = [f"{name}: {value}" for name, value in record.config.get("train", {}).items()]
     if negatives := model.remembered_input("negatives"):
@@ -127,7 +127,7 @@ def _stage(model: Ancestor) -> str:
     return "; ".join([f"{count}{asked}", *steps, *told])
 
 
-def _origin(questions: Ancestor | None, *uses: str) -> str:
+def _origin(questions: Artifact | None, *uses: str) -> str:
     if questions is None:
         return ""
     if how := questions.record.facts.get(names.GENERATED):
@@ -136,7 +136,7 @@ def _origin(questions: Ancestor | None, *uses: str) -> str:
     return f" of {', '.join(file['name'] for file in files)}" if files else ""
 
 
-def _evaluations(model: Ancestor, index: Ancestor | None) -> list[Evaluation]:
+def _evaluations(model: Artifact, index: Artifact | None) -> list[Evaluation]:
     """Returns the evaluations in the model's store: of `index`, or of any index of the model.
 
     Their order is that of what they say, and not of their dates, so that no clock decides on the bytes of a card.
@@ -145,14 +145,14 @@ def _evaluations(model: Ancestor, index: Ancestor | None) -> list[Evaluation]:
     store = model.store
     records = (read_record(store, names.EVALUATION, key) for key in store.folders(names.EVALUATION))
     told = (
-        _evaluation(Ancestor(store, record))
+        _evaluation(Artifact(store, record))
         for record in records
         if record and any(reference.digest == digest for reference in record.inputs.get(name, ()))
     )
     return sorted(told, key=lambda each: (each.questions, each.index, *each.metrics.items()))
 
 
-def _evaluation(evaluation: Ancestor) -> Evaluation:
+def _evaluation(evaluation: Artifact) -> Evaluation:
     questions, passages = (evaluation.remembered_input(name) for name in ("questions", "passages"))
     count = evaluation.record.facts.get("questions")
     asked = counted(count, "question") if count is not None else "Questions"

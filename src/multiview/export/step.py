@@ -12,6 +12,7 @@ from pathlib import Path
 from multiview import names
 from multiview.artifacts.champions import current
 from multiview.artifacts.record import Record
+from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.config import Export, ExportFormat
 from multiview.errors import InputError, one_line
@@ -63,9 +64,9 @@ def _write(name: ExportFormat, views: IndexViews, address: str, replaced: str, f
             write_delta(IndexViews.open(replaced), views, folder)
         case "model":
             model, searched = read_subject(address)
-            write_sentence_transformers(model.folder(), folder, describe(model, searched))
+            write_sentence_transformers(stage(*model).path, folder, describe(model, searched))
         case "onnx":
-            write_onnx(read_subject(address)[0].folder(), folder)
+            write_onnx(stage(*read_subject(address)[0]).path, folder)
 
 
 def follow(context: StepContext) -> None:

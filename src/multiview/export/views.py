@@ -68,7 +68,7 @@ class IndexViews:
 
         artifacts = load_artifacts(address)
         index, model, passages = (stage(*each).path for each in artifacts)
-        (_, record), (_, made_by), (_, corpus) = artifacts
+        record, made_by, corpus = (each.record for each in artifacts)
         opened = ViewIndex.load(index)
         opened.check_model(made_by.digest)
         name = IndexName(record.folder, record.digest, made_by.digest, corpus.digest)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from shlex import quote
 
 from multiview import names
@@ -26,7 +25,7 @@ from multiview.artifacts.record import (
     split_address,
     way_out,
 )
-from multiview.artifacts.staging import Recorded, Staged, broken_file, stage
+from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.steps.step import Read
@@ -101,7 +100,7 @@ class Lineage:
 
 def reference_of(address: str) -> Reference:
     """Returns a reference to the artifact that is now at an address. Raises InputError if there is none."""
-    return Reference.to(*load_record(address))
+    return load_record(address).reference
 
 
 def trace(references: Iterable[Reference]) -> Lineage:
@@ -248,48 +247,3 @@ def _problem(store: Store, path: str, file: File, progress: Callable[[int], None
     if size != file.bytes:
         return f"has {size} bytes instead of {file.bytes}"
     return None if digest.hexdigest() == file.sha256 else "was altered (its sha256 differs)"
-
-
-@dataclass(frozen=True)
-class Ancestor:
-    """An artifact in its store."""
-
-    store: Store
-    record: Record
-
-    @classmethod
-    def of(cls, staged: Staged | Recorded) -> Ancestor | None:
-        """Returns the artifact of a step's input; None if its address is not known."""
-        return cls(*load_record(staged.address)) if staged.address else None
-
-    def input(self, name: str) -> Ancestor | None:
-        """Returns the first artifact that was read as input `name`; None if there was none.
-
-        Raises InputError if the artifact is gone.
-        """
-        references = self.record.inputs.get(name)
-        if not references:
-            return None
-        return Ancestor(*load_reference(references[0], f"{self.record.folder}: {name}", near=self.store))
-
-    def remembered_input(self, name: str) -> Ancestor | None:
-        """Returns the artifact that was read as input `name`, for its record only: it may have been collected.
-
-        Returns None if there was no such input, or its record is gone too.
-        """
-        references = self.record.inputs.get(name)
-        if not references:
-            return None
-        try:
-            return self.input(name)
-        except InputError:
-            collected = read_collected(references[0], self.store)
-            return collected and Ancestor(*collected)
-
-    def folder(self) -> Path:
-        """Returns the folder of the artifact's files on local disk."""
-        return stage(self.store, self.record).path
-
-    def file(self, name: str) -> Path:
-        """Returns one of the artifact's files on local disk; other files are not fetched."""
-        return stage(self.store, self.record, name).path / name

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from multiview import names
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import Champion, current, read_champion
-from multiview.artifacts.record import Record, Reference, load_record, load_reference, read_record
+from multiview.artifacts.record import Artifact, Record, Reference, load_record, load_reference, read_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.config import Config, Model
@@ -33,7 +33,7 @@ from multiview.steps.table import step
 
 CHAMPION_FILE = "champion.json"
 
-Artifacts = dict[str, tuple[Store, Record]]
+Artifacts = dict[str, Artifact]
 """Artifacts by kind, each with its store."""
 
 
@@ -82,9 +82,7 @@ def champion_now(context: StepContext) -> None:
 
 def _forward(artifacts: Artifacts, folder: Path) -> None:
     """Names the artifacts that a step forwards, in its output `folder`."""
-    references = {
-        name: Reference.to(*artifact).model_dump(mode="json") for name, artifact in artifacts.items()
-    }
+    references = {name: artifact.reference.model_dump(mode="json") for name, artifact in artifacts.items()}
     (folder / FORWARDED_FILE).write_text(json.dumps(references, indent=1) + "\n")
 
 
@@ -140,14 +138,18 @@ def challenger_of(store: Store, champion: Champion) -> Reference | None:
 # --- a store without a champion -------------------------------------------------------------------
 
 
-def empty_artifacts(store: Store, model: tuple[Store, Record]) -> Artifacts:
+def empty_artifacts(store: Store, model: Artifact) -> Artifacts:
     """Returns an empty index, its empty corpus, and the model that encodes its questions, by kind of artifact."""
     # The length of the model's vectors stands in its encoder's configuration.
     file = next(file.path for file in model[1].files if file.path.endswith("/config.json"))
     dim = int(json.loads((stage(*model, file).path / file).read_text())["hidden_size"])
     corpus = empty_corpus(store)
-    index = empty_index(store, Reference.to(*model), Reference.to(store, corpus), dim)
-    return {names.INDEX: (store, index), names.PASSAGES: (store, corpus), names.CHAMPION_MODEL: model}
+    index = empty_index(store, model.reference, Reference.to(store, corpus), dim)
+    return {
+        names.INDEX: Artifact(store, index),
+        names.PASSAGES: Artifact(store, corpus),
+        names.CHAMPION_MODEL: model,
+    }
 
 
 def empty_corpus(store: Store) -> Record:

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview import names
-from multiview.artifacts.record import Record
+from multiview.artifacts.record import Artifact, Record, load_record
+from multiview.artifacts.staging import stage
 from multiview.data.passages import PassageRows, shard_files
 from multiview.data.shards import write_shards
 from multiview.index.view_index import PASSAGES_FILE
-from multiview.lineage.trace import Ancestor
 from multiview.steps.context import StepContext
 from multiview.steps.path import shard_file, shard_name
 from multiview.steps.table import STEPS
@@ -43,9 +43,11 @@ def find_changes(context: StepContext) -> None:
     Memory holds the ids and hashes of both corpora, and one row group of texts. Raises InputError for an index that
     was built from passages that are gone.
     """
-    index, files = Ancestor.of(context.recorded_input("index")), shard_files(context.input("passages").path)
-    assert index is not None, "named inputs have an address"
-    known = pq.read_table(index.file(PASSAGES_FILE), columns=KNOWN_BY)
+    index, files = (
+        load_record(context.recorded_input("index").address),
+        shard_files(context.input("passages").path),
+    )
+    known = pq.read_table(stage(*index, PASSAGES_FILE).path / PASSAGES_FILE, columns=KNOWN_BY)
     passages = pa.concat_tables([pq.read_table(file, columns=KNOWN_BY) for file in files])
     old, same = match(passages, known)
     full = _why_full(known, index, context)
@@ -86,7 +88,7 @@ def match(passages: pa.Table, known: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:
+def _why_full(known: pa.Table, index: Artifact, context: StepContext) -> str:
     """Returns the reason to encode every passage; empty where the index's passages can be kept."""
     settings = context.settings
     if not known.num_rows:
@@ -102,7 +104,7 @@ def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:
         return "another model"
     if index.record.config.get("encode", {}) != settings.encode.key_settings():
         return "other settings of encode"
-    if _language(index.input("passages")) != _language(Ancestor.of(context.input("passages"))):
+    if _language(index.input("passages")) != _language(load_record(context.input("passages").address)):
         return "another corpus.language"
     if "generator" in context.inputs:
         queries = _queries_record(index)
@@ -116,20 +118,20 @@ def _why_full(known: pa.Table, index: Ancestor, context: StepContext) -> str:
     return ""
 
 
-def _of_another_version(artifact: Ancestor) -> bool:
+def _of_another_version(artifact: Artifact) -> bool:
     """Whether another version of the step made the artifact than would make it now."""
     made_by = STEPS.get(artifact.record.step)
     return made_by is not None and made_by.version != artifact.record.step_version
 
 
-def _queries_record(index: Ancestor) -> Record | None:
+def _queries_record(index: Artifact) -> Record | None:
     """The record of the queries that an index's passages were read with; None where no record names them."""
-    ancestor: Ancestor | None = index
+    artifact: Artifact | None = index
     for name in ("embeddings", names.QUERIES, "parts"):
-        ancestor = ancestor and ancestor.remembered_input(name)
-    return ancestor and ancestor.record
+        artifact = artifact and artifact.remembered_input(name)
+    return artifact and artifact.record
 
 
-def _language(passages: Ancestor | None) -> str | None:
+def _language(passages: Artifact | None) -> str | None:
     """The language that sentences were split for, which changes encodings; None for the default."""
     return passages and passages.record.config.get("corpus", {}).get("language")

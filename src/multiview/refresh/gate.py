@@ -9,7 +9,7 @@ from pathlib import Path
 from multiview import metric_names, names
 from multiview.artifacts.champions import Champion, champion_numbers, crown, read_champion
 from multiview.artifacts.record import Record, Reference, load_record
-from multiview.artifacts.staging import Recorded, Staged, stage
+from multiview.artifacts.staging import Staged, stage
 from multiview.artifacts.store import Store
 from multiview.config.kubeflow import notified
 from multiview.data.questions import read_lost_questions
@@ -127,7 +127,8 @@ def promote(context: StepContext) -> None:
     made the next champion meanwhile.
     """
     now = before = read_champion_found(context.input("champion").path)
-    verdict = read_verdict(context.input("verdict").path)
+    given = context.input("verdict")
+    verdict = read_verdict(given.path)
     if verdict.decision == "promote":
         now = crown(
             context.store,
@@ -135,10 +136,10 @@ def promote(context: StepContext) -> None:
                 number=before.number + 1 if before else 1,
                 predecessor=before and before.number,
                 why="refresh" if before else "first",
-                verdict=_reference(context.input("verdict")),
-                index=_reference(context.recorded_input("index")),
-                model=_reference(context.recorded_input("model")),
-                passages=_reference(context.recorded_input("passages")),
+                verdict=Reference(address=given.address, digest=given.digest),
+                index=context.recorded_input("index"),
+                model=context.recorded_input("model"),
+                passages=context.recorded_input("passages"),
             ),
         )
     outcome = {
@@ -179,7 +180,3 @@ def still_holds(store: Store, record: Record) -> bool:
         promoted.number in champion_numbers(store)
         and read_champion(store, promoted.number).references() == promoted.references()
     )
-
-
-def _reference(staged: Staged | Recorded) -> Reference:
-    return Reference(address=staged.address, digest=staged.digest)

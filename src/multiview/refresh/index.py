@@ -26,7 +26,6 @@ from multiview.index.faiss_library import faiss
 from multiview.index.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
 from multiview.index.stored_views import sampled_rows
 from multiview.index.view_index import INDEX_FILE
-from multiview.lineage.trace import Ancestor
 from multiview.refresh.changes import CHANGES_FILE, KNOWN_BY
 from multiview.steps.context import StepContext
 
@@ -49,14 +48,13 @@ def refresh_index(context: StepContext) -> None:
     The fact `rebuilt` says why, and is empty for an index that was not rebuilt. Beside a trained index that is kept,
     `added.parquet` marks the passages that were added since its training.
 
-    Raises InputError where the changes were found with other inputs, or the embeddings are not those of the changed
-    passages, in order, by this model.
+    Raises InputError where the embeddings are not those of the changed passages, in order, by this model.
     """
     folder = context.output("index")
     shards = open_embeddings(
         context.list_input("embeddings"), context.recorded_input("model").digest, context.settings.encode
     )
-    full = _check_changes(context)
+    full = load_record(context.input("changes").address).record.facts["full"]
     old_rows = pq.read_table(context.input("changes").path / CHANGES_FILE)["old"].to_numpy()
     _check_order(shards, context.input("changes").path)
     old = OldIndex(context.input("old").path) if (old_rows >= 0).any() else None
@@ -79,7 +77,7 @@ def _rebuild_or_edit(
     old, chosen = corpus.old, context.settings.index
     if old is None:
         return full or "no passage of the old index is kept", None
-    if load_record(context.input("old").address)[1].config.get("index", {}) != chosen.key_settings():
+    if load_record(context.input("old").address).record.config.get("index", {}) != chosen.key_settings():
         return "other settings of index", None
     if chosen.kind == EXACT or not corpus.rows:  # without views there is no approximate index to build
         return "", None
@@ -112,32 +110,6 @@ def _edit(
     if found:
         entries |= {metric_names.DRIFT_ADDED: found.added, metric_names.DRIFT_ERROR: found.error}
     return index, entries
-
-
-def _check_changes(context: StepContext) -> str:
-    """Returns why the whole corpus had to be encoded, as the changes' record says; empty where a part sufficed.
-
-    Raises InputError where the changes were found with other inputs.
-    """
-    staged = context.input("changes")
-    changes = Ancestor.of(staged)
-    assert changes is not None, "staged inputs have an address"
-    record, address = changes.record, staged.address
-    for name, current in (
-        ("index", context.input("old")),
-        ("model", context.recorded_input("model")),
-        ("passages", context.recorded_input("passages")),
-    ):
-        if record.inputs[name][0].digest != current.digest:
-            raise InputError(
-                f"{address}: these changes were found with another {name} than {current.address}: run the step "
-                "changes with that one"
-            )
-    if record.config.get("encode", {}) != context.settings.encode.key_settings():
-        raise InputError(
-            f"{address}: these changes were found for other settings of encode: give both the same"
-        )
-    return record.facts["full"]
 
 
 def _check_order(shards: Sequence[Embeddings], changes: Path) -> None:

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview import metric_names, names
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.record import Artifact, load_record
+from multiview.artifacts.staging import Staged, stage
 from multiview.config import JsonObject, Model
 from multiview.errors import InputError
 from multiview.evaluation.costs import COSTS
@@ -33,7 +34,6 @@ from multiview.evaluation.tables import (
     metric_columns,
     read_paper,
 )
-from multiview.lineage.trace import Ancestor
 from multiview.model.base_model import checkpoint
 from multiview.report.contents import Contents, System, Training
 from multiview.report.question_selection import chosen_questions
@@ -58,7 +58,7 @@ def gather(
     metrics = _read(comparison.path, METRICS_FILE)
     analyses = _read(comparison.path, ANALYSES_FILE)
     significance = cast(Significance, _read(comparison.path, SIGNIFICANCE_FILE))
-    found = [Ancestor.of(staged) for staged in evaluations]
+    found = [_artifact(staged) for staged in evaluations]
     folders = [staged.path for staged in evaluations]
     systems = []
     for position, (row, evaluation) in enumerate(zip(rows, found, strict=True)):
@@ -67,7 +67,9 @@ def gather(
         systems.append(system)
         with optional(f"{row}'s model"):
             if model := evaluation and evaluation.input("model"):
-                settings = model.file(checkpoint.SETTINGS_FILE).read_bytes()
+                settings = (
+                    stage(*model, checkpoint.SETTINGS_FILE).path / checkpoint.SETTINGS_FILE
+                ).read_bytes()
                 system.architecture = Model.model_validate_json(settings).architecture
                 with optional(f"{row}'s training"):
                     system.trainings = trainings(model)
@@ -94,7 +96,7 @@ def gather(
         texts=texts,
         digest=comparison.digest,
         settings=_read(comparison.path, SETTINGS_FILE),
-        cost=_costs(rows, Ancestor.of(comparison)),
+        cost=_costs(rows, _artifact(comparison)),
         won=_read(comparison.path, WON_FILE),
         seeds=_read(comparison.path, SEEDS_FILE),
         paper=read_paper(comparison.path),
@@ -102,12 +104,17 @@ def gather(
     )
 
 
+def _artifact(staged: Staged) -> Artifact | None:
+    """The artifact of an input; None if its address is not known."""
+    return load_record(staged.address) if staged.address else None
+
+
 def _read(folder: Path, name: str) -> JsonObject:
     file = folder / name
     return json.loads(file.read_text()) if file.exists() else {}
 
 
-def _costs(rows: Sequence[str], comparison: Ancestor | None) -> dict[str, dict[str, float]]:
+def _costs(rows: Sequence[str], comparison: Artifact | None) -> dict[str, dict[str, float]]:
     """Costs by system and name, from the comparison's metrics: no file holds them, because they differ between runs."""
     metrics = read_metrics(comparison.store, comparison.record.data) if comparison else ()
     values = {metric.name: metric.value for metric in metrics}
@@ -116,21 +123,21 @@ def _costs(rows: Sequence[str], comparison: Ancestor | None) -> dict[str, dict[s
     return {row: by_cost for row, by_cost in costs.items() if by_cost}
 
 
-def trainings(model: Ancestor) -> list[Training]:
+def trainings(model: Artifact) -> list[Training]:
     """Returns a model's warm-up and rounds in order; none for a model that was not trained here.
 
     A round reads negatives that were mined with the model of the round before, regardless of the model that
     the round started from. Raises InputError if a record on the way is gone.
     """
-    rounds: list[Ancestor] = []
-    ancestor: Ancestor | None = model
-    while ancestor is not None and ancestor.record.step == "train":
-        rounds.insert(0, ancestor)
-        negatives = ancestor.input("negatives")
+    rounds: list[Artifact] = []
+    trained: Artifact | None = model
+    while trained is not None and trained.record.step == "train":
+        rounds.insert(0, trained)
+        negatives = trained.input("negatives")
         if negatives is not None and negatives.record.step == "teach":
             negatives = negatives.input("hard_negatives")
         mined = negatives is not None and negatives.record.step == "mine"
-        ancestor = negatives.input("model") if negatives and mined else None
+        trained = negatives.input("model") if negatives and mined else None
     start = rounds[0].input("start") if rounds else model
     warmed = [start] if start is not None and start.record.step == "warm-up" else []
     stages = [("warm-up", made) for made in warmed]
@@ -138,7 +145,7 @@ def trainings(model: Ancestor) -> list[Training]:
     return [Training(name, curves) for name, made in stages if (curves := _curves(made))]
 
 
-def _curves(made: Ancestor) -> dict[str, dict[int, float]]:
+def _curves(made: Artifact) -> dict[str, dict[int, float]]:
     """The curves that the attempt reported in training; for a step that was reported twice, the last value."""
     curves: dict[str, dict[int, float]] = {}
     for metric in read_metrics(made.store, made.record.data):

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
+from multiview.artifacts.record import Artifact
+from multiview.artifacts.staging import stage
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions, seeded_hash
 from multiview.data.reading.tables import Row
@@ -16,7 +18,6 @@ from multiview.errors import InputError
 from multiview.evaluation.evaluate import ranks_of
 from multiview.evaluation.files import QUESTIONS_FILE
 from multiview.evaluation.top_hits import TOP_HITS_FILE
-from multiview.lineage.trace import Ancestor
 from multiview.report.contents import Asked, outcome
 
 QUESTIONS = 240
@@ -33,7 +34,7 @@ KINDS = ("won", "lost", "wrong", "right")
 
 
 def chosen_questions(
-    folders: Sequence[Path], base: int, passages: Ancestor, questions: Ancestor
+    folders: Sequence[Path], base: int, passages: Artifact, questions: Artifact
 ) -> tuple[list[Asked], dict[str, tuple[str, str]]]:
     """Returns the chosen questions, and title and text of the passages that they name.
 
@@ -46,7 +47,7 @@ def chosen_questions(
     ranks = [[None if np.isinf(rank) else int(rank) for rank in row] for row in first_right]
     chosen = _choice(qids, ranks, base, min(QUESTIONS, RANKINGS // len(folders)))
     hits = [_hits(folder, list(chosen)) for folder in folders]
-    texts_of = {q.qid: q for q in iterate_questions(questions.folder()) if q.qid in chosen}
+    texts_of = {q.qid: q for q in iterate_questions(stage(*questions).path) if q.qid in chosen}
     asked = [
         Asked(
             qid=qid,
@@ -60,7 +61,7 @@ def chosen_questions(
     ]
     shown = {hit["passage_id"] for question in asked for found in question.hits for hit in found}
     shown |= {id_ for question in asked for id_ in question.gold}
-    return asked, PassageLookup(passages.folder()).texts(shown) if shown else {}
+    return asked, PassageLookup(stage(*passages).path).texts(shown) if shown else {}
 
 
 def _choice(

@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 
 from multiview import names
 from multiview.artifacts.champions import champion_numbers, current, read_champion
-from multiview.artifacts.record import Record, read_record, split_address
+from multiview.artifacts.record import Artifact, Record, read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.config import Model
 from multiview.errors import InputError
-from multiview.lineage.trace import Ancestor
 from multiview.refresh.champion import challenger_of
 from multiview.serving.batching import TooManyWaiting
 from multiview.serving.follow import Generation, Generations
@@ -126,7 +125,7 @@ class NamedIndexes:
                 )
 
     def _architecture(self, record: Record) -> str:
-        model = Ancestor(self._store, record).remembered_input(names.MODEL)
+        model = Artifact(self._store, record).remembered_input(names.MODEL)
         # A training's record has no settings of the model: they are those of the model that it started from.
         while model and (start := model.remembered_input("start")):
             model = start

@@ -7,16 +7,16 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from multiview import names
-from multiview.artifacts.record import Record, load_record, load_reference
+from multiview.artifacts.record import Artifact, load_record, load_reference
 from multiview.artifacts.staging import Check, stage
 from multiview.artifacts.staging import verify as read_all
-from multiview.artifacts.store import LocalStore, Store
+from multiview.artifacts.store import LocalStore
 from multiview.config import Encode
 from multiview.data.passages import PassageRows, shard_files
 from multiview.errors import InputError
@@ -27,9 +27,6 @@ from multiview.serving.where import Where, satisfying
 if TYPE_CHECKING:
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import ViewIndex
-
-Artifact: TypeAlias = tuple[Store, Record]
-"""A record and the store that it lies in."""
 
 QUESTIONS_AT_ONCE = 256
 """Questions that are searched and looked up together. Memory depends on it; results do not."""
@@ -178,32 +175,27 @@ class Retriever:
 
 
 def check_index(address: str) -> Artifact:
-    """Returns the record of the index at `address`, and its store. Raises InputError if there is none."""
-    store, record = load_record(address)
-    if record.kind != names.INDEX:
+    """Returns the index at `address`. Raises InputError if there is none."""
+    index = load_record(address)
+    if index.record.kind != names.INDEX:
         raise InputError(
-            f"{address} is the address of an artifact of kind {record.kind}: search needs one of kind {names.INDEX}"
+            f"{address} is the address of an artifact of kind {index.record.kind}: search needs one of kind {names.INDEX}"
         )
-    return store, record
+    return index
 
 
 def load_artifacts(address: str) -> tuple[Artifact, Artifact, Artifact]:
-    """Returns the records of an index, its model and its passages, each with its store.
+    """Returns an index, its model and its passages.
 
     The last two are looked up in the index's store first, so that a store may be moved. Raises InputError where there
     is no index at `address`, or its record names another artifact that is not there.
     """
-    store, record = check_index(address)
-    if missing := [name for name in (names.MODEL, names.PASSAGES) if name not in record.inputs]:
-        raise InputError(
-            f"index {address}: it was written by an earlier version of multiview, and its record does not name its "
-            f"{' and '.join(missing)}: build the index again, from the same embeddings"
-        )
+    index = check_index(address)
     model, corpus = (
-        load_reference(record.inputs[name][0], f"index {address}", store)
+        load_reference(index.record.inputs[name][0], f"index {address}", index.store)
         for name in (names.MODEL, names.PASSAGES)
     )
-    return (store, record), model, corpus
+    return index, model, corpus
 
 
 def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
@@ -217,31 +209,31 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     Raises InputError, with one line that names the way out, if there is no index at `address`, or if an artifact that
     its record names is missing, truncated or altered.
     """
-    (store, record), model, corpus = load_artifacts(address)
+    found, model, corpus = load_artifacts(address)
     # Imported only now, because importing torch takes seconds and the errors above should not wait for it.
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import INDEX_FILE, ViewIndex
     from multiview.model import devices
 
-    settings = Encode.model_validate(record.config.get("encode", {}) | {"device": device})
+    settings = Encode.model_validate(found.record.config.get("encode", {}) | {"device": device})
     searching = devices.device(settings.device, "encode.device")
     check: Check = "bytes" if verify else "writes"
     copies: list[Path] = []
 
-    def staged(store: Store, record: Record) -> Path:
-        folder = stage(store, record, check=check).path
-        copies.extend([] if isinstance(store, LocalStore) else [folder])
+    def staged(artifact: Artifact) -> Path:
+        folder = stage(*artifact, check=check).path
+        copies.extend([] if isinstance(artifact.store, LocalStore) else [folder])
         return folder
 
-    if any(file.path == INDEX_FILE for file in record.files):
-        stage(store, record, INDEX_FILE)  # faiss trusts every byte of it
-    with _checked_on_error([(store, record)]):
-        index = ViewIndex.load(staged(store, record), str(searching))
-    index.check_model(model[1].digest)
+    if any(file.path == INDEX_FILE for file in found.record.files):
+        stage(*found, INDEX_FILE)  # faiss trusts every byte of it
+    with _checked_on_error([found]):
+        index = ViewIndex.load(staged(found), str(searching))
+    index.check_model(model.record.digest)
     with _checked_on_error([model]):
-        encoder = Encoder(staged(*model), settings, questions_only=True)
+        encoder = Encoder(staged(model), settings, questions_only=True)
     with _checked_on_error([corpus]):
-        rows = PassageRows(shard_files(staged(*corpus)))
+        rows = PassageRows(shard_files(staged(corpus)))
     return Retriever(address, index, encoder, rows, [corpus], copies)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from multiview.artifacts.staging import Recorded, Staged
+from multiview.artifacts.record import Reference
+from multiview.artifacts.staging import Staged
 from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.errors import Undeclared
@@ -14,8 +15,8 @@ from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Events
 from multiview.steps.runs import NO_PAGES, Pages
 
-Input = Staged | Recorded | list[Staged]
-"""An input of a step: on local disk, only recorded, or a list of artifacts on local disk."""
+Input = Staged | Reference | list[Staged]
+"""An input of a step: on local disk, not on local disk and only named in the record, or a list on local disk."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +75,10 @@ class StepContext:
             raise Undeclared(f"input {name} is read as a list by a step that does not declare it as one")
         return staged
 
-    def recorded_input(self, name: str) -> Recorded:
-        """Returns the digest and address of the input `name`, which is only recorded."""
+    def recorded_input(self, name: str) -> Reference:
+        """Returns the reference to the input `name`, which is only recorded."""
         recorded = self.inputs.get(name)
-        if not isinstance(recorded, Recorded):
+        if not isinstance(recorded, Reference):
             raise Undeclared(f"input {name} is not one that the step only records")
         return recorded
 

@@ -217,8 +217,6 @@ def read_events(store: Store, attempt: str) -> Iterator[Event]:
             return
         try:
             kind = fields.pop("event")
-            if kind == "fact":  # an earlier version wrote them here, too
-                continue
             event = _EVENTS[kind](**fields)
         except (AttributeError, KeyError, TypeError):
             raise InputError(

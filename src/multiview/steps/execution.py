@@ -76,7 +76,7 @@ def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> di
     """
     references = {kind: Reference.to(store, record) for kind, record in outputs.items()}
     for output, reference in _forwards(store, step, outputs[step.outputs[0]]).items():
-        references[output] = Reference.to(*load_reference(reference, f"{step.name} {output}", store))
+        references[output] = load_reference(reference, f"{step.name} {output}", store).reference
     return references
 
 

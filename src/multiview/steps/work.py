@@ -14,7 +14,7 @@ from pathlib import Path
 from multiview import names
 from multiview.artifacts.record import Record, Reference, load_reference, read_record
 from multiview.artifacts.scratch import scratch
-from multiview.artifacts.staging import Recorded, Staged, same_writing, stage, stamp
+from multiview.artifacts.staging import Staged, same_writing, stage, stamp
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import Config, JsonObject
 from multiview.errors import InputError, one_line
@@ -107,7 +107,7 @@ class Work:
     def _input(self, name: str, streamed: Collection[str] = ()) -> Input:
         if name in self.step.recorded_inputs:
             _, record, store = self.inputs[name][0]
-            return Recorded(record.digest, f"{store.url}/{record.folder}")
+            return Reference.to(store, record)
         parts: list[Staged] = [
             stage(store, record, reference.file, streamed=streamed)
             for reference, record, store in self.inputs[name]

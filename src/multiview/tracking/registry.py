@@ -120,16 +120,16 @@ def register(
     step that built the index, where MLflow knows that run. Raises InputError if there is no such index, or MLflow
     refuses a name or cannot be reached.
     """
-    store, record = load_reference(index, "register", near)
+    found = load_reference(index, "register", near)
+    record, address = found.record, found.address
     if record.kind != names.INDEX:
         raise InputError(f"{index.address} is the address of {record.kind}: only an index can be registered")
-    address = f"{store.url}/{record.folder}"
     with explained(uri):
         client = connect(uri)
-        found = _version(client, name, record) or _new_version(client, name, address, record)
-        if found.tags[names.TAG_INDEX] != address:  # the store was moved
-            client.set_model_version_tag(name, found.version, names.TAG_INDEX, address)
-        version = str(found.version)
+        existing = _version(client, name, record) or _new_version(client, name, address, record)
+        if existing.tags[names.TAG_INDEX] != address:  # the store was moved
+            client.set_model_version_tag(name, existing.version, names.TAG_INDEX, address)
+        version = str(existing.version)
         _set_aliases(client, name, dict.fromkeys(aliases, version))
         return version
 

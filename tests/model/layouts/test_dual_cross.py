@@ -10,7 +10,7 @@ import torch
 from multiview.artifacts.staging import Staged
 from multiview.config import Config, Encode, Train
 from multiview.data.passages import Passage
-from multiview.data.queries import gather_queries, write_queries
+from multiview.data.queries import gather_queries
 from multiview.encoding.embeddings import Embeddings
 from multiview.encoding.encode import Encoder, encode
 from multiview.errors import InputError
@@ -25,6 +25,7 @@ from multiview.training.trainer import BiEncoderTrainer
 from tests.fixtures import laid_out, training_material
 from tests.fixtures.artifacts import write_index
 from tests.fixtures.events import RecordedEvents
+from tests.fixtures.written_queries import write_queries
 
 PASSAGES = [training_material.passage(i, sentences=1 + i % 4) for i in range(20)]
 QUERIES = {
