@@ -20,7 +20,7 @@ from multiview.tracking import TrackedRun
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedInput:
     """An artifact of the earlier run that a step reads."""
 
     reader: str
@@ -33,7 +33,7 @@ class Rerun:
     """A request for a part of an earlier run's plan, and everything that it reads from that run."""
 
     request: Request
-    imported: tuple[Imported, ...]
+    imported: tuple[ImportedInput, ...]
 
     def verify(self) -> None:
         """Reads every imported byte against its record and digest. Raises InputError at the first flaw."""
@@ -64,7 +64,7 @@ def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) ->
     nodes = _chosen(plan, path, downstream)
     _check_changes(plan, before, nodes.keys(), changes)
     part = Plan(plan.name, architectures=earlier.run.architectures or plan.architectures)
-    imported: list[Imported] = []
+    imported: list[ImportedInput] = []
     for node in nodes.values():
         inputs: dict[str, Source | list[Source]] = {}
         for name, value in node.inputs.items():
@@ -72,7 +72,7 @@ def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) ->
             for source in value if isinstance(value, list) else [value]:
                 if isinstance(source, Output) and source.path not in nodes:
                     references = _artifacts(earlier, plan.nodes[source.path], source.kind, node.path)
-                    imported += [Imported(f"{node.path} {name}", reference) for reference in references]
+                    imported += [ImportedInput(f"{node.path} {name}", reference) for reference in references]
                     sources += references
                 else:
                     sources.append(source)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from multiview.names import CHAMPION, DEFAULT_STORE, VERSION
 
 if TYPE_CHECKING:
-    from multiview.serving.follow import FollowingRetriever
+    from multiview.serving.follow import ChampionRetriever
     from multiview.serving.retriever import Retriever
 
 __version__ = VERSION
@@ -22,7 +22,7 @@ def load(
 @overload
 def load(
     address: str, *, store: str = ..., device: str = ..., verify: bool = ..., follow: Literal[True]
-) -> FollowingRetriever: ...
+) -> ChampionRetriever: ...
 
 
 def load(
@@ -32,7 +32,7 @@ def load(
     device: str = "auto",
     verify: bool = False,
     follow: bool = False,
-) -> Retriever | FollowingRetriever:
+) -> Retriever | ChampionRetriever:
     """Returns the retriever of the index at `address`, such as `gs://bucket/store/index/KEY`, or of the `champion` of `store`.
 
     See `multiview.serving.retriever.load`. With `follow`, which only a champion allows, the retriever answers from the
@@ -58,5 +58,5 @@ def load(
 
     opened = open_store(store)
     if follow:
-        return following.FollowingRetriever(following.Follower(opened, device))
+        return following.ChampionRetriever(following.Follower(opened, device))
     return retriever.load(address_of(opened, champion_of(opened)), device=device, verify=verify)

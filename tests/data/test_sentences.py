@@ -14,7 +14,7 @@ from nltk.tokenize.punkt import PunktTokenizer
 
 from multiview.data.sentences import (
     ENDS,
-    PIECE,
+    PIECE_CHARACTERS,
     begin_sentence_ends,
     iterate_sentence_ends,
     sentence_ends,
@@ -75,10 +75,10 @@ def test_sentences_are_those_of_sent_tokenize(text):
 
 def test_a_text_that_is_split_piece_by_piece_has_the_sentences_of_the_whole():
     text = " ".join(f"Mr. Smith no. {number} went to the U.S. (Why?) He left..." for number in range(6000))
-    assert len(text) > 3 * PIECE
+    assert len(text) > 3 * PIECE_CHARACTERS
     spans = PunktTokenizer("english").span_tokenize(text)
     assert sentence_ends(text) == (*[start for start, _ in spans][1:], len(text))
-    assert sentence_ends("a" * 2 * PIECE + " ")[-1] == 2 * PIECE + 1
+    assert sentence_ends("a" * 2 * PIECE_CHARACTERS + " ")[-1] == 2 * PIECE_CHARACTERS + 1
 
 
 def test_many_texts_are_each_as_alone():

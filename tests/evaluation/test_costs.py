@@ -2,7 +2,7 @@
 
 import pytest
 
-from multiview.evaluation.costs import QUESTIONS, median_milliseconds
+from multiview.evaluation.costs import TIMED_ALONE, median_milliseconds
 
 
 class Clock:
@@ -28,7 +28,7 @@ def test_the_median_is_of_single_questions_and_the_first_is_asked_before():
 def test_neither_many_questions_nor_slow_ones_are_all_asked():
     clock = Clock()
     assert median_milliseconds(clock.ask, ["0.125"] * 500, clock) == 125
-    assert len(clock.asked) == 1 + QUESTIONS
+    assert len(clock.asked) == 1 + TIMED_ALONE
     slow = Clock()
     assert median_milliseconds(slow.ask, ["6"] * 500, slow) == 6000
     assert len(slow.asked) == 1 + 2

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rouge_score.tokenizers import DefaultTokenizer
 
 from multiview.evaluation.generated_queries import (
-    Words,
+    WordTokenizer,
     diversity_levels,
     queries_table,
     rouge_l_by_number,
@@ -45,11 +45,11 @@ def test_known_values() -> None:
 
 @given(st.text(st.characters(max_codepoint=126)))
 def test_words_are_rouge_score_s_own_in_ascii(text: str) -> None:
-    assert Words().tokenize(text) == DefaultTokenizer(use_stemmer=False).tokenize(text)
+    assert WordTokenizer().tokenize(text) == DefaultTokenizer(use_stemmer=False).tokenize(text)
 
 
 def test_words_of_other_alphabets_count() -> None:
-    assert Words().tokenize("Où était Варшава?") == ["où", "était", "варшава"]
+    assert WordTokenizer().tokenize("Où était Варшава?") == ["où", "était", "варшава"]
     assert rouge_l_by_number("где Варшава", ["где Варшава"], 1) == pytest.approx([1])
 
 

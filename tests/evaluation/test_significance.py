@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.evaluation.significance import (
-    FEW,
+    EXACT_TEST_QUESTIONS,
     bootstrap_intervals,
     holm,
     paired_figures,
@@ -56,7 +56,7 @@ def test_questions_without_a_difference_do_not_matter():
 def test_many_differences_are_tested_over_random_signs():
     """Thirteen, of which all signs can still be counted; p within four standard errors."""
     rng = np.random.default_rng(3)
-    assert FEW < 13
+    assert EXACT_TEST_QUESTIONS < 13
     for shift in (0, 1, 3):
         differences = rng.integers(-4, 5, 13) + shift
         differences[differences == 0] = 1

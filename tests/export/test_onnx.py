@@ -115,7 +115,7 @@ def test_the_file_says_nothing_of_the_machine(mvr):
 
 
 def test_large_weights_lie_beside_the_graph(base, tmp_path, monkeypatch):
-    monkeypatch.setattr("multiview.export.onnx.LARGEST", 1000)
+    monkeypatch.setattr("multiview.export.onnx.LARGEST_SINGLE_FILE", 1000)
     exported = Exported(saved_model(tmp_path / "model", base, architecture="dpr"), tmp_path / "out")
     assert (tmp_path / "out" / "model.onnx.data").stat().st_size > 100_000
     assert np.abs(exported.vectors(QUESTIONS) - exported.ours(QUESTIONS)).max() <= TOLERANCE

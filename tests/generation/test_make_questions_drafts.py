@@ -165,7 +165,7 @@ def test_a_generator_reads_the_snippet_in_place_of_the_passage(t5: Staged, tmp_p
 def test_a_killed_generation_continues_and_ends_with_the_same_bytes(
     t5: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(make_questions, "PART", 5)
+    monkeypatch.setattr(make_questions, "SNIPPETS_AT_ONCE", 5)
     monkeypatch.setattr(queries, "PARTS_PER_CHECKPOINT", 2)
     passages = training_material.write_shard(tmp_path / "passages", PASSAGES)
     made: dict[str, Any] = {"generator": t5, "generation": GENERATION}
@@ -189,7 +189,7 @@ def test_a_killed_generation_continues_and_ends_with_the_same_bytes(
 
 
 def test_progress_counts_the_passages_of_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(make_questions, "PART", 7)
+    monkeypatch.setattr(make_questions, "SNIPPETS_AT_ONCE", 7)
     given_context = context(
         training_material.write_shard(tmp_path / "passages", PASSAGES), tmp_path / "drafts"
     )

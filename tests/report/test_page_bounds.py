@@ -10,10 +10,10 @@ from multiview.data.passages import Passage
 from multiview.data.questions import SCHEMA, Question
 from multiview.evaluation.tables import Significance
 from multiview.evaluation.top_hits import SCHEMA as BEST
-from multiview.report.contents import Asked, Contents
+from multiview.report.contents import Contents, QuestionResults
 from multiview.report.contents import System as Row
 from multiview.report.page import render
-from multiview.report.question_selection import RANKINGS
+from multiview.report.shown_questions import SHOWN_RANKINGS
 from tests.fixtures.compared_systems import BM25, CAMVR, MVR, QUESTIONS, ComparedSystems, System
 from tests.fixtures.page_tree import read
 
@@ -66,7 +66,7 @@ def test_a_page_is_small_whatever_the_corpus(tmp_path):
     text = compared.page()
     assert len(text.encode()) < 10_000_000
     shown = read(text).all("details", class_="question")
-    assert len(shown) == RANKINGS // 11 and f"{len(shown)} of 20,000 questions" in text
+    assert len(shown) == SHOWN_RANKINGS // 11 and f"{len(shown)} of 20,000 questions" in text
 
 
 @pytest.mark.parametrize(
@@ -140,21 +140,11 @@ def test_what_is_gone_from_the_store_is_left_out(tmp_path):
     assert "Training loss, mvr" not in titles and "Training loss, camvr" in titles
 
 
-def test_an_evaluation_of_an_earlier_version_has_its_figures_and_no_passages(tmp_path):
-    compared = ComparedSystems(tmp_path, {"mvr": PLAIN[0], "camvr": PLAIN[1]})
-    (compared.evaluations[0].path / "best.parquet").unlink()
-    page = read(compared.page())
-    assert "2 systems answered the same 5 questions" in page.text
-    assert "There is no question to show." in page.text
-    (warning,) = compared.events.warnings
-    assert warning.endswith("has no best.parquet: evaluate again")
-
-
 def test_a_text_that_is_no_text_is_still_written():
     """A lone surrogate, as JSON can hold, has no bytes in UTF-8."""
     hit = {"rank": 1, "passage_id": "p", "score": 1.0, "answer": True, "gold": True, "view": 0}
     hit |= {"view_scores": [1.0, 0.5], "view_starts": [0, 1], "view_stops": [1, 2]}
-    asked = Asked("q", "\ud800?", ("a",), ("p",), (1,), ((hit,),))
+    asked = QuestionResults("q", "\ud800?", ("a",), ("p",), (1,), ((hit,),))
     significance: Significance = {"baseline": "a", "test": "", "systems": {}}
     page = render(
         Contents([Row("a", 0, {})], "a", significance, 1, 1, [asked], {"p": ("\ud800", "ab\ud800")}, "digest")

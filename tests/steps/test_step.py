@@ -11,7 +11,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.config import Config, JsonObject
 from multiview.config.overrides import validate
 from multiview.errors import InputError
-from multiview.steps.step import Read, Step
+from multiview.steps.step import Step, StepInput
 from multiview.steps.table import STEPS
 from tests.fixtures.counting_step import COUNT, count, run, settings
 from tests.fixtures.published import publish
@@ -68,7 +68,7 @@ def test_digests_of_inputs_are_of_artifacts_or_of_the_one_file_that_is_read(tmp_
     listed = replace(
         COUNT, inputs=("passages", "parts", "known"), list_inputs=("parts",), unkeyed_inputs=("known",)
     )
-    first, second = Read(one, records[0], store), Read(two, records[1], store)
+    first, second = StepInput(one, records[0], store), StepInput(two, records[1], store)
     given = {
         "passages": [first._replace(reference=one.model_copy(update={"file": "a.txt"}))],
         "parts": [second, first],
@@ -97,7 +97,7 @@ def test_a_record_has_the_key_of_its_step(tmp_path: Path) -> None:
     made, _ = run(COUNT, store, "one two")
     (passages,) = made["counts"].inputs["passages"]
     _, record = load_reference(passages, "passages")
-    inputs = {"passages": [Read(passages, record, store)]}
+    inputs = {"passages": [StepInput(passages, record, store)]}
     assert COUNT.key_of_record(made["counts"], inputs) == made["counts"].key
     later = replace(COUNT, version=4)
     assert run(later, store, "one two")[0]["counts"].key != made["counts"].key

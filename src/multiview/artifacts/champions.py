@@ -19,7 +19,7 @@ from multiview.artifacts.store import Store
 from multiview.config import canonical_json
 from multiview.errors import InputError
 
-WHOLE = "restore it from a copy, or remove it if none of its successors is there"
+MEND_FILE = "restore it from a copy, or remove it if none of its successors is there"
 
 
 class Champion(BaseModel):
@@ -82,10 +82,10 @@ def read_champion(store: Store, number: int) -> Champion:
     try:
         champion = Champion.model_validate_json(data)
     except ValueError as error:
-        raise InputError(f"{store.url}/{champion_file(number)} is damaged: {WHOLE}") from error
+        raise InputError(f"{store.url}/{champion_file(number)} is damaged: {MEND_FILE}") from error
     if champion.number != number:
         raise InputError(
-            f"{store.url}/{champion_file(number)} says that it is champion {champion.number}: {WHOLE}"
+            f"{store.url}/{champion_file(number)} says that it is champion {champion.number}: {MEND_FILE}"
         )
     return champion
 

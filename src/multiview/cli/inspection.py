@@ -11,7 +11,7 @@ from rich.text import Text
 from multiview.cli.settings import written
 from multiview.config.overrides import gather, validate
 from multiview.data import inspection as data
-from multiview.data.inspection import FIRST, SAMPLE, SETTING, Inspection
+from multiview.data.inspection import SENTENCE_SAMPLE, SETTING, SHOWN_PASSAGES, Inspection
 from multiview.data.questions import Question
 from multiview.data.reading.formats import FORMATS
 from multiview.data.reading.qrels import Use
@@ -115,7 +115,7 @@ def _passages(inspection: Inspection) -> list[tuple[str, str]]:
     """Names and values of the rows about the passages."""
     number, words, sentences = inspection.passages, inspection.words, inspection.sentences
     titled = f", {inspection.titled:,} with a title" if inspection.titled else ""
-    sampled = f" (of the first {SAMPLE:,})" if number > SAMPLE else ""
+    sampled = f" (of the first {SENTENCE_SAMPLE:,})" if number > SENTENCE_SAMPLE else ""
     rows = [
         ("passages", f"{number:,}{titled}"),
         ("words", f"mean {words.mean:.1f}, median {words.median:,}, longest {words.longest:,}"),
@@ -157,7 +157,7 @@ def _questions(inspection: Inspection, use: Use, questions: list[Question]) -> l
 def _first_questions(questions: list[Question], width: int) -> list[str]:
     """The ids, texts and answers of the first questions of a use."""
     lines = []
-    for question in questions[:FIRST]:
+    for question in questions[:SHOWN_PASSAGES]:
         answers = f"  → {'; '.join(question.answers)}" if question.answers else ""
         lines.append(f"{_short(question.qid, width)}  {question.question}{answers}")
     return lines

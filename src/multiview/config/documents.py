@@ -169,7 +169,10 @@ def find_document(name: str, kind: str) -> Document:
 
 @cache
 def _warn_of_new_name(kind: str, name: str) -> None:
-    print(f"warning: the {kind} {name} is called {RENAMED[name]} now", file=sys.stderr)
+    print(
+        f"warning: the {kind} {name} is called {RENAMED[name]} now; the next release knows the new name only",
+        file=sys.stderr,
+    )
 
 
 def checked(section: type[Checked], content: Mapping[str, object], where: str = "") -> Checked:

@@ -17,7 +17,7 @@ from multiview.data.tokens import FLAGS, Mode, Needle, Span, TokenizedText, deco
 from multiview.errors import InputError
 
 Kind = Literal["offset", "one", "several", "none"]
-Wanted: TypeAlias = "Sequence[Needle | regex.Pattern[str]]"
+AnswerPatterns: TypeAlias = "Sequence[Needle | regex.Pattern[str]]"
 """The answers of a question, prepared for many texts."""
 
 
@@ -72,13 +72,13 @@ def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "
     return _holds(TokenizedText(text, mode) if isinstance(text, str) else text, _wanted(answers, mode))
 
 
-def _wanted(answers: Sequence[str], mode: Mode) -> Wanted:
+def _wanted(answers: Sequence[str], mode: Mode) -> AnswerPatterns:
     if mode == "regex":
         return [_pattern(answer) for answer in answers]
     return [needle for answer in dict.fromkeys(answers) if (needle := Needle.of(answer, mode))]
 
 
-def _holds(text: TokenizedText, wanted: Wanted) -> bool:
+def _holds(text: TokenizedText, wanted: AnswerPatterns) -> bool:
     for each in wanted:
         if isinstance(each, Needle):
             if text.holds(each):

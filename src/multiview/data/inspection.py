@@ -31,13 +31,13 @@ SETTING: dict[Use, str] = {
     "train": "questions.source",
     "dev": "questions.dev_source",
 }
-HELD_OUT = {"dev", "test", "valid", "validation", "val", "eval"}
+EVALUATION_WORDS = {"dev", "test", "valid", "validation", "val", "eval"}
 """Words in a file name that mark its questions as not for training."""
-GOLD = re.compile("pos|gold|passage|context|doc|pid", re.IGNORECASE)
+GOLD_COLUMN = re.compile("pos|gold|passage|context|doc|pid", re.IGNORECASE)
 """Words in the name of a column that may name gold passages."""
-SAMPLE = 20_000
+SENTENCE_SAMPLE = 20_000
 """Number of passages, from the first on, in which sentences are counted."""
-FIRST = 3
+SHOWN_PASSAGES = 3
 """Number of passages that are shown."""
 
 
@@ -76,7 +76,7 @@ class Inspection:
     words: Lengths = field(default_factory=Lengths)
     """Words per passage."""
     sentences: Lengths = field(default_factory=Lengths)
-    """Sentences per passage, over the first `SAMPLE` passages."""
+    """Sentences per passage, over the first `SENTENCE_SAMPLE` passages."""
     columns: list[str] = field(default_factory=list)
     """The user's further columns, which are kept."""
     first_passages: list[Row] = field(default_factory=list)
@@ -130,7 +130,7 @@ def _use(file: str, config: Config) -> Use:
     form = config.corpus.format if config.corpus.format != "auto" else config.questions.format
     format_name = detect(file, form, "corpus.format", columns.values())
     words = set(re.split(r"[^a-z]+", plain_name(file)))
-    question_use: Use = "dev" if words & HELD_OUT and "train" not in words else "train"
+    question_use: Use = "dev" if words & EVALUATION_WORDS and "train" not in words else "train"
     if format_name == "qa":
         return "dev"
     if FORMATS[format_name].is_companion or "queries" in words:
@@ -198,7 +198,7 @@ def _describe_questions(inspection: Inspection, settings: Questions) -> None:
 def _remark_unread_gold(inspection: Inspection) -> None:
     """Remarks a column that may name gold passages, beside questions without any."""
     for use, columns in inspection.unread.items():
-        gold = next((column for column in columns if GOLD.search(column)), None)
+        gold = next((column for column in columns if GOLD_COLUMN.search(column)), None)
         if gold and not any(question.positive_ids for question in inspection.questions[use]):
             inspection.remarks(
                 "questions that name no passages beside a column that is not read",
@@ -211,9 +211,9 @@ def _measure_passages(inspection: Inspection, table: pa.Table, language: str) ->
     texts = table.column("text").to_pylist()
     inspection.scripts.add(texts)
     inspection.words.update(cjk.count_words(text, language) for text in texts)
-    sampled = texts[: max(0, SAMPLE - inspection.passages)]
+    sampled = texts[: max(0, SENTENCE_SAMPLE - inspection.passages)]
     inspection.sentences.update(map(len, iterate_sentence_ends(sampled, language)))
     inspection.titled += sum(bool(title) for title in table.column("title").to_pylist())
     inspection.passages += table.num_rows
-    remaining = FIRST - len(inspection.first_passages)
+    remaining = SHOWN_PASSAGES - len(inspection.first_passages)
     inspection.first_passages += table.select(list(PASSAGE_COLUMNS)).slice(0, remaining).to_pylist()

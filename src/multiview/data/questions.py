@@ -25,13 +25,14 @@ SCHEMA = pa.schema(
 )
 
 NEGATIVES = pa.field("negative_ids", pa.list_(pa.string()))
-"""Column of the negatives that come with the questions; a file has it where some question has any."""
+"""Column of the negatives that come with the questions; left out where no question has any."""
 
 LARGEST_GRADE = 10_000
-"""The largest grade of a positive: trec_eval, which computes nDCG, counts a question's passages by grade, up to the largest."""
+"""The largest grade of a positive. trec_eval, which computes nDCG, keeps a counter for each grade up to the largest, so
+a huge one would fill the memory."""
 
 GENERATED = "generated:"
-"""How the id of a question begins that was generated from the corpus, wherever the question is used."""
+"""Prefix of the ids of questions that were generated from the corpus."""
 
 FILE = "questions.parquet"
 LOST_FILE = "lost_questions.json"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ENDS = pa.list_(pa.int32())
 """Type of the column `sentence_ends` in shards."""
 
-PIECE = 100_000
+PIECE_CHARACTERS = 100_000
 """Code points of a text that are split at a time."""
 
 # fmt: off
@@ -79,7 +79,7 @@ def _sentence_starts(splitter: PunktTokenizer | SentenceRules, text: str) -> Ite
     NLTK gives up a text after five seconds."""
     begin = 0
     while begin < len(text):
-        stop = begin + PIECE
+        stop = begin + PIECE_CHARACTERS
         starts = [begin + start for start, _ in splitter.span_tokenize(text[begin:stop])]
         if stop >= len(text):
             yield from starts

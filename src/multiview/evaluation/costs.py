@@ -33,7 +33,7 @@ SINGLE_QUESTION = "single_question_milliseconds"
 SINGLE_SEARCH = "single_search_milliseconds"
 """Fact of an evaluation: the median time of the search for one question alone."""
 
-QUESTIONS = 30
+TIMED_ALONE = 30
 """Number of questions that are asked one at a time, at most."""
 ASKING_SECONDS = 10.0
 """No further question is asked after this time, because a large exact index takes as long for one question as for many."""
@@ -54,7 +54,7 @@ def median_milliseconds(
         raise ValueError("there is no question to ask")
     ask(questions[0])
     begun, seconds = clock(), []
-    for question in questions[:QUESTIONS]:
+    for question in questions[:TIMED_ALONE]:
         started = clock()
         ask(question)
         seconds.append(clock() - started)

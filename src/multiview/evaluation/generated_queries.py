@@ -21,7 +21,7 @@ LEVELS = 5
 _WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
 
 
-class Words:
+class WordTokenizer:
     """Tokenizer into rouge-score's words (runs of letters and digits, lower-cased) for every alphabet, not only ASCII."""
 
     def tokenize(self, text: str) -> list[str]:
@@ -32,7 +32,7 @@ class Words:
 def _rouge() -> RougeScorer:
     from rouge_score.rouge_scorer import RougeScorer  # late: it takes seconds to import, as nltk does
 
-    return RougeScorer(["rougeL"], tokenizer=Words())
+    return RougeScorer(["rougeL"], tokenizer=WordTokenizer())
 
 
 def rouge_l_by_number(question: str, queries: Sequence[str], max_queries: int) -> np.ndarray:
@@ -56,7 +56,7 @@ def self_bleu(queries: Sequence[str]) -> float | None:
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
     smoothing = SmoothingFunction().method1
-    words = [Words().tokenize(query) for query in queries]
+    words = [WordTokenizer().tokenize(query) for query in queries]
     scores = [
         sentence_bleu(words[:i] + words[i + 1 :], query, smoothing_function=smoothing)
         for i, query in enumerate(words)

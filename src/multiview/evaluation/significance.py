@@ -19,7 +19,7 @@ RESAMPLES = 10_000
 CONFIDENCE = 0.95
 """Confidence level of the bootstrap's intervals."""
 
-FEW = 10
+EXACT_TEST_QUESTIONS = 10
 """Largest number of differing questions for which all signs are tried instead of random ones."""
 
 PAIRS_AT_ONCE = 1 << 20
@@ -97,7 +97,7 @@ def randomisation_test(differences: np.ndarray, resamples: int, seed: int) -> fl
 
     `differences` [q] are one system's values minus the other's. If the systems were alike, each difference could as
     well have the opposite sign: p is twice the share of sign assignments whose sum is at least as extreme on its side,
-    at most 1. All assignments are tried where at most `FEW` questions differ, else `resamples` random ones, with the
+    at most 1. All assignments are tried where at most `EXACT_TEST_QUESTIONS` questions differ, else `resamples` random ones, with the
     observed assignment counted as one more.
     """
     from scipy import stats  # takes most of a second to import, and most users of this module test nothing
@@ -105,7 +105,7 @@ def randomisation_test(differences: np.ndarray, resamples: int, seed: int) -> fl
     differences = differences[differences != 0]  # the signs of zeros change no sum
     if not len(differences):
         return 1.0
-    if len(differences) <= FEW:
+    if len(differences) <= EXACT_TEST_QUESTIONS:
         padded = np.append(differences, 0.0)  # scipy needs at least two observations
         exact = stats.permutation_test(
             (padded,),

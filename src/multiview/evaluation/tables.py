@@ -15,7 +15,7 @@ from multiview.data.questions import GENERATED
 from multiview.errors import InputError, counted, nearest
 from multiview.evaluation.files import PAPER_FILE, question_ids
 
-if TYPE_CHECKING:  # scipy takes a second to import; showing a table needs none of it
+if TYPE_CHECKING:  # not imported otherwise: scipy takes a second, and tables do not need it
     from multiview.evaluation.significance import SeedsFigure
 
 Metrics = Mapping[str, Mapping[str, float]]

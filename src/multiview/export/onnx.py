@@ -33,7 +33,7 @@ WEIGHTS_FILE = "model.onnx.data"
 CONFIG_FILE = "config.json"
 OPSET = 20
 """ONNX's operators; those of 20 have GELU, and onnxruntime knows them since 1.17."""
-LARGEST = 1_900_000_000
+LARGEST_SINGLE_FILE = 1_900_000_000
 """Bytes of weights up to which they are in `model.onnx`; protobuf allows 2 GiB."""
 
 
@@ -158,7 +158,9 @@ def _save(model: onnx_ir.Model, folder: Path) -> None:
         each.metadata_props.clear()
         each.doc_string = None
     size = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value)
-    onnx_ir.save(model, folder / MODEL_FILE, external_data=WEIGHTS_FILE if size > LARGEST else None)
+    onnx_ir.save(
+        model, folder / MODEL_FILE, external_data=WEIGHTS_FILE if size > LARGEST_SINGLE_FILE else None
+    )
 
 
 @contextlib.contextmanager

@@ -53,7 +53,7 @@ NAMESPACE = uuid.UUID("8a9c4f0e-6b1d-5f5e-9d3b-1f0f6f3f7c52")
 
 
 @dataclass(frozen=True)
-class Loaded:
+class IndexCollection:
     """A collection that has the content of an index."""
 
     name: str
@@ -108,7 +108,7 @@ def collection_name(address: str, prefix: str = ALIAS) -> str:
     return f"{prefix}-{hashlib.sha256(made_from.encode()).hexdigest()[:16]}"
 
 
-def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Loaded:
+def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> IndexCollection:
     """Makes the collection of an index, and returns it once every point was read back and is the index's.
 
     Points that are there and equal stay, others are uploaded, and points that the index does not have are deleted: a
@@ -133,10 +133,12 @@ def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Loade
     deleted = _delete_unknown(client, name, known)
     if client.count(name, exact=True).count != len(known):
         raise changed
-    return Loaded(name, len(known), uploaded, deleted)
+    return IndexCollection(name, len(known), uploaded, deleted)
 
 
-def follow_champion(store: Store, client: QdrantClient, alias: str = ALIAS, keep: int = KEPT) -> Loaded:
+def follow_champion(
+    store: Store, client: QdrantClient, alias: str = ALIAS, keep: int = KEPT
+) -> IndexCollection:
     """Lets an alias refer to the champion's collection, which is loaded if it is not there, and returns the collection.
 
     The alias changes at once, and only after the collection was verified; so questions are answered by the old

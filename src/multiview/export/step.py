@@ -18,7 +18,7 @@ from multiview.config import Export, ExportFormat
 from multiview.errors import InputError, one_line
 from multiview.export.delta import OtherModel, write_delta
 from multiview.export.files import FORMAT_VERSION, write_manifest, write_views
-from multiview.export.qdrant import Loaded, follow_champion, open_client
+from multiview.export.qdrant import IndexCollection, follow_champion, open_client
 from multiview.export.views import IndexViews
 from multiview.steps.context import StepContext
 
@@ -98,7 +98,7 @@ def still_follows(store: Store, record: Record) -> bool:
 
 def try_to_follow(
     store: Store, url: str, settings: Export, report_warning: Callable[[str], object]
-) -> Loaded | None:
+) -> IndexCollection | None:
     """Lets a server's alias follow the champion (see `follow_champion`), and returns the collection.
 
     What goes wrong is reported as a warning of one line with the command that makes up for it; then returns None.

@@ -40,18 +40,18 @@ from multiview.negatives.bm25 import Bm25Index
 from multiview.negatives.filters import Positives
 from multiview.steps.context import StepContext
 
-TOGETHER = 10_000
+DRAFTS_AT_ONCE = 10_000
 """Drafts that BM25 searches for together."""
 
-SHORTEST = 4
+SHORTEST_CROP = 4
 """Fewest words of a crop; snippets with fewer words are not cropped."""
 
-PART = ROW_GROUP
+SNIPPETS_AT_ONCE = ROW_GROUP
 """Snippets that are drafted from together and written as one row group."""
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnSnippet:
+class QuestionSnippet:
     """A snippet that questions are made from: `text`, which begins at `start` in its passage's text."""
 
     passage: Passage
@@ -72,13 +72,13 @@ class DrawnSnippet:
         ]
 
 
-Ask = Callable[[Sequence[DrawnSnippet]], Iterable[tuple[int, Sequence[str]]]]
+Ask = Callable[[Sequence[QuestionSnippet]], Iterable[tuple[int, Sequence[str]]]]
 """Function that returns (index, texts of questions) per snippet, in any order."""
 
 
 def draw_snippets(
     passage: Passage, settings: MakeQuestions, least_words: int = 1, language: str = "english"
-) -> list[DrawnSnippet]:
+) -> list[QuestionSnippet]:
     """Returns the snippets of a passage that questions are made from, in text order; none where the passage is not drawn.
 
     A passage is cut as CAMVR cuts it (Algorithm 1, title included). A drawn snippet is a part of the text without the
@@ -91,17 +91,17 @@ def draw_snippets(
         start, stop = snippet.span or (0, 0)
         text = passage.text[start:stop]
         if count_words(text, language) >= least_words:
-            drawn.append(DrawnSnippet(passage, start + len(text) - len(text.lstrip()), text.strip()))
+            drawn.append(QuestionSnippet(passage, start + len(text) - len(text.lstrip()), text.strip()))
     drawn.sort(key=lambda snippet: seeded_hash(settings.seed, f"snippet {snippet.name}"))
     return sorted(drawn[: settings.per_passage], key=lambda snippet: snippet.start)
 
 
-def crop(snippet: DrawnSnippet, settings: MakeQuestions, language: str = "english") -> str:
-    """Returns a run of `SHORTEST` to `longest` words of the snippet; of all of its words if it has fewer."""
+def crop(snippet: QuestionSnippet, settings: MakeQuestions, language: str = "english") -> str:
+    """Returns a run of `SHORTEST_CROP` to `longest` words of the snippet; of all of its words if it has fewer."""
     text = snippet.text
     words = word_spans(text, language)
     longest = min(settings.longest, len(words))
-    shortest = min(SHORTEST, longest)
+    shortest = min(SHORTEST_CROP, longest)
     drawn = f"crop 0 of {snippet.name}"
     length = shortest + int(_fraction(settings.seed, f"length of {drawn}") * (longest - shortest + 1))
     start = int(_fraction(settings.seed, f"start of {drawn}") * (len(words) - length + 1))
@@ -113,11 +113,11 @@ def crop_questions(context: StepContext) -> None:
     """Step: drafts questions for one shard of `passages` as crops of their snippets, without a model, into `drafts`."""
     settings, language = context.settings.make_questions, context.settings.corpus.language
 
-    def ask(snippets: Sequence[DrawnSnippet]) -> Iterator[tuple[int, list[str]]]:
+    def ask(snippets: Sequence[QuestionSnippet]) -> Iterator[tuple[int, list[str]]]:
         for index, snippet in enumerate(snippets):
             yield index, [crop(snippet, settings, language)]
 
-    write_drafts(context, ask, SHORTEST, language)
+    write_drafts(context, ask, SHORTEST_CROP, language)
 
 
 def generate_questions(context: StepContext) -> None:
@@ -131,7 +131,7 @@ def generate_questions(context: StepContext) -> None:
     settings = context.settings.generation.model_copy(update={"queries": 1})
     generator = QueryGenerator(context.input("generator").path, settings)
 
-    def ask(snippets: Sequence[DrawnSnippet]) -> Iterator[tuple[int, list[str]]]:
+    def ask(snippets: Sequence[QuestionSnippet]) -> Iterator[tuple[int, list[str]]]:
         return generator.queries(
             [replace(snippet.passage, id=snippet.name, text=snippet.text) for snippet in snippets]
         )
@@ -148,20 +148,20 @@ def write_drafts(context: StepContext, ask: Ask, least_words: int = 1, language:
     shard, settings = context.input("passages").path, context.settings.make_questions
     total, snippets = count_passages(shard), 0
 
-    def parts() -> Iterator[tuple[int, int, list[DrawnSnippet]]]:
-        """The snippets, `PART` at a time, with the numbers of passages read before and after."""
+    def parts() -> Iterator[tuple[int, int, list[QuestionSnippet]]]:
+        """The snippets, `SNIPPETS_AT_ONCE` at a time, with the numbers of passages read before and after."""
         nonlocal snippets
-        before, read, drawn = 0, 0, list[DrawnSnippet]()
+        before, read, drawn = 0, 0, list[QuestionSnippet]()
         for passage in (each for table in read_tables(shard, COLUMNS) for each in passages_of(table)):
             found = draw_snippets(passage, settings, least_words, language)
             drawn, snippets, read = drawn + found, snippets + len(found), read + 1
-            while len(drawn) >= PART:
-                yield before, read, drawn[:PART]
-                before, drawn = read, drawn[PART:]
+            while len(drawn) >= SNIPPETS_AT_ONCE:
+                yield before, read, drawn[:SNIPPETS_AT_ONCE]
+                before, drawn = read, drawn[SNIPPETS_AT_ONCE:]
         if drawn:
             yield before, read, drawn
 
-    def make(part: tuple[int, int, list[DrawnSnippet]]) -> pa.Table:
+    def make(part: tuple[int, int, list[QuestionSnippet]]) -> pa.Table:
         before, read, drawn = part
         texts: dict[int, Sequence[str]] = {}
         for index, made in ask(drawn):
@@ -240,7 +240,7 @@ def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[li
     kept: set[str] = set()
     searched = 0
     while searched < len(ranked) and (asked.limit is None or len(kept) < asked.limit):
-        batch = ranked[searched : searched + TOGETHER]
+        batch = ranked[searched : searched + DRAFTS_AT_ONCE]
         top = index.search([question.question for question in batch], k)
         hits = Positives(index.ids, batch).hits(top.passages)
         kept.update(question.qid for question, found in zip(batch, hits, strict=True) if found.any())

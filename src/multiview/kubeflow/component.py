@@ -64,7 +64,7 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
 
     - `name` is the step's name in the table of steps, which declares the inputs and outputs among the `artifacts`.
     - `run` is the JSON of a `runs.RunReference`, or the address of a store, in which the step is a run of its own.
-    - `config` is the JSON of the settings that the step reads, or a text as `--set` takes it; in a run that its first
+    - `config` is the JSON of the settings that the step reads, or settings as `--set` takes them; in a run that its first
       step has opened it is empty, and the settings are read from the store.
     - `path` is the step's path in the run, by default its name. A `shard` is appended to it; the step then reads only
       that shard's file of its `sharded_inputs`.

@@ -28,7 +28,7 @@ from multiview.artifacts.record import (
 from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
-from multiview.steps.step import Read
+from multiview.steps.step import StepInput
 from multiview.steps.table import STEPS
 
 
@@ -214,10 +214,10 @@ def _key(node: LineageNode) -> str | None:
     record, step = node.record, STEPS.get(node.record.step)
     if step is None or step.version != record.step_version:
         return None
-    reads: dict[str, list[Read]] = {}
+    reads: dict[str, list[StepInput]] = {}
     for name in record.inputs.keys() - set(step.unkeyed_inputs):
         found = [(each.reference, each.node) for each in node.inputs[name]]
-        reads[name] = [Read(reference, made.record, made.store) for reference, made in found if made]
+        reads[name] = [StepInput(reference, made.record, made.store) for reference, made in found if made]
         if len(reads[name]) < len(found):
             return None
     return step.key_of_record(record, reads)

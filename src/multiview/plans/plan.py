@@ -83,7 +83,7 @@ class Plan:
     ) -> Node:
         """Appends a step and returns its node.
 
-        Raises ValueError for inputs other than the declared ones, or of a step that does not come before it.
+        Raises ValueError if `inputs` are not those that the step declares, or come from a step that was not added yet.
         """
         kind = STEPS[step]
         if set(inputs) != set(kind.inputs):

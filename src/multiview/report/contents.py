@@ -88,7 +88,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionResults:
     """A question with the passages that every system found for it."""
 
     qid: str
@@ -121,10 +121,10 @@ class Contents:
     significance: Significance
     passages: int
     questions: int
-    asked: list[Asked]
+    results: list[QuestionResults]
     """The chosen questions."""
     texts: Mapping[str, tuple[str, str]]
-    """Title and text of every passage that `asked` names, by id."""
+    """Title and text of every passage that `results` names, by id."""
     digest: str
     """The comparison's digest."""
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

@@ -36,7 +36,7 @@ from multiview.evaluation.tables import (
 )
 from multiview.model.base_model import checkpoint
 from multiview.report.contents import Contents, System, Training
-from multiview.report.question_selection import chosen_questions
+from multiview.report.shown_questions import chosen_questions
 from multiview.steps.events import Events, read_metrics
 
 
@@ -76,7 +76,7 @@ def gather(
         with optional(f"{row}'s training questions"):
             system.generated_by = generated_training(evaluation) if evaluation else None
 
-    passages, asked, texts = None, [], {}
+    passages, results, texts = None, [], {}
     base = next((system.position for system in systems if system.name == significance["baseline"]), 0)
     first = next((evaluation for evaluation in found if evaluation), None)
     with optional("the passages"):
@@ -84,7 +84,7 @@ def gather(
     with optional("the questions"):
         questions = first.input("questions") if first else None
         if passages and questions:
-            asked, texts = chosen_questions(folders, base, passages, questions)
+            results, texts = chosen_questions(folders, base, passages, questions)
     generated, question_count = count_generated(folders[0])
     return Contents(
         systems=systems,
@@ -92,7 +92,7 @@ def gather(
         significance=significance,
         passages=sum(file.rows or 0 for file in passages.record.files) if passages else 0,
         questions=question_count,
-        asked=asked,
+        results=results,
         texts=texts,
         digest=comparison.digest,
         settings=_read(comparison.path, SETTINGS_FILE),

@@ -34,7 +34,7 @@ from multiview.refresh.gate_rules import Verdict
 from multiview.report.charts import metric_charts, model_charts, validation_charts
 from multiview.report.contents import Contents
 from multiview.report.gather import gather
-from multiview.report.passages import pieces, widths
+from multiview.report.shown_questions import pieces, widths
 from multiview.report.summary import summary
 from multiview.steps.context import StepContext
 

@@ -19,7 +19,7 @@ from multiview.serving.explorer import add_explorer
 from multiview.serving.follow import Follower
 from multiview.serving.hits import answer_fields, as_json, passage_fields
 from multiview.serving.keys import KeyCheck
-from multiview.serving.metrics import Metrics, Observed, StateCollector, refusal
+from multiview.serving.metrics import Metrics, MetricsMiddleware, StateCollector, refusal
 from multiview.serving.named_indexes import NoSuchIndex
 from multiview.serving.search_service import SearchService, Serving
 from multiview.serving.where import ConditionError, column_names
@@ -89,7 +89,7 @@ def build_app(serving: Serving) -> FastAPI:
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
     )
-    app.add_middleware(Observed, metrics=metrics, body_bytes=limits.body_bytes)
+    app.add_middleware(MetricsMiddleware, metrics=metrics, body_bytes=limits.body_bytes)
     _add_refusals(app)
     _add_probes(app, serving, metrics, tasks)
     asked = {

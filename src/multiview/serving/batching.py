@@ -34,7 +34,7 @@ class Search:
 
 
 @dataclass(eq=False)
-class _Waiting:
+class _WaitingRequest:
     """A request that waits."""
 
     retriever: Retriever
@@ -42,7 +42,7 @@ class _Waiting:
     search: Search
     answers: asyncio.Future[list[list[Hit]]] = field(default_factory=asyncio.Future)
 
-    def joins(self, other: _Waiting) -> bool:
+    def joins(self, other: _WaitingRequest) -> bool:
         return self.retriever is other.retriever and self.search == other.search
 
 
@@ -55,7 +55,7 @@ class Batcher:
         """A batch has up to `questions` questions, or one request; up to `waiting` requests wait. `report_batch` is
         called with the number of questions of each batch."""
         self._questions, self._most_waiting, self._report_batch = questions, waiting, report_batch
-        self._requests: deque[_Waiting] = deque()
+        self._requests: deque[_WaitingRequest] = deque()
         self._reading = 0
         # A thread of its own, for which conditions and passages that are read leave no other waiting.
         self._thread = ThreadPoolExecutor(1, "multiview-search")
@@ -79,7 +79,7 @@ class Batcher:
                 await asyncio.to_thread(retriever.among, search.where)
             finally:
                 self._reading -= 1
-        request = _Waiting(retriever, questions, search)
+        request = _WaitingRequest(retriever, questions, search)
         self._requests.append(request)
         self._arrived.set()
         try:
@@ -97,7 +97,7 @@ class Batcher:
             else:
                 self._arrived.clear()
 
-    def _next_batch(self) -> list[_Waiting]:
+    def _next_batch(self) -> list[_WaitingRequest]:
         batch = [first := self._requests.popleft()]
         room = self._questions - len(first.questions)
         for request in list(self._requests):
@@ -107,7 +107,7 @@ class Batcher:
                 room -= len(request.questions)
         return batch
 
-    async def _answer(self, batch: list[_Waiting]) -> None:
+    async def _answer(self, batch: list[_WaitingRequest]) -> None:
         retriever, search = batch[0].retriever, batch[0].search
         questions = [question for request in batch for question in request.questions]
         self._report_batch(len(questions))
@@ -128,7 +128,7 @@ class Batcher:
             found = found[len(request.questions) :]
 
 
-def _settle(request: _Waiting, result: list[list[Hit]] | Exception) -> None:
+def _settle(request: _WaitingRequest, result: list[list[Hit]] | Exception) -> None:
     if request.answers.done():  # cancelled meanwhile
         return
     if isinstance(result, Exception):

@@ -232,7 +232,7 @@ def _line(error: Exception) -> str:
     return str(error) if isinstance(error, InputError) else one_line(error)
 
 
-class FollowingRetriever:
+class ChampionRetriever:
     """Answers from the store's champion, whichever it is when a question is asked: `load("champion", follow=True)`.
 
     Which champion that is is looked up at most every few seconds, in a thread, when a question is asked; the next

@@ -80,7 +80,7 @@ class StateCollector(Collector):
         yield gauge("multiview_champion_problem", "1 while the champion cannot answer.", value=problem)
 
 
-class Observed:
+class MetricsMiddleware:
     """ASGI middleware: counts requests, bounds their bodies, and turns errors into answers and log lines of one line.
 
     A log line names the kind of an error and where it was raised, and never its text, which may repeat a question; an

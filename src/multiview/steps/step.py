@@ -28,7 +28,7 @@ FIGURES = {
 """Functions that return the figures of an artifact, by kind."""
 
 
-class Read(NamedTuple):
+class StepInput(NamedTuple):
     """An artifact, or one file of it, that a step reads."""
 
     reference: Reference
@@ -140,12 +140,12 @@ class Step:
         """Returns the key of the step's outputs: a digest of everything that decides their bytes."""
         return _key_of(self.name, self.version, key_settings(settings), digests, sources)
 
-    def key_of_record(self, record: Record, inputs: Mapping[str, Sequence[Read]]) -> str:
+    def key_of_record(self, record: Record, inputs: Mapping[str, Sequence[StepInput]]) -> str:
         """Returns the key that an artifact of this step should have, by its record and its inputs."""
         digests = self.input_digests(inputs)
         return _key_of(record.step, record.step_version, record.config, digests, record.sources)
 
-    def input_digests(self, inputs: Mapping[str, Sequence[Read]]) -> dict[str, str | list[str]]:
+    def input_digests(self, inputs: Mapping[str, Sequence[StepInput]]) -> dict[str, str | list[str]]:
         """Returns the digest of each input that is part of the key, as a list for each list input; of a traced input,
         with the artifact's key."""
         digests: dict[str, str | list[str]] = {}

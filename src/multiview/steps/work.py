@@ -23,7 +23,7 @@ from multiview.steps.context import Input, StepContext
 from multiview.steps.events import Events
 from multiview.steps.provenance import code_version
 from multiview.steps.runs import NO_PAGES, Pages, Status, StepState, lines_about, noted, write_state
-from multiview.steps.step import Read, Step, load_function
+from multiview.steps.step import Step, StepInput, load_function
 
 STREAMED = "multiview.index.view_index:streamed_files"
 """A function (record of an index) -> its files that can be read in parts, without a local copy."""
@@ -39,7 +39,7 @@ class Work:
     config: str
     """The canonical JSON of its settings, as its component received it."""
     settings: Config
-    inputs: dict[str, list[Read]]
+    inputs: dict[str, list[StepInput]]
     sources: JsonObject
     """Fingerprints of everything that is read besides settings and inputs."""
     key: str
@@ -127,9 +127,9 @@ class Work:
         return load_function(STREAMED)(copied[names.INDEX][0].record)
 
 
-def _read(reference: Reference, name: str) -> Read:
+def _read(reference: Reference, name: str) -> StepInput:
     store, record = load_reference(reference, name)
-    return Read(reference, record, store)
+    return StepInput(reference, record, store)
 
 
 class Killed(SystemExit):

@@ -25,12 +25,12 @@ SQLITE = b"SQLite format 3\0"
 
 _SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?P<file>(?!:memory:)[^?]+)(\?.*)?")
 
-OTHER = f"name another with --tracking-uri ({environment.MLFLOW_TRACKING_URI})"
+NAME_ANOTHER = f"name another with --tracking-uri ({environment.MLFLOW_TRACKING_URI})"
 """The way out where an MLflow cannot be used."""
 
 DATABASE = {
-    "readonly database": f"cannot be written to: {OTHER}",
-    "unable to open": f"cannot be opened, as without rights to its folder or on a full disk: {OTHER}",
+    "readonly database": f"cannot be written to: {NAME_ANOTHER}",
+    "unable to open": f"cannot be opened, as without rights to its folder or on a full disk: {NAME_ANOTHER}",
     "not a database": "is no SQLite file: move it away, and multiview sync writes it anew",
     "malformed": "is damaged: move it away, and multiview sync writes it anew",
     "already exists": "is half made, as by a full disk: move it away, and multiview sync writes it anew",
@@ -47,7 +47,7 @@ PATIENCE = {
 }
 
 
-class Away(InputError):
+class TrackingUnavailable(InputError):
     """MLflow does not answer, or its database cannot be used: the next request would fail too."""
 
 
@@ -60,7 +60,7 @@ def tracking_uri(store: Store) -> str:
         return uri
     folder = store.root if isinstance(store, LocalStore) else Path.cwd()
     if part := more_than_a_name(str(folder)):
-        raise InputError(f"MLflow's database cannot lie in {folder}, whose path holds {part}: {OTHER}")
+        raise InputError(f"MLflow's database cannot lie in {folder}, whose path holds {part}: {NAME_ANOTHER}")
     return f"sqlite:///{folder}/mlflow.db"
 
 
@@ -91,7 +91,7 @@ def _client(uri: str, mode: Literal["rb", "r+b"]) -> MlflowClient:
 
 
 def _check_file(uri: str, mode: Literal["rb", "r+b"]) -> None:
-    """Raises Away for an SQLite file that cannot be opened in a mode, or is no database: MLflow would try for minutes."""
+    """Raises TrackingUnavailable for an SQLite file that cannot be opened in a mode, or is no database: MLflow would try for minutes."""
     if not (match := _SQLITE_FILE.fullmatch(uri)):
         return
     try:
@@ -101,23 +101,23 @@ def _check_file(uri: str, mode: Literal["rb", "r+b"]) -> None:
         return
     except OSError as error:
         how = "read" if mode == "rb" else "written to"
-        raise Away(
-            f"MLflow's database {match['file']} cannot be {how} ({error.strerror}): {OTHER}"
+        raise TrackingUnavailable(
+            f"MLflow's database {match['file']} cannot be {how} ({error.strerror}): {NAME_ANOTHER}"
         ) from error
     if beginning and beginning != SQLITE:
-        raise Away(_about_database(uri, "file is not a database"))
+        raise TrackingUnavailable(_about_database(uri, "file is not a database"))
 
 
 @contextlib.contextmanager
 def explained(uri: str) -> Iterator[None]:
     """Raises the errors of MLflow and its libraries within the block as InputErrors of one line without class names:
-    as Away where no request can succeed."""
+    as TrackingUnavailable where no request can succeed."""
     try:
         yield
     except Exception as error:
         library = type(error).__module__.partition(".")[0]
         if library == "configparser":  # its text repeats a line of the file
-            raise Away(
+            raise TrackingUnavailable(
                 f"MLflow at {uri}: ~/.mlflow/credentials cannot be read ({type(error).__name__}): "
                 "it begins with [mlflow], and a % is written %%"
             ) from None
@@ -129,16 +129,18 @@ def explained(uri: str) -> Iterator[None]:
 
 def _in_plain_words(uri: str, error: BaseException) -> InputError:
     if type(error).__name__ == "UnsupportedModelRegistryStoreURIException":
-        return Away(f"MLflow at {uri}: it has no such kind of address; {OTHER}")
+        return TrackingUnavailable(f"MLflow at {uri}: it has no such kind of address; {NAME_ANOTHER}")
     cause: BaseException | None = error
     while cause is not None:  # MLflow's own error holds the text of the one below it
         library = type(cause).__module__.partition(".")[0]
         if library == "sqlalchemy" and type(cause).__name__ in ("DatabaseError", "OperationalError"):
-            return Away(_about_database(uri, str(getattr(cause, "orig", None) or cause)))
+            return TrackingUnavailable(_about_database(uri, str(getattr(cause, "orig", None) or cause)))
         if library in ("requests", "urllib3"):
             refused = re.search(r"too many (\d+) error responses", str(cause))
             problem = f"answers with error {refused[1]} alone" if refused else "does not answer"
-            return Away(f"MLflow at {uri} {problem}: start it or wait for it, or {OTHER}")
+            return TrackingUnavailable(
+                f"MLflow at {uri} {problem}: start it or wait for it, or {NAME_ANOTHER}"
+            )
         cause = cause.__cause__ or cause.__context__
     line = (str(error).strip().splitlines() or ["an error without a text"])[0]
     if status := re.search(r"failed with error code (\d+)", line):
@@ -153,7 +155,7 @@ def _about_database(uri: str, reason: str) -> str:
     first = (reason.strip().splitlines() or ["no reason given"])[0]
     problem = next((plain for part, plain in DATABASE.items() if part in reason), None)
     name = f"MLflow's database {match['file']}" if match else f"MLflow at {uri}"
-    return f"{name} {problem or f'cannot be used ({first}): {OTHER}'}"
+    return f"{name} {problem or f'cannot be used ({first}): {NAME_ANOTHER}'}"
 
 
 def database(uri: str) -> str:

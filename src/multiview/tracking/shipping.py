@@ -18,7 +18,7 @@ from multiview.errors import InputError
 from multiview.steps.background import repeated
 from multiview.steps.events import read_events
 from multiview.steps.runs import StepState, read_run, read_states
-from multiview.tracking.client import Away, connect, database, explained
+from multiview.tracking.client import TrackingUnavailable, connect, database, explained
 from multiview.tracking.mlflow_runs import runs_below, short_digest
 from multiview.tracking.registry import mirror
 from multiview.tracking.shipment import Shipment, claims_of
@@ -142,7 +142,7 @@ def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:
         try:
             if ship(store, run, uri):
                 shipped.append(run)
-        except Away:
+        except TrackingUnavailable:
             raise
         except InputError as error:
             failed[run] = str(error)

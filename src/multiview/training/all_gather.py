@@ -53,8 +53,8 @@ def whole_batch(
     )
     if "teacher" in batch:
         gathered["teacher"] = batch["teacher"]
-    questions = _Gathered.apply(questions.float(), question_counts)
-    return questions, _Gathered.apply(rows.float(), row_counts), gathered
+    questions = _GatherRows.apply(questions.float(), question_counts)
+    return questions, _GatherRows.apply(rows.float(), row_counts), gathered
 
 
 def check_same_start(checkpoint: Path | None) -> None:
@@ -71,7 +71,7 @@ def check_same_start(checkpoint: Path | None) -> None:
         raise ProcessFailed(f"nodes would resume from different checkpoints ({names}): try the step again")
 
 
-class _Gathered(torch.autograd.Function):
+class _GatherRows(torch.autograd.Function):
     """The rows of all processes; the gradient is that of this process's rows, times the number of processes."""
 
     @staticmethod

@@ -30,7 +30,7 @@ HELD_OUT_SHARE = 0.2
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class ValidationSet:
     """Questions that are not trained on, with the passages among which each has to find its gold passages."""
 
     questions: Sequence[Question]
@@ -47,7 +47,7 @@ class TrainingData:
     stream: Stream
     passages: Mapping[str, Passage]
     """All that the stream may draw and the pool of the validation, by id."""
-    held_out: HeldOut | None = None
+    held_out: ValidationSet | None = None
     """The questions of the validation, if there is one."""
     matching: Mode = "string"
     """How answers are found in passages."""
@@ -141,7 +141,7 @@ def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
 
 def _held_out(
     settings: Train, questions: list[Question], negatives: Staged | None, corpus: Path, context: StepContext
-) -> tuple[list[Question], HeldOut | None]:
+) -> tuple[list[Question], ValidationSet | None]:
     """The questions to train on, those without a positive in the corpus among them, and the ones held out of them."""
     if settings.validate_steps is None:
         return questions, None
@@ -163,7 +163,7 @@ def _held_out(
         ("questions_about_validation_passages", len(known) - len(training) - len(held)),
     ):
         context.events.fact(name, value)
-    return training + without, HeldOut(held, gold, pool)
+    return training + without, ValidationSet(held, gold, pool)
 
 
 def with_found_positives(questions: Iterable[Question], found: Mapping[str, list[str]]) -> list[Question]:

@@ -20,7 +20,7 @@ from multiview.data.queries import distinct
 from multiview.encoding.embeddings import QUERIES_FIELD
 
 MAPPED_FILE = "passages.arrow"
-ROWS = pa.schema([*(SCHEMA.field(name) for name in COLUMNS), QUERIES_FIELD])
+MAPPED_SCHEMA = pa.schema([*(SCHEMA.field(name) for name in COLUMNS), QUERIES_FIELD])
 
 
 class MappedPassages(Mapping[str, Passage]):
@@ -44,11 +44,13 @@ class MappedPassages(Mapping[str, Passage]):
     def write(cls, rows: Iterable[tuple[Passage, Sequence[str]]], file: Path) -> MappedPassages:
         """Writes passages with their queries into `file`, `ROW_GROUP` at a time, and opens it."""
         rest = iter(rows)
-        with pa.ipc.new_file(str(file), ROWS) as writer:
+        with pa.ipc.new_file(str(file), MAPPED_SCHEMA) as writer:
             while chunk := list(islice(rest, ROW_GROUP)):
                 columns = [[getattr(passage, name) for passage, _ in chunk] for name in COLUMNS]
                 writer.write_batch(
-                    pa.record_batch([*columns, [list(distinct(asked)) for _, asked in chunk]], schema=ROWS)
+                    pa.record_batch(
+                        [*columns, [list(distinct(asked)) for _, asked in chunk]], schema=MAPPED_SCHEMA
+                    )
                 )
         return cls(file)
 

@@ -25,14 +25,14 @@ from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import kept_views
 from multiview.steps.events import Events
 from multiview.training.batches import locate_views
-from multiview.training.data import HeldOut
+from multiview.training.data import ValidationSet
 
-ROWS = 32
+SEQUENCES_PER_BATCH = 32
 """Sequences per batch; of similar length, as they are sorted."""
-AT_ONCE = 256
+ITEMS_AT_ONCE = 256
 """Questions that are ranked at once, and passages whose views are compared at once."""
-MODEL = "best"
-STATE = "validation.json"
+BEST_MODEL_FOLDER = "best"
+STATE_FILE = "validation.json"
 """The best model so far and the state of the validation, in a checkpoint."""
 
 
@@ -46,7 +46,7 @@ class Validation:
     def __init__(
         self,
         model: BiEncoder,
-        held_out: HeldOut,
+        held_out: ValidationSet,
         passages: Mapping[str, Passage],
         settings: Train,
         device: torch.device,
@@ -62,10 +62,13 @@ class Validation:
         self._counts = np.array([len(chosen) for chosen in kept])
         self._starts = np.cumsum(self._counts) - self._counts
         self._passages = make_groups(
-            [sequence for each in sequences for sequence in each], pad_id, layout.max_views, most=ROWS
+            [sequence for each in sequences for sequence in each],
+            pad_id,
+            layout.max_views,
+            most=SEQUENCES_PER_BATCH,
         )
         asked = [layout.question(question.question) for question in held_out.questions]
-        self._questions = make_groups(asked, pad_id, 1, most=ROWS)
+        self._questions = make_groups(asked, pad_id, 1, most=SEQUENCES_PER_BATCH)
         row_of = {id_: row for row, id_ in enumerate(held_out.pool)}
         self._gold = [[row_of[id_] for id_ in held_out.gold[q.qid]] for q in held_out.questions]
 
@@ -88,8 +91,8 @@ class Validation:
     def _ranking(self, questions: Tensor, views: Tensor) -> dict[str, float]:
         asked = len(self._gold)
         first, winners = np.empty(asked, np.int64), np.empty(asked, np.int64)
-        for start in range(0, asked, AT_ONCE):
-            of_views = (questions[start : start + AT_ONCE] @ views.T).cpu().numpy()
+        for start in range(0, asked, ITEMS_AT_ONCE):
+            of_views = (questions[start : start + ITEMS_AT_ONCE] @ views.T).cpu().numpy()
             scores = np.maximum.reduceat(of_views, self._starts, axis=1)
             for position, (views_of, of) in enumerate(zip(of_views, scores, strict=True), start):
                 gold = max(self._gold[position], key=lambda passage: (of[passage], -passage))
@@ -115,8 +118,8 @@ class Validation:
 
     def _cosine(self, views: np.ndarray) -> dict[str, float]:
         pairs = PairMeans(int(self._counts.max()))
-        for start in range(0, len(self._counts), AT_ONCE):
-            counts = self._counts[start : start + AT_ONCE]
+        for start in range(0, len(self._counts), ITEMS_AT_ONCE):
+            counts = self._counts[start : start + ITEMS_AT_ONCE]
             first = self._starts[start]
             add_cosines(pairs, views[first : first + counts.sum()], counts)
         found = off_diagonal(metric_names.VIEW_COSINE, pairs.means())
@@ -185,13 +188,13 @@ class ValidationCallback(TrainerCallback):
         `resumed` is the checkpoint that training continues from, None at its beginning.
         """
         self._validation, self._settings, self._events = validation, settings, events
-        self._folder = folder / MODEL
+        self._folder = folder / BEST_MODEL_FOLDER
         self._state = ValidationState()
         self._stopped: int | None = None
         if resumed is not None and validation is not None:
-            self._state = ValidationState(**json.loads((resumed / STATE).read_text()))
+            self._state = ValidationState(**json.loads((resumed / STATE_FILE).read_text()))
             if self._state.best:
-                shutil.copytree(resumed / MODEL, self._folder)
+                shutil.copytree(resumed / BEST_MODEL_FOLDER, self._folder)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
@@ -219,8 +222,8 @@ class ValidationCallback(TrainerCallback):
             return
         checkpoint = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
         if self._state.best:
-            shutil.copytree(self._folder, checkpoint / MODEL)
-        (checkpoint / STATE).write_text(json.dumps(asdict(self._state)))
+            shutil.copytree(self._folder, checkpoint / BEST_MODEL_FOLDER)
+        (checkpoint / STATE_FILE).write_text(json.dumps(asdict(self._state)))
 
     def hand_on(self, output: Path) -> None:
         """Copies the best model to `output`, and reports its step and figures; only in the first process."""

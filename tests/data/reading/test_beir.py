@@ -159,7 +159,7 @@ def test_an_archive_that_was_fetched_whole_is_not_fetched_again(tmp_path, beir_s
 KILLED = """
 import sys
 from multiview.data.reading import beir
-beir.MD5["scifact"], beir.PIECE = sys.argv[1], 1024
+beir.MD5["scifact"], beir.PIECE_BYTES = sys.argv[1], 1024
 print(beir.located("beir:scifact"))
 """
 

@@ -22,7 +22,7 @@ from multiview.errors import InputError, nearest, without_secrets
 
 SCHEME = "beir:"
 
-PUBLIC = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
+PUBLIC_ARCHIVES = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
 """The folder of the public archives, `NAME.zip`."""
 
 MD5 = {
@@ -46,7 +46,7 @@ MD5 = {
 
 TIMEOUT = (10, 60)
 """Seconds to connect, and between two pieces of an answer."""
-PIECE = 1 << 16
+PIECE_BYTES = 1 << 16
 """Bytes that are fetched at a time; at most so many are fetched again after a broken connection."""
 
 WAY_OUT = (
@@ -88,7 +88,7 @@ def located(source: str) -> str:
 
 def _fetched(source: str, name: str) -> Path:
     """Returns the folder of an unpacked archive, which one process at a time fetches."""
-    base = os.environ.get(environment.BEIR) or PUBLIC
+    base = os.environ.get(environment.BEIR) or PUBLIC_ARCHIVES
     url = f"{base.rstrip('/')}/{name}.zip"
     cache = Path(os.environ.get(environment.CACHE_HOME) or Path.home() / ".cache") / "multiview" / "beir"
     folder = cache / f"{name}-{MD5[name][:8]}"
@@ -126,7 +126,7 @@ def _download(url: str, archive: Path) -> None:
         answer.raise_for_status()
         print(f"fetching {without_secrets(url)}", file=sys.stderr)
         with archive.open("ab" if answer.status_code == requests.codes.partial_content else "wb") as file:
-            for piece in answer.iter_content(PIECE):
+            for piece in answer.iter_content(PIECE_BYTES):
                 file.write(piece)
 
 

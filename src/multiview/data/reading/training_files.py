@@ -173,15 +173,14 @@ def json_items(file: str, key: str = "") -> Iterator[Any]:
     Raises InputError for a key given twice in an object, where a parser would keep the last value, for deep nesting
     and for half a character.
     """
-    around = 2 if key else 1  # what is open where an item begins
+    around = 2 if key else 1  # open lists and objects around an item
     opened: list[Any] = []
     keys: list[str] = []  # the last key of each open object
     with open_stream(file) as stream:
         for kind, value in _events(stream, file):
             if kind == "map_key":
                 if value in opened[-1]:
-                    within = "within an item of" if len(opened) > around else "in the object around"
-                    raise InputError(f"{file}: {value!r} is given twice {within} the list; give it once")
+                    raise InputError(f"{file}: {value!r} is given twice in one object; give it once")
                 keys[-1] = value
                 continue
             if kind in ("start_map", "start_array"):

@@ -40,7 +40,7 @@ class NotApplicable(Exception):
 SEED = 0
 """Seed of the random rows that analyses look at."""
 
-LARGEST_K = 16
+LARGEST_RANGE = 16
 """Largest k for which the first k views are searched; each search reads k views per passage."""
 
 
@@ -50,8 +50,8 @@ def single_views(most: int) -> list[ViewRange]:
 
 
 def leading_views(most: int) -> list[ViewRange]:
-    """The first k views, for every k up to `LARGEST_K` and below `most`."""
-    return [(0, k) for k in range(1, min(most, LARGEST_K + 1))]
+    """The first k views, for every k up to `LARGEST_RANGE` and below `most`."""
+    return [(0, k) for k in range(1, min(most, LARGEST_RANGE + 1))]
 
 
 RANGES = {"each_view": single_views, "first_views": leading_views}

@@ -14,8 +14,8 @@ from multiview.evaluation.metrics import accuracy, first_rank
 from multiview.index.ranking import Ties, best_first
 from multiview.model.layouts import TokenSequence
 
-POOL = 3
-"""The ranking is repeated on `POOL` times `depth` passages: deep enough for the passages that padding views move."""
+DEEPER = 3
+"""The ranking is repeated on `DEEPER` times `depth` passages: deep enough for the passages that padding views move."""
 
 
 QUESTIONS = 200
@@ -37,7 +37,7 @@ def padding(given: AnalysisInput) -> Findings:
     if not given.view_summary.padding_made:
         raise NotApplicable("no passage has padding views")
     chosen = given.random_rows(len(given.questions), QUESTIONS)
-    pool = given.index.search(given.queries[chosen], POOL * given.settings.depth).passages
+    pool = given.index.search(given.queries[chosen], DEEPER * given.settings.depth).passages
     holds = given.answers.holds(pool, chosen)
     by_all, by_real = best_scores(given, pool, given.queries[chosen])
     with_order, without_order = (ranking(pool, scores, given.index.tie_order) for scores in (by_all, by_real))

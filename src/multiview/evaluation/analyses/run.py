@@ -37,16 +37,16 @@ ANALYSES: dict[Analysis, Callable[[AnalysisInput], Findings]] = {
     "speed": speed,
 }
 
-LARGEST_K = 5
+REPORTED_K = 5
 """Largest k of the metrics that are reported to MLflow."""
 
 
 def reported(metrics: Mapping[str, float], cuts: Sequence[int]) -> dict[str, float]:
-    """Metrics of the whole model, each at one k: `LARGEST_K`, or the largest k below it that is measured.
+    """Metrics of the whole model, each at one k: `REPORTED_K`, or the largest k below it that is measured.
 
     The tables have every k, view and group; in MLflow, hundreds of charts would hide the few that people look at.
     """
-    k = max((k for k in cuts if k <= LARGEST_K), default=min(cuts, default=LARGEST_K))
+    k = max((k for k in cuts if k <= REPORTED_K), default=min(cuts, default=REPORTED_K))
     whole = {name: value for name, value in metrics.items() if "/" not in name}
     others = {metric_names.padding_overlap_at(other) for other in cuts if other != k}
     return {name: value for name, value in whole.items() if name not in others}

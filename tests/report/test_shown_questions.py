@@ -1,7 +1,7 @@
 """The choice of the questions that the page shows."""
 
 from multiview.report.contents import outcome
-from multiview.report.question_selection import _choice
+from multiview.report.shown_questions import _choice
 
 
 def test_outcomes_go_by_the_first_right_passage():

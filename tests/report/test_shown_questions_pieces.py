@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiview.data.reading.tables import Row
-from multiview.report.passages import SHOWN_CHARACTERS, pieces, widths
+from multiview.report.shown_questions import SHOWN_CHARACTERS, pieces, widths
 
 
 def hit(*spans: tuple[int, int] | None, won: int = 1, scores: tuple[float, ...] = ()) -> Row:
