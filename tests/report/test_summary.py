@@ -53,7 +53,7 @@ def test_the_summary_of_ties_of_one_system_and_of_nothing():
     assert words(contents({"mvr": 0.5, "camvr": 0.5}, 1.0))["acc@5"] == "All systems reach the same, 50.0 %."
     said = words(contents({"camvr": 0.5}))
     assert (
-        said["QuestionResults"] == "camvr answered 100 questions over 1,000 passages."
+        said["Asked"] == "camvr answered 100 questions over 1,000 passages."
         and said["Reached"] == "50.0 % at acc@5."
     )
     nothing = Contents(
@@ -66,7 +66,7 @@ def test_the_summary_of_ties_of_one_system_and_of_nothing():
         {},
         "d",
     )
-    assert words(nothing) == {"QuestionResults": "2 systems answered the same 0 questions."}
+    assert words(nothing) == {"Asked": "2 systems answered the same 0 questions."}
 
 
 def test_the_summary_of_collapsed_views():
@@ -103,5 +103,5 @@ def test_the_summary_marks_generated_questions_and_who_learned_from_some():
     of = contents({"base": 0.5, "crops": 0.5, "labelled": 0.5}, 1.0)
     assert not any("generated" in text for text in words(of).values())
     said = words(replace(of, systems=systems, generated=100))
-    assert "Measured on generated questions: each was made from a snippet" in said["QuestionResults"]
+    assert "Measured on generated questions: each was made from a snippet" in said["Asked"]
     assert said["Trained"].startswith("crops learned from questions that were generated from the corpus")
