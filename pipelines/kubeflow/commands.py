@@ -13,7 +13,7 @@ from multiview import environment
 from multiview.artifacts.store import open_store
 from multiview.cli.options import Again, BucketUrl, Debug, DryRun, Preset, Settings, Wait
 from multiview.config.kubeflow import reached_by_people
-from multiview.errors import counted
+from multiview.errors import InputError, counted
 from multiview.plans.request import Request
 from multiview.terminal import Console
 from pipelines.kubeflow import recurring_runs
@@ -42,6 +42,9 @@ def submit(
     settings: Settings = None,
     dry_run: DryRun = False,
     store: BucketUrl = None,
+    part: Annotated[
+        str | None, typer.Option(metavar="K/N", help="Only the K-th of N parts of a comparison's systems.")
+    ] = None,
     wait: Wait = False,
     again: Again = False,
     debug: Debug = False,
@@ -50,12 +53,21 @@ def submit(
 ) -> None:
     """Run a pipeline on Kubeflow. The same command continues or finds its run."""
     request = Request.from_settings(pipeline, preset, settings, under=connection.settings)
+    if part:
+        request = _part(request, part)
     submission = check(request, store, connection)
     if dry_run:
         for line in dry_run_lines(request.plan, open_store(submission.store)):
             console.print(line, markup=False)
         return
     launch(submission, connection, wait, again)
+
+
+def _part(request: Request, part: str) -> Request:
+    number, _, count = part.partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise InputError(f"--part {part}: expected one part of some, as in 1/3")
+    return request.parts(int(count))[int(number) - 1]
 
 
 def check(request: Request, store: str | None, connection: Profile) -> Submission:

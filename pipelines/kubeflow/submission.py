@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import shlex
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from multiview import names
+from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
 from multiview.config import Config
+from multiview.errors import InputError, counted
 from multiview.plans.request import Request, describe
 from multiview.steps.runs import Run
-from pipelines.kubeflow.checks import check_devices, check_sources, check_store, warn_of_size
+from pipelines.kubeflow.checks import check_devices, check_sources, check_store, estimate_size, workflow_limit
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,33 @@ class Submission:
         if non_root and self.config.kubeflow.run_as_non_root is None:
             request = request.over({"kubeflow": {"run_as_non_root": True}})
         made = package(request, self.store)
-        warn_of_size(made.text, request.plan)
+        if (size := estimate_size(made.text, request.plan)) > workflow_limit():
+            raise InputError(
+                f"this run would be a workflow of about {size / 2**20:.1f} MB, and Argo takes "
+                f"{workflow_limit() / 2**20:.1f} (its {environment.WORKFLOW_LIMIT}, which may be set here too): "
+                f"{self._way_out(size)}"
+            )
         return made
+
+    def _way_out(self, size: int) -> str:
+        """Returns the end of a line about a run that Argo has no room for: how to run it in parts that fit."""
+        systems = list(self.config.comparison.systems)
+        for count in range(size // workflow_limit() + 1, len(systems) + 1):
+            try:
+                parts = self.request.parts(count)
+            except InputError:
+                break
+            largest = max(parts, key=lambda part: len(part.plan.paths()))
+            if estimate_size(package(largest, self.store).text, largest.plan) <= workflow_limit():
+                runs = [describe(part, open_store(self.store)).id for part in parts]
+                baseline = self.config.comparison.baseline
+                join = ["python", "-m", "pipelines", "compare", *runs, "--store", self.store]
+                join += ["--baseline", baseline] if baseline else []
+                return (
+                    f"{counted(-(-len(systems) // count), 'system')} fit. Give the same command with each of "
+                    f"--part 1/{count} to --part {count}/{count}, then join them by {shlex.join(join)}"
+                )
+        return "set a smaller corpus.shards"
 
 
 def prepare(request: Request, store: str | None, pages: str | None = None) -> Submission:

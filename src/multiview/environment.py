@@ -141,6 +141,7 @@ POD_NAME = "KFP_POD_NAME"
 POD_UID = "KFP_POD_UID"
 
 # Kubeflow Pipelines', as its SDK names them: each is a field of a profile (pipelines/kubeflow/connection.py).
+WORKFLOW_LIMIT = "MAX_WORKFLOW_SIZE"
 KFP_HOST = "KF_PIPELINES_ENDPOINT"
 KFP_UI_HOST = "KF_PIPELINES_UI_ENDPOINT"
 KFP_NAMESPACE = "KFP_NAMESPACE"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 from multiview import environment
@@ -15,6 +16,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
 from multiview.config import Config, JsonObject
 from multiview.config.overrides import Overrides, gather, merge, outcome, validate
+from multiview.errors import InputError, counted
 from multiview.plans import PIPELINES, make_plan
 from multiview.plans.plan import Plan
 from multiview.steps.runs import Run, run_id
@@ -55,6 +57,29 @@ class Request:
     def over(self, settings: Overrides) -> Request:
         """Returns the request over further `settings`, which its own settings override. They must not change the plan."""
         return replace(self, overrides=merge(settings, self.overrides))
+
+    def parts(self, count: int) -> list[Request]:
+        """Returns `count` requests that share out the systems of this comparison in order, each with its own fusions.
+
+        Raises InputError for a pipeline that compares no systems, or fewer.
+        """
+        settings = self.config.comparison
+        systems = list(settings.systems) if self.plan.name == "comparison" and not self.rerun_of else []
+        if not 1 <= count <= len(systems):
+            raise InputError(f"{self.plan.name} compares {counted(len(systems), 'system')}: no {count} parts")
+        ends = [len(systems) * number // count for number in range(count + 1)]
+        return [self._of_systems(systems[start:end]) for start, end in pairwise(ends)]
+
+    def _of_systems(self, names: Collection[str]) -> Request:
+        """Returns the comparison of some of its systems."""
+        given, settings = self.overrides.get("comparison", {}), self.config.comparison
+        changes = {
+            "systems": {name: settings.systems[name] for name in names},
+            "fusion": [name for name in settings.fusion if name in names],
+            "baseline": settings.baseline if settings.baseline in names else None,
+        }
+        overrides = {**self.overrides, "comparison": {**given, **changes}}
+        return replace(self, plan=make_plan(self.plan.name, overrides), overrides=overrides)
 
     @cached_property
     def config(self) -> Config:

@@ -1,5 +1,6 @@
 """The checks of `submit` before anything is sent: bad input is one line."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -132,10 +133,22 @@ def test_bad_input_is_one_line_and_nothing_is_sent(options, line, kubeflow, comm
     assert not kubeflow.requests
 
 
-def test_a_warning_of_size_stops_nothing(kubeflow, command):
-    line = SUBMIT.replace("submit training", "submit comparison")
-    printed = command(f"{line} --host {kubeflow.url} --set corpus.shards=100 --set train.rounds=2")
-    assert "warning: Argo keeps a run in 1 MB" in printed and " started: " in printed
+def test_a_comparison_that_argo_has_no_room_for_is_submitted_in_the_parts_that_the_line_names(
+    kubeflow, command
+):
+    line = SUBMIT.replace("submit training", "submit comparison") + f" --host {kubeflow.url}"
+    systems = ", ".join(f"seed-{number}: {{train: {{seed: {number}}}}}" for number in range(12))
+    line = f"{line} --set train.rounds=2 --set 'comparison.systems={{{systems}}}'"
+    told = command(line, status=2)
+    assert re.search(
+        r"a workflow of about 1\.\d MB, and Argo takes 1\.0 .*: 6 systems fit\. Give the same", told
+    )
+    assert not kubeflow.changes()
+    runs = re.findall(r"comparison-\w{10}", told)
+    for number, run in enumerate(runs, 1):
+        assert f"--part {number}/{len(runs)}" in told
+        assert f"{run} started: " in command(f"{line} --part {number}/{len(runs)}")
+    assert "expected one part of some, as in 1/3" in command(f"{line} --part 3/2", status=2)
 
 
 def test_processes_have_a_gpu_each_on_their_node(kubeflow, command):

@@ -10,7 +10,10 @@ from mlflow import MlflowClient
 
 from multiview import tracking
 from multiview.artifacts.record import load_record
+from multiview.artifacts.store import open_store
 from multiview.evaluation.costs import COSTS, cost_of, differing_settings
+from multiview.plans.request import Request, describe
+from pipelines.runs.local import run_here
 from tests.fixtures.documented import words
 from tests.fixtures.inprocess import command
 from tests.fixtures.page_tree import read
@@ -48,8 +51,14 @@ def run(project, say):
     return made
 
 
+def table(output: str) -> list[list[str]]:
+    """The cells of each row."""
+    lines = [line for line in output.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line.split("|")] for line in lines][1:]
+
+
 def rows(output: str) -> list[str]:
-    return [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")][1:]
+    return [cells[1] for cells in table(output)]
 
 
 def comparison(project: Project) -> Path:
@@ -169,3 +178,20 @@ def test_costs_are_sums_and_longest_chains_of_the_records_seconds(project, run):
     assert cost["questions_per_second"] > 0 and cost["single_question_milliseconds"] > 0
     assert set(cost) == set(COSTS)
     assert differing_settings({"one": address, "other": address}) == {"one": {}, "other": {}}
+
+
+def test_parts_of_a_comparison_are_joined_to_the_table_of_the_whole(project, say):
+    preset, settings = (
+        str(project.folder / "tiny.yaml"),
+        [*UNTRAINED[1::2], "comparison.fusion=[camvr]", "comparison.systems={camvr: {}}"],
+    )
+    given = [word for setting in settings for word in ("--set", setting)]
+    whole = say("run", "comparison", "--preset", preset, *given)
+    store, joined = open_store(project.store), []
+    for part in Request.from_settings("comparison", preset, settings).parts(2):
+        run = describe(part, store)
+        run_here(part.plan, run, store, project.tracking)
+        joined.append(run.id)
+    output = say("compare", *joined, "--baseline", "mvr")
+    assert rows(output) == ["mvr", "bm25", "camvr", "camvr-bm25"]
+    assert sorted(table(output)) == sorted(table(whole))
