@@ -113,7 +113,8 @@ def settings(folder: Path, step: str) -> Config:
 def stated(steps: Sequence[str], folder: Path) -> list[float]:
     """The bytes that `multiview plan` states for each of some steps with the inputs in a folder."""
     # Imported here alone: the processes that measure have what the step itself imports.
-    from multiview.plans.estimate import ModelShape, Scenario, cost_of
+    from multiview.plans.estimate import cost_of
+    from multiview.plans.scenario import ModelShape, Scenario
 
     passages = pq.read_metadata(folder / "corpus.parquet").num_rows
     sample = pq.ParquetFile(folder / "corpus.parquet").read_row_group(0, ["text"])["text"].to_pylist()

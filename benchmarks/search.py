@@ -133,7 +133,7 @@ def _encoding_row(work: str, times: dict[str, list[float]], questions: int = 1) 
         peer=PEER,
         not_run="sentence-transformers is not installed",
         per=questions,
-        goal=Goal(times_peer=1),
+        goal=Goal(times_peer=1) if questions == 1 else Goal(),
     )
 
 

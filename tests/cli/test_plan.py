@@ -9,8 +9,8 @@ from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli import plan
 from multiview.cli.plan import factors_of, plan_lines
 from multiview.errors import InputError
-from multiview.plans.estimate import SHAPES, Scenario
 from multiview.plans.request import Request, describe
+from multiview.plans.scenario import SHAPES, Scenario
 from multiview.steps.runs import write_run
 from tests.fixtures.inprocess import multiview_command, run_plan
 from tests.fixtures.system_indexes import write_corpus

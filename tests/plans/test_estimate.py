@@ -14,18 +14,15 @@ from multiview.errors import InputError
 from multiview.index.view_index import INDEX_FILE
 from multiview.plans import PIPELINES
 from multiview.plans.estimate import (
-    SHAPES,
-    ModelShape,
-    Scenario,
     base_config,
     config_of,
     cost_of,
     estimate,
     index_bytes,
-    shape_of,
     shards_for,
 )
 from multiview.plans.request import Request
+from multiview.plans.scenario import SHAPES, ModelShape, Scenario, shape_of
 from multiview.steps.path import StepPath
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import write_embeddings, write_index

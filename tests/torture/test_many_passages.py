@@ -29,8 +29,9 @@ from multiview.artifacts.record import Record, Reference, read_record
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import Overrides
 from multiview.model.systems import resolve
-from multiview.plans.estimate import Scenario, cost_of, estimate, shape_of
+from multiview.plans.estimate import cost_of, estimate
 from multiview.plans.request import Request
+from multiview.plans.scenario import Scenario, shape_of
 from multiview.steps.path import StepPath
 from tests.fixtures.cross_encoders import classifier
 from tests.fixtures.measured_steps import Measured, measured_steps, peak_of

@@ -283,7 +283,8 @@ def plan(
     from multiview.artifacts.store import open_store
     from multiview.cli.plan import plan_lines
     from multiview.config.overrides import gather
-    from multiview.plans.estimate import Scenario, base_config, shape_of
+    from multiview.plans.estimate import base_config
+    from multiview.plans.scenario import Scenario, shape_of
 
     overrides = gather(preset, settings or [])
     scenario = Scenario(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -15,17 +15,16 @@ from multiview.artifacts.store import Store
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError, counted, nearest
 from multiview.plans.estimate import (
-    GPUS,
     START_SECONDS,
     STORED_WORD,
     Cost,
-    Scenario,
     base_config,
     estimate,
     index_bytes,
     shards_for,
 )
 from multiview.plans.request import Request
+from multiview.plans.scenario import GPUS, Scenario
 from multiview.steps.path import StepPath
 from multiview.steps.runs import read_run, read_states
 
@@ -62,20 +61,17 @@ def factors_of(store: Store, run: str, scenario: Scenario) -> dict[str, float]:
     Raises InputError for a run without embeddings, or on processors where GPUs are planned, and the other way round.
     """
     described, records = read_run(store, run), dict(_records(store, run))
-    made = {record.kind: record.facts for record in records.values()}
-    if names.PASSAGES not in made or names.EMBEDDINGS not in made:
+    by_kind = {record.kind: record for record in records.values()}
+    if names.PASSAGES not in by_kind or names.EMBEDDINGS not in by_kind:
         raise InputError(
             f"--from {run}: the run has no split and embeddings yet, from which rates could be read"
         )
-    devices = {
-        str(record.environment["device"]) for record in records.values() if "device" in record.environment
-    }
-    if bool(scenario.gpus) != any(device != "cpu" for device in devices):
-        raise InputError(
-            f"--from {run}: it ran on {', '.join(sorted(devices))}: plan for the same with --gpus"
-        )
-    split = next(record for record in records.values() if record.kind == names.PASSAGES)
-    questions = made.get(names.TRAIN_QUESTIONS, split.facts)  # of make-questions, if the run has it
+    devices = {record.environment.get("device", "cpu") for record in records.values()}
+    if bool(scenario.gpus) != (devices != {"cpu"}):
+        on = ", ".join(sorted(map(str, devices)))
+        raise InputError(f"--from {run}: it ran on {on}: plan for the same with --gpus")
+    split = by_kind[names.PASSAGES]
+    questions = by_kind.get(names.TRAIN_QUESTIONS, split).facts  # of make-questions, if the run has it
     there = replace(
         scenario,
         passages=split.facts["passages"],
@@ -113,27 +109,26 @@ def _table(
     yield ""
     yield "| step | time | GPU hours | memory | GPU memory | disk |"
     yield "|---|---|---|---|---|---|"
-    all_seconds = all_gpu_seconds = 0.0
-    for path, cost in costs.items():
-        seconds = cost.seconds * factors.get(request.plan.nodes[path].step.name, 1.0)
-        all_seconds, all_gpu_seconds = all_seconds + seconds, all_gpu_seconds + seconds * cost.gpus
+    scaled = {
+        path: replace(cost, seconds=cost.seconds * factors.get(request.plan.nodes[path].step.name, 1.0))
+        for path, cost in costs.items()
+    }
+    for path, cost in scaled.items():
         gpu_memory = _within(cost.gpu_memory, GPUS[s.gpu].memory) if cost.gpus else ""
-        cells = [_time(seconds), _hours(seconds * cost.gpus), _within(cost.memory, s.memory), gpu_memory]
-        yield f"| {path} | {' | '.join(cells)} | {_size(cost.disk)} |"
-    disk = _size(sum(cost.disk for cost in costs.values()))
-    yield f"| in all | {_time(all_seconds)} | {_hours(all_gpu_seconds)} |  |  | {disk} |"
+        yield _row(str(path), [cost], _within(cost.memory, s.memory), gpu_memory)
+    yield _row("in all", scaled.values())
+
+
+def _row(name: str, costs: Collection[Cost], memory: str = "", gpu_memory: str = "") -> str:
+    """A row of one step, or of the sum of all."""
+    time = timedelta(seconds=round(sum(cost.seconds for cost in costs)))
+    hours = sum(cost.seconds * cost.gpus for cost in costs) / 3600
+    disk = _size(sum(cost.disk for cost in costs))
+    return f"| {name} | {time} | {f'{hours:,.1f}' if hours else ''} | {memory} | {gpu_memory} | {disk} |"
 
 
 def _size(count: float) -> str:
     return decimal(round(count))
-
-
-def _time(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:,.1f}" if seconds else ""
 
 
 def _within(needed: float, there: float) -> str:

@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.backends import mkldnn
 from torch.utils.data import DataLoader, Dataset
 
 from multiview.config import Encode
@@ -43,8 +41,6 @@ class Encoder:
         if settings.compute == "float16" and self.device.type == "cpu":
             raise InputError("encode.compute: float16 needs a GPU; use bfloat16 or float32")
         self.model = BiEncoder.load(model, weights_type(settings), questions_only).to(self.device)
-        if self.device.type == "cpu" and settings.compute == "float32" and mkldnn.is_available():
-            OneDnnLinear.replace_linear(self.model)
         self.layout = self.model.layout
         if settings.question_length is not None:
             self.layout.lengthen_questions(settings.question_length, self.model.positions)
@@ -122,21 +118,6 @@ class Encoder:
         batch = make_batch(sequences, self.model.tokenizer.pad_token_id, max_views, length, rows)
         with arithmetic(self.settings, self.device):
             return encode(to_device(batch, self.device)).float()
-
-
-class OneDnnLinear(nn.Linear):
-    """A linear layer that oneDNN multiplies in float32, on AMD's processors in half of the time of torch's choice, MKL."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Returns the products of the vectors of `input` [..., D] with the weights, and adds the bias."""
-        return nn.functional.linear(input.to_mkldnn(), self.weight, self.bias).to_dense()
-
-    @classmethod
-    def replace_linear(cls, model: nn.Module) -> None:
-        """Makes all linear layers of `model` such layers."""
-        for layer in model.modules():
-            if type(layer) is nn.Linear:
-                layer.__class__ = cls
 
 
 class Placement(NamedTuple):

@@ -72,7 +72,7 @@ STEPS = (
     Step(
         name="mine",
         about="Hard negatives mined with the index of the round before.",
-        version=10,
+        version=11,
         function_path="multiview.negatives.mining:mine",
         settings=("mining", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "bm25_negatives"),

@@ -1,12 +1,12 @@
-"""docs/performance.md: its tables are what the commands print."""
+"""docs/planning.md shows the table that the command prints, and the shares that the formulas have."""
 
 import pytest
 
-from multiview.plans.estimate import GPU_SHARES
+from multiview.plans.scenario import RATES
 from tests.fixtures.documented import ROOT, words
 from tests.fixtures.inprocess import multiview_command
 
-PAGE = (ROOT / "docs" / "performance.md").read_text()
+PAGE = (ROOT / "docs" / "planning.md").read_text()
 
 
 @pytest.mark.documented("multiview plan ")
@@ -16,6 +16,6 @@ def test_plans_are_shown_as_they_are_printed(documented, monkeypatch, capsys):
 
 
 def test_shares_of_gpus_are_those_of_the_formulas():
-    shares = [GPU_SHARES[work] for work in ("encode", "train", "generate", "search")]
+    shares = [RATES[work].gpu_share for work in ("encode", "train", "generate", "search")]
     named = "{:.0%} for encoding, {:.0%} for training, {:.0%} for generating queries, {:.0%} for exact search"
     assert named.format(*shares) in PAGE.replace(" %", "%")

@@ -1,0 +1,159 @@
+"""What the cost of a plan depends on: the data, the model's shape, the machines with their rates, and the settings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from multiview.config import Config
+from multiview.errors import InputError, nearest
+from multiview.model.base_model.checkpoint import CONFIG_FILE, staged_base
+from multiview.model.layouts import architecture
+
+
+class Gpu(NamedTuple):
+    """A GPU by its maker's data sheet: operations per second on dense matrices, and bytes of memory."""
+
+    name: str
+    flops: float
+    half_flops: float
+    memory: float
+
+
+GPUS = {
+    "h100": Gpu("NVIDIA H100 SXM", 67e12, 989e12, 80e9),
+    "a100": Gpu("NVIDIA A100 SXM 80 GB", 19.5e12, 312e12, 80e9),
+    "l4": Gpu("NVIDIA L4", 30.3e12, 121e12, 24e9),
+}
+
+
+class Rate(NamedTuple):
+    """Operations per second of a core of an AMD EPYC (Zen 4), and the share of a GPU's that are reached."""
+
+    core: float
+    half_core: float
+    """In bfloat16; `core` is in float32."""
+    gpu_share: float
+
+
+RATES = {
+    "encode": Rate(8e10, 1.5e11, 0.34),
+    "train": Rate(7e10, 1.2e11, 0.35),
+    "generate": Rate(5.9e10, 5.9e10, 0.1),
+    "search": Rate(1e11, 1e11, 0.5),
+}
+"""The share of encoding was measured on an H200, the others are assumed."""
+TOKENS_PER_WORD, EXTRA_TOKENS = 1.3, 10
+
+
+class ModelShape(NamedTuple):
+    """The sizes of a BERT-like encoder, in the order of `SIZES`."""
+
+    layers: int
+    width: int
+    inner: int
+    vocabulary: int = 30_522
+    positions: int = 512
+
+    @property
+    def multiplied(self) -> int:
+        """The parameters that every token is multiplied with."""
+        return self.layers * (4 * self.width**2 + 2 * self.width * self.inner)
+
+    @property
+    def parameters(self) -> int:
+        """All parameters, without a pooler: the multiplied ones, embeddings, biases and norms."""
+        embeddings = (self.vocabulary + self.positions + 4) * self.width
+        return self.multiplied + embeddings + self.layers * (9 * self.width + self.inner)
+
+    def flops(self, tokens: float, length: float) -> float:
+        """Operations of a forward pass over `tokens` tokens in sequences of `length`: the products, and attention."""
+        return tokens * (2 * self.multiplied + 4 * self.layers * length * self.width)
+
+
+SIZES = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
+BERT_BASE = ModelShape(12, 768, 3072)
+SHAPES = {
+    "minilm-l6": ModelShape(6, 384, 1536),
+    "bert-base": BERT_BASE,
+    "bert-large": ModelShape(24, 1024, 4096),
+    "bert-base-uncased": BERT_BASE,
+    "Luyu/co-condenser-wiki": BERT_BASE,
+}
+"""Shapes that are known without the model's config.json."""
+
+
+def shape_of(model: str) -> ModelShape:
+    """The shape of a model of `SHAPES`, or of a base model as in `model.base`, by its config.json. Raises InputError."""
+    if model in SHAPES:
+        return SHAPES[model]
+    try:
+        with staged_base(model, "model") as folder:
+            config = json.loads((Path(folder) / CONFIG_FILE).read_text())
+    except InputError as error:
+        raise InputError(f"{error}{nearest(model, SHAPES)}") from error
+    if missing := [name for name in SIZES if name not in config]:
+        raise InputError(f"model: {model} has no {missing[0]}: give one of {', '.join(SHAPES)}")
+    return ModelShape(*(config[name] for name in SIZES))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The data, the model, the machines and the settings of a step."""
+
+    passages: float
+    words: float
+    """Words per passage."""
+    questions: float
+    """Training questions."""
+    dev_questions: float
+    shape: ModelShape
+    changed: float = 0.01
+    """Share of the passages that a refresh finds changed."""
+    gpus: int = 0
+    """GPUs in all; 0: processors do everything."""
+    gpu: str = "h100"
+    cores: int = 8
+    """Cores of a step's pod; `memory` is its main memory in bytes."""
+    memory: float = 64e9
+    config: Config = field(default_factory=Config)
+    shards: int = 1
+
+    @property
+    def tokens(self) -> float:
+        """Tokens of a passage in one sequence."""
+        tokens = TOKENS_PER_WORD * self.words + EXTRA_TOKENS + self.config.model.views
+        return min(tokens, self.config.model.passage_length)
+
+    @property
+    def sequences(self) -> float:
+        """Sequences that are encoded: the passages, or each passage once per query where queries are read."""
+        return self.passages * (self.config.generation.queries if self._reads_queries else 1)
+
+    @property
+    def view_count(self) -> float:
+        """Indexed views: one per sequence for dpr and where queries are read, else `model.views`."""
+        one_each = self.config.model.architecture == "dpr" or self._reads_queries
+        return self.sequences * (1 if one_each else self.config.model.views)
+
+    @property
+    def _reads_queries(self) -> bool:
+        return architecture(self.config.model.architecture).reads_queries
+
+    @property
+    def view_bytes(self) -> float:
+        return 2.0 * self.view_count * self.shape.width
+
+    @property
+    def model_bytes(self) -> float:
+        return 4.0 * self.shape.parameters * (1 if self.config.model.tied else 2)
+
+    def seconds(self, work: str, flops: float, half: bool = False, gpus: int = 1) -> float:
+        """Seconds for which up to `gpus` GPUs compute, or all cores where there are none."""
+        rate = RATES[work]
+        if not self.gpus:
+            return flops / self.cores / (rate.half_core if half else rate.core)
+        gpu = GPUS[self.gpu]
+        return flops / min(gpus, self.gpus) / rate.gpu_share / (gpu.half_flops if half else gpu.flops)
