@@ -44,6 +44,10 @@ def dpr_has_answer(text: str, answer: str) -> bool:
         ("at U.S. one", "u.s. one", True),
         ("at US one", "u.s. one", False),
         ("at \u0395\u03a3 one", "\u03b5\u03c2 one", True),
+        ("at \u03b5\u03c3 one", "\u03b5\u03c2 one", False),
+        ("at one, one one time", "one one time", True),
+        ("at one one-time", "one one time", False),
+        ("one two", "one two three", False),
     ],
 )
 def test_a_part_of_a_word_is_no_answer(text, answer, held):

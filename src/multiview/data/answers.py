@@ -41,7 +41,7 @@ class QuestionAnswers:
         self._mode: Mode = mode
         self._wanted = [_wanted(each, mode) for each in self._answers]
         self._parts = [
-            [each.tokens[0] if isinstance(each, Needle) else "" for each in of] for of in self._wanted
+            [each.longest_first[0] if isinstance(each, Needle) else "" for each in of] for of in self._wanted
         ]
         """The longest token of each answer, which every normalised text that holds the answer has."""
 
@@ -51,10 +51,10 @@ class QuestionAnswers:
         `texts` are strings; `in_text` [n] are positions in `texts`, rising, and `questions` [n] rows of questions.
         """
         held = np.zeros(len(questions), bool)
-        text, normal, current = TokenizedText(""), "", -1
+        given, text, normal, current = texts.to_pylist(), TokenizedText(""), "", -1
         for pair, (number, row) in enumerate(zip(in_text.tolist(), questions.tolist(), strict=True)):
             if number != current:
-                text, current = TokenizedText(texts[number].as_py(), self._mode), number
+                text, current = TokenizedText(given[number], self._mode), number
                 normal = text.normalized
             for part in self._parts[row]:
                 if part in normal:  # as in few texts

@@ -34,14 +34,16 @@ class Needle(NamedTuple):
     joined: str
     """Its tokens between separators (see `joined_tokens`)."""
     tokens: tuple[str, ...]
-    """Its tokens, normalised (see `normalized`), the longest first: a normalised text without one does not hold the answer."""
+    """Its tokens in order, normalised (see `normalized`)."""
+    longest_first: tuple[str, ...]
+    """The same in another order: a normalised text without one does not hold the answer."""
 
     @classmethod
     def of(cls, answer: str, mode: Mode = "string") -> Needle | None:
         """Returns the needle of an answer; None for an answer without tokens."""
         joined = joined_tokens(answer, mode)
-        tokens = sorted(normalized(joined).split(SEPARATOR)[1:-1], key=len, reverse=True)
-        return cls(joined, tuple(tokens)) if joined else None
+        tokens = normalized(joined).split(SEPARATOR)[1:-1]
+        return cls(joined, tuple(tokens), tuple(sorted(tokens, key=len, reverse=True))) if joined else None
 
 
 class TokenizedText:
@@ -72,18 +74,22 @@ class TokenizedText:
         return normalized(self.text)
 
     def holds(self, needle: Needle) -> bool:
-        """Whether the text has the needle's tokens; few texts without them are tokenised."""
+        """Whether the text has the needle's tokens. Text is tokenised from each place on where the first one stands, as far as
+        it agrees with the needle."""
         text = self.normalized
-        for token in needle.tokens:
+        for token in needle.longest_first:
             if token not in text:
                 return False
-        token = needle.tokens[0]
-        if len(needle.tokens) > 1 or self.mode != "string" or SIGMA in token:
+        if self.mode != "string" or any(SIGMA in token for token in needle.tokens):
             return needle.joined in self.joined
-        place = text.find(token)
-        while place >= 0 and (is_within_token(text, place) or is_within_token(text, place + len(token))):
-            place = text.find(token, place + 1)
-        return place >= 0
+        place = text.find(needle.tokens[0])
+        while place >= 0:
+            if not is_within_token(text, place):
+                following = (token.group() for token in TOKEN.finditer(text, place))
+                if all(token == next(following, None) for token in needle.tokens):
+                    return True
+            place = text.find(needle.tokens[0], place + 1)
+        return False
 
     def find(self, answer: str) -> list[Span]:
         """Returns the spans of all occurrences of the answer's tokens, in code points of the original text."""
