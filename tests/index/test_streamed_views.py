@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from multiview.artifacts.staging import StoredFile
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
-from multiview.index import exact, streamed_views, view_index
+from multiview.index import exact, stored_views, streamed_views, view_index
 from multiview.index.exact import ALL_VIEWS, ExactSearch
 from multiview.index.ranking import tie_order
 from multiview.index.stored_views import LONGEST_VIEW, open_views, score_rows, view_norms
@@ -123,7 +123,8 @@ def test_given_passages_are_scored_in_one_reading(tmp_path, monkeypatch):
     rows[7] = rng.integers(0, 300, 30)
     queries = rng.standard_normal((100, 8)).astype(np.float32)
     expected = passage_scores(mapped, queries, rows)
-    monkeypatch.setattr(view_index, "SCORED_PAIRS", 9)
+    for module in (stored_views, view_index):
+        monkeypatch.setattr(module, "PAIRS_AT_ONCE", 9)
     np.testing.assert_array_equal(passage_scores(streaming, queries, rows), expected)
     assert len(store.read_parts) == 15 and set(store.read_parts.values()) == {1}
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multiview.data.arrays import rows_in, stable_order
+from multiview.data.arrays import rows_in
 from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions, width
 from multiview.index.stored_views import LONGEST_VIEW, score_passages, view_norms
 from multiview.index.streamed_views import Matrix, StreamedViews
@@ -55,9 +55,6 @@ FEW_QUESTIONS = 8
 
 GPU_SHARE = 0.5
 """Share of a GPU's free memory that the views may take; more of them are copied block by block in every pass."""
-
-SCORED_AT_ONCE = 1 << 14
-"""Number of pairs of a passage and a question that are scored at once."""
 
 
 class ExactSearch:
@@ -223,15 +220,10 @@ class _Part:
         """Returns hits (see `_no_hits`) of the passages at `places` [q, n] that are `wanted` [q, n] bool, scored in float64 by
         a range of their views."""
         hits, (first, stop) = _no_hits(*places.shape), view_range
-        pairs, queries = np.flatnonzero(wanted), queries.astype(np.float64)
+        pairs = np.flatnonzero(wanted)
         questions, rows = pairs // places.shape[1], places.ravel()[pairs]
-        firsts, counts = self.starts[rows] + first, np.clip(self.counts[rows], 0, stop) - first
-        scores, views = np.empty(len(pairs)), np.empty(len(pairs), np.int64)
-        order = stable_order(rows)
-        for start in range(0, len(order), SCORED_AT_ONCE):
-            some = order[start : start + SCORED_AT_ONCE]
-            asked = self.views, firsts[some], counts[some], queries, questions[some]
-            scores[some], views[some] = score_passages(*asked)
+        counts = np.clip(self.counts[rows], 0, stop) - first
+        scores, views = score_passages(self.views, self.starts[rows] + first, counts, queries, questions)
         for into, values in zip(hits, (scores, self.passages[rows], first + views), strict=True):
             into.ravel()[pairs] = values
         return hits

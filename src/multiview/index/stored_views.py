@@ -36,8 +36,9 @@ NO_NORMS: Mapping[str, float] = {LONGEST_VIEW: 0.0, LOST_IN_BFLOAT16: 0.0}
 NORMS_AT_ONCE = 1024
 """Number of views whose norms are computed at once."""
 
-SCORED_AT_ONCE = 1024
-"""Number of views that are scored in float64 at once. Only speed depends on it."""
+SCORED_AT_ONCE, PAIRS_AT_ONCE = 1024, 1 << 14
+"""Number of views that are scored in float64 at once, and of pairs of a passage and a question. Memory and speed depend on
+them, results do not."""
 
 REBUILD = "delete this artifact's folder and run `index` again"
 
@@ -107,19 +108,23 @@ def score_passages(
     which view has each, the first of those that tie [n] int64.
 
     A passage's views are `counts` [n] rows of `views` from `firsts` [n] on, at least one; `questions` [n] are rows of
-    `queries` [q, dim] float64. No pair may occur twice. Views are read in their order. The order of each sum is the same
+    `queries` [q, dim]. No pair may occur twice. Views are read once, in their order. The order of each sum is the same
     whatever the other views and queries, so that equal views score equally, to the bit.
     """
-    if not len(firsts):
-        return np.empty(0), np.empty(0, np.int64)
-    rows = rows_in(firsts, counts)
-    order = stable_order(rows)
-    scores = np.empty(len(rows))
-    scores[order] = score_rows(views, rows[order], queries, np.repeat(questions, counts)[order])
-    starts = np.cumsum(counts) - counts
-    highest = np.maximum.reduceat(scores, starts)
-    positions = np.where(scores == np.repeat(highest, counts), np.arange(len(rows)), len(rows))
-    return highest, np.minimum.reduceat(positions, starts) - starts
+    best, winners, order = np.empty(len(firsts)), np.empty(len(firsts), np.int64), stable_order(firsts)
+    queries = queries.astype(np.float64)
+    for first in range(0, len(order), PAIRS_AT_ONCE):
+        some = order[first : first + PAIRS_AT_ONCE]
+        rows, starts = rows_in(firsts[some], counts[some]), np.cumsum(counts[some]) - counts[some]
+        by_row, scores = stable_order(rows), np.empty(len(rows))
+        scores[by_row] = score_rows(
+            views, rows[by_row], queries, np.repeat(questions[some], counts[some])[by_row]
+        )
+        best[some] = np.maximum.reduceat(scores, starts)
+        ties = scores == np.repeat(best[some], counts[some])
+        positions = np.where(ties, np.arange(len(rows)), len(rows))
+        winners[some] = np.minimum.reduceat(positions, starts) - starts
+    return best, winners
 
 
 def sampled_rows(total: int, count: int, seed: int) -> np.ndarray:

@@ -23,16 +23,13 @@ from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
 from multiview.index.ranking import TieOrder, TopPassages, width
-from multiview.index.stored_views import LONGEST_VIEW, REBUILD, open_views, score_passages
+from multiview.index.stored_views import LONGEST_VIEW, PAIRS_AT_ONCE, REBUILD, open_views, score_passages
 from multiview.index.streamed_views import Matrix
 
 INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
 QUERIES_FILE = "queries.parquet"
 HEADER_FILE = "index.json"
-
-SCORED_PAIRS = 1 << 14
-"""Number of pairs of a question and a given passage that are scored at once. Memory and speed depend on it, results do not."""
 
 
 class ViewIndex:
@@ -174,16 +171,12 @@ class ViewIndex:
         scores = np.full(len(passages), -np.inf, np.float32)
         known = np.flatnonzero((passages >= 0) & (self.view_counts[passages] > 0))
         in_order = known[stable_order(passages[known])]
-        for start in range(0, len(in_order), SCORED_PAIRS):
-            some = in_order[start : start + SCORED_PAIRS]
-            pairs, numbers = np.unique(questions[some] * len(self) + passages[some], return_inverse=True)
-            asked, rows = np.divmod(pairs, len(self))
-            asked, of_asked = np.unique(asked, return_inverse=True)
-            vectors = queries[asked].astype(np.float64)
-            each, _ = score_passages(
-                self.views, self.offsets[rows], self.view_counts[rows], vectors, of_asked
-            )
-            scores[some] = each[numbers]
+        for start in range(0, len(in_order), PAIRS_AT_ONCE):  # with the vectors of these alone
+            some = in_order[start : start + PAIRS_AT_ONCE]
+            pairs, places = np.unique(questions[some] * len(self) + passages[some], return_inverse=True)
+            rows, (asked, of) = pairs % len(self), np.unique(pairs // len(self), return_inverse=True)
+            starts, counts = self.offsets[rows], self.view_counts[rows]
+            scores[some] = score_passages(self.views, starts, counts, queries[asked], of)[0][places]
         return scores
 
     def passage_id(self, row: int) -> str:

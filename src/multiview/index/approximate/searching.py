@@ -44,9 +44,9 @@ class ApproximateSearch:
         queries = finite_questions(queries, k)
         top = TopPassages.empty(len(queries), k, exact=False)
         for done, (question, passages) in enumerate(self._proposals(queries, k), 1):
-            query = queries[question, None].astype(np.float64)
             starts, counts = self.offsets[passages], self.view_counts[passages]
-            scores, winners = score_passages(self.views, starts, counts, query, np.zeros_like(passages))
+            asked = queries[question, None], np.zeros_like(passages)
+            scores, winners = score_passages(self.views, starts, counts, *asked)
             scores = scores.astype(np.float32)
             order = best_first(scores, self.tie_order[passages])[:k]
             for into, values in zip(
