@@ -10,6 +10,7 @@ import typer
 
 from multiview import environment, names, tracking
 from multiview.artifacts.store import open_store
+from multiview.cli.console import Console
 from multiview.cli.options import (
     Again,
     Debug,
@@ -26,7 +27,6 @@ from multiview.config import Export
 from multiview.config.overrides import Overrides, merge, parse_setting
 from multiview.plans import PIPELINES
 from multiview.plans.request import Request
-from multiview.terminal import Console
 from pipelines.kubeflow import commands as kubeflow
 from pipelines.kubeflow.connection import Profile, connected
 from pipelines.runs import commands as runs

@@ -11,11 +11,11 @@ import typer
 
 from multiview import environment
 from multiview.artifacts.store import open_store
+from multiview.cli.console import Console
 from multiview.cli.options import Again, BucketUrl, Debug, DryRun, Preset, Settings, Wait
 from multiview.config.kubeflow import reached_by_people
 from multiview.errors import InputError, counted
 from multiview.plans.request import Request
-from multiview.terminal import Console
 from pipelines.kubeflow import recurring_runs
 from pipelines.kubeflow.client import ApiObject, check_connection, connect, explained, run_address
 from pipelines.kubeflow.connection import Profile, connected

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 
 from multiview import tracking
 from multiview.artifacts.store import Store
+from multiview.cli.console import Console
 from multiview.errors import InputError, StepFailed, counted
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState, read_start, read_states
-from multiview.terminal import Console
 from pipelines.kubeflow.client import FOLLOWING_RETRY, ApiObject, Unavailable, connect, explained
 from pipelines.kubeflow.connection import Connection
 from pipelines.kubeflow.pod_log import read_log, reason_in

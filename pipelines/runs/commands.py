@@ -11,6 +11,7 @@ import typer
 from multiview import names, tracking
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
+from multiview.cli.console import Console
 from multiview.cli.options import Debug, DryRun, EarlierStoreUrl, Preset, Settings, StoreUrl, TrackingUri
 from multiview.config.overrides import Overrides, gather, merge, validate
 from multiview.errors import counted
@@ -20,7 +21,6 @@ from multiview.plans import PIPELINES
 from multiview.plans.comparison import comparison_of_evaluations
 from multiview.plans.request import Request, describe
 from multiview.steps.runs import StepState
-from multiview.terminal import Console
 from pipelines.runs import results
 from pipelines.runs.local import dry_run_lines, run_here
 from pipelines.runs.study import (

@@ -20,12 +20,12 @@ from rich.table import Table
 from rich.text import Text
 
 from multiview.artifacts.store import LocalStore, Store
+from multiview.cli.console import Console
 from multiview.errors import counted
 from multiview.steps import events
 from multiview.steps.background import repeated
 from multiview.steps.path import StepPath
 from multiview.steps.runs import MARKS, StepState, duration, lines_about, noted, read_states
-from multiview.terminal import Console
 
 STYLES = {"done": "green", "found": "dim", "failed": "red", "killed": "red"}
 

@@ -20,11 +20,12 @@ from multiview import names
 from multiview.artifacts.record import load_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore, Store
+from multiview.cli.console import Console
 from multiview.config import JsonObject, PaperFigures
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
 from multiview.data.reading.tables import Row
-from multiview.errors import without_secrets
+from multiview.errors import safe, without_secrets
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, SIGNIFICANCE_FILE
 from multiview.evaluation.tables import (
     Significance,
@@ -40,7 +41,6 @@ from multiview.evaluation.tables import (
 from multiview.refresh.gate import TITLES
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
-from multiview.terminal import Console, safe
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:

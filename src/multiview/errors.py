@@ -1,5 +1,6 @@
 """Exceptions with a message for the user, and the wording of lines."""
 
+import contextlib
 import difflib
 import errno
 import os
@@ -17,6 +18,8 @@ QUERY = re.compile(r"(\bhttps?://[^\s?'\"]*\?)[^\s'\"]+?(?=[:;,.)]*(?:[\s'\"]|$)
 """The query of a web address, in which signatures and tokens are."""
 HEADER = re.compile(r"(header value):? b?['\"].*", re.DOTALL)
 """What libraries say of a secret that no HTTP header can hold; all of them repeat it."""
+STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but tab and line end, characters that turn the direction of writing, and halves of characters."""
 LONGEST_LINE = 1500
 """Characters of an error line, a warning or a remark at most."""
 
@@ -31,6 +34,21 @@ def without_secrets(text: str) -> str:
     """
     text = HEADER.sub(r"\1: does a password, token or key end with a line end?", text)
     return QUERY.sub(r"\1…", PASSWORD.sub(r"\1…@", text))
+
+
+def safe(text: str) -> str:
+    r"""Returns a text with `?` for each character that would steer a terminal, as `ls` shows file names.
+
+    >>> safe("\x1b[2Jtitle \u202etxt.exe")
+    '?[2Jtitle ?txt.exe'
+    """
+    return STEERING.sub("?", text)
+
+
+def print_line(line: str) -> None:
+    """Prints a line at once into a log, where nothing is lost if nobody takes it."""
+    with contextlib.suppress(OSError, ValueError):
+        print(safe(line), flush=True)
 
 
 def repeats_header(error: BaseException) -> bool:

@@ -12,10 +12,10 @@ from multiview import tracking
 from multiview.artifacts.record import split_address
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app
+from multiview.cli.console import Console
 from multiview.cli.lineage import as_json, print_lineage
 from multiview.cli.lookup import Lookup
 from multiview.lineage.trace import Lineage
-from multiview.terminal import Console
 from tests.fixtures.evaluated_run import RUN, EvaluatedRun, remove_record, shorten_file
 from tests.fixtures.servers import new_database
 

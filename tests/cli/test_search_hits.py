@@ -6,9 +6,9 @@ from datetime import date
 
 import pytest
 
+from multiview.cli.console import Console
 from multiview.cli.search import SHOWN, print_hits
 from multiview.serving.hits import Hit, ScoredView, answer_fields, as_json
-from multiview.terminal import Console
 
 
 def shown(hit: Hit, question: str = "q", **console) -> str:

@@ -19,6 +19,7 @@ import typer
 
 from multiview.artifacts.store import LocalStore
 from multiview.cli import app as cli
+from multiview.cli.console import Console
 from multiview.cli.inspection import print_inspection
 from multiview.config.overrides import gather, validate
 from multiview.data import inspection
@@ -28,7 +29,6 @@ from multiview.plans.system import training
 from multiview.refresh import champion
 from multiview.steps.execution import run_step
 from multiview.steps.work import StepReporter
-from multiview.terminal import Console
 from pipelines import __main__ as pipelines
 from pipelines.runs import commands as runs_here
 from tests.fixtures.beir_server import archive, publish

@@ -14,9 +14,9 @@ import typer.exceptions
 
 from multiview import environment
 from multiview.cli import commands, export
+from multiview.cli.console import Console
 from multiview.errors import InputError, StepFailed, fault, one_line
 from multiview.steps.processors import follow_pod
-from multiview.terminal import Console
 
 UNREAD = 128 + signal.SIGPIPE
 """The exit status of a program that wrote to a pipe which nobody reads."""

@@ -182,8 +182,8 @@ def collect(
 ) -> None:
     """Print a line per piece that can go from a store, and their sum; with `delete`, delete what `referenced` still
     does not return by then. Damaged files come last, each with what is kept because of it."""
+    from multiview.errors import safe
     from multiview.lineage import garbage
-    from multiview.terminal import safe
 
     kept: dict[str, None] = {}
     found = garbage.collectable(store, referenced(kept.setdefault), days, kept.setdefault)

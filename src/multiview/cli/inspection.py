@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from multiview.cli.console import Console
 from multiview.cli.settings import written
 from multiview.config.overrides import gather, validate
 from multiview.data import inspection as data
@@ -15,8 +16,7 @@ from multiview.data.inspection import SENTENCE_SAMPLE, SETTING, SHOWN_PASSAGES, 
 from multiview.data.questions import Question
 from multiview.data.reading.formats import FORMATS
 from multiview.data.reading.qrels import Use
-from multiview.errors import Problems, counted
-from multiview.terminal import Console, safe
+from multiview.errors import Problems, counted, safe
 
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
 ID_SHARE = 0.3

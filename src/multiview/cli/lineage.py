@@ -12,11 +12,11 @@ from rich.text import Text
 from rich.tree import Tree
 
 from multiview.artifacts.record import Record
+from multiview.cli.console import Console
 from multiview.cli.settings import flattened
 from multiview.config import JsonObject
 from multiview.errors import InputError, counted
 from multiview.lineage.trace import Input, Lineage, LineageNode, flaws
-from multiview.terminal import Console
 
 SHORT = 12
 """Digits of a digest or commit that are shown."""

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from multiview.cli.console import Console
 from multiview.data.processes import rare_collections
 from multiview.data.reading.values import has_half, is_blank
-from multiview.errors import InputError, counted
-from multiview.terminal import Console, safe
+from multiview.errors import InputError, counted, safe
 
 if TYPE_CHECKING:
     from multiview.serving.hits import Hit, ScoredView

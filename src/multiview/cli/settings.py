@@ -14,6 +14,7 @@ import yaml
 from pydantic.fields import FieldInfo
 from rich.text import Text
 
+from multiview.cli.console import Console
 from multiview.config import Config, Section
 from multiview.config.kubeflow import GpuPod, Pod
 from multiview.config.overrides import SYSTEMS, flatten, gather, preset_names
@@ -21,7 +22,6 @@ from multiview.config.section import DERIVED, UNKEYED, marked, plain
 from multiview.errors import InputError, nearest
 from multiview.model.layouts import LAYOUTS
 from multiview.model.systems import resolve
-from multiview.terminal import Console
 
 BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 

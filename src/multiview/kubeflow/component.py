@@ -19,7 +19,7 @@ from multiview.artifacts.record import Record, Reference, load_record, load_refe
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store, open_store
 from multiview.config.overrides import leaves, parse_settings
-from multiview.errors import InputError, without_secrets
+from multiview.errors import InputError, print_line, safe, without_secrets
 from multiview.kubeflow.sigterm import killed_by_sigterm
 from multiview.model.systems import resolve
 from multiview.steps.execution import run_step
@@ -29,7 +29,6 @@ from multiview.steps.runs import Run, RunReference, read_settings, run_id, write
 from multiview.steps.step import Step, load_function
 from multiview.steps.table import step
 from multiview.steps.work import Inputs, StepReporter
-from multiview.terminal import print_line, safe
 
 
 class KfpArtifact(Protocol):

@@ -6,13 +6,14 @@ import time
 from dataclasses import replace
 
 from multiview.artifacts.store import LocalStore
+from multiview.cli.console import Console
+from multiview.errors import print_line
 from multiview.steps import events
 from multiview.steps.context import StepContext
 from multiview.steps.events import PROGRESS_SECONDS, EventLog
 from multiview.steps.execution import run_step
 from multiview.steps.runs import StepState, write_state
 from multiview.steps.work import StepReporter
-from multiview.terminal import Console, print_line
 from pipelines.runs.progress import Progress
 from tests.fixtures.counting_step import COUNT, passages, run, settings
 

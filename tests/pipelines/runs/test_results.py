@@ -7,9 +7,9 @@ import pytest
 
 from multiview import names
 from multiview.artifacts.record import Reference
+from multiview.cli.console import Console
 from multiview.evaluation.tables import Significance
 from multiview.steps.runs import StepState
-from multiview.terminal import Console
 from pipelines.runs import results
 from pipelines.runs.results import show_results, show_table
 

@@ -16,7 +16,7 @@ from multiview import environment
 from multiview.artifacts.scratch import scratch
 from multiview.artifacts.store import open_store
 from multiview.config import canonical_json
-from multiview.errors import InputError, one_line
+from multiview.errors import InputError, one_line, print_line, safe
 from multiview.steps.backends.in_process import InProcess, check_gpus
 from multiview.steps.backends.trainjob import BAD_INPUT
 from multiview.steps.checkpoints import StoredCheckpoints
@@ -25,7 +25,6 @@ from multiview.steps.processors import follow_pod
 from multiview.steps.runs import read_state
 from multiview.steps.table import step
 from multiview.steps.work import StepReporter, Work
-from multiview.terminal import print_line, safe
 
 TERMINATION_LOG = Path(os.environ.get(environment.TERMINATION_LOG, "/dev/termination-log"))
 """The file whose content Kubernetes copies into the pod's status, where the step finds it."""

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from multiview.terminal import STEERING, Console, safe
+from multiview.cli.console import Console
+from multiview.errors import STEERING, safe
 from tests.fixtures.inprocess import command, multiview_command
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil"
