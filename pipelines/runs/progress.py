@@ -10,7 +10,6 @@ import contextlib
 import sys
 import time
 from itertools import groupby
-from operator import attrgetter
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -130,7 +129,7 @@ class Progress:
 def _rows(paths: list[str]) -> list[tuple[str, dict[str, list[str]]]]:
     """The system and the round of each row with its steps: per step the name, and the paths of its shards."""
     rows = []
-    for prefix, row in groupby(map(StepPath.parse, paths), key=attrgetter("prefix")):
+    for prefix, row in groupby(map(StepPath.parse, paths), key=lambda path: path.prefix):
         steps: dict[str, list[str]] = {}
         for path in row:
             steps.setdefault(path.step, []).append(str(path))
