@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from multiview import names
 from multiview.steps.work import Killed, StepReporter
@@ -27,7 +27,7 @@ def killed_by_sigterm(reporter: StepReporter, uri: str | None) -> Iterator[None]
         return
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    last_words = threading.Thread(target=_wait, args=(reading, lambda: _report(reporter, uri)), daemon=True)
+    last_words = threading.Thread(target=_wait, args=(reading, reporter, uri), daemon=True)
     last_words.start()
     told_before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     handler_before = signal.signal(signal.SIGTERM, _raise)
@@ -36,11 +36,8 @@ def killed_by_sigterm(reporter: StepReporter, uri: str | None) -> Iterator[None]
     finally:
         signal.signal(signal.SIGTERM, handler_before)
         signal.set_wakeup_fd(told_before)
-        os.write(writing, b"\0")
+        os.close(writing)
         last_words.join(REPORT_SECONDS)
-        if not last_words.is_alive():
-            os.close(reading)
-            os.close(writing)
 
 
 def _raise(number: int, frame: object) -> None:
@@ -50,35 +47,27 @@ def _raise(number: int, frame: object) -> None:
 def _leave_to_child() -> None:
     """Lets SIGTERM end a forked process, such as a reader's worker, which would speak for this one."""
     if signal.getsignal(signal.SIGTERM) is _raise:
-        signal.set_wakeup_fd(-1)
+        os.close(signal.set_wakeup_fd(-1))
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 os.register_at_fork(after_in_child=_leave_to_child)
 
 
-def _wait(reading: int, report: Callable[[], None]) -> None:
-    """Calls `report` at each SIGTERM among the numbers of signals that come, until 0 says that the block has ended."""
-    while number := os.read(reading, 1)[0]:
-        if number == signal.SIGTERM:
-            report()
+def _wait(reading: int, reporter: StepReporter, uri: str | None) -> None:
+    """Reports each SIGTERM among the numbers of signals that come, until the other end is closed."""
+    with open(reading, "rb", buffering=0) as signals:
+        while number := signals.read(1):
+            if number[0] == signal.SIGTERM and not reporter.state.finished:
+                with contextlib.suppress(Exception):
+                    _report(reporter, uri)
 
 
 def _report(reporter: StepReporter, uri: str | None) -> None:
     """Writes that the step was killed into its state, into MLflow and, for whoever closes the run, into the store."""
-    if reporter.state.finished:
-        return
-    mlflow = threading.Thread(target=_kill_in_mlflow, args=(reporter, uri), daemon=True)
-    mlflow.start()
-    with contextlib.suppress(Exception):
-        reporter.fail(Killed())
-        reporter.store.replace(f"{names.KILLED}/{reporter.run}", b"")
-    mlflow.join()
-
-
-def _kill_in_mlflow(reporter: StepReporter, uri: str | None) -> None:
+    reporter.fail(Killed())
+    reporter.store.replace(f"{names.KILLED}/{reporter.run}", b"")
     if uri:
         from multiview import tracking
 
-        with contextlib.suppress(Exception):
-            tracking.kill_step(reporter.store, reporter.run, reporter.state, uri)
+        tracking.kill_step(reporter.store, reporter.run, reporter.state, uri)

@@ -135,11 +135,7 @@ def _read(reference: Reference, name: str) -> StepInput:
 class Killed(SystemExit):
     """This process was told to end, as when its run is cancelled or its node is taken away."""
 
-    def __init__(self) -> None:
-        super().__init__(128 + signal.SIGTERM)
-
-    def __str__(self) -> str:
-        return "its pod was told to end (SIGTERM)"
+    code = 128 + signal.SIGTERM
 
 
 class StepReporter:
@@ -173,9 +169,10 @@ class StepReporter:
 
     def fail(self, error: BaseException) -> None:
         """Writes the failure as one line."""
-        bad_input = isinstance(error, InputError)
-        status: Status = "killed" if isinstance(error, Killed) else "failed"
-        line = one_line(error) if status == "failed" and not bad_input else str(error)
+        bad_input, status = isinstance(error, InputError), "failed"
+        line = str(error) if bad_input else one_line(error)
+        if isinstance(error, Killed):
+            status, line = "killed", "its pod was told to end (SIGTERM)"
         self._change(status=status, ended=time.time(), error=line, bad_input=bad_input)
         self.write()
 

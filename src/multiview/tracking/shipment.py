@@ -43,9 +43,10 @@ class Shipment:
     ones. The process may be killed after any call to MLflow; no call is repeated.
     """
 
-    def __init__(self, store: Store, run: Run, uri: str, states: list[StepState]):
-        """`states` are the states of all steps that have begun."""
-        self.store, self.run, self.states = store, run, states
+    def __init__(self, store: Store, run: Run, uri: str, states: list[StepState], ended: str | None = None):
+        """`states` are the states of all steps that have begun; `ended` is the status with which the run has ended, where it
+        goes on no more although no step says so."""
+        self.store, self.run, self.states, self.ended = store, run, states, ended
         self.client = connect(uri)
         experiment = self._experiment(uri)
         self.experiment = experiment.experiment_id
@@ -133,9 +134,9 @@ class Shipment:
         claimed = self.claimed(f"steps/{state.path}/{attempt}", state.path, tags, state.started)
         return self.client.get_run(claimed)  # a search omits the models that a run read and made
 
-    def end(self, parent: str, ended: str | None) -> None:
-        """Sets the status of the whole run by its steps, or to `ended`, and its description and decision once it has ended."""
-        status = ended or status_of(self.states, self.run.steps)
+    def end(self, parent: str) -> None:
+        """Sets the status of the whole run by its steps, and its description and decision once it has ended."""
+        status = self.ended or status_of(self.states, self.run.steps)
         now = self.client.get_run(parent)
         if status != "RUNNING":
             set_description(self.client, now, notes.of_run(self.store, self.run, self.states, self.corpus))

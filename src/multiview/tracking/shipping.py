@@ -59,8 +59,8 @@ def ship(
             return True
         new = ended or store.read(marker) != _fingerprint(store, states, uri)
         if new:
-            shipment = Shipment(store, run, uri, states)
-            shipment.end(_ship(shipment, states, ended), ended)
+            shipment = Shipment(store, run, uri, states, ended)
+            shipment.end(_ship(shipment, states))
         if any(state.step == "promote" and names.PROMOTION in state.outputs for state in states):
             mirror(store, uri)
         if new:
@@ -151,15 +151,15 @@ def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:
     return shipped, failed
 
 
-def _ship(shipment: Shipment, states: list[StepState], ended: str | None = None) -> str:
+def _ship(shipment: Shipment, states: list[StepState]) -> str:
     """Ships these steps and their systems; returns the id of the MLflow run of the whole run."""
     parent = shipment.parent()
     below = runs_below(shipment.client, shipment.experiment, shipment.run.id, parent)
     children = {child.info.run_id: child for child in below if names.TAG_PATH in child.data.tags}
     for state in states:
-        fill_step(shipment, parent, shipment.child(parent, state, children), state, ended)
+        fill_step(shipment, parent, shipment.child(parent, state, children), state)
     log_data(shipment, parent)
-    fill_systems(shipment, parent, states, ended)
+    fill_systems(shipment, parent, states)
     return parent
 
 

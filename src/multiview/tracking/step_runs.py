@@ -39,17 +39,14 @@ READ = (
 """Kinds of artifacts with files for people to read."""
 
 
-def fill_step(
-    shipment: Shipment, parent: str, child: MlflowRun, state: StepState, ended: str | None = None
-) -> None:
-    """Brings a step's MLflow run up to date. One that is complete is left alone. `ended` is the status with which the
-    whole run has ended, if it has."""
+def fill_step(shipment: Shipment, parent: str, child: MlflowRun, state: StepState) -> None:
+    """Brings a step's MLflow run up to date. One that is complete is left alone."""
     if names.TAG_COMPLETE in child.data.tags:
         return
     _log_events(shipment, child, state)
     _link(shipment, child, state)
     log_files(shipment.store, shipment.client, parent, child, state)
-    status = status_of([state], [state.path], ended)
+    status = status_of([state], [state.path], shipment.ended)
     set_status(shipment.client, child, status, state.ended or state.started)
     if status == "FINISHED":
         shipment.client.set_tag(child.info.run_id, names.TAG_COMPLETE, "true")

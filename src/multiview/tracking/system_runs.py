@@ -37,11 +37,9 @@ SECTIONS = ("corpus", "questions", "bm25", "model", "train", "mining", "encode",
 """Sections of the settings that decide the figures of every trained system."""
 
 
-def fill_systems(
-    shipment: Shipment, parent: str, states: Iterable[StepState], ended: str | None = None
-) -> None:
+def fill_systems(shipment: Shipment, parent: str, states: Iterable[StepState]) -> None:
     """Logs settings, figures and status of each system that has one of these steps; of all systems where a
-    comparison is among them, which knows their costs. `ended` is the status with which the whole run has ended, if it has.
+    comparison is among them, which knows their costs.
 
     A comparison of other runs' evaluations has no systems of its own: its metrics are the run's.
     """
@@ -50,12 +48,12 @@ def fill_systems(
     mine = {StepPath.parse(state.path).system for state in states}
     for system in shipment.systems:
         if compared or system in mine:
-            _fill_system(shipment, parent, system, ended)
+            _fill_system(shipment, parent, system)
     if not shipment.systems and compared:
         log_metrics(shipment.client, parent, _reported(shipment, compared[0]))
 
 
-def _fill_system(shipment: Shipment, parent: str, system: str, ended: str | None) -> None:
+def _fill_system(shipment: Shipment, parent: str, system: str) -> None:
     client, states = shipment.client, shipment.systems[system]
     opened = client.get_run(shipment.system(parent, system))
     metrics, tags = _figures(shipment, opened, system)
@@ -63,7 +61,7 @@ def _fill_system(shipment: Shipment, parent: str, system: str, ended: str | None
     log_metrics(client, parent, _headlines(shipment.run, system, metrics))
     fill(client, opened, parameters(settings_of(shipment.run, system, states)), metrics, tags)
     paths = {path for path in shipment.run.steps if StepPath.parse(path).system == system}
-    status = status_of(states, paths, ended)
+    status = status_of(states, paths, shipment.ended)
     set_status(client, opened, status, max(state.ended or state.started for state in states))
 
 
