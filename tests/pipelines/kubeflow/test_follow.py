@@ -1,5 +1,6 @@
 """`submit --wait`: the run is followed to its end, by the store's states or by KFP's tasks."""
 
+import io
 import json
 import time
 from dataclasses import asdict
@@ -10,14 +11,18 @@ import pytest
 from mlflow import MlflowClient
 from urllib3 import HTTPResponse
 
-from multiview import tracking
+from multiview import names, tracking
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Reference
 from multiview.artifacts.store import open_store
 from multiview.kubeflow.run import open_run
 from multiview.steps.events import Progress, progress_path
 from multiview.steps.runs import Run, StepState, write_state
+from multiview.terminal import Console
 from pipelines.kubeflow import follow
 from pipelines.kubeflow.client import FOLLOWING_RETRY
 from pipelines.kubeflow.pod_log import reason_in
+from pipelines.runs import results
 from tests.fixtures.argo_nodes import NEVER_STARTED, Phases, Workflow
 from tests.fixtures.kubeflow_server import Fault
 from tests.fixtures.servers import new_database
@@ -437,6 +442,21 @@ def test_the_table_is_shown_also_where_no_mlflow_is_known(kubeflow, command, sto
     kubeflow.on_run = Cluster()
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
     assert "| camvr" in printed and "Look at it" not in printed
+
+
+def test_the_report_is_a_file_here(store, tmp_path):
+    """Its address in the bucket opens in no browser."""
+    opened = open_store(store)
+    attempt = Attempt(opened, names.REPORT, "0123456789abcdef")
+    (attempt.path / names.REPORT_PAGE_FILE).write_text("<p>A report")
+    record, _ = attempt.publish(step="report", step_version=1, config={}, inputs={})
+    outputs = {names.REPORT: Reference.to(opened, record)}
+    state = StepState(path="report", step="report", status="done", outputs=outputs)
+    console = Console(file=io.StringIO(), color_system=None, width=200)
+    results.show_results(console, [state], None)
+    assert isinstance(console.file, io.StringIO)
+    page = tmp_path / "report-01234567.html"
+    assert f"Report:       {page}\n" in console.file.getvalue() and page.read_text() == "<p>A report"
 
 
 def test_mlflow_s_page_is_the_one_that_opens_here(kubeflow, command, store):
