@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import kfp_server_api as api
 import pytest
 from mlflow import MlflowClient
+from multiview.terminal import Console
 from urllib3 import HTTPResponse
 
 from multiview import names, tracking
@@ -18,7 +19,6 @@ from multiview.artifacts.store import open_store
 from multiview.kubeflow.run import open_run
 from multiview.steps.events import Progress, progress_path
 from multiview.steps.runs import Run, StepState, write_state
-from multiview.terminal import Console
 from pipelines.kubeflow import follow
 from pipelines.kubeflow.client import FOLLOWING_RETRY
 from pipelines.kubeflow.pod_log import reason_in
