@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of the longest files first, all others in their order after them."""
     order = {file: number for number, file in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.location[0], len(LONGEST)))
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of all later collections of garbage, which are most of the time of a small run: its
+    steps end with one each, over the objects of torch, MLflow, KFP and pytest."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """After the last test of a file, do the same for what it was the first to import."""
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -79,6 +79,7 @@ def execute(plan: Plan, run: Run, store: Store) -> None:
 def _free_memory() -> None:
     """Frees what a step leaves: its models, and its copies of inputs."""
     gc.collect()
+    gc.freeze()  # what stays, such as imported modules, would make each later collection take longer
     remove_scratch()
     torch = sys.modules.get("torch")
     if torch and torch.cuda.is_available():

@@ -57,7 +57,7 @@ def test_white_space_up_to_the_next_sentence_belongs_to_the_one_before():
 
 
 @given(texts)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_ends_partition_the_text(text):
     ends = sentence_ends(text)
     assert list(ends) == sorted(set(ends))
@@ -66,7 +66,7 @@ def test_ends_partition_the_text(text):
 
 
 @given(texts)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_sentences_are_those_of_sent_tokenize(text):
     starts = [0, *sentence_ends(text)]
     ours = [text[i:j].strip() for i, j in pairwise(starts)]

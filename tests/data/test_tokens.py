@@ -10,7 +10,7 @@ from tests.fixtures.answer_texts import answers, dpr_tokens, texts
 
 
 @given(texts, st.sampled_from(["string", "characters"]))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_normalized_text_has_every_token(text, mode):
     """So that a text whose normal form lacks a word of an answer does not hold the answer."""
     for token in joined_tokens(text, mode).split():
@@ -18,7 +18,7 @@ def test_a_normalized_text_has_every_token(text, mode):
 
 
 @given(texts, answers)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_every_match_is_found_and_reads_as_the_answer(text, answer):
     words, wanted = dpr_tokens(text), dpr_tokens(answer)
     number = sum(words[i : i + len(wanted)] == wanted for i in range(len(words))) if wanted else 0
@@ -32,7 +32,7 @@ def test_every_match_is_found_and_reads_as_the_answer(text, answer):
 
 
 @given(texts)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_decomposed_text_is_nfd_and_knows_its_origin(text):
     decomposed, origin = decompose(text)
     assert decomposed == unicodedata.normalize("NFD", text)

@@ -22,23 +22,23 @@ from multiview.export.files import write_views
 from multiview.export.views import IndexViews
 from tests.fixtures.crowned import promote
 from tests.fixtures.documented import words
+from tests.fixtures.inprocess import multiview_command
 from tests.fixtures.project import ROOT
 from tests.fixtures.system_indexes import SYSTEMS
 
 PAGE = (ROOT / "docs" / "databases.md").read_text(encoding="utf-8")
-MULTIVIEW = [sys.executable, "-c", "from multiview.cli.app import main; main()"]
 K = 7
 
 
 @pytest.mark.documented("multiview export qdrant", document="databases.md")
-def test_its_commands_load_what_its_code_asks(documented_lines, indexes, tmp_path, monkeypatch):
+def test_its_commands_load_what_its_code_asks(documented_lines, indexes, tmp_path, monkeypatch, capsys):
     """Instead of the server, in local mode."""
     monkeypatch.chdir(tmp_path)
     promote(indexes.copy(tmp_path / "store"), "camvr")
     for line in documented_lines:
         given = words(line.replace("--url http://localhost:6333", "--path other"))
-        ended = subprocess.run([*MULTIVIEW, *given], capture_output=True, text=True)
-        assert re.fullmatch(r"collection \w+-\w+: 32 points, 32 uploaded, 0 deleted; alias \w+ refers to it\n", ended.stdout), ended.stderr  # fmt: skip
+        printed = multiview_command(monkeypatch, capsys, *given)
+        assert re.fullmatch(r"collection \w+-\w+: 32 points, 32 uploaded, 0 deleted; alias \w+ refers to it\n", printed)  # fmt: skip
     (program,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
     asked = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     lines = asked.stdout.splitlines()
@@ -61,9 +61,10 @@ def exported(request, indexes, tmp_path_factory) -> tuple[Path, Any]:
 
 def run_example(name: str, *given: str) -> dict[str, Any]:
     """The recipe run as a program; its functions."""
-    path = ROOT / "docs" / "examples" / name
-    subprocess.run([sys.executable, str(path), *given], check=True)
-    return runpy.run_path(str(path))
+    path = str(ROOT / "docs" / "examples" / name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", [path, *given])
+        return runpy.run_path(path, run_name="__main__")
 
 
 def json_lines(file: Path) -> list[Any]:

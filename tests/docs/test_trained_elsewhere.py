@@ -13,9 +13,14 @@ from multiview.steps.runs import read_states
 from tests.fixtures.corpus import squad_corpus
 from tests.fixtures.inprocess import command
 from tests.fixtures.project import ROOT, Project
+from tests.fixtures.unshipped import unshipped
+
+__all__ = ["unshipped"]
+
+pytestmark = pytest.mark.usefixtures("unshipped")
 
 SCRIPT = ROOT / "docs" / "examples" / "trained_elsewhere.py"
-ONE_ROUND = {"train": {"rounds": 1, "epochs": 1}, "evaluation": {"analyses": []}}
+ONE_ROUND = {"train": {"rounds": 1, "max_steps": 1}, "evaluation": {"analyses": []}}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +29,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.fixture
-def runs(project: Project, monkeypatch, capsys) -> list[str]:
+def runs(project: Project, unshipped, monkeypatch, capsys) -> list[str]:
     """Two comparisons of one trained system, with the seeds 3 and 5."""
     study = {"pipeline": "comparison", "seeds": [3, 5], "settings": ONE_ROUND, "runs": {"all": {}}}
     (project.folder / "seeds.yaml").write_text(yaml.safe_dump(study))

@@ -81,7 +81,7 @@ def vectors(draw):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     vectors(),
     st.integers(1, 70),

@@ -66,7 +66,7 @@ def test_a_flipped_bit_in_any_file_is_found(evaluated_run, data):
     assert f"{path} was altered" in flaw and f"remove the folder {node.address}" in flaw
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_changed_byte_in_any_record_is_found_or_says_the_same(evaluated_run, data):
     node = data.draw(st.sampled_from(evaluated_run.traced().nodes))

@@ -82,7 +82,7 @@ def run(case: dict[str, Any], tau: float, dtype: torch.dtype = torch.float32, **
     st.sampled_from(["max", "answer", "both", "each"]),
     st.sampled_from([0.0, 0.01, 0.5]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_loss_is_the_papers_formula(seed: int, tau: float, mode: str, weight: float) -> None:
     case = random_case(seed)
     loss, parts = run(case, tau, positive_mode=mode, local_weight=weight)

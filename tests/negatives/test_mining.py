@@ -40,7 +40,7 @@ margins = st.none() | st.floats(0, 50, allow_subnormal=False)
 shares = st.none() | st.floats(0, 2, allow_subnormal=False)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(numbers, min_size=1, max_size=6), numbers | st.just(-np.inf), margins, shares)
 def test_a_hit_is_above_the_margin_by_the_plain_formula(hits, positive, margin, share):
     above = above_margin(np.array([hits], np.float32), np.array([positive], np.float32), margin, share)

@@ -17,22 +17,22 @@ STEP = """
 import os
 from pathlib import Path
 from multiview.errors import one_line
-from multiview.export.qdrant import open_client
-from multiview.model.base_model import hub
-from multiview.steps.backends import trainjob
-from multiview.steps.webhook import post
 try:
     match os.environ["CALLS"]:
         case "qdrant":
+            from multiview.export.qdrant import open_client
             with open_client(os.environ["URL"]) as client:
                 client.get_collections()
         case "hub":
+            from multiview.model.base_model import hub
             hub._download("team/bert", "a" * 40, hub.PATTERNS)
         case "kubernetes":
+            from multiview.steps.backends import trainjob
             trainjob.NAMESPACE_FILE = Path(os.environ["HOME"], "namespace")
             trainjob.NAMESPACE_FILE.write_text("team")
             trainjob.TrainJobs().delete({"metadata": {"name": "a-job"}})
         case "webhook":
+            from multiview.steps.webhook import post
             post(os.environ["MULTIVIEW_NOTIFY_URL"], {"text": "x"})
 except Exception as error:
     print(one_line(error), repr(error), repr(error.__cause__))

@@ -190,7 +190,7 @@ def test_faiss_reads_no_file_that_was_altered(served, tmp_path, monkeypatch):
 # --- names and texts of strangers ----------------------------------------------------------------
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.one_of(st.text(), st.sampled_from(HOSTILE), st.just("![a](http://tracker.example.org/b.png)")))
 def test_a_text_in_markdown_is_no_markup(text):
     shown = escaped(text)

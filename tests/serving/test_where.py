@@ -113,7 +113,7 @@ def joined(parts):
     )
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.recursive(comparisons(), joined, max_leaves=6))
 def test_a_condition_selects_what_a_filter_row_by_row_selects(condition):
     text, plain = condition
@@ -201,7 +201,7 @@ def test_a_text_that_is_no_condition_is_refused_in_a_line_that_names_the_positio
     assert "\n" not in str(error.value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.text(alphabet="nokday <>=!()[]{}'\"\\,.:-+*/01eÖ\n\t#@;&|~", max_size=40))
 def test_any_text_is_a_condition_or_is_refused(text):
     try:

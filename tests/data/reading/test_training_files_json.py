@@ -28,7 +28,7 @@ VALUES = st.recursive(
 ITEMS = st.lists(st.one_of(st.dictionaries(TEXTS, VALUES, max_size=4), VALUES), max_size=6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(items=ITEMS, ascii=st.booleans(), indent=st.sampled_from([None, 1]))
 @example(items=[], ascii=True, indent=None)
 def test_items_are_those_of_pythons_parser(tmp_path_factory, items, ascii, indent):

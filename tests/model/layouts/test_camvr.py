@@ -75,7 +75,7 @@ def loop_cut(lengths: list[int], room: int) -> list[int]:
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=12), st.integers(0, 200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_cutting_by_level_is_cutting_one_token_at_a_time(lengths: list[int], room: int) -> None:
     assert cut_longest(lengths, room) == loop_cut(lengths, room)
 

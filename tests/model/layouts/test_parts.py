@@ -30,7 +30,7 @@ def test_a_sentence_is_a_sequence_after_the_title(base: Path) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("ab. \n"), max_size=60), st.integers(1, 9))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_equal_splits_partition_the_text_into_runs_that_differ_by_a_word(text: str, number: int) -> None:
     made = EqualSplits.__new__(EqualSplits)
     made.settings = Model(architecture="equal-splits", views=number)

@@ -43,14 +43,14 @@ def passages(draw):
 
 
 @given(passages(), st.integers(1, 12), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_equals_the_papers_loop(passage, n, merge_title):
     title, text, ends = passage
     assert split_snippets(title, text, ends, n, merge_title) == papers_loop(title, text, ends, n, merge_title)
 
 
 @given(passages(), st.integers(1, 12), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_always_n_snippets_whose_spans_partition_the_text_padding_last(passage, n, merge_title):
     title, text, ends = passage
     snippets = split_snippets(title, text, ends, n, merge_title)

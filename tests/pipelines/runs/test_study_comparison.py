@@ -12,6 +12,11 @@ from pipelines import __main__ as commands
 from pipelines.runs import local
 from tests.fixtures.project import Project
 from tests.fixtures.studies import ROWS, study, write
+from tests.fixtures.unshipped import unshipped
+
+__all__ = ["unshipped"]
+
+pytestmark = pytest.mark.usefixtures("unshipped")
 
 
 @pytest.fixture(scope="module")
