@@ -63,19 +63,13 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
     with explained(connection), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # KFP's advice on every start
         from kfp import client as kfp_client
-        from kfp_server_api import HealthzServiceApi
 
         class Client(kfp_client.Client):
-            def _load_config(self, *args: Any, **kwargs: Any) -> ApiObject:
-                config: ApiObject = super()._load_config(*args, **kwargs)
-                config.retries = retries
-                if config.refresh_api_key_hook:
-                    config.refresh_api_key_hook = _keeping_host(config.refresh_api_key_hook, config.host)
-                return config
-
             def get_kfp_healthz(self, sleep_duration: int = 0) -> ApiObject:
-                # KFP's own method asks five times, five seconds apart, whatever the answer was.
-                answer: ApiObject = HealthzServiceApi(api_client(self)).healthz_service_get_healthz()
+                # KFP's own method asks five times, five seconds apart, whatever the answer was. This one is the first
+                # request of each client, by KFP's constructor or below.
+                _set_retries(api_client(self), retries)
+                answer = healthz(self)
                 if answer.multi_user is None:
                     raise InputError(
                         f"{address(connection)} answers with a page that is not Kubeflow's, perhaps one to sign in "
@@ -102,10 +96,35 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
         return client
 
 
-def api_client(client: kfp_client.Client) -> ApiObject:
-    """Returns the generated client below KFP's, which `kfp_server_api` calls the API with: KFP's own methods print links,
-    and retry what they are not asked to."""
-    return client._healthz_api.api_client
+# KFP's client has the methods of the API as they are generated, by the names of their services, and declares none.
+
+
+def healthz(client: ApiObject, **options: object) -> ApiObject:
+    """Returns what Kubeflow says of itself."""
+    return client.healthzs.healthz_service_get_healthz(**options)
+
+
+def create_pipeline(client: ApiObject, name: str, namespace: str | None) -> str:
+    """Makes a pipeline without a version, which no method of KFP's own does; returns its id."""
+    wanted = client.api_models.V2beta1Pipeline(display_name=name, namespace=namespace)
+    return client.pipelines.pipeline_service_create_pipeline(pipeline=wanted).pipeline_id
+
+
+def api_client(client: ApiObject) -> ApiObject:
+    """Returns the generated client below KFP's, whose connections and requests can be set."""
+    return client.healthzs.healthz_service_get_healthz.__self__.api_client
+
+
+def _set_retries(generated: ApiObject, retries: Retry) -> None:
+    from kfp_server_api.rest import RESTClientObject
+
+    config = generated.configuration
+    if config.retries is retries:
+        return
+    config.retries = retries
+    if config.refresh_api_key_hook:
+        config.refresh_api_key_hook = _keeping_host(config.refresh_api_key_hook, config.host)
+    generated.rest_client = RESTClientObject(config)
 
 
 def _check_several_users(client: kfp_client.Client, connection: Connection) -> None:

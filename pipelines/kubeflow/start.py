@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.kubeflow.client import ApiObject, api_client, explained, filter_of, list_all
+from pipelines.kubeflow.client import ApiObject, create_pipeline, explained, filter_of, list_all
 from pipelines.kubeflow.connection import Connection
 from pipelines.kubeflow.run_view import RunView, silence_of, store_of
 from pipelines.kubeflow.submission import Package, Submission, readable
@@ -73,14 +73,9 @@ def experiment_id(client: Client, connection: Connection) -> str:
 
 def upload(client: Client, package: Package) -> tuple[str, str]:
     """Returns the ids of a package's pipeline and version, uploaded unless they are known already."""
-    import kfp_server_api as api
 
     def make_pipeline() -> str:
-        # By display name alone: servers before 2.14 refuse a body with `name`.
-        wanted = api.V2beta1Pipeline(display_name=package.pipeline, namespace=_namespace(client))
-        pipelines = api.PipelineServiceApi(api_client(client))
-        made: ApiObject = pipelines.pipeline_service_create_pipeline(pipeline=wanted)
-        return made.pipeline_id
+        return create_pipeline(client, package.pipeline, _namespace(client))
 
     def make_version() -> str:
         with tempfile.TemporaryDirectory() as folder:

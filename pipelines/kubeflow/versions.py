@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from multiview.errors import InputError
-from pipelines.kubeflow.client import api_client
+from pipelines.kubeflow.client import healthz
 
 if TYPE_CHECKING:
     from kfp.client import Client
@@ -49,9 +49,8 @@ def server_tag(client: Client) -> tuple[str, bool]:
 
     The tag is empty where the server names none. Raises the exceptions of KFP's client.
     """
-    client.get_kfp_healthz()
     # KFP's class of the answer has no field for the tag.
-    answer = json.loads(api_client(client).last_response.data)
+    answer = json.loads(healthz(client, _preload_content=False).data)
     return answer.get("tag_name") or "", "pipeline_store" in answer
 
 

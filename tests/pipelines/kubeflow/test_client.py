@@ -1,24 +1,34 @@
-"""What is used of KFP's client that is not public: two names, in one module."""
+"""What is used of KFP's client beside its own methods: the generated API, in one module, and no private name."""
 
-import re
+import ast
 
-from kfp.client import Client
-from kfp_server_api import ApiClient
+from kfp_server_api import ApiClient, HealthzServiceApi, PipelineServiceApi
+from kfp_server_api.models import V2beta1Pipeline
 
-from pipelines.kubeflow.client import RETRY, api_client, connect
+from pipelines.kubeflow.client import FOLLOWING_RETRY, RETRY, ApiObject, api_client, connect
 from pipelines.kubeflow.connection import Connection
 from tests.fixtures.project import ROOT
 
 
-def test_private_names_of_kfp_s_client_are_where_they_were(kubeflow):
-    client = connect(Connection(host=kubeflow.url))
-    assert isinstance(api_client(client), ApiClient)
-    assert "_load_config" in vars(Client), "by which the client gets its retries"
-    assert api_client(client).configuration.retries is RETRY
+def test_the_generated_api_is_where_it_was(kubeflow):
+    client: ApiObject = connect(Connection(host=kubeflow.url))
+    methods = client.healthzs.healthz_service_get_healthz, client.pipelines.pipeline_service_create_pipeline
+    assert [type(method.__self__) for method in methods] == [HealthzServiceApi, PipelineServiceApi]
+    assert client.api_models.V2beta1Pipeline is V2beta1Pipeline
+    below = api_client(client)
+    assert isinstance(below, ApiClient) and {method.__self__.api_client for method in methods} == {below}
 
 
-def test_no_other_private_name_is_used():
-    found = []
-    for file in sorted((ROOT / "pipelines" / "kubeflow").glob("*.py")):
-        found += re.findall(r"\bclient\._\w+|super\(\)\._[a-z]\w+", file.read_text())
-    assert found == ["super()._load_config", "client._healthz_api"]
+def test_every_request_has_the_retries_of_its_client(kubeflow):
+    for namespace in (None, "team"):
+        for retries in (RETRY, FOLLOWING_RETRY):
+            below = api_client(connect(Connection(host=kubeflow.url, namespace=namespace), retries))
+            assert below.rest_client.pool_manager.connection_pool_kw["retries"] is retries
+
+
+def test_no_private_name_of_kfp_or_another_library_is_used():
+    for file in sorted((ROOT / "pipelines").rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(file.read_text())))
+        used = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        own = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+        assert not {name for name in used - own if name.startswith("_") and not name.endswith("__")}, file
