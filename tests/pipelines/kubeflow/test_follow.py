@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 import kfp_server_api as api
 import pytest
 from mlflow import MlflowClient
-from multiview.terminal import Console
 from urllib3 import HTTPResponse
 
 from multiview import names, tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import open_store
+from multiview.cli.console import Console
 from multiview.kubeflow.run import open_run
 from multiview.steps.events import Progress, progress_path
 from multiview.steps.runs import Run, StepState, write_state
