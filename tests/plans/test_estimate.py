@@ -1,16 +1,12 @@
-"""Formulas of what a plan takes, against torch's own counts and the files of real indexes."""
+"""Formulas of what a plan takes, against the files of real indexes."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from torch.utils.flop_counter import FlopCounterMode
-from transformers import BertConfig, BertModel
 
 from multiview.config.overrides import Overrides
-from multiview.errors import InputError
 from multiview.index.view_index import INDEX_FILE
 from multiview.plans import PIPELINES
 from multiview.plans.estimate import (
@@ -22,38 +18,12 @@ from multiview.plans.estimate import (
     shards_for,
 )
 from multiview.plans.request import Request
-from multiview.plans.scenario import SHAPES, ModelShape, Scenario, shape_of
+from multiview.plans.scenario import SHAPES, ModelShape, Scenario
 from multiview.steps.path import StepPath
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import write_embeddings, write_index
-from tests.fixtures.tiny import tiny_bert
 
 SCENARIO = Scenario(21e6, 100, 50_000, 3_000, SHAPES["bert-base"], gpus=8)
-
-
-def test_parameters_and_operations_are_those_of_the_model() -> None:
-    shape = ModelShape(layers=3, width=96, inner=300, vocabulary=500, positions=128)
-    config = BertConfig(
-        vocab_size=shape.vocabulary,
-        hidden_size=shape.width,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=4,
-        intermediate_size=shape.inner,
-        max_position_embeddings=shape.positions,
-    )
-    bert = BertModel(config, add_pooling_layer=False)
-    bert.set_attn_implementation("eager")
-    assert shape.parameters == sum(parameter.numel() for parameter in bert.parameters())
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        bert(input_ids=torch.zeros(4, 50, dtype=torch.long))
-    assert counter.get_total_flops() == shape.flops(200, 50)
-
-
-def test_shapes_are_known_by_name_or_read_from_a_folder(tmp_path: Path) -> None:
-    assert shape_of("bert-base") == shape_of("bert-base-uncased")
-    assert shape_of(str(tiny_bert(tmp_path / "base"))).layers == 2
-    with pytest.raises(InputError, match="model: there is no folder .*gone.*bert-base"):
-        shape_of(str(tmp_path / "gone"))
 
 
 @pytest.mark.parametrize("kind", ["exact", "compact", "tiny", "hnsw", "Flat"])

@@ -15,7 +15,7 @@ from multiview.config.overrides import Overrides, merge, validate
 from multiview.model.systems import resolve, resolve_systems
 from multiview.plans.plan import Node
 from multiview.plans.request import Request
-from multiview.plans.scenario import EXTRA_TOKENS, TOKENS_PER_WORD, Scenario
+from multiview.plans.scenario import TOKENS_PER_WORD, Scenario
 from multiview.steps.path import StepPath
 
 START_SECONDS, PROCESS_BYTES = 5.0, 6.5e8
@@ -28,7 +28,7 @@ TOKENISERS = 8
 """Most cores that lay out tokens for one GPU."""
 LAUNCH_SECONDS = 1e-2
 """Launches of a layer's forward and backward pass in a training step."""
-QUESTION_TOKENS, GENERATOR_INPUT = 14, 512
+QUESTION_TOKENS = 14
 STORED_WORD, INDEXED_WORD, ROW, QUESTION, HIT = 3.0, 22.0, 270.0, 1200.0, 12.0
 """Bytes of a word in a split and in BM25's memory, of a passage and a question in memory, of a hit on disk."""
 SEARCH_HIT, LABELS = 250.0, 52.0
@@ -95,23 +95,18 @@ def drafts(s: Scenario) -> float:
 
 def generate(s: Scenario, texts: float, queries: int) -> Cost:
     """Half of the layers read a text, half of them write its queries, each as long as the longest of its batch."""
-    written, length = texts * queries * 2 * QUESTION_TOKENS, generator_input(s)
-    seconds = s.seconds("generate", GENERATOR * (texts * length + written), gpus=s.shards)
-    keys_and_values = s.config.generation.batch_size * queries * 4.0 * GENERATOR_UNITS * (length + 28)
+    written = texts * queries * 2 * QUESTION_TOKENS
+    seconds = s.seconds("generate", GENERATOR * (texts * s.tokens + written), gpus=s.shards)
+    keys_and_values = s.config.generation.batch_size * queries * 4.0 * GENERATOR_UNITS * (s.tokens + 28)
     return on_device(s, seconds, GENERATOR_BYTES + keys_and_values, written * STORED_WORD, s.shards)
 
 
 def train_generator(s: Scenario) -> Cost:
-    settings, length = s.config.generation.train, generator_input(s) + QUESTION_TOKENS
+    settings, length = s.config.generation.train, s.tokens + QUESTION_TOKENS
     pairs = min(settings.epochs * s.questions, (settings.max_steps or math.inf) * settings.batch_size)
     seconds = s.seconds("train", 6 * GENERATOR * pairs * length, settings.precision != "float32")
     batch = min(settings.batch_size, pairs) * length * ACTIVATIONS * GENERATOR_UNITS
     return on_device(s, seconds, 4 * GENERATOR_BYTES + batch, GENERATOR_BYTES)
-
-
-def generator_input(s: Scenario) -> float:
-    """Tokens of a passage that a generator reads."""
-    return min(s.words * TOKENS_PER_WORD + EXTRA_TOKENS, GENERATOR_INPUT)
 
 
 def train(s: Scenario, questions: float, negatives: int) -> Cost:

@@ -1,0 +1,37 @@
+"""The shape of a model, against torch's own counts."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import BertConfig, BertModel
+
+from multiview.errors import InputError
+from multiview.plans.scenario import ModelShape, shape_of
+from tests.fixtures.tiny import tiny_bert
+
+
+def test_parameters_and_operations_are_those_of_the_model() -> None:
+    shape = ModelShape(layers=3, width=96, inner=300, vocabulary=500, positions=128)
+    config = BertConfig(
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.width,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=4,
+        intermediate_size=shape.inner,
+        max_position_embeddings=shape.positions,
+    )
+    bert = BertModel(config, add_pooling_layer=False)
+    bert.set_attn_implementation("eager")
+    assert shape.parameters == sum(parameter.numel() for parameter in bert.parameters())
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        bert(input_ids=torch.zeros(4, 50, dtype=torch.long))
+    assert counter.get_total_flops() == shape.flops(200, 50)
+
+
+def test_shapes_are_known_by_name_or_read_from_a_folder(tmp_path: Path) -> None:
+    assert shape_of("bert-base") == shape_of("bert-base-uncased")
+    assert shape_of(str(tiny_bert(tmp_path / "base"))).layers == 2
+    with pytest.raises(InputError, match="model: there is no folder .*gone.*bert-base"):
+        shape_of(str(tmp_path / "gone"))
