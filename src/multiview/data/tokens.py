@@ -57,6 +57,7 @@ class TokenizedText:
     def __init__(self, text: str, mode: Mode = "string") -> None:
         self.text = text
         self.mode: Mode = mode
+        self.normalized = normalized(text)
 
     @cached_property
     def joined(self) -> str:
@@ -67,11 +68,6 @@ class TokenizedText:
     def decomposed(self) -> str:
         """The text in NFD."""
         return unicodedata.normalize("NFD", self.text)
-
-    @cached_property
-    def normalized(self) -> str:
-        """See `normalized`."""
-        return normalized(self.text)
 
     def holds(self, needle: Needle) -> bool:
         """Whether the text has the needle's tokens. Text is tokenised from each place on where the first one stands, as far as
