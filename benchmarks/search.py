@@ -34,7 +34,7 @@ from benchmarks.timing import in_turns
 from multiview import environment, load
 from multiview.config import Encode, Model
 from multiview.encoding.encode import Encoder
-from multiview.index.approximate.searching import distinct_passages
+from multiview.index.approximate.search import distinct_passages
 from multiview.index.exact import ExactSearch
 from multiview.index.faiss_library import faiss, threads
 from multiview.index.stored_views import LONGEST_VIEW, view_norms

@@ -85,7 +85,7 @@ def evaluate_queries(
     """The step `evaluate` after its questions are encoded as `queries` [q, dim] float32."""
     from multiview.evaluation.analyses.analysis_input import AnalysisInput
     from multiview.evaluation.analyses.run import analyse
-    from multiview.index.approximate.measuring import measure_questions
+    from multiview.index.approximate.recall import measure_questions
 
     training = context.optional_input("train_questions")
     given = AnalysisInput(

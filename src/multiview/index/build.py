@@ -24,7 +24,7 @@ from multiview.config import Encode, Index, JsonObject
 from multiview.encoding.embeddings import QUERIES_FIELD, VIEW_DTYPE, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
 from multiview.index.approximate import EXACT, FaissObject
-from multiview.index.approximate.measuring import measure
+from multiview.index.approximate.recall import measure
 from multiview.index.merged_corpus import MergedCorpus
 from multiview.index.stored_views import NO_NORMS, view_norms
 from multiview.index.view_index import (
@@ -73,7 +73,7 @@ def write_index(
 ) -> None:
     """Writes an index of a corpus, whose views are of the model with digest `model`, into `folder`.
 
-    `build_approximate` makes the faiss index where `settings` is not exact, by default as `approximate.building.build`.
+    `build_approximate` makes the faiss index where `settings` is not exact, by default as `approximate.build.build`.
     Writes `views.f16` (all views in float16), `passages.parquet` (`ROWS_SCHEMA`), `index.json`, for an approximate
     index `index.faiss`, and where passages were read with queries `queries.parquet` (one row per passage). Reports the
     cost of the index, and measures it by searching for random views (see `measure`). Raises InputError where there are
@@ -103,7 +103,7 @@ def write_index(
             for _ in blocks():
                 pass
         else:
-            from multiview.index.approximate.building import build
+            from multiview.index.approximate.build import build
             from multiview.index.faiss_library import faiss
 
             fill = build_approximate or partial(build, corpus, settings)

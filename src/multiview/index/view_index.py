@@ -143,7 +143,7 @@ class ViewIndex:
             )
         if self._faiss_index is None or among is not None:
             return self.search_views([ALL_VIEWS], queries, k, report_done, among)[0]
-        from multiview.index.approximate.searching import ApproximateSearch
+        from multiview.index.approximate.search import ApproximateSearch
 
         passages = self.views, self.offsets, self.view_counts, self.tie_order
         search = ApproximateSearch(self._faiss_index, self.search_parameters, *passages)

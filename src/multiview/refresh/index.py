@@ -19,7 +19,7 @@ from multiview.data.passages import shard_files
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject
-from multiview.index.approximate.building import description
+from multiview.index.approximate.build import description
 from multiview.index.approximate.editing import Editing, editable
 from multiview.index.build import ApproximateBuilder, BlocksOfViews, open_embeddings, write_index
 from multiview.index.faiss_library import faiss

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.index.approximate.adding import add
-from multiview.index.approximate.editing import Editing, editable
+from multiview.index.approximate.editing import Editing, add, editable
 from multiview.index.faiss_library import faiss
 from tests.fixtures.changing_vectors import check_same, filled_afresh
 

@@ -16,9 +16,8 @@ from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
 from multiview.evaluation.analyses.usage import mean_cosines
 from multiview.index import merged_corpus
-from multiview.index.approximate import building
 from multiview.index.approximate.kinds import default_lists
-from multiview.index.approximate.measuring import (
+from multiview.index.approximate.recall import (
     measure_questions,
     passage_recall,
     without,
@@ -279,7 +278,7 @@ def test_a_gpu_trains_what_the_processor_trains(clustered, tmp_path, monkeypatch
     asked = []
     monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
     monkeypatch.setattr(
-        building.faiss, "index_cpu_to_all_gpus", lambda index: asked.append(index) or index, raising=False
+        faiss, "index_cpu_to_all_gpus", lambda index: asked.append(index) or index, raising=False
     )
     clustered.build(tmp_path / "gpu", "compact", clustered.halves)
     assert len(asked) == 1

@@ -10,8 +10,7 @@ from multiview import metric_names
 from multiview.config import Index, JsonObject
 from multiview.errors import InputError, counted
 from multiview.index.approximate import FaissObject
-from multiview.index.approximate.adding import add
-from multiview.index.approximate.editing import editable
+from multiview.index.approximate.editing import add, editable
 from multiview.index.approximate.kinds import (
     SAMPLED_PER_LIST,
     SMALLEST_SAMPLE,
