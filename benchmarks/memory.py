@@ -54,7 +54,7 @@ VIEWS = 8
 WIDTH = 64
 """Width of the model and of the views; memory hardly depends on it, the disk does."""
 MODEL = "random"
-ANALYSES = ("each_view", "first_views", "usage", "cosine", "training_answers", "groups")
+ANALYSES = ("each_view", "first_views", "usage", "cosine", "training_answers")
 STATUS = Path("/proc/self/status")
 
 

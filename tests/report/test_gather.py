@@ -17,14 +17,11 @@ def test_trainings_are_found_through_the_negatives_and_after_the_warm_up(tmp_pat
     compared.publish("negatives", "mine", "hard", lambda path: None, {"model": ["one"]})
     compared.publish("negatives", "teach", "taught", lambda path: None, {"hard_negatives": ["hard"]})
     inputs = {"start": ["warm"], "negatives": ["taught"]}
-    compared.publish(
-        "model", "train", "two", fill, inputs, curves={"loss": [2, 1, 0.5], "view_1_wins": [1, 1, 1]}
-    )
+    compared.publish("model", "train", "two", fill, inputs, curves={"loss": [2, 1, 0.5]})
     found = trainings(Artifact(compared.store, compared.made["two"]))
     assert [(t.name, list(t.curves["loss"].values())) for t in found] == [
         ("warm-up", [9, 8, 7]),
         ("round 1", [3, 2, 1]),
         ("round 2", [2, 1, 0.5]),
     ]
-    assert [t.wins for t in found] == [[], [], [{10: 1, 20: 1, 30: 1}]]
     assert trainings(Artifact(compared.store, compared.made["camvr-start"])) == []

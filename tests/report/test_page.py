@@ -88,7 +88,7 @@ def test_marks_intervals_and_costs_are_the_comparisons(compared, page):
 def test_every_chart_has_a_name_and_a_description(page):
     charts = {chart.one("img").attributes["alt"]: chart for chart in page.all("figure")}
     for kind in ("Which views win", "acc@2 of each view alone", "Attention divergence", "Cosine between views",
-                 "Views that win in training", "Training loss", "Temperature", "Share of fallbacks"):  # fmt: skip
+                 "Training loss", "Temperature", "Share of fallbacks"):  # fmt: skip
         assert [alt.partition(". ")[0] for alt in charts if alt.startswith(kind)] == [
             f"{kind}, mvr",
             f"{kind}, camvr",

@@ -47,7 +47,6 @@ Analysis = Literal[
     "cosine",
     "padding",
     "training_answers",
-    "groups",
     "speed",
 ]
 """An analysis of a trained model (multiview.evaluation.analyses)."""

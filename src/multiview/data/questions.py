@@ -11,8 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.errors import InputError
-
 SCHEMA = pa.schema(
     [
         ("qid", pa.string()),
@@ -94,9 +92,8 @@ def write_questions(questions: Iterable[Question], folder: Path) -> None:
 
 
 def iterate_questions(folder: Path) -> Iterator[Question]:
-    """Yields the questions of a folder in order. Raises InputError when it has no `questions.parquet`."""
-    file = _existing(folder)
-    with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
+    """Yields the questions of a folder in order."""
+    with pq.ParquetFile(folder / FILE, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
         columns = [name for name in (*SCHEMA.names, NEGATIVES.name) if name in parquet.schema_arrow.names]
         for batch in parquet.iter_batches(columns=columns):
             rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
@@ -113,16 +110,8 @@ def iterate_questions(folder: Path) -> Iterator[Question]:
 
 
 def read_columns(folder: Path, columns: Sequence[str]) -> pa.Table:
-    """Returns some columns of `SCHEMA` of all questions of a folder, in order. Raises as `iterate_questions`."""
-    with pq.ParquetFile(_existing(folder), pre_buffer=False) as parquet:
-        return parquet.read(columns=list(columns))
-
-
-def _existing(folder: Path) -> Path:
-    file = Path(folder) / FILE
-    if not file.is_file():
-        raise InputError(f"{file}: no such file; run the split step")
-    return file
+    """Returns some columns of `SCHEMA` of all questions of a folder, in order."""
+    return pq.read_table(folder / FILE, columns=list(columns))
 
 
 def read_questions(folder: Path) -> list[Question]:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
@@ -40,7 +39,6 @@ FIRST = "Share of the questions whose first passage, and whose gold passage, sco
 ALONE = "What one view retrieves as the passage's only vector; dashed: all views together."
 ATTENTION = "Whether two views look at different tokens; near 0 they look at the same."
 COSINE = "Mean over the passages; near 1 two views are one."
-IN_TRAINING = "Share of the training questions whose positive passage scores by that view."
 
 SMALL, WIDE = (4.2, 2.8), (5.2, 3.2)
 """Inches of a chart."""
@@ -105,7 +103,6 @@ def model_charts(contents: Contents) -> list[Group]:
         ("Each view alone", ALONE, _alone),
         ("Attention divergence", ATTENTION, partial(_heat_map, "Attention divergence", "attention", None)),
         ("Cosine between views", COSINE, partial(_heat_map, "Cosine between views", "cosine", 1.0)),
-        ("Views that win in training", IN_TRAINING, _view_wins),
         *((title, "", partial(_training_curve, name)) for name, title in CURVES.items()),
     ]
     groups = [
@@ -177,24 +174,6 @@ def _training_curve(name: str, contents: Contents, system: System) -> Chart | No
     shares, last = name == "fallback_share", list(curves[-1].values())[-1]
     described = f"A line over the steps. It ends at {f'{last:.1%}' if shares else f'{last:.3g}'}."
     return _drawn(axes, f"{CURVES[name]}, {system.name}", described, "step", shares=shares)
-
-
-def _view_wins(contents: Contents, system: System) -> Chart | None:
-    """The share of training questions that each view wins, stacked, over the steps of all rounds."""
-    parts = {before: training.wins for before, training in _trainings(system) if len(training.wins) > 1}
-    if not parts:
-        return None
-    axes, colour, wins = _axes(), contents.look(system).colour, list(parts.values())[-1]
-    for before, views in parts.items():
-        steps = list(views[0])
-        shares = [[view.get(step, 0.0) for step in (steps[0], *steps)] for view in views]
-        colours = [to_rgba(colour, 1 - 0.84 * n / (len(views) - 1)) for n in range(len(views))]
-        labels = [] if axes.collections else [f"view {n + 1}" for n in range(len(views))]
-        axes.stackplot([before + step for step in (0, *steps)], shares, colors=colours, labels=labels)
-    axes.legend(reverse=True, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=7)
-    _name_rounds(axes, system)
-    described = f"One band per view. At the end {_highest([list(view.values())[-1] for view in wins])}."
-    return _drawn(axes, f"Views that win in training, {system.name}", described, "step", high=1)
 
 
 def _trainings(system: System) -> Iterator[tuple[int, Training]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -55,12 +54,6 @@ class Training:
     name: str
     curves: dict[str, dict[int, float]]
     """Metric as training reports it (`loss`, `view_1_wins`, …) to training step to value."""
-
-    @property
-    def wins(self) -> list[dict[int, float]]:
-        """Per view, the share of questions that it won, by step."""
-        wins = (self.curves.get(f"view_{number}_wins") for number in itertools.count(1))
-        return list(itertools.takewhile(bool, wins))  # pyright: ignore[reportReturnType]
 
 
 @dataclass

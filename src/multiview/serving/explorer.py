@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from importlib.resources import files
 
 import jinja2
@@ -13,42 +12,29 @@ from markupsafe import Markup
 
 def add_explorer(app: FastAPI) -> None:
     """Adds the page, which holds nothing of the corpus and so needs no key."""
-    page = Page.read()
+    style, script = _text("explorer.css"), _text("drawing.js") + _text("explorer.js")
+    template = jinja2.Template(_text("explorer.html"), autoescape=True, undefined=jinja2.StrictUndefined)
+    html = template.render(style=Markup(style), script=Markup(script))
+    policy = [
+        "default-src 'none'",  # a browser runs and loads nothing but what is in the page
+        f"script-src '{_hash(script)}'",
+        f"style-src '{_hash(style)}'",
+        "img-src data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    ]
+    headers = {
+        "Content-Security-Policy": "; ".join(policy),
+        "Cache-Control": "no-cache",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+    }
 
     @app.get("/", include_in_schema=False)
     async def explorer() -> HTMLResponse:
-        return HTMLResponse(page.html, headers=page.headers)
-
-
-@dataclass(frozen=True)
-class Page:
-    """The page, and headers by which a browser runs and loads nothing but what is in it."""
-
-    html: str
-    headers: dict[str, str]
-
-    @classmethod
-    def read(cls) -> "Page":
-        """Puts the page together from its files."""
-        style, script = _text("explorer.css"), _text("drawing.js") + _text("explorer.js")
-        template = jinja2.Template(_text("explorer.html"), autoescape=True, undefined=jinja2.StrictUndefined)
-        policy = [
-            "default-src 'none'",
-            f"script-src '{_hash(script)}'",
-            f"style-src '{_hash(style)}'",
-            "img-src data:",
-            "connect-src 'self'",
-            "base-uri 'none'",
-            "form-action 'none'",
-            "frame-ancestors 'none'",
-        ]
-        headers = {
-            "Content-Security-Policy": "; ".join(policy),
-            "Cache-Control": "no-cache",
-            "Referrer-Policy": "no-referrer",
-            "X-Content-Type-Options": "nosniff",
-        }
-        return cls(template.render(style=Markup(style), script=Markup(script)), headers)
+        return HTMLResponse(html, headers=headers)
 
 
 def _text(name: str) -> str:

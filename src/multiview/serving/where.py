@@ -40,9 +40,6 @@ from multiview.errors import InputError, nearest
 MOST_CHARACTERS = 2000
 """Characters of a condition at most."""
 
-MOST_NESTED = 50
-"""Conditions within conditions at most."""
-
 CONSTANTS = {"null": None, "true": True, "false": False}
 Mask: TypeAlias = np.ndarray
 """Whether each row satisfies something [rows] bool."""
@@ -92,7 +89,7 @@ class Where:
 
     def mask(self, batch: pa.RecordBatch) -> Mask:
         """Returns which rows of a batch, which has `columns` at least, satisfy the condition [rows] bool."""
-        return self._mask(self._tree, batch, 0)
+        return self._mask(self._tree, batch)
 
     def _parsed(self) -> ast.expr:
         if len(self._flat) > MOST_CHARACTERS:
@@ -109,15 +106,13 @@ class Where:
         except (ValueError, MemoryError, RecursionError):
             raise ConditionError("where: this text cannot be read as a condition") from None
 
-    def _mask(self, node: ast.expr, batch: pa.RecordBatch, depth: int) -> Mask:
-        if depth > MOST_NESTED:
-            raise self._error(node, f"more than {MOST_NESTED} conditions within conditions")
+    def _mask(self, node: ast.expr, batch: pa.RecordBatch) -> Mask:
         match node:
             case ast.BoolOp(op=op, values=values):
                 join = operator.and_ if isinstance(op, ast.And) else operator.or_
-                return reduce(join, [self._mask(value, batch, depth + 1) for value in values])
+                return reduce(join, [self._mask(value, batch) for value in values])
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return ~self._mask(operand, batch, depth + 1)
+                return ~self._mask(operand, batch)
             case ast.Compare(left=left, ops=ops, comparators=others):
                 # `1 < x < 3` is `1 < x and x < 3`.
                 pairs = zip([left, *others], ops, others, strict=False)

@@ -59,11 +59,11 @@ class Step:
     function_path: str
     """The function that does the work, as `module:function`: it takes a `StepContext`, and is imported only when
     there is work."""
-    settings: tuple[str, ...]
-    """The settings that it reads: whole sections (`encode`) or single settings of them (`questions.seed`)."""
-    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     """Kinds of its artifacts."""
+    settings: tuple[str, ...] = ()
+    """The settings that it reads: whole sections (`encode`) or single settings of them (`questions.seed`)."""
+    inputs: tuple[str, ...] = ()
     fingerprint_path: str | None = None
     """A function (settings) -> JSON that fingerprints the sources outside the store; of a step that `reads_store`, a
     function (store) -> JSON that fingerprints everything that it reads there besides its inputs."""

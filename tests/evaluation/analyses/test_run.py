@@ -121,7 +121,7 @@ def test_all_analyses_of_a_model(padded, tmp_path, monkeypatch):
         name: value for name, value in whole.items() if name not in overlaps
     }
     assert not overlaps & logged.keys() and "padding_overlap_at_5" in logged
-    assert not [name for name in logged if "/" in name], "views and groups are in the tables"
+    assert not [name for name in logged if "/" in name], "views are in the tables"
     overall = json.loads((folder.parent / "metrics.json").read_text())
     assert not overall.keys() & metrics.keys(), "the comparison's table stays as it was"
     for name in (
@@ -155,7 +155,6 @@ def test_all_analyses_of_a_model(padded, tmp_path, monkeypatch):
 def test_what_does_not_suit_one_view_is_left_out_and_said(dpr, tmp_path):
     folder, events = run(dpr, tmp_path / "one")
     assert {file.name for file in folder.iterdir()} == {
-        "groups.parquet",
         "training_answers.parquet",
         "metrics.json",
         "tables.md",
@@ -192,7 +191,7 @@ def test_views_are_searched_once_and_texts_of_hits_read_once(padded, tmp_path, m
     monkeypatch.setattr(ViewIndex, "search_views", counted(passes, ViewIndex.search_views))
     monkeypatch.setattr(PassageLookup, "tables", counted(readings, PassageLookup.tables))
     monkeypatch.setattr(analysis_input, "TIMED", 2)
-    run(padded, tmp_path / "one", analyses=("each_view", "first_views", "answer_view", "groups"))
+    run(padded, tmp_path / "one", analyses=("each_view", "first_views", "answer_view"))
     assert [(len(ranges), len(queries)) for _, ranges, queries, *_ in passes] == [
         (7, len(padded.questions)),
         (1, 2),
@@ -228,7 +227,7 @@ def test_data_without_training_questions_or_answers(camvr, tmp_path):
     (tmp_path / "one").mkdir()
     events = RecordedEvents()
     evaluate(StepContext(camvr.settings(), inputs, {"evaluation": tmp_path / "one"}, events))
-    left_out = {"training_answers", "padding", "answer_view", "groups"}
+    left_out = {"training_answers", "padding", "answer_view"}
     assert set(events.facts["analyses_left_out"]) == left_out
     metrics = json.loads((tmp_path / "one" / "analyses" / "metrics.json").read_text())
     assert "recall_at_5/view_1" in metrics and "accuracy_at_5/view_1" not in metrics

@@ -13,7 +13,6 @@ from multiview.config import Analysis
 from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable
 from multiview.evaluation.analyses.answer_view import answer_view
 from multiview.evaluation.analyses.attention import attention
-from multiview.evaluation.analyses.groups import groups
 from multiview.evaluation.analyses.padding import padding
 from multiview.evaluation.analyses.speed import speed
 from multiview.evaluation.analyses.tables import CaptionedTable, page
@@ -33,7 +32,6 @@ ANALYSES: dict[Analysis, Callable[[AnalysisInput], Findings]] = {
     "cosine": cosine,
     "padding": padding,
     "training_answers": training_answers,
-    "groups": groups,
     "speed": speed,
 }
 

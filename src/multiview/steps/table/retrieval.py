@@ -101,7 +101,7 @@ STEPS = (
     Step(
         name="report",
         about="One page about a comparison.",
-        version=5,
+        version=6,
         function_path="multiview.report.page:report",
         settings=("comparison.rows",),
         inputs=("comparison", "evaluations"),
