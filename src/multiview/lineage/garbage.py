@@ -94,7 +94,9 @@ def referenced(
         states = list(read_states(store, run))
         recent = any((state.ended or state.started) >= since for state in states)
         if recent or _may_be_running(store, run, states, report_kept):
-            addresses += [reference.address for state in states for reference in _step_references(state)]
+            for state in states:
+                read = (reference for references in state.inputs.values() for reference in references)
+                addresses += [reference.address for reference in (*state.outputs.values(), *read)]
             # Published, perhaps, by a step that has yet to write so.
             made |= {(kind, state.key) for state in states for kind in COLLECTED}
     return made | {_artifact_id(address) for address in addresses}
@@ -109,12 +111,6 @@ def _champion_references(store: Store, champions: int) -> Iterator[Reference]:
         if len(indexes) > champions:
             return
         yield from champion.references().values()
-
-
-def _step_references(state: StepState) -> Iterator[Reference]:
-    yield from state.outputs.values()
-    for references in state.inputs.values():
-        yield from references
 
 
 def _may_be_running(store: Store, run: str, states: list[StepState], report_kept: ReportKept) -> bool:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from multiview import names
-from multiview.artifacts.record import DamagedRecord, Record, Reference, read_record, split_address
+from multiview.artifacts.record import DamagedRecord, Reference, read_record, split_address
 from multiview.artifacts.staging import verified_file
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
@@ -36,7 +36,10 @@ def repair(address: str) -> Iterator[str]:
     for path in superfluous:
         yield f"{url}/{path} is no file of the artifact"
         store.remove(path)
-    if record and not (flaws := _flaws(store, record)):
+    if record:
+        (root,) = trace([Reference.to(store, record)]).roots
+        flaws = [root.flaw or ""] if root.node is None else list(node_flaws(root.node))
+    if record and not flaws:
         yield f"{address} is whole" + (" again" if superfluous else ": nothing to repair")
         return
     yield from (flaw.partition(": remove ")[0] for flaw in flaws)
@@ -46,11 +49,6 @@ def repair(address: str) -> Iterator[str]:
         store.remove(verified_file(record.data))
         store.remove(record.data)
     yield _removed(store, kind, key)
-
-
-def _flaws(store: Store, record: Record) -> list[str]:
-    (root,) = trace([Reference.to(store, record)]).roots
-    return [root.flaw or ""] if root.node is None else list(node_flaws(root.node))
 
 
 def _removed(store: Store, kind: str, key: str) -> str:

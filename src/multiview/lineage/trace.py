@@ -136,8 +136,9 @@ def trace(references: Iterable[Reference]) -> Lineage:
     roots = [find(reference, "lineage", None) for reference in references]
     while pending:
         node = pending.pop(0)
+        superseded = STEPS[node.record.step].supersedes if node.record.step in STEPS else None
         for name, inputs in node.record.inputs.items():
-            reader, last = f"{name} of {node.record.folder}", name == _superseded_input(node.record)
+            reader, last = f"{name} of {node.record.folder}", name == superseded
             node.inputs[name] = [find(reference, reader, node.store, last) for reference in inputs]
     return Lineage(roots, list(known.values()))
 
@@ -150,11 +151,6 @@ def _node(reference: Reference, reader: str, near: Store | None, last: bool) -> 
         if collected := read_collected(reference, near):
             return LineageNode(*collected, collected=True, last=last)
         raise
-
-
-def _superseded_input(record: Record) -> str | None:
-    """Returns the name of the input that an artifact supersedes; None if there is none."""
-    return STEPS[record.step].supersedes if record.step in STEPS else None
 
 
 def corpus_of(lineage: Lineage) -> Record | None:

@@ -42,9 +42,6 @@ class _WaitingRequest:
     search: Search
     answers: asyncio.Future[list[list[Hit]]] = field(default_factory=asyncio.Future)
 
-    def joins(self, other: _WaitingRequest) -> bool:
-        return self.retriever is other.retriever and self.search == other.search
-
 
 class Batcher:
     """Searches for the requests of one event loop, a batch at a time, in the order of their arrival."""
@@ -101,7 +98,8 @@ class Batcher:
         batch = [first := self._requests.popleft()]
         room = self._questions - len(first.questions)
         for request in list(self._requests):
-            if request.joins(first) and len(request.questions) <= room:
+            alike = request.retriever is first.retriever and request.search == first.search
+            if alike and len(request.questions) <= room:
                 self._requests.remove(request)
                 batch.append(request)
                 room -= len(request.questions)

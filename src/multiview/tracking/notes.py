@@ -23,20 +23,16 @@ def of_run(store: Store, run: Run, states: Iterable[StepState], corpus: str | No
     states = list(states)
     systems = ", ".join(run.architectures)
     subject = f"{run.pipeline}{f' of {systems}' if systems else ''}{f' over {corpus}' if corpus else ''}"
+    failed = [f"- {state.path}: {escaped(state.error or '')}" for state in states if state.status == "failed"]
     sections = (
         subject,
         "; ".join(f"{tag.replace('_', ' ')} {how}" for tag, how in sorted(question_tags(states).items())),
-        _failures(states),
+        "\n".join(["Failed:", "", *failed]) if failed else "",
         _verdict(store, states),
         _table(store, states),
         _next(run, states),
     )
     return "\n\n".join(section for section in sections if section)
-
-
-def _failures(states: list[StepState]) -> str:
-    failed = [f"- {state.path}: {escaped(state.error or '')}" for state in states if state.status == "failed"]
-    return "\n".join(["Failed:", "", *failed]) if failed else ""
 
 
 def _verdict(store: Store, states: list[StepState]) -> str:

@@ -70,13 +70,6 @@ def _name_of(corpus: str) -> str:
     return "-".join(["multiview", *re.findall(r"[\w.]+", corpus)])
 
 
-def champions_name(store: Store) -> str:
-    """Returns the registered name of a store's champions: by the corpus of the first, so that the name stays the same."""
-    first = read_champion(store, champion_numbers(store)[0])
-    _, passages = load_reference(first.passages, "the first champion", store)
-    return _name_of(corpus_name(passages))
-
-
 def mirror(store: Store, uri: str) -> dict[str, str]:
     """Sets the aliases in MLflow to the store's champions, if it has any, and returns the version of each alias.
 
@@ -93,7 +86,10 @@ def mirror(store: Store, uri: str) -> dict[str, str]:
         for alias, index in indexes.items()
         if index is not None and read_record(store, *split_address(index.address)[1:])
     }
-    return repair(uri, champions_name(store), existing, store)
+    # Named by the corpus of the first champion, so that the name stays the same.
+    first = read_champion(store, champion_numbers(store)[0])
+    _, passages = load_reference(first.passages, "the first champion", store)
+    return repair(uri, _name_of(corpus_name(passages)), existing, store)
 
 
 def aliased_indexes(uri: str) -> list[str]:

@@ -23,7 +23,14 @@ from multiview.tracking.mlflow_runs import (
     short_digest,
     status_of,
 )
-from multiview.tracking.tags import child_tags, corpus_tag, later_parent_tags, parent_tags, system_tags
+from multiview.tracking.tags import (
+    SYSTEM,
+    child_tags,
+    corpus_tag,
+    later_parent_tags,
+    opening_tags,
+    parent_tags,
+)
 
 if TYPE_CHECKING:
     from mlflow.entities import Experiment
@@ -117,7 +124,9 @@ class Shipment:
         """Returns the id of a system's MLflow run."""
         name = system if len(self.run.architectures) > 1 else f"{system} of {self.run.id}"
         started = min(state.started for state in self.systems[system])
-        return self.claimed(f"systems/{system}", name, system_tags(self.run, system, parent), started)
+        return self.claimed(
+            f"systems/{system}", name, opening_tags(self.run, SYSTEM, parent, system), started
+        )
 
     def child(self, parent: str, state: StepState, children: dict[str, MlflowRun]) -> MlflowRun:
         """Returns the MLflow run of a step's attempt, in its system's or, if systems share the step, in `parent`. Those of

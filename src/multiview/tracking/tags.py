@@ -25,8 +25,8 @@ DIGITS = 8
 """Digits of the passages' digest that are shown."""
 
 
-def _opening_tags(run: Run, level: str, parent: str | None = None, system: str = "") -> Tags:
-    """The tags that the MLflow runs of a run have in common; `parent` is the id of the MLflow run that they lie in.
+def opening_tags(run: Run, level: str, parent: str | None = None, system: str = "") -> Tags:
+    """Returns the tags that the MLflow runs of a run have in common; `parent` is the id of the MLflow run that they lie in.
 
     MLflow fills its columns "Created by" and "Source" from the last ones.
     """
@@ -53,7 +53,7 @@ def _opening_tags(run: Run, level: str, parent: str | None = None, system: str =
 def parent_tags(run: Run, store: Store) -> Tags:
     """Returns the tags of the parent, the MLflow run of a whole run, that are known when the run opens."""
     return {
-        **_opening_tags(run, PIPELINE),
+        **opening_tags(run, PIPELINE),
         names.TAG_STORE: store.url,
         "compares": " ".join(run.compares),
         names.TAG_ARCHITECTURE: ", ".join(dict.fromkeys(run.architectures.values())),
@@ -71,16 +71,11 @@ def later_parent_tags(run: Run, store: Store, states: Sequence[StepState], corpu
     }
 
 
-def system_tags(run: Run, system: str, parent: str) -> Tags:
-    """Returns the tags of a system's MLflow run that are known when it opens."""
-    return _opening_tags(run, SYSTEM, parent, system)
-
-
 def child_tags(run: Run, state: StepState, parent: str) -> Tags:
     """Returns the tags that identify a child, the MLflow run of a step's attempt. `parent` is its system's MLflow run, or
     the whole run's for a step that systems share."""
     return {
-        **_opening_tags(run, STEP, parent, StepPath.parse(state.path).system),
+        **opening_tags(run, STEP, parent, StepPath.parse(state.path).system),
         names.TAG_GIT: None,  # its own may be another
         names.TAG_PATH: state.path,
         names.TAG_STEP: state.step,

@@ -116,17 +116,14 @@ class QuestionStream(Stream):
 
     def example(self, index: int, epoch: int) -> Example:
         question = self.questions[index]
-        positive, negatives = self._positive(index, epoch), self._negatives(question.qid, epoch)
+        draws = random.Random(f"{self.settings.seed}:{epoch}:{question.qid}:positive")
+        positive, negatives = draws.choice(self.positives[index]), self._negatives(question.qid, epoch)
         if self.teacher is None:
             return Example(question, positive, negatives)
         logits = self.teacher.get(question.qid, {})
         return Example(
             question, positive, negatives, tuple(logits.get(id_, -math.inf) for id_ in (positive, *negatives))
         )
-
-    def _positive(self, index: int, epoch: int) -> str:
-        draws = random.Random(f"{self.settings.seed}:{epoch}:{self.questions[index].qid}:positive")
-        return draws.choice(self.positives[index])
 
     def _negatives(self, qid: str, epoch: int) -> tuple[str, ...]:
         number = self.settings.negatives

@@ -99,7 +99,8 @@ class Validation:
                 # Of passages that tie the one with the smaller id comes first, as in a search.
                 better = (of > of[gold]).sum() + (of[:gold] == of[gold]).sum()
                 first[position] = 1 + better
-                winners[position] = self._winner(views_of, gold)
+                in_gold = slice(self._starts[gold], self._starts[gold] + self._counts[gold])
+                winners[position] = self._numbers[in_gold][views_of[in_gold].argmax()]
         positives = np.array([len(set(gold)) for gold in self._gold])
         figures = {
             metric_names.recall_at(1): float(((first == 1) / positives).mean()),
@@ -110,11 +111,6 @@ class Validation:
             wins = np.bincount(winners, minlength=int(self._numbers.max()) + 1) / len(winners)
             figures |= {metric_names.view_wins(view): float(share) for view, share in enumerate(wins)}
         return figures
-
-    def _winner(self, scores: np.ndarray, passage: int) -> int:
-        """The number, from 0, of the view that scores best in a passage."""
-        views = slice(self._starts[passage], self._starts[passage] + self._counts[passage])
-        return self._numbers[views][scores[views].argmax()]
 
     def _cosine(self, views: np.ndarray) -> dict[str, float]:
         pairs = PairMeans(int(self._counts.max()))

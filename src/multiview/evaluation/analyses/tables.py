@@ -36,12 +36,9 @@ def page(tables: Mapping[str, CaptionedTable]) -> str:
 def markdown(table: pa.Table) -> str:
     """A Markdown table: text left-aligned, numbers right-aligned, fractions with three digits, null empty."""
     columns = [[_cell(value) for value in column.to_pylist()] for column in table.columns]
-    lines = [table.column_names, [_rule(field.type) for field in table.schema], *zip(*columns, strict=True)]
+    rules = ["---" if pa.types.is_string(field.type) else "---:" for field in table.schema]
+    lines = [table.column_names, rules, *zip(*columns, strict=True)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _rule(kind: pa.DataType) -> str:
-    return "---" if pa.types.is_string(kind) else "---:"
 
 
 def _cell(value: object) -> str:
