@@ -14,7 +14,6 @@ from multiview.data.questions import (
     write_lost_questions,
     write_questions,
 )
-from multiview.errors import InputError
 
 
 def test_a_draw_is_a_digest_of_seed_and_name():
@@ -33,11 +32,6 @@ def test_questions_are_read_as_written_and_written_alike(tmp_path, number):
     assert read_questions(tmp_path) == questions
     write_questions(questions, tmp_path)
     assert (tmp_path / FILE).read_bytes() == first
-
-
-def test_no_questions_file(tmp_path):
-    with pytest.raises(InputError, match=r"questions\.parquet"):
-        read_questions(tmp_path)
 
 
 @pytest.mark.parametrize("lost", [LostQuestions(3, ("a", "b")), LostQuestions(0, ())])
