@@ -1,5 +1,8 @@
 """The experiment's description, and its view of the systems."""
 
+from pathlib import Path
+
+import mlflow
 from mlflow import MlflowClient
 
 from multiview import metric_names, names, tracking
@@ -29,6 +32,15 @@ def test_the_experiment_has_a_description_and_a_view_that_opens_by_its_address(t
     )
     assert system.data.tags[names.TAG_SYSTEM] == "camvr"
     assert metric_names.accuracy_at(5) in system.data.metrics
+
+
+def test_mlflow_s_pages_read_the_tag_of_a_view_which_no_document_of_mlflow_names():
+    scripts = Path(mlflow.__file__).parent / "server" / "js" / "build" / "static" / "js"
+    pages = "".join(file.read_text(encoding="utf-8") for file in scripts.glob("*.js"))
+    for word in (experiment.VIEW_TAG.removesuffix(experiment.VIEW), "deflate;", "viewStateShareKey"):
+        assert word in pages, (
+            f"MLflow knows no {word} any more: its pages show the experiment without the view"
+        )
 
 
 def test_what_a_person_wrote_about_the_experiment_stays(tmp_path):
