@@ -42,10 +42,10 @@ def check_ending(output: str) -> None:
 
 
 @pytest.mark.documented("make demo")
-def test_the_demo_runs_in_a_fresh_clone_and_its_index_answers(documented, tmp_path):
+def test_the_demo_runs_in_a_fresh_clone_and_its_index_answers(documented, base, tmp_path):
     """With this environment instead of a new one, whose library would be this checkout's: the clone's
-    comes first in the path. With a quarter of the passages in one shard, half as long sequences, no analyses, and one
-    round of `mvr`; both rounds are snippet-means's."""
+    comes first in the path. With a tiny base, a quarter of the passages in one shard, half as long sequences, no analyses,
+    and one round of `mvr`; both rounds are snippet-means's."""
     folder = clone(tmp_path / "clone")
     words = (
         *shlex.split(documented)[1:],
@@ -53,7 +53,7 @@ def test_the_demo_runs_in_a_fresh_clone_and_its_index_answers(documented, tmp_pa
         f"--assume-old={sys.prefix}/ready",
         "DEMO=--set train.max_steps=3 --set corpus.shards=1 --set comparison.systems.mvr.train.rounds=1 "
         "--set corpus.keep=gold --set questions.limit=40 --set questions.dev_limit=40 "
-        "--set model.passage_length=48 --set evaluation.analyses=[]",
+        f"--set model.passage_length=48 --set evaluation.analyses=[] --set model.base={base}",
     )
     output = make_demo(folder, *words, PYTHONPATH=str(folder / "src"))
     assert re.search(r"^comparison-\w+: \d+ steps done, 0 found", output, re.MULTILINE)

@@ -22,6 +22,11 @@ from multiview.evaluation.tables import (
 )
 from tests.fixtures.inprocess import command
 from tests.fixtures.project import Project
+from tests.fixtures.unshipped import unshipped
+
+__all__ = ["unshipped"]
+
+pytestmark = pytest.mark.usefixtures("unshipped")
 
 CHANGES = {
     "questions": {"limit": 16},

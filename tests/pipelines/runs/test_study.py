@@ -14,6 +14,11 @@ from pipelines.runs.study import read_study
 from tests.fixtures.inprocess import command
 from tests.fixtures.project import Project
 from tests.fixtures.studies import ROWS, UNTRAINED, study, write
+from tests.fixtures.unshipped import unshipped
+
+__all__ = ["unshipped"]
+
+pytestmark = pytest.mark.usefixtures("unshipped")
 
 
 @pytest.fixture(scope="module")
