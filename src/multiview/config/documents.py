@@ -45,6 +45,10 @@ PASSWORD = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s/?#@:]*:[^\s/?#@]+@")
 Checked = TypeVar("Checked", bound=Section)
 
 
+LARGEST_COUNT = 300_000
+"""Most names, values and brackets of a document; an alias counts each time it is used."""
+
+
 class Refused(yaml.constructor.ConstructorError):
     """Well-formed YAML that cannot be settings."""
 
@@ -113,11 +117,13 @@ def _problem(error: yaml.YAMLError) -> str:
 def _load(text: str) -> Any:
     """Returns the value of a YAML text: texts, numbers, truth values and null, in lists and mappings.
 
-    Raises yaml.YAMLError, also for types that JSON lacks, and for values that are nested too deeply.
+    Raises yaml.YAMLError, also for types that JSON lacks, and for values that are nested too deeply or too many.
     """
     try:
         value = yaml.load(text, Loader=UniqueKeys)
-        json.dumps(value, default=_refuse)
+        for number, _ in enumerate(json.JSONEncoder(default=_refuse, check_circular=False).iterencode(value)):
+            if number > LARGEST_COUNT:
+                raise Refused(f"there are more than {LARGEST_COUNT:,} values")
     except RecursionError:
         raise Refused("values are nested too deeply") from None
     except (TypeError, ValueError) as error:  # a text that YAML's patterns take for a number or a date
