@@ -109,7 +109,7 @@ def rerun(
         request = part.request.over(connection.settings)
         submission = kubeflow.check(request, store or run.store, connection)
         part.verify()
-        kubeflow.launch(submission, connection, wait, again, uri)
+        kubeflow.launch(submission, connection, wait, uri, again)
         return
     part.verify()
     runs.run_and_show(part.request, open_store(store or run.store), uri, debug)

@@ -60,7 +60,7 @@ def submit(
         for line in dry_run_lines(request.plan, open_store(submission.store)):
             console.print(line, markup=False)
         return
-    launch(submission, connection, wait, again)
+    launch(submission, connection, wait, again=again)
 
 
 def _part(request: Request, part: str) -> Request:
@@ -77,7 +77,11 @@ def check(request: Request, store: str | None, connection: Profile) -> Submissio
 
 
 def launch(
-    submission: Submission, connection: Profile, wait: bool, again: bool, tracking_uri: str | None = None
+    submission: Submission,
+    connection: Profile,
+    wait: bool,
+    tracking_uri: str | None = None,
+    again: bool = False,
 ) -> None:
     """Starts a submission on Kubeflow, with `again` also beside a run that is silent, and with `wait` follows it to its end.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from multiview import tracking
 from multiview.artifacts.store import Store
@@ -21,29 +21,9 @@ from pipelines.runs.progress import Progress
 
 POLL_SECONDS = 5.0
 SILENCE_POLL_SECONDS = 60.0
-"""Time between two looks at whether anything was heard of a run: they list its files in the store."""
+"""Time between two looks at whether anything was heard of a run: they read its states in the store."""
 PRINTED_STATES = ("RUNNING", "SUCCEEDED", "FAILED", "SKIPPED")
 """States that are printed; a step that will not run has no state."""
-
-
-class Watch:
-    """Polls a run, waits for a server that is unavailable, and renews an expired token."""
-
-    def __init__(self, connection: Connection, kfp_run: ApiObject, tasks: Mapping[str, Task]):
-        self.connection, self.started, self.tasks = connection, kfp_run, tasks
-        self.client = connect(connection, FOLLOWING_RETRY)
-
-    def poll(self) -> RunView:
-        """Returns the run's current state. Raises the exceptions of KFP's client."""
-        from kfp_server_api import ApiException
-
-        try:
-            return RunView(self.client.get_run(self.started.run_id), self.tasks)
-        except ApiException as error:
-            if error.status != 401:
-                raise
-        self.client = connect(self.connection, FOLLOWING_RETRY)  # signs in again
-        return RunView(self.client.get_run(self.started.run_id), self.tasks)
 
 
 def follow(
@@ -60,13 +40,13 @@ def follow(
     run, store = submission.run, readable(submission.store)
     try:
         with explained(connection):
-            watch = Watch(connection, kfp_run, read_tasks(compiled))
+            views = _views(connection, kfp_run.run_id, read_tasks(compiled))
             if store:
                 with Progress(store, run.id, run.steps, kfp_run.created_at.timestamp()) as progress:
-                    view = _end(watch, run, store)
+                    view = _end(views, run, store)
                     states = progress.finish()
             else:
-                view, states = _end(watch, run, None), []
+                view, states = _end(views, run, None), []
             if view.cancelled and store and tracking_uri:
                 with contextlib.suppress(Exception):  # which the next `submit`, or `multiview sync`, does
                     tracking.ship(store, run.id, tracking_uri, ended="KILLED")
@@ -79,28 +59,45 @@ def follow(
     return states
 
 
-def _end(watch: Watch, run: Run, store: Store | None) -> RunView:
-    """Returns a run that has ended; prints its tasks' lines where the store cannot be read.
+def _views(connection: Connection, run: str, tasks: Mapping[str, Task]) -> Iterator[RunView]:
+    """Yields how a run is, every few seconds until it has ended: waits for a server that is unavailable, and renews an
+    expired token. Raises the exceptions of KFP's client."""
+    from kfp_server_api import ApiException
 
-    Raises StepFailed for a run that nothing was heard of for a while and that waits for nothing.
+    client, view = connect(connection, FOLLOWING_RETRY), None
+    while not (view and view.ended):
+        try:
+            view = RunView(client.get_run(run), tasks)
+        except ApiException as error:
+            if error.status != 401:
+                raise
+            client = connect(connection, FOLLOWING_RETRY)  # signs in again
+            view = RunView(client.get_run(run), tasks)
+        yield view
+        time.sleep(POLL_SECONDS)
+
+
+def _end(views: Iterable[RunView], run: Run, store: Store | None) -> RunView:
+    """Returns how a run has ended; prints its tasks' lines where the store cannot be read.
+
+    Raises StepFailed for a run that is gone.
     """
-    console, told = Console(highlight=False, soft_wrap=True), ""
+    console, told = Console(highlight=False, soft_wrap=True), False
     reported: dict[tuple[str, str], set[str]] = {}
     looked = -SILENCE_POLL_SECONDS
-    while not (view := watch.poll()).ended:
+    for view in views:
         for line in () if store else _changes(view, reported):
             console.print(line, markup=False)
+        if view.ended:
+            return view
         if time.monotonic() - looked >= SILENCE_POLL_SECONDS:
             looked, silence = time.monotonic(), silence_of(view, lambda: store, run.id)
-            if silence and store and not view.waits:
+            if silence and silence.gone:
                 raise StepFailed(f"{run.id}: {silence}", bad_input=False)
             if silence and not told:
                 console.print(f"{run.id}: {silence}", style="yellow", markup=False)
-            told = silence
-        time.sleep(POLL_SECONDS)
-    for line in () if store else _changes(view, reported):
-        console.print(line, markup=False)
-    return view
+            told = bool(silence)
+    raise AssertionError("views end with the run")
 
 
 def _changes(view: RunView, reported: dict[tuple[str, str], set[str]]) -> Iterator[str]:

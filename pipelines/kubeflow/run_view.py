@@ -28,6 +28,8 @@ CANCELLED = {"CANCELING", "CANCELED"}
 SILENCE = timedelta(minutes=20)
 """Time without a word of a run after which its workflow may be gone: Kubeflow then has it RUNNING, or CANCELING, for ever.
 A step at work writes its progress every half minute, and the longest pause between two attempts is 16 minutes."""
+LONGEST_SILENCE = timedelta(hours=37)
+"""Time that a pod may wait for a node (12 hours) and then run (`kubeflow.*.timeout_hours`, 24 by default)."""
 DRIVER = "-driver"
 
 
@@ -154,25 +156,38 @@ class RunView:
         return None
 
 
-def silence_of(view: RunView, find_store: Callable[[], Store | None], run: str) -> str:
-    """Returns what to say of a run that has not ended, if nothing was heard of it for a while: empty for others.
+@dataclass(frozen=True)
+class Silence:
+    """A run that has not ended for Kubeflow, and that nothing was heard of for a while."""
+
+    since: datetime
+    why: str
+    gone: bool
+    """Whether it cannot be going any more."""
+
+    def __str__(self) -> str:
+        since = f"{self.since:%Y-%m-%d %H:%M} UTC"
+        return f"nothing has been heard of it since {since}: {self.why}; --again starts another run beside it"
+
+
+def silence_of(view: RunView, find_store: Callable[[], Store | None], run: str) -> Silence | None:
+    """Returns the silence of a run that has not ended; None for one that was heard of.
 
     `find_store` gives the store of the run `run`, if it can be read from here; it is asked where Kubeflow has heard nothing.
     """
-    heard, since = view.heard, datetime.now(UTC) - SILENCE
-    store = find_store() if heard < since else None
+    heard, now = view.heard, datetime.now(UTC)
+    store = find_store() if now - heard > SILENCE else None
     if store:
         for state in read_states(store, run):
             progress = read_progress(store, state.attempt) if state.status == "running" else None
             last = max(state.started, state.ended or 0.0, progress.time if progress else 0.0)
             heard = max(heard, datetime.fromtimestamp(last, UTC))
-    if heard >= since:
-        return ""
-    if view.waits:
-        why = "a pod of it waits for a node, or its workflow is gone"
-    else:
-        why = "its workflow is gone" if store else "a step of it is long, or its workflow is gone"
-    return f"nothing has been heard of it since {heard:%Y-%m-%d %H:%M} UTC: {why}; --again starts another run beside it"
+    if now - heard <= SILENCE:
+        return None
+    if now - heard > LONGEST_SILENCE or (store and not view.waits):
+        return Silence(heard, "its workflow is gone", gone=True)
+    going = "a pod of it waits for a node or its image" if view.waits else "a step of it is long"
+    return Silence(heard, f"{going}, or its workflow is gone", gone=False)
 
 
 def store_of(run: ApiObject) -> str:

@@ -35,7 +35,7 @@ def start(
             other = max(going, key=lambda run: run.created_at)
             silence = silence_of(RunView(other), partial(readable, submission.store), submission.run.id)
             if not (again and silence):
-                return other, "; ".join(filter(None, (_going(client, package, other), silence)))
+                return other, _going(client, package, other) + (f"; {silence}" if silence else "")
         pipeline, version = upload(client, package)
         run = _quietly(
             client.run_pipeline,

@@ -117,3 +117,22 @@ def test_a_step_that_is_done_stays_so(reporter):
         threading.Event().wait(60)
     state = read_state(reporter.store, "r", "split")
     assert state and state.status == "done"
+
+
+def test_sync_closes_the_runs_above_a_step_that_was_killed(tmp_path, monkeypatch):
+    uri, store = new_database(tmp_path), LocalStore(tmp_path / "store")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    paths = ["split", "camvr/round-1/train"]
+    run = Run(id="r", pipeline="training", config={}, steps=paths, architectures={"camvr": "camvr"})
+    open_run(store.url, run.model_dump_json(), "aaaa1111")
+    for path in paths:
+        reporter = StepReporter(store, "r", path, path.rpartition("/")[2])
+        reporter.finish("done", "", {}) if path == "split" else reporter.write()
+    tracking.ship(store, "r", uri, only=set(paths))
+    client = MlflowClient(uri)
+    statuses = {run.data.tags.get(names.TAG_PATH): run.info.status for run in client.search_runs(["1"])}
+    assert statuses == {"split": "FINISHED", "camvr/round-1/train": "RUNNING", None: "RUNNING"}
+    reporter.fail(Killed())
+    tracking.sync(store, uri)
+    levels = {(run.data.tags[names.TAG_LEVEL], run.info.status) for run in client.search_runs(["1"])}
+    assert levels == {("pipeline", "KILLED"), ("system", "KILLED"), ("step", "KILLED"), ("step", "FINISHED")}

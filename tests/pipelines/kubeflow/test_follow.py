@@ -323,9 +323,9 @@ def test_a_run_that_kubeflow_ends_is_told_in_its_words(kubeflow, command, store)
     assert printed.endswith(" failed: exceeded its deadline\n")
 
 
-def old(run, state: str) -> None:
+def old(run, state: str, hours: float = 3) -> None:
     """As a run whose workflow is gone: Kubeflow says of it what it said hours ago."""
-    run.state, run.created_at = state, datetime.now(UTC) - timedelta(hours=3)
+    run.state, run.created_at = state, datetime.now(UTC) - timedelta(hours=hours)
     for past in run.state_history:
         past.update_time = run.created_at
 
@@ -373,6 +373,20 @@ def test_what_may_still_be_going_is_said_once_and_waited_for(
     kubeflow.on_run = on_run
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
     assert printed.count("nothing has been heard of it since") == 1 and why in printed
+
+
+def test_nothing_waits_for_days(kubeflow, command, store, unreadable):
+    pending = Argo(kubeflow, ("RUNNING", {"open-run": "Pending"}))
+
+    def on_run(run) -> None:
+        pending(run)
+        old(run, "RUNNING", hours=48)
+        for node in run.run_details.task_details:
+            node.state_history = []
+
+    kubeflow.on_run = on_run
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
+    assert "its workflow is gone; --again starts another run beside it" in printed
 
 
 def test_a_run_that_is_gone_is_one_line(kubeflow, command, store):
