@@ -6,7 +6,7 @@ import yaml
 
 from multiview.artifacts.staging import stage
 from multiview.config import Model
-from multiview.export.model_card import Description, Evaluation, describe, model_card, read_subject
+from multiview.export.model_card import Description, describe, model_card, read_subject
 from multiview.export.sentence_transformers import write_sentence_transformers
 from tests.fixtures.exported_models import saved_model
 from tests.fixtures.hostile_texts import HOSTILE
@@ -18,9 +18,6 @@ DESCRIBED = Description(
     corpus="corpus.jsonl",
     passages=1234,
     stages=["99 questions of train.json; epochs: 3"],
-    evaluations=[
-        Evaluation("10 questions of dev.json", "1,234 passages", {"accuracy_at_1": 0.5, "mrr_at_10": 0.25})
-    ],
 )
 
 
@@ -54,7 +51,7 @@ def test_a_base_from_a_folder_is_no_base_model_of_the_hub():
     assert "base_model" not in front_matter(card(replace(DESCRIBED, hub=None)))
 
 
-def test_training_and_figures_are_told():
+def test_the_training_is_told():
     text = card()
     for told in (
         "99 questions of train.json",
@@ -63,24 +60,17 @@ def test_training_and_figures_are_told():
         "me/base at 0123",
     ):
         assert told in text
-    assert "| acc@1 | MRR@10 |\n|---|---|\n| 50.0 | 25.0 |\n" in text
-    assert "10 questions of dev.json" in text
 
 
 def test_a_model_without_records_has_a_card_too():
     text = card(Description())
-    assert "## Use" in text and "## Training" not in text and "## Evaluation" not in text
+    assert "## Use" in text and "## Training" not in text
 
 
 def test_texts_from_outside_stay_texts():
     """No name of a source closes its element, begins another one or leaves the HTML, which Markdown would read."""
     for hostile in HOSTILE:
-        described = replace(
-            DESCRIBED,
-            corpus=hostile,
-            stages=[hostile],
-            evaluations=[replace(DESCRIBED.evaluations[0], questions=hostile)],
-        )
+        described = replace(DESCRIBED, corpus=hostile, stages=[hostile])
         plain, found = Elements(), Elements()
         plain.feed(card())
         found.feed(card(described))

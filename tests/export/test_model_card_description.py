@@ -1,11 +1,8 @@
-import json
-
 import pytest
 
-from multiview.artifacts.record import Record, Reference, describe_files, load_record
+from multiview.artifacts.record import Record, Reference, load_record
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
-from multiview.evaluation.files import METRICS_FILE
 from multiview.export.model_card import describe, read_subject
 
 
@@ -23,37 +20,14 @@ def test_another_artifact_is_refused(indexes):
         read_subject(f"{indexes.store.url}/{passages.folder}")
 
 
-def test_an_untrained_model_has_its_corpus_and_its_evaluation(indexes):
+def test_an_untrained_model_has_its_corpus(indexes):
     described = describe(*read_subject(indexes.index("camvr")))
     assert described.corpus == "passages.parquet"
     assert described.passages == indexes.record("split", "passages").facts["passages"]
     assert described.base.startswith("a checkpoint with digest ") and described.hub is None
     assert described.stages == []
-    (evaluation,) = described.evaluations
-    assert evaluation.questions == f"{len(indexes.questions)} questions of questions.parquet"
-    assert list(evaluation.metrics)[:2] == ["accuracy_at_1", "accuracy_at_5"]
     assert not described.padding_views
     assert describe(*read_subject(indexes.index("all-views"))).padding_views
-
-
-@pytest.mark.parametrize("dates", [("2026-01-01", "2026-01-02"), ("2026-01-02", "2026-01-01")])
-def test_the_order_of_evaluations_does_not_follow_a_clock(tmp_path, dates):
-    store = LocalStore(tmp_path / "store")
-    inputs = {"model": publish(store, "model", "0" * 32, "train")}
-    for number, date in enumerate(dates):
-        folder = store.workspace(f"evaluation/{number}/attempts/a")
-        (folder / METRICS_FILE).write_text(json.dumps({"accuracy_at_1": number / 2}))
-        publish(
-            store,
-            "evaluation",
-            str(number),
-            "evaluate",
-            inputs=inputs,
-            date=date,
-            files=describe_files(folder),
-        )
-    evaluations = describe(*read_subject(inputs["model"])).evaluations
-    assert [evaluation.metrics["accuracy_at_1"] for evaluation in evaluations] == [0, 0.5]
 
 
 def test_rounds_and_their_settings_are_told_first_round_first(tmp_path):
@@ -95,16 +69,14 @@ def test_rounds_and_their_settings_are_told_first_round_first(tmp_path):
     ]
 
 
-def publish(
-    store, kind, key, step, config=None, inputs=None, facts=None, sources=None, files=(), date="2026-01-01"
-) -> str:
+def publish(store, kind, key, step, config=None, inputs=None, facts=None, sources=None) -> str:
     """Writes a record and returns its address."""
     references = {}
     for name, address in (inputs or {}).items():
         references[name] = [Reference.to(*load_record(address))]
     record = Record(
         kind=kind, key=key, digest=key, attempt="a", step=step, step_version=1, config=config or {}, inputs=references,
-        sources=sources or {}, files=list(files), facts=facts or {}, created=f"{date}T00:00:00", seconds=1,
+        sources=sources or {}, files=[], facts=facts or {}, created="2026-01-01T00:00:00", seconds=1,
     )  # fmt: skip
     store.create(f"{kind}/{key}/artifact.json", record.to_json())
     return f"{store.url}/{record.folder}"

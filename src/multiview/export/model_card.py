@@ -1,5 +1,5 @@
 """The model card of an exported model, README.md: what it is, how it is used, and what the store knows of its base,
-corpus, trainings and evaluations, with the front matter that the Hugging Face hub reads."""
+corpus and trainings, with the front matter that the Hugging Face hub reads."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import jinja2
 import yaml
 from markupsafe import Markup
 
-from multiview import metric_names, names
-from multiview.artifacts.record import Artifact, load_record, read_record
+from multiview import names
+from multiview.artifacts.record import Artifact, load_record
 from multiview.config import JsonObject, Model
 from multiview.errors import InputError, counted
-from multiview.evaluation.files import metrics_of
-from multiview.evaluation.tables import metric_columns
 from multiview.lineage.trace import corpus_name
 from multiview.model.encoder import score_scale
 
@@ -27,16 +25,6 @@ POOLED = {
     "snippet": "the mean of its tokens' last hidden states",
     "both": "the last hidden state of its token plus the mean of its tokens'",
 }
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The figures of one evaluation, and what was measured."""
-
-    questions: str
-    index: str
-    metrics: dict[str, float]
-    """Metric to share."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +42,6 @@ class Description:
     passages: int | None = None
     stages: list[str] = field(default_factory=list)
     """Trainings, the first one first: on how many questions, from which files, with what settings."""
-    evaluations: list[Evaluation] = field(default_factory=list)
     language: str = "english"
     """`corpus.language`, by which texts were split into sentences."""
     padding_views: bool = False
@@ -76,7 +63,7 @@ def read_subject(address: str) -> tuple[Artifact, Artifact | None]:
 
 
 def describe(model: Artifact, index: Artifact | None = None) -> Description:
-    """Returns the description of a model; with `index`, the corpus and the evaluations are those of that index."""
+    """Returns the description of a model; with `index`, the corpus is that of the index."""
     records = list(_trainings(model))
     base = _base(records[0]) if records else {}
     trained = [record for record in records if record.record.step == "train"]
@@ -90,7 +77,6 @@ def describe(model: Artifact, index: Artifact | None = None) -> Description:
         corpus=corpus_name(corpus) if corpus else "",
         passages=corpus.facts.get("passages") if corpus else None,
         stages=[_stage(each) for each in trained],
-        evaluations=_evaluations(model, index),
         language=corpus.config.get("corpus", {}).get("language", "english") if corpus else "english",
         padding_views=encode.get("index_padding_views", False),
     )
@@ -117,53 +103,17 @@ def _base_name(base: JsonObject) -> str:
 
 
 def _stage(model: Artifact) -> str:
-    record = model.record
+    record, questions = model.record, model.remembered_input("questions")
     told = [f"{name}: {value}" for name, value in record.config.get("train", {}).items()]
     if negatives := model.remembered_input("negatives"):
         told.append(f"hard negatives by step {negatives.record.step}")
-    asked, facts = _origin(model.remembered_input("questions"), "questions"), record.facts
-    count = counted(facts["questions"], "question") if "questions" in facts else "questions"
-    steps = [counted(facts["steps"], "step")] if "steps" in facts else []
-    return "; ".join([f"{count}{asked}", *steps, *told])
-
-
-def _origin(questions: Artifact | None, *uses: str) -> str:
-    if questions is None:
-        return ""
-    if how := questions.record.facts.get(names.GENERATED):
-        return f", generated from the corpus ({how})"
-    files = next(filter(None, (questions.record.sources.get(use) for use in uses)), [])
-    return f" of {', '.join(file['name'] for file in files)}" if files else ""
-
-
-def _evaluations(model: Artifact, index: Artifact | None) -> list[Evaluation]:
-    """Returns the evaluations in the model's store: of `index`, or of any index of the model.
-
-    Their order is that of what they say, and not of their dates, so that no clock decides on the bytes of a card.
-    """
-    name, digest = ("index", index.record.digest) if index else ("model", model.record.digest)
-    store = model.store
-    records = (read_record(store, names.EVALUATION, key) for key in store.folders(names.EVALUATION))
-    told = (
-        _evaluation(Artifact(store, record))
-        for record in records
-        if record and any(reference.digest == digest for reference in record.inputs.get(name, ()))
-    )
-    return sorted(told, key=lambda each: (each.questions, each.index, *each.metrics.items()))
-
-
-def _evaluation(evaluation: Artifact) -> Evaluation:
-    questions, passages = (evaluation.remembered_input(name) for name in ("questions", "passages"))
-    count = evaluation.record.facts.get("questions")
-    asked = counted(count, "question") if count is not None else "Questions"
-    among = passages.record.facts.get("passages") if passages else None
-    over = counted(among, "passage") if among is not None else "Passages"
-    metrics = metrics_of(evaluation.store, evaluation.record)
-    return Evaluation(
-        f"{asked}{_origin(questions, 'dev_questions', 'questions')}",
-        f"{over}{f' of {corpus_name(passages.record)}' if passages else ''}",
-        {metric: metrics[metric] for metric in metric_columns({"": metrics})},
-    )
+    count = counted(record.facts["questions"], "question") if "questions" in record.facts else "questions"
+    if questions and (how := questions.record.facts.get(names.GENERATED)):
+        count += f", generated from the corpus ({how})"
+    elif questions and (files := questions.record.sources.get("questions")):
+        count += f" of {', '.join(file['name'] for file in files)}"
+    steps = [counted(record.facts["steps"], "step")] if "steps" in record.facts else []
+    return "; ".join([count, *steps, *told])
 
 
 def model_card(
@@ -185,7 +135,6 @@ def model_card(
     # An empty line would end the HTML around a text; a block of code is shown by Markdown as it is.
     environment.filters["one_line"] = lambda text: " ".join(text.split())
     environment.filters["pythonic"] = lambda value: Markup(repr(value).replace("`", "\\x60"))
-    environment.filters["short"] = metric_names.short
     body = environment.get_template("model_card.md").render(
         name=name,
         settings=settings,

@@ -31,8 +31,7 @@ EXPORT_FORMAT = "export"
 def export(context: StepContext) -> None:
     """Step: write `index` in each format of `settings.export.formats`, a folder per format.
 
-    The delta is from the index `replaced`; where that is of another model, it is left out with a warning. The model's
-    card tells the evaluations of the index that the store has. `export.json` names the index and the formats that were
+    The delta is from the index `replaced`; where that is of another model, it is left out with a warning. `export.json` names the index and the formats that were
     written. Nothing is written of an index without passages.
     """
     folder = context.output(names.EXPORT)

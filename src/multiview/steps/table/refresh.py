@@ -98,7 +98,7 @@ STEPS = (
     Step(
         name="export",
         about="Files of the champion's index for other systems.",
-        version=3,
+        version=4,
         function_path="multiview.export.step:export",
         settings=("export.formats",),
         # An index is read with the model and the passages that its record names. Its digest does not cover the
