@@ -6,11 +6,10 @@ does not exist, and the same command later removes the rest.
 
 Runs may go on meanwhile. A step that finds an artifact writes that into its run and then looks for the artifact once
 more; we put all records aside and then look at the runs once more, and put back what is referred to by now. So one of
-the two sees the other: an artifact that a step found stays, or the step makes it again. A step reads what an earlier
-step of its run found or made, which stays; while its record is aside, the step reads it there. A record that was put
-back stays aside as well, so that whoever did not find it in its place finds it aside, however often it moves meanwhile. All this holds for one collection at a
-time: each writes a file and then looks for those of others, so of two that begin together at least one sees the other
-and ends.
+the two sees the other: an artifact that a step found stays, or the step makes it again. While its record is aside, a
+step reads it there; a record that was put back stays aside as well, however often it moves meanwhile. All this holds
+for one collection at a time: each writes a file and then looks for those of others, so of two that begin together at
+least one sees the other and ends.
 """
 
 from __future__ import annotations

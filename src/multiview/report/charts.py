@@ -170,7 +170,9 @@ def _training_curve(name: str, contents: Contents, system: System) -> Chart | No
     axes = _axes()
     for curve in curves:
         axes.plot(list(curve), list(curve.values()), color=contents.look(system).colour)
-    _name_rounds(axes, system)
+    for before, training in _trainings(system) if len(system.trainings) > 1 else ():
+        axes.text(before, 1.02, f" {training.name}", transform=axes.get_xaxis_transform(), color=GREY)
+        axes.axvline(before, color=GREY, linewidth=1, linestyle=":")
     shares, last = name == "fallback_share", list(curves[-1].values())[-1]
     described = f"A line over the steps. It ends at {f'{last:.1%}' if shares else f'{last:.3g}'}."
     return _drawn(axes, f"{CURVES[name]}, {system.name}", described, "step", shares=shares)
@@ -191,18 +193,6 @@ def _curves(system: System, name: str) -> list[dict[int, float]]:
         for before, training in _trainings(system)
         if name in training.curves
     ]
-
-
-def _name_rounds(axes: Axes, system: System) -> None:
-    """Names the part of each training where there are several."""
-    for before, training in _trainings(system) if len(system.trainings) > 1 else ():
-        axes.text(before, 1.02, f" {training.name}", transform=axes.get_xaxis_transform(), color=GREY)
-        axes.axvline(before, color=GREY, linewidth=1, linestyle=":")
-
-
-def _highest(values: Sequence[float]) -> str:
-    view = int(np.argmax(values))
-    return f"view {view + 1} is the highest with {values[view]:.1%}"
 
 
 def _wide_lines(
@@ -233,7 +223,9 @@ def _bars(
     axes.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
     label, values = next(iter(series.items()))
     line = "" if dashed is None else f"; the dashed line is at {dashed:.1%}"
-    described = f"A bar per view {label}".rstrip() + f": {_highest(values)}{line}."
+    view = int(np.argmax(values))
+    highest = f"view {view + 1} is the highest with {values[view]:.1%}"
+    described = f"A bar per view {label}".rstrip() + f": {highest}{line}."
     return _drawn(axes, title, described, "view", 0, top)
 
 

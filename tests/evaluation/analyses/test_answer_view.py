@@ -27,7 +27,7 @@ def test_answer_views_by_hand(tmp_path):
         settings=Evaluation(depth=2, at=(1, 2)),
     )
     subject.top = retrieved([[1, 0], [0, 1], [0, 1], [0, -1]], [[0, 2], [1, 0], [0, 0], [1, -1]])
-    assert subject.holds.tolist() == [[False, True], [True, False], [False, False], [True, False]]
+    assert subject.ranking.holds.tolist() == [[False, True], [True, False], [False, False], [True, False]]
     hits = answer_view_hits(subject)
     # Bert by his snippet at rank 2; by Anna's; by the title; an answer across two snippets.
     assert hits.tolist() == [[False, True], [False, False], [False, False], [False, False]]
@@ -50,7 +50,7 @@ def test_hits_are_those_of_all_matches(padded):
             matches = find_answers(texts[ids[row]], answers)
             inside = span is not None and any(span[0] <= start and stop <= span[1] for start, stop in matches)
             assert hits[question, column] == inside
-    assert hits.any() and (subject.holds & ~hits).any()
+    assert hits.any() and (subject.ranking.holds & ~hits).any()
 
 
 @pytest.mark.parametrize("name", ["camvr", "padded"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ from multiview.data.tokens import Mode
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.costs import TIMED
 from multiview.index.exact import ALL_VIEWS, ViewRange
-from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
+from multiview.index.indexed_passages import IndexedPassages
 from multiview.index.ranking import TopPassages
 from multiview.model.layouts import Layout
 from multiview.negatives.filters import AnswerHits, Positives
@@ -121,12 +120,6 @@ class AnalysisInput:
 
         return Encoder(self.model, self.encode.model_copy(update={"compute": "float32"}))
 
-    def questions_encoded(self, rows: np.ndarray) -> np.ndarray:
-        """Vectors [rows, dim] float32 of the questions at `rows`, encoded in float32."""
-        if self.encode.compute == "float32":
-            return self.queries[rows]
-        return self.encoder.question_vectors([self.questions[row].question for row in rows.tolist()])
-
     @cached_property
     def cuts(self) -> list[int]:
         """The cut-offs k of top-k accuracy that the retrieved depth allows."""
@@ -179,11 +172,6 @@ class AnalysisInput:
         """The passages retrieved from the whole index."""
         return self.rankings[ALL_VIEWS]
 
-    @property
-    def holds(self) -> np.ndarray:
-        """Whether each retrieved passage holds an answer [q, depth] bool."""
-        return self.ranking.holds
-
     @cached_property
     def answers(self) -> AnswerHits:
         """Which passages hold an answer of which question."""
@@ -223,15 +211,11 @@ class AnalysisInput:
         """The index's passages by their rows."""
         return IndexedPassages(self.index, self.layout, PassageRows(shard_files(self.passages)))
 
-    def read_passages(self, passage_rows: np.ndarray) -> Iterator[IndexedPassage]:
-        """The passages of `passage_rows`, any shape, each once and in the order of the corpus; rows of -1 are dropped."""
-        return self.indexed_passages.read(passage_rows)
-
     @cached_property
     def view_summary(self) -> ViewSummary:
         """The summary of the views that the index holds."""
         in_order, padding_made, padding_indexed = True, False, False
-        for indexed in self.read_passages(self.random_rows(len(self.index), SUMMARY_SAMPLE)):
+        for indexed in self.indexed_passages.read(self.random_rows(len(self.index), SUMMARY_SAMPLE)):
             in_order &= [view.number for view in indexed.views] == list(range(indexed.view_count))
             padding_indexed |= any(view.padding for view in indexed.views)
             padding_made |= any(part.padding for part in indexed.parts)

@@ -29,7 +29,7 @@ def answer_view(given: AnalysisInput) -> Findings:
         raise NotApplicable("every view represents the whole text")
     if not given.answered.any():
         raise NotApplicable("no question has an answer")
-    overall = accuracy(first_rank(given.holds)[given.answered], given.cuts)
+    overall = accuracy(first_rank(given.ranking.holds)[given.answered], given.cuts)
     answer = accuracy(first_rank(answer_view_hits(given))[given.answered], given.cuts)
     metrics: dict[str, float] = {}
     rows = []
@@ -46,11 +46,11 @@ def answer_view(given: AnalysisInput) -> Findings:
 
 def answer_view_hits(given: AnalysisInput) -> np.ndarray:
     """Returns whether the best view of each retrieved passage represents text with an answer [q, depth] bool."""
-    hits = np.zeros(given.holds.shape, bool)
+    hits = np.zeros(given.ranking.holds.shape, bool)
     held: dict[int, list[tuple[int, int]]] = {}
-    for question, column in np.argwhere(given.holds).tolist():
+    for question, column in np.argwhere(given.ranking.holds).tolist():
         held.setdefault(int(given.top.passages[question, column]), []).append((question, column))
-    for indexed in given.read_passages(np.array(list(held), np.int64)):
+    for indexed in given.indexed_passages.read(np.array(list(held), np.int64)):
         text = TokenizedText(indexed.passage.text, given.matching)
         for question, column in held[indexed.row]:
             span = indexed.views[given.top.winning_views[question, column]].span

@@ -72,7 +72,7 @@ def _divergences(given: AnalysisInput, passage_rows: np.ndarray) -> Iterator[np.
     layout, encoder = given.layout, given.encoder
     sequences = [
         sequence
-        for indexed in given.read_passages(passage_rows)
+        for indexed in given.indexed_passages.read(passage_rows)
         for sequence in indexed.sequences
         if len(sequence.views) > 1
     ]

@@ -81,7 +81,7 @@ def best_scores(
             best.ravel()[hits] = np.maximum(best.ravel()[hits], raised)
 
     def left_out() -> Iterator[tuple[TokenSequence, int]]:
-        for indexed in given.read_passages(passage_rows):
+        for indexed in given.indexed_passages.read(passage_rows):
             padded = np.array([view.padding for view in indexed.views], bool)
             views = given.index.views_of(indexed.row)
             raise_to(indexed.row, views, padded)

@@ -30,7 +30,7 @@ def speed(given: AnalysisInput) -> Findings:
     out where the views are in a bucket, all of which a search reads.
     """
     sample = given.random_rows(len(given.index), PASSAGES)
-    passages = [indexed.sequences for indexed in given.read_passages(sample)]
+    passages = [indexed.sequences for indexed in given.indexed_passages.read(sample)]
     encoder = Encoder(given.model, given.encode.model_copy(update={"batch_tokens": SMALLEST_BATCH}))
     _encode(encoder, passages[:1])  # work that is done only once is not counted
     begun = time.perf_counter()

@@ -61,7 +61,10 @@ def variation(given: AnalysisInput) -> Findings:
     pairs = sampled_pairs(given.gold, PAIRS, SEED)
     if not len(pairs):
         raise NotApplicable("no question has a gold passage in the index")
-    vectors = dict(zip(pairs.tolist(), given.questions_encoded(pairs), strict=True))
+    encoded = given.queries[pairs]
+    if given.encode.compute != "float32":
+        encoded = given.encoder.question_vectors([given.questions[row].question for row in pairs.tolist()])
+    vectors = dict(zip(pairs.tolist(), encoded, strict=True))
     views_of = _real_views(given, given.gold[pairs])
     rows = []
     winners: dict[str, list[int]] = {}
@@ -118,7 +121,7 @@ def _real_views(given: AnalysisInput, passage_rows: np.ndarray) -> dict[int, tup
     found: dict[int, dict[int, np.ndarray]] = {}
 
     def sequences() -> Iterator[tuple[TokenSequence, tuple[int, int]]]:
-        for indexed in given.read_passages(passage_rows):
+        for indexed in given.indexed_passages.read(passage_rows):
             first, found[indexed.row] = 0, {}
             for sequence in indexed.sequences:
                 yield sequence, (indexed.row, first)
