@@ -29,7 +29,6 @@ from pipelines.runs.study import (
     evaluations_of_states,
     read_study,
     rows_of_runs,
-    seeds_table,
     study_names,
 )
 
@@ -133,9 +132,7 @@ def study(
     about["comparison"]["rows"] = list(evaluations)
     console.print()
     request = Request(plan, merge(shared, about), preset, study=document.name)
-    states = run_and_show(request, opened, tracking_uri, debug)
-    if document.seeds:
-        console.print(seeds_table(states), markup=False)
+    run_and_show(request, opened, tracking_uri, debug)
 
 
 def run_and_show(

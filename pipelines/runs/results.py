@@ -8,8 +8,8 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
-from typing import cast
 
 import pyarrow.parquet as pq
 from rich.markdown import Markdown
@@ -21,21 +21,16 @@ from multiview.artifacts.record import load_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore, Store
 from multiview.cli.console import Console
-from multiview.config import JsonObject, PaperFigures
+from multiview.config import JsonObject
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions
 from multiview.data.reading.tables import Row
 from multiview.errors import safe, without_secrets
-from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, SIGNIFICANCE_FILE
+from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, TABLE_FILE
 from multiview.evaluation.tables import (
-    Significance,
     asked_legend,
     count_generated,
-    legend,
     markdown_table,
-    marked_of,
-    paper_legend,
-    read_paper,
     trained_legend,
 )
 from multiview.refresh.gate import TITLES
@@ -49,12 +44,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     MLflow's address is left out where it is not known.
     """
     if metrics := _metrics(states):
-        significance, paper = None, {}
-        if comparison := _last(states, names.COMPARISON):
-            significance = cast(Significance, _read(comparison, names.COMPARISON, SIGNIFICANCE_FILE))
-            paper = read_paper(_folder(comparison, names.COMPARISON))
-        show_table(console, metrics, significance, paper)
-        _show_generated(console, states)
+        show_table(console, _table(states, metrics))
     promotion = _promotion(states)
     if promotion:
         _show_promotion(console, promotion)
@@ -78,26 +68,31 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
 
 
-def show_table(
-    console: Console,
-    metrics: Mapping[str, Mapping[str, float]],
-    significance: Significance | None,
-    paper: Mapping[str, PaperFigures] | None = None,
-) -> None:
-    """Prints the table and the meaning of its marks and columns; on a terminal that is wide enough with lines, elsewhere
-    as Markdown, since Rich would leave out figures."""
-    table = markdown_table(metrics, marked_of(significance) if significance else (), paper)
-    fits = max(map(len, table.splitlines())) < console.width - len("| ")
-    console.print(Markdown(table) if console.is_terminal and fits else table, markup=False)
+def show_table(console: Console, text: str) -> None:
+    """Prints tables in Markdown and the lines between them; on a terminal that is wide enough with lines, elsewhere as
+    Markdown, since Rich would leave out figures."""
+    for is_table, lines in groupby(text.splitlines(), lambda line: line.startswith("|")):
+        block = "\n".join(lines).strip()
+        fits = max(map(len, block.splitlines()), default=0) < console.width - len("| ")
+        if is_table:
+            console.print(Markdown(block) if console.is_terminal and fits else block, markup=False)
+        elif block:
+            console.print(block, style="dim", markup=False, soft_wrap=not console.is_terminal)
     if console.is_terminal:
         meaning = "per cent; acc: an answer among the top k passages, gold: the gold passage"
         console.print(meaning, style="dim", soft_wrap=False)
-    legends = [legend(significance)] if significance else []
-    for line in [*legends, *([paper_legend(paper)] if paper else [])]:
-        if line:
-            console.print(line, style="dim", markup=False, soft_wrap=not console.is_terminal)
-    if console.is_terminal or significance:
-        console.print()
+    console.print()
+
+
+def _table(states: list[StepState], metrics: Mapping[str, Mapping[str, float]]) -> str:
+    """The last comparison's table with its legends; else that of the metrics, and which questions were generated."""
+    if comparison := _last(states, names.COMPARISON):
+        return (_folder(comparison, names.COMPARISON) / TABLE_FILE).read_text()
+    legends: list[str] = []
+    if evaluation := _last(states, names.EVALUATION):
+        legends.append(asked_legend(*count_generated(_folder(evaluation, names.EVALUATION))))
+        legends.append(trained_legend({_row(evaluation): evaluation.outputs[names.EVALUATION].address}))
+    return "\n".join(filter(None, (markdown_table(metrics), *legends)))
 
 
 def read_metrics(store: Store, run: str) -> dict[str, dict[str, float]]:
@@ -116,25 +111,6 @@ def _show_promotion(console: Console, promotion: JsonObject) -> None:
     if promotion["decision"] == "refuse":
         console.print(f"Challenger:   {promotion['challenger']} can be asked with --index", markup=False)
     console.print()
-
-
-def _show_generated(console: Console, states: list[StepState]) -> None:
-    """Prints how many of the questions behind the last figures were generated: dev questions and training questions."""
-    if not (rows := _evaluations(states)):
-        return
-    folder = stage(*load_record(next(iter(rows.values())))).path
-    if lines := [line for line in (asked_legend(*count_generated(folder)), trained_legend(rows)) if line]:
-        console.print("\n".join(lines), style="dim", markup=False)
-        console.print()
-
-
-def _evaluations(states: list[StepState]) -> dict[str, str]:
-    """The addresses of the last comparison's evaluations by row, or that of the last evaluation."""
-    if comparison := _last(states, names.COMPARISON):
-        addresses = [reference.address for reference in comparison.inputs["evaluations"]]
-        return dict(zip(comparison.config["comparison"]["rows"], addresses, strict=True))
-    evaluation = _last(states, names.EVALUATION)
-    return {_row(evaluation): evaluation.outputs[names.EVALUATION].address} if evaluation else {}
 
 
 def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:

@@ -10,14 +10,12 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from multiview import names
-from multiview.artifacts.record import Reference, load_record
-from multiview.artifacts.staging import stage
+from multiview.artifacts.record import Reference
 from multiview.config import Comparison, JsonObject, PaperFigures, Section
 from multiview.config.documents import document_names, find_document
 from multiview.config.overrides import Overrides, merge, parse_setting, read_preset, validate, value_at
 from multiview.errors import InputError
 from multiview.evaluation.costs import check_alike
-from multiview.evaluation.files import SEEDS_TABLE_FILE
 from multiview.evaluation.tables import baseline_of
 from multiview.plans.plan import Plan
 from multiview.steps.path import StepPath, last_rounds
@@ -224,12 +222,3 @@ def comparison_settings(study: Study, rows: Sequence[str], shared: Overrides) ->
     comparison = validate({"comparison": settings}).comparison
     baseline_of(comparison.baseline, systems)
     return comparison
-
-
-def seeds_table(states: Iterable[StepState]) -> str:
-    """Returns the comparison's table of means over seeds, as Markdown."""
-    (address,) = [
-        state.outputs[names.COMPARISON].address for state in states if names.COMPARISON in state.outputs
-    ]
-    folder = stage(*load_record(address)).path
-    return (folder / SEEDS_TABLE_FILE).read_text()

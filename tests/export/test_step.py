@@ -49,14 +49,14 @@ def test_a_promotion_exports_its_views_and_what_it_changed(corpus: ChangingCorpu
     assert (manifest["digest"], manifest["formats"]) == (now.name.digest, ["views", "delta"])
 
 
-def test_a_model_is_exported_for_other_libraries_with_a_card_that_tells_its_evaluation(
+def test_a_model_is_exported_for_other_libraries_with_a_card(
     corpus: ChangingCorpus,
 ):
     corpus.add("new-1")
     folder = corpus.files(exported(corpus.refresh(export={"formats": ["model", "onnx"]})))
     assert json.loads((folder / "export.json").read_text())["formats"] == ["model", "onnx"]
     card = (folder / "model" / "README.md").read_text()
-    assert "## Evaluation" in card and "camvr" in card
+    assert "## Training" in card and "camvr" in card
     assert (folder / "model" / "modules.json").is_file() and (folder / "onnx" / "model.onnx").is_file()
     assert not (folder / "views").exists()
 
