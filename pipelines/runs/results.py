@@ -27,12 +27,7 @@ from multiview.data.questions import iterate_questions
 from multiview.data.reading.tables import Row
 from multiview.errors import safe, without_secrets
 from multiview.evaluation.files import METRICS_FILE, QUESTIONS_FILE, TABLE_FILE
-from multiview.evaluation.tables import (
-    asked_legend,
-    count_generated,
-    markdown_table,
-    trained_legend,
-)
+from multiview.evaluation.tables import asked_legend, count_generated, markdown_table, trained_legend
 from multiview.refresh.gate import TITLES
 from multiview.steps.path import StepPath
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states

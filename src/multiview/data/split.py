@@ -13,15 +13,7 @@ import pyarrow as pa
 from multiview import names
 from multiview.artifacts.scratch import scratch
 from multiview.config import Config, JsonObject
-from multiview.data import (
-    checks,
-    corpus_scan,
-    gold_answers,
-    passages,
-    question_selection,
-    questions,
-    shards,
-)
+from multiview.data import checks, corpus_scan, gold_answers, passages, question_selection, questions, shards
 from multiview.data.cjk import SAMPLE, Scripts
 from multiview.data.corpus_scan import CorpusFiles, CorpusScan
 from multiview.data.processes import further_processes, rare_collections

@@ -19,13 +19,7 @@ import pyarrow.compute as pc
 
 from multiview.config import JsonObject
 from multiview.errors import InputError
-from multiview.export.files import (
-    describe,
-    new_folder,
-    with_metadata,
-    write_manifest,
-    write_rows,
-)
+from multiview.export.files import describe, new_folder, with_metadata, write_manifest, write_rows
 from multiview.export.views import IndexViews
 
 DELTA_FORMAT = "delta"

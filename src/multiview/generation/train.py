@@ -5,11 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from torch.utils.data import Dataset
-from transformers import (
-    DataCollatorForSeq2Seq,
-    PrinterCallback,
-    Trainer,
-)
+from transformers import DataCollatorForSeq2Seq, PrinterCallback, Trainer
 
 from multiview.artifacts.scratch import scratch
 from multiview.config import Generation

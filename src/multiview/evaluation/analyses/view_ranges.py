@@ -8,12 +8,7 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.data.queries import distinct
-from multiview.evaluation.analyses.analysis_input import (
-    AnalysisInput,
-    Findings,
-    leading_views,
-    single_views,
-)
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, leading_views, single_views
 from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.generated_queries import diversity_levels, rouge_l_by_number, self_bleu
 from multiview.evaluation.metrics import accuracy, first_rank
