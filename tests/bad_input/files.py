@@ -98,7 +98,7 @@ CASES = {
     "no source": Command("multiview inspect", ("nothing is named", "give files"), {}),
     # --- JSON lines
     "a line that is cut": passages('{"id": "a", "text": "b"}\n{"id": "b", "te', "line 2", "not JSON"),
-    "a list": passages('["a", "b"]\n', "line 1", "not a JSON object"),
+    "a list": passages('["a", "b"]\n', "row 1", "not a JSON object"),
     "a number": passages("5\n", "line 1", "not a JSON object"),
     "deep JSON": passages(
         '{"id": "a", "text": "b", "more": ' + "[" * 100_000 + "]" * 100_000 + "}\n",
@@ -175,7 +175,7 @@ CASES = {
     "an infinite number for a text": passages('{"id": "a", "text": Infinity}\n', "'text'", "not text"),
     "no id": passages('{"text": "b"}\n', "no column 'id'", "corpus.columns"),
     "no text": passages(
-        '{"id": "a", "body": "b"}\n', "no column 'text' among id, body", "corpus.columns={text: yours}"
+        '{"id": "a", "lead": "b"}\n', "no column 'text' among id, lead", "corpus.columns={text: yours}"
     ),
     "a text that is a number": passages('{"id": "a", "text": 5}\n', "'text' is int64, not text"),
     "a text that is a list": passages('{"id": "a", "text": ["b"]}\n', "'text'", "not text"),
@@ -341,10 +341,10 @@ CASES = {
     "DPR's entry without question": passages(
         '[{"answers": ["a"], "positive_ctxs": []}]', "question", name="d.json"
     ),
-    "DPR's contexts that are texts": passages(
-        '[{"question": "q", "answers": ["a"], "positive_ctxs": ["b"]}]',
+    "DPR's contexts that are numbers": passages(
+        '[{"question": "q", "answers": ["a"], "positive_ctxs": [5]}]',
         "row 1",
-        "a passage without passage_id",
+        "a passage without text",
         name="d.json",
     ),
     "DPR's list cut short": passages(
@@ -353,7 +353,7 @@ CASES = {
     "a .qa.csv of commas": passages("who?,['a']\n", "tab and list of answers", name="x.qa.csv"),
     "tevatron's passages that are texts": passages(
         '{"query_id": "1", "query": "q", "positive_passages": ["a"], "negative_passages": []}\n',
-        "positive_passages",
+        "positive_passages that is no object",
         name="t.jsonl",
     ),
 }

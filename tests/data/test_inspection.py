@@ -178,6 +178,7 @@ def test_what_comes_without_answers_or_without_passages_is_said(tmp_path, capsys
     psgs = put(tmp_path / "psgs_w100.tsv", "id\ttext\ttitle\n7\tx\tT\n18768923\ty\tU\n")
     qa = put(tmp_path / "nq-test.qa.csv", "who?\t['a', 'b']\n")
     words = [psgs, biencoder(tmp_path), qa, "--set", "questions.max_missing_gold=0.5"]
+    words += ["--set", "questions.free_answers=true"]
     output = inspected(*words, capsys=capsys, monkeypatch=monkeypatch)
     assert "none: ranked by answers alone" in output and "--set questions.max_missing_gold=0.5" in output
     output = inspected(psgs, qa, capsys=capsys, monkeypatch=monkeypatch)

@@ -177,7 +177,9 @@ def test_questions_without_a_gold_passage_are_dropped_and_counted(tmp_path, file
     assert done.events.warnings == [
         "questions whose gold passages are not in the corpus, left out: 2, the first: question t25, passage p25"
     ]
-    with pytest.raises(InputError, match=r"questions\.source: .* 2 of 27 .*first: question t25, passage p25"):
+    with pytest.raises(
+        InputError, match=r"questions\.source: .* 2 of 27 .*first: question t25, passage 'p25'"
+    ):
         Done(tmp_path / "no", *settings(files, max_missing_gold=0.05))
 
 

@@ -8,9 +8,11 @@ import json
 import lzma
 import subprocess
 import sys
+import unicodedata
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,11 +26,13 @@ import pytest
 from multiview.cli.inspection import source_settings
 from multiview.config.overrides import gather, validate
 from multiview.data.inspection import Inspection, inspect
+from multiview.data.reading.readers import passage_tables
 from multiview.errors import InputError
+from multiview.serving.hits import as_json
 from tests.fixtures.servers import answering
 
 TOWNS = [
-    {"id": "t0", "title": "Orlen", "text": "Orlen lies on a lake. Mirja Toll founded it in 1310."},
+    {"id": "t0", "title": "Orlen", "text": "Orlen lies on a lake. Mirja Toll founded it (1310)."},
     {"id": "t1", "title": "Bask", "text": "Bask has a wooden bridge. Ola Brandt built it in 1602."},
 ]
 LINES = "".join(f"{json.dumps(town)}\n" for town in TOWNS)
@@ -297,6 +301,414 @@ FOLDERS = {
         {"p-000000": LINES}, ("no files there", "p-000000", "/*"), settings=("corpus.format=jsonl",)
     ),
 }
+
+
+def asked(cell: str, name: str = "q.csv") -> dict[str, str]:
+    """The towns, a question about the first with a cell of answers, and one about the second without."""
+    quoted = '"' + cell.replace('"', '""') + '"'
+    return {
+        "p.jsonl": LINES,
+        name: f"qid,question,answers,positive_ids\nq1,Who founded Orlen?,{quoted},t0\n",
+        "z.csv": "qid,question,positive_ids\nq2,Where is a bridge?,t1\n",
+    }
+
+
+TOLL = ("Mirja Toll", "Toll")
+
+CELLS = (
+    {
+        f"answers written as {cell}": Case(
+            asked(cell),
+            questions=[("Who founded Orlen?", answers, ("t0",)), ("Where is a bridge?", (), ("t1",))],
+        )
+        for cell, answers in {
+            "['Mirja Toll' 'Toll']": TOLL,
+            "['Mirja Toll'\n 'Toll']": TOLL,
+            "['Mirja Toll' \"Toll\"]": TOLL,
+            " ['Mirja Toll', 'Toll'] ": TOLL,
+            "('Mirja Toll', 'Toll')": TOLL,
+            '["Mirja Toll", "Toll"]': TOLL,
+            "['Toll']": ("Toll",),
+            "[1310 1311]": ("1310", "1311"),
+            "founded it (1310)": ("founded it (1310)",),
+            "(1310)": ("(1310)",),
+            "Mirja Toll": ("Mirja Toll",),
+        }.items()
+    }
+    | {
+        f"answers written as {cell}": Case(
+            asked(cell), ("row 1 (question q1): answers", "looks like a list", "JSON")
+        )
+        for cell in (
+            "['Mirja Toll' 'Toll', 'M. Toll']",
+            "['Mirja Toll' ... 'Toll']",
+            "['Mirja Toll' nan]",
+            "[Mirja Toll, Toll]",
+            "[sic]",
+            "['Mirja Toll', 'Tol",
+            '{Toll,"Mirja Toll"}',
+            "array(['Toll'], dtype=object)",
+            '{"text": ["Toll"], "answer_start": [22]}',
+            "{'text': array(['Toll'], dtype=object), 'answer_start': array([22])}",
+        )
+    }
+    | {
+        "gold passages as Postgres writes them": Case(
+            {"p.jsonl": LINES, "q.csv": 'qid,question,positive_ids\nq1,Who?,"{t0,t1}"\n'},
+            ("positive_ids", "looks like a list"),
+        ),
+        "answers that no gold passage holds": Case(
+            asked("Toll|Mirja Toll"),
+            (
+                "none of the answers of 1 question is in its gold passage (first: 'Toll|Mirja Toll')",
+                "questions.free_answers",
+            ),
+        ),
+        "answers of dev questions that no gold passage holds": Case(
+            asked("Toll;Mirja Toll", "dev.csv"),
+            ("questions.dev_source: none of the answers of 1 question",),
+        ),
+        "free answers": Case(
+            asked("yes"), settings=("questions.free_answers=true",), remarks=("free answers",)
+        ),
+        "free answers beside others": Case(
+            asked("yes") | {"more.csv": "qid,question,answers,positive_ids\nq3,Who?,Toll,t0\n"},
+            remarks=("free answers",),
+        ),
+    }
+)
+
+
+def gold(passages: list[dict], positive: object, **more: object) -> dict[str, str]:
+    """Passages, and a question about one of them."""
+    question = {"qid": "q1", "question": "Who?", "positive_ids": [positive], **more}
+    return {"p.jsonl": "".join(f"{json.dumps(row)}\n" for row in passages), "q.jsonl": json.dumps(question)}
+
+
+LOOK_ALIKES = {
+    f"an id that differs in {how}": Case(
+        gold([{"id": stored, "text": "x y."}], named),
+        (f"passage {named_shown}", f"the corpus has {shown}", f"but for {how}"),
+    )
+    for how, named, named_shown, stored, shown in (
+        ("its normal form", "Zürich", "'Zürich'", unicodedata.normalize("NFD", "Zürich"), r"'Zu\u0308rich'"),
+        ("white space", "t 1", "'t 1'", "t\u00a01", r"'t\xa01'"),
+        ("white space", "t1", "'t1'", "t1 ", "'t1 '"),
+        ("case", "T1", "'T1'", "t1", "'t1'"),
+        ("leading zeros", "7", "'7'", "007", "'007'"),
+        ("a final .0", "7", "'7'", "7.0", "'7.0'"),
+    )
+} | {
+    "a given negative that no passage has": Case(
+        gold([{"id": "t1", "text": "x y."}, {"id": "T2", "text": "z."}], "t1", negative_ids=["t2"]),
+        ("no training question names a negative that is in the corpus (first: 't2'; the corpus has 'T2'",),
+        settings=("questions.hard_negatives=given",),
+    ),
+    "a judged question that differs in case": Case(
+        {"p.jsonl": LINES, "queries.tsv": "Q1\tWho founded it?\n", "qrels.train.tsv": "q1 0 t0 1\n"},
+        ("none of 1 judged question (first: 'q1'; the files of questions have 'Q1', the same but for case)",),
+        settings=("questions.source=[FOLDER/queries.tsv, FOLDER/qrels.train.tsv]",),
+        sources=("p.jsonl",),
+    ),
+}
+
+TABLES = {
+    "a TSV whose header has other names": Case(
+        {"p.tsv": "passage_id\tpassage_text\nt0\tOrlen lies on a lake.\n"}, passages=["t0"]
+    ),
+    "a TSV whose header nothing knows": Case(
+        {"p.tsv": "nummer\tinhalt\n1\tOrlen liegt am See.\n2\tBask hat eine Bruecke.\n"},
+        ("p.tsv line 1", "looks like a header (nummer, inhalt)", "corpus.columns"),
+    ),
+    "a TSV whose first text is one word": Case(
+        {"p.tsv": "t0\tOrlen\nt1\tBask has a bridge.\n"}, passages=["t0", "t1"]
+    ),
+    "CSVs one after another": Case(
+        {"p.csv": "id,text\n1,Orlen.\nid,text\n2,Bask.\n"}, ("p.csv line 3", "repeats the header")
+    ),
+    "columns without a name or a value": Case(
+        {"p.csv": "id,title,text,,\n1,Orlen,A lake.,,\n,,,,\n2,Bask,A bridge.,,\n"}, passages=["1", "2"]
+    ),
+    "an index without a name": Case({"p.csv": ",id,text\n0,a,Orlen.\n1,b,Bask.\n"}, passages=["a", "b"]),
+    "words for nothing": Case(
+        {"p.csv": "id,title,text\n1,NULL,Orlen.\n2,\\N,Bask.\n"},
+        passages=["1", "2"],
+        remarks=("stand for nothing", "NULL"),
+    ),
+    "columns of ours": Case(
+        {"p.jsonl": '{"id": "a", "text": "x", "content_hash": "7"}\n'},
+        passages=["a"],
+        remarks=("not read", "content_hash"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_cell_that_looks_like_a_list_is_one_or_refused(name, tmp_path):
+    check(CELLS[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_an_id_that_is_not_found_names_the_one_that_looks_the_same(name, tmp_path):
+    check(LOOK_ALIKES[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_its_rows(name, tmp_path):
+    check(TABLES[name], tmp_path)
+
+
+FOUNDED, BUILT = "Orlen lies on a lake. Mirja Toll founded it.", "Ola Brandt built the bridge of Bask."
+
+
+def lines(*rows: object) -> str:
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+
+
+def training(**named: str) -> list[dict]:
+    """Two training questions with whole passages, under a format's names of a question, its positives and negatives."""
+    return [
+        {named["question"]: "Who founded Orlen?", named["positives"]: [FOUNDED], named["negatives"]: [BUILT]},
+        {
+            named["question"]: "Who built the bridge?",
+            named["positives"]: [BUILT],
+            named["negatives"]: [FOUNDED],
+        },
+    ]
+
+
+ASKED = [("Who founded Orlen?", (), (FOUNDED,)), ("Who built the bridge?", (), (BUILT,))]
+"""The questions of `training`; passages are told by their texts."""
+DPR = [
+    {
+        "question": "Who founded Orlen?",
+        "answers": ["Mirja Toll"],
+        "positive_ctxs": [{"title": "Orlen", "text": FOUNDED}],
+        "negative_ctxs": [BUILT],
+        "hard_negative_ctxs": [{"title": "Bask", "text": BUILT}],
+    },
+    {
+        "question": "Who built it?",
+        "answers": ["Ola Brandt"],
+        "positive_ctxs": [{"title": "Bask", "text": BUILT}],
+    },
+]
+DPR_ASKED = [
+    ("Who founded Orlen?", ("Mirja Toll",), (FOUNDED,)),
+    ("Who built it?", ("Ola Brandt",), (BUILT,)),
+]
+TEVATRON = [
+    {
+        "query_id": "q\u2028",
+        "query": "Who\u2028 founded Orlen?",
+        "positive_passages": [{"docid": "p0", "text": FOUNDED}],
+    }
+    | {"negative_passages": []},
+    {"query_id": "r", "query": "Who built it?", "positive_passages": [{"docid": "p1", "text": BUILT}]},
+]
+TEVATRON_ASKED = [("Who\u2028 founded Orlen?", (), (FOUNDED,)), ("Who built it?", (), (BUILT,))]
+SQUAD = [
+    {"id": "s0", "title": "Orlen", "context": FOUNDED, "question": "Who?"}
+    | {"answers": {"text": ["Mirja Toll"], "answer_start": [22]}},
+    {"id": "s1", "title": "Bask", "context": BUILT, "question": "Who built it?"}
+    | {"answers": {"text": ["Ola Brandt"], "answer_start": [0]}},
+]
+SQUAD_ASKED = [("Who?", ("Mirja Toll",), (FOUNDED,)), ("Who built it?", ("Ola Brandt",), (BUILT,))]
+FLAG = training(question="query", positives="pos", negatives="neg")
+
+
+def rows_of(rows: list[dict]) -> Callable[[Path], object]:
+    return lambda path: pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+TRAINING = {
+    "DPR without ids": Case({"train.json": json.dumps(DPR)}, questions=DPR_ASKED),
+    "DPR a line each": Case({"train.jsonl": lines(*DPR)}, questions=DPR_ASKED),
+    "DPR without ids beside another corpus": Case(
+        {"train.json": json.dumps(DPR), "p.jsonl": LINES},
+        ("the gold passages of 2 of 2 questions are not in the corpus",),
+        settings=("corpus.source=FOLDER/p.jsonl",),
+        sources=("train.json",),
+    ),
+    "tevatron with U+2028 in its first line": Case(
+        {"train.jsonl": lines(*TEVATRON)}, questions=TEVATRON_ASKED
+    ),
+    "tevatron whose first line is longer than 64 KiB": Case(
+        {"train.jsonl": lines({"query": "Who?", "note": "x" * 99_000, **TEVATRON[0]}, TEVATRON[1])},
+        questions=TEVATRON_ASKED,
+    ),
+    "tevatron in Parquet": Case({"train.parquet": rows_of(TEVATRON)}, questions=TEVATRON_ASKED),
+    "FlagEmbedding": Case({"train.jsonl": lines(*FLAG)}, questions=ASKED),
+    "FlagEmbedding in Parquet": Case({"train.parquet": rows_of(FLAG)}, questions=ASKED),
+    "FlagEmbedding with one text": Case(
+        {"train.jsonl": lines(*(row | {"pos": row["pos"][0]} for row in FLAG))}, questions=ASKED
+    ),
+    "sentence-transformers": Case(
+        {"train.jsonl": lines(*training(question="anchor", positives="positive", negatives="negative"))},
+        questions=ASKED,
+    ),
+    "Hugging Face's SQuAD": Case({"train.parquet": rows_of(SQUAD)}, questions=SQUAD_ASKED),
+    "Hugging Face's SQuAD a line each": Case({"train.jsonl": lines(*SQUAD)}, questions=SQUAD_ASKED),
+    "NQ-open": Case(
+        {
+            "p.jsonl": LINES,
+            "NQ-open.dev.jsonl": lines({"question": "who founded orlen", "answer": ["Mirja Toll", "Toll"]}),
+        },
+        questions=[("who founded orlen", TOLL, ())],
+    ),
+    "NQ-open in Parquet": Case(
+        {"p.jsonl": LINES, "dev.parquet": rows_of([{"question": "who founded orlen", "answer": ["Toll"]}])},
+        questions=[("who founded orlen", ("Toll",), ())],
+    ),
+    "a list of plain objects": Case({"p.json": json.dumps(TOWNS)}, passages=["t0", "t1"]),
+}
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_training_files_are_read_as_their_owners_write_them(name, tmp_path):
+    case = TRAINING[name]
+    put(tmp_path, case.files)
+    found = looked_into(tmp_path, case.sources, case.settings)
+    lines = list(found.problems.first.values())
+    assert [any(part in line for line in lines) for part in case.refused] == [True] * len(lines), lines
+    texts = {row["id"]: row["text"] for row in found.first_passages}
+    assert found.passages == 2
+    asked = [*found.questions["train"], *found.questions["dev"]]
+    if case.questions is not None:
+        told = [(q.question, q.answers, tuple(texts[id_] for id_ in q.positive_ids)) for q in asked]
+        assert told == list(case.questions)
+
+
+QUERIES = "q1\tWho founded Orlen?\nq2\tWho built the bridge?\n"
+JUDGED = [("Who founded Orlen?", (), ("t0",)), ("Who built the bridge?", (), ("t1",))]
+
+
+def judged(name: str, content: Content) -> Case:  # type: ignore[valid-type]
+    return Case(
+        {"p.jsonl": LINES, "queries.tsv": QUERIES, name: content},
+        questions=JUDGED,
+        sources=("p.jsonl",),
+        settings=(f"questions.dev_source=[FOLDER/queries.tsv, FOLDER/{name}]",),
+    )
+
+
+HF_QRELS = [
+    {"query-id": "q1", "corpus-id": "t0", "score": 1},
+    {"query-id": "q2", "corpus-id": "t1", "score": 2},
+    {"query-id": "q2", "corpus-id": "t0", "score": 0},
+]
+HF_QUERIES = [{"_id": "q1", "text": JUDGED[0][0]}, {"_id": "q2", "text": JUDGED[1][0]}]
+HF_CORPUS = [{"_id": town["id"], "title": town["title"], "text": town["text"]} for town in TOWNS]
+
+JUDGEMENTS = {
+    "rounds as second column": judged("qrels-round.txt", "q1 4.5 t0 2\nq1 0.5 t1 0\nq2 5 t1 1\n"),
+    "blanks at the ends": judged("qrels.txt", "q1 0 t0  1 \n q2 0  t1 1\n\n"),
+    "comments": judged("my.qrels.txt", "# by hand\nq1 0 t0 1\nq2 0 t1 1\n"),
+    "tabs and blanks": judged("qrels.tsv", "q1\t0\tt0\t1 \nq2\t0\tt1\t1\n"),
+    "a CSV": judged("qrels.csv", "query_id,doc_id,relevance\nq1,t0,1\nq2,t1,1\n"),
+    "a CSV of another name": judged("labels.csv", "query_id,doc_id,relevance\nq1,t0,1\nq2,t1,1\n"),
+    "another header": judged("qrels.tsv", "qid\titer\tdocid\trel\nq1\t0\tt0\t1\nq2\t0\tt1\t1\n"),
+    "another order": judged("qrels.tsv", "score\tcorpus-id\tquery-id\n1\tt0\tq1\n1\tt1\tq2\n"),
+    "three columns without a header": judged("qrels.tsv", "q1\tt0\t1\nq2\tt1\t1\n"),
+    "lines of JSON": judged("qrels.jsonl", lines(*HF_QRELS)),
+    "Parquet": judged("qrels.parquet", rows_of(HF_QRELS)),
+    "prose": Case(
+        judged("qrels.txt", "These are judgements.\n").files,
+        ("qrels.txt line 1: not a judgement",),
+        sources=("p.jsonl",),
+        settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.txt]",),
+    ),
+    "a BEIR folder with judgements as lines of JSON": Case(
+        {
+            "corpus.jsonl": lines(*HF_CORPUS),
+            "queries.jsonl": lines(*HF_QUERIES),
+            "qrels/test.jsonl": lines(*HF_QRELS),
+        },
+        questions=JUDGED,
+    ),
+    "a folder of mteb": Case(
+        {
+            "corpus/corpus-00000-of-00001.parquet": rows_of(HF_CORPUS),
+            "queries/queries-00000-of-00001.parquet": rows_of(HF_QUERIES),
+            "qrels/test-00000-of-00001.parquet": rows_of(HF_QRELS),
+        },
+        questions=JUDGED,
+    ),
+    "a BEIR folder whose judgements are not there": Case(
+        {"corpus.jsonl": lines(*HF_CORPUS), "queries.jsonl": lines(*HF_QUERIES)},
+        passages=["t0", "t1"],
+        remarks=("files of a folder that are not read", "queries.jsonl"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JUDGEMENTS)
+def test_judgements_are_read_in_every_usual_form(name, tmp_path):
+    check(JUDGEMENTS[name], tmp_path)
+
+
+ID = uuid.UUID(int=1)
+LATE = datetime(9999, 12, 31)
+COLUMNS = {
+    "INT96 times": (pa.array([LATE, datetime(1, 1, 1)], pa.timestamp("us")), [LATE, datetime(1, 1, 1)]),
+    "UUIDs": (pa.array([ID.bytes, None], pa.uuid()), [str(ID), None]),
+    "lists of UUIDs": (
+        pa.ListArray.from_arrays([0, 1, 1], pa.array([ID.bytes], pa.uuid())),
+        [[str(ID)], []],
+    ),
+    "JSON": (pa.array(['{"a": 1}', "[]"], pa.json_()), ['{"a": 1}', "[]"]),
+    "a struct of JSON": (
+        pa.StructArray.from_arrays([pa.array(["1", "2"], pa.json_())], ["x"]),
+        [{"x": "1"}, {"x": "2"}],
+    ),
+    "8-bit booleans": (pa.array([1, 0], pa.bool8()), [1, 0]),
+    "bytes of UTF-8": (pa.array(["ä".encode(), b"b"], pa.binary()), ["ä", "b"]),
+    "lists of bytes of UTF-8": (pa.array([[b"a"], None], pa.list_(pa.binary())), [["a"], None]),
+    "bytes of a fixed length": (pa.array([b"ab", b"cd"], pa.binary(2)), ["ab", "cd"]),
+    "other bytes": (pa.array([b"\xff", b"a"]), [b"\xff", b"a"]),
+    "categories": (pa.array(["x", "y"]).dictionary_encode(), ["x", "y"]),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_a_column_of_any_type_is_its_values(name, tmp_path):
+    written, values = COLUMNS[name]
+    file = tmp_path / "p.parquet"
+    pq.write_table(
+        pa.table({"id": ["a", "b"], "text": ["x", "y"], "more": written}),
+        file,
+        use_deprecated_int96_timestamps=True,
+    )
+    (found,) = passage_tables(str(file))
+    assert found.column("more").to_pylist() == values
+    for kind in (found.schema.field("more").type, *found.schema.field("more").flatten()):
+        assert not isinstance(kind, pa.BaseExtensionType)
+
+
+def test_uuids_and_bytes_are_ids(tmp_path):
+    parquet = partial(table, text=["x y.", "z."])
+    put(
+        tmp_path,
+        {
+            "p.parquet": parquet(id=pa.array([uuid.UUID(int=n).bytes for n in (1, 2)], pa.uuid())),
+            "q.parquet": table(
+                qid=pa.array([b"q1", b"q2"]),
+                question=pa.array([b"Who?", b"Where?"]),
+                positive_ids=pa.array([uuid.UUID(int=n).bytes for n in (1, 2)], pa.uuid()),
+            ),
+        },
+    )
+    found = looked_into(tmp_path, ["."], [])
+    assert not found.problems.counts
+    assert found.questions["train"][0].positive_ids == (str(ID),)
+
+
+def test_bytes_are_shown_as_text_or_base64():
+    assert json.loads(as_json({"url": b"https://a", "raw": b"\xff", "day": date(2026, 1, 2)})) == {
+        "url": "https://a",
+        "raw": "/w==",
+        "day": "2026-01-02",
+    }
 
 
 @pytest.mark.parametrize("name", STAND_INS)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from multiview.data.reading.training_files import squad_id
+from multiview.data.reading.training_files import text_id
 from tests.fixtures.project import ROOT
 
 SCRIPT = ROOT / "docs" / "examples" / "merged_questions.py"
@@ -26,7 +26,7 @@ def test_equal_questions_are_one_with_the_passages_of_all(tmp_path: Path) -> Non
     )
     assert done.stdout.startswith("2 passages, 1 questions in ")
     (question,) = map(json.loads, (merged / "questions.jsonl").read_text().splitlines())
-    ids = [squad_id(text) for text in texts]
+    ids = [text_id(text) for text in texts]
     assert question == {"qid": "q0", "question": "What do you keep?", "positive_ids": ids}
     passages = [json.loads(line) for line in (merged / "passages.jsonl").read_text().splitlines()]
     assert passages == [{"id": i, "title": "site.org", "text": t} for i, t in zip(ids, texts, strict=True)]

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from multiview.cli.console import Console
 from multiview.data.processes import rare_collections
-from multiview.data.reading.values import has_half, is_blank
+from multiview.data.reading.values import has_half, is_blank, shown_value
 from multiview.errors import InputError, counted, safe
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _columns(hit: Hit, room: int) -> Iterator[Text]:
     """`url: https://…`, `date: 2020`: the corpus's further columns that have a value, each on one line."""
     for name, value in hit.columns.items():
         if value not in (None, ""):
-            piece = Text(f"{name}: {_clean(str(value))}", style="dim")
+            piece = Text(f"{name}: {_clean(shown_value(value))}", style="dim")
             piece.truncate(room, overflow="ellipsis")
             yield piece
 

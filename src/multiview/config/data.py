@@ -26,7 +26,18 @@ Sources = Annotated[
 """One or several files, folders or fsspec URLs; a single string is a list of one."""
 
 DataFormat = Literal[
-    "auto", "squad", "dpr", "tevatron", "qa", "marco", "parquet", "jsonl", "csv", "tsv", "text"
+    "auto",
+    "squad",
+    "dpr",
+    "tevatron",
+    "flagembedding",
+    "qa",
+    "marco",
+    "parquet",
+    "jsonl",
+    "csv",
+    "tsv",
+    "text",
 ]
 
 
@@ -78,6 +89,8 @@ class Questions(Section):
     """Keep one training question per passage: AVQ = 1 (CAMVR 4.4)."""
     max_missing_gold: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Largest share of questions whose gold passage may be missing from the corpus, or hold none of their answers any more; they are left out and counted. *Ours.*"""
+    free_answers: bool = False
+    """Accept answers when no gold passage of any question holds one, as of yes or no; without it, the run is refused. *Ours.*"""
     answer_matching: Literal["string", "regex"] = "string"
     """Search for answers in texts: by DPR's token match (by characters in Chinese, Japanese and Korean: `corpus.language`), or as regular expressions (CuratedTREC)."""
     seed: Seed = 0

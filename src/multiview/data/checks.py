@@ -16,10 +16,8 @@ from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.qrels import Use
 from multiview.data.reading.readers import questions_of
+from multiview.data.reading.values import look_alike
 from multiview.errors import InputError, ReportProblem, counted, ignore_problem, nearest, raise_problem
-
-UNSUITABLE = "settings that do not suit the data"
-"""Kind of a problem."""
 
 
 def read_all_questions(
@@ -34,7 +32,7 @@ def read_all_questions(
     for name, column in section.columns.items() if found else ():  # else no file names its columns
         if column not in found:
             line = f"questions.columns={{{name}: {column}}}: no file of questions has this column"
-            report_problem(UNSUITABLE, f"{line}{nearest(column, sorted(found))}")
+            report_problem("columns that no file has", f"{line}{nearest(column, sorted(found))}")
     return train, dev
 
 
@@ -114,7 +112,7 @@ def check_gold(
             "mend the answers, or cut longer passages"
         )
     else:
-        reason = f"(first: question {first.qid}, passage {passage}); mend the ids"
+        reason = f"(first: question {first.qid}, passage {look_alike(passage, scan.rows)}); mend the ids"
     report_problem(
         "sources whose gold passages are not in the corpus",
         f"{setting}: the gold passages of {len(missing):,} of {counted(len(with_gold), 'question')} are not in the corpus or "
@@ -122,22 +120,46 @@ def check_gold(
     )
 
 
+def check_answers(
+    questions: Sequence[Question],
+    scan: CorpusScan,
+    setting: str,
+    report_problem: ReportProblem = raise_problem,
+) -> None:
+    """Reports answers of which not one is in a gold passage: they may be lists that were taken for one answer."""
+    answered = [q for q in questions if q.answers and q.positive_ids and not scan.lacks_gold(q)]
+    if answered and all(map(scan.answers.are_free, answered)):
+        report_problem(
+            "answers that no gold passage holds",
+            f"{setting}: none of the answers of {counted(len(answered), 'question')} is in its gold passage (first: "
+            f"{answered[0].answers[0]!r:.80}): are they answers? Free ones need questions.free_answers=true",
+        )
+
+
 def check_held_out(questions: Sequence[Question], report_problem: ReportProblem = raise_problem) -> None:
     """Reports that no training question can be held out, because all are about one passage."""
     if len({question.positive_ids[0] for question in questions}) == 1:
         report_problem(
-            UNSUITABLE,
+            "training questions that are all about one passage",
             "questions.source: all questions are about one passage, so nothing can be held out; "
             "give questions.dev_source",
         )
 
 
-def check_negatives(questions: Sequence[Question], wanted: str, report_problem: ReportProblem) -> None:
-    """Reports training questions without any given negative, where `questions.hard_negatives` wants some."""
+def check_negatives(
+    questions: Sequence[Question],
+    named: str,
+    ids: Collection[str],
+    wanted: str,
+    report_problem: ReportProblem,
+) -> None:
+    """Reports training questions without any given negative, where `questions.hard_negatives` wants some; `named` is the
+    first one that they name."""
     if wanted != "bm25" and not any(question.negative_ids for question in questions):
+        first = f" (first: {look_alike(named, ids)})" if named else ""
         report_problem(
-            UNSUITABLE,
-            f"questions.hard_negatives={wanted}: no training question names a negative that is in the corpus; "
+            "given negatives of which none is in the corpus",
+            f"questions.hard_negatives={wanted}: no training question names a negative that is in the corpus{first}; "
             "name their column, as in questions.columns={negative_ids: yours}, or set questions.hard_negatives=bm25",
         )
 
@@ -146,6 +168,6 @@ def check_shards(passages: Collection[str], shards: int, report_problem: ReportP
     """Reports a corpus of fewer passages than shards."""
     if len(passages) < shards:
         report_problem(
-            UNSUITABLE,
+            "more shards than passages",
             f"corpus.shards={shards}: the corpus has only {counted(len(passages), 'passage')}; set fewer shards",
         )

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import repeat
 from operator import itemgetter
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,14 +22,18 @@ from multiview.data.gold_answers import GoldAnswers
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS, Cut, cut_articles
-from multiview.data.reading.files import base_name, plain_name, shown_names
+from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import FORMATS, detect
-from multiview.data.reading.qrels import CORPORA
-from multiview.data.reading.readers import PASSAGE_COLUMNS, passage_tables
+from multiview.data.reading.qrels import is_corpus
+from multiview.data.reading.readers import passage_tables
+from multiview.data.reading.tables import PASSAGE_COLUMNS
 from multiview.data.reading.values import NUL, cut_id
 from multiview.errors import InputError, ReportProblem, ignore_problem, raise_problem
 
 NO_TEXT = "passages without text, left out"
+NOTHING = ("NULL", "null", "\\N", "NaN", "nan", "None", "<NA>", "N/A")
+"""Words that databases and pandas write for what is missing."""
+NOTHING_WRITTEN = "titles or texts that stand for nothing, kept as they are"
 EMPTY_FILES = "files without passages"
 UNREAD_FILES = "files of a folder that are not read"
 FOLDER_COLUMNS = "columns that only the names of folders hold, not read"
@@ -52,10 +57,12 @@ class CorpusFiles:
         self._section: Corpus = corpus
         self.sources = corpus.source
         files = sources.expand_sources(named, "corpus")
-        self.formats = {file: detect(file, form, setting, self._columns.values()) for file in files}
+        self.formats = {
+            file: detect(file, form, setting, self._columns.values(), not corpus.source) for file in files
+        }
         """File to the name of its format, in the order of the files."""
         for file, form in self.formats.items():
-            if not (corpus.source or self.repeats(file) or plain_name(file) in CORPORA):
+            if not (corpus.source or self.repeats(file) or is_corpus(file)):
                 raise InputError(
                     f"corpus.source: name the passages; {base_name(file)} holds only questions "
                     "(SQuAD's and DPR's JSON bring their passages, and so do BEIR and MS MARCO folders)"
@@ -77,11 +84,11 @@ class CorpusFiles:
             return "words" if self.formats[file] == "text" else None
         return None if how == "none" else how
 
-    def tables(self) -> Iterator[tuple[str, pa.Table]]:
+    def tables(self, report_remark: ReportProblem) -> Iterator[tuple[str, pa.Table]]:
         """Yields (file, table of passages) in order, with `id, title, text` and the user's further columns."""
         for file, form in self.formats.items():
             how = self.cuts(file)
-            for table in passage_tables(file, form, self._columns):
+            for table in passage_tables(file, form, self._columns, report_remark):
                 if self._section.empty_text == "title":
                     table = _titles_as_texts(table)
                 if how:
@@ -180,7 +187,7 @@ class CorpusScan:
         Raises InputError where the columns of the files are incompatible, or when there are no passages.
         """
         row = 0
-        for file, table in self.corpus.tables():
+        for file, table in self.corpus.tables(self._report_remark):
             if not self._firsts or self._firsts[-1][1] != file:
                 self._firsts.append((row, file))
             self.further.add(table, partial(self._location, row, len(table)))
@@ -222,6 +229,11 @@ class CorpusScan:
         places = repeat(("", 0))
         if self.corpus.cuts(file):
             places = zip(*(table.column(name).to_pylist() for name in ARTICLE_COLUMNS), strict=True)
+        for name in ("title", "text"):
+            found = pc.is_in(table.column(name), pa.array(NOTHING))
+            for row in np.flatnonzero(found.to_numpy()).tolist() if pc.any(found).as_py() else ():
+                line = f"{self._location(first + row)}: {name} {table.column(name)[row].as_py()!r}"
+                self._report_remark(NOTHING_WRITTEN, line)
         news: list[bool] = []
         for row, (id_, text, (article, begin)) in enumerate(zip(ids, texts, places, strict=False), first):
             is_empty = not text.strip()

@@ -97,6 +97,10 @@ class GoldAnswers:
                 line = f"question {question.qid}, passage {question.positive_ids[0]}, answer {question.answers[0]!r}"
                 self._report_remark(UNHELD, line)
 
+    def are_free(self, question: Question) -> bool:
+        """Whether no gold passage of a question holds one of its answers, which have no offsets."""
+        return not self._held.get(question, True)
+
     def are_lost(self, question: Question) -> bool:
         """Whether the gold passage of a question holds none of its answers any more."""
         return bool(self.lost) and question in self.lost  # questions are slow to hash

@@ -21,8 +21,8 @@ from multiview.data.reading.beir import is_beir
 from multiview.data.reading.files import plain_name
 from multiview.data.reading.formats import FORMATS, detect
 from multiview.data.reading.qrels import Use
-from multiview.data.reading.readers import PASSAGE_COLUMNS, QUESTION_COLUMNS, unread_columns
-from multiview.data.reading.tables import Row, match_columns
+from multiview.data.reading.readers import unread_columns
+from multiview.data.reading.tables import PASSAGE_COLUMNS, QUESTION_COLUMNS, Row, match_columns
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
 from multiview.errors import InputError, Problems
 

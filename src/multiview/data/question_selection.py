@@ -47,6 +47,9 @@ def select(
         checks.check_shards(known, settings.corpus.shards, report_problem)
         return Selection([], [], known.keys())
     checks.check_gold(train, scan, "questions.source", section.max_missing_gold, report_problem)
+    if not section.free_answers:
+        checks.check_answers(train, scan, "questions.source", report_problem)
+        checks.check_answers(dev, scan, "questions.dev_source", report_problem)
     for question in train:
         if not question.positive_ids:
             report_remark(NO_GOLD, f"question {question.qid}")
@@ -63,8 +66,9 @@ def select(
     if section.one_per_passage:
         train = one_per_passage(train, section.seed)
     train = limited(train, section.limit, section.seed)
+    named = next((id_ for q in train for id_ in q.negative_ids), "")
     train = with_known_negatives(train, known, report_remark)
-    checks.check_negatives(train, section.hard_negatives, report_problem)
+    checks.check_negatives(train, named, known, section.hard_negatives, report_problem)
     passages: Collection[str] = known.keys()
     if settings.corpus.keep == "gold":
         passages = {id_ for q in (*train, *dev) for id_ in (*q.positive_ids, *q.negative_ids)}

@@ -24,6 +24,7 @@ from multiview import environment, names
 from multiview.artifacts.champions import Champion, address_of, champion_numbers, champion_of, read_champion
 from multiview.artifacts.store import Store
 from multiview.config import Export
+from multiview.data.reading.values import shown_value
 from multiview.errors import InputError, repeats_header
 from multiview.export.views import IndexViews
 from multiview.serving.hits import passage_fields
@@ -203,7 +204,7 @@ def _rounded(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     """A value of a column that JSON has no form for, as text."""
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return value.isoformat() if hasattr(value, "isoformat") else shown_value(value)
 
 
 def _digests(client: QdrantClient, name: str, ids: Sequence[str]) -> dict[str, int]:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from multiview.data.reading.values import shown_value
+
 if TYPE_CHECKING:
     from multiview.data.reading.tables import Row
     from multiview.data.tokens import Span
@@ -79,7 +81,7 @@ def _scored(view: IndexedView, score: float) -> ScoredView:
 
 def as_json(content: object) -> str:
     """Returns JSON without line ends, all of it ASCII, so that nothing in a text ends a line; dates are strings."""
-    return json.dumps(content, default=str, allow_nan=False)
+    return json.dumps(content, default=shown_value, allow_nan=False)
 
 
 def answer_fields(question: str, hits: Sequence[Hit], exact: bool) -> dict[str, object]:

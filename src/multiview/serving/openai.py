@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from multiview.data.reading.values import shown_value
 from multiview.serving.hits import Hit, finite
 from multiview.serving.schemas import Content, Filter, Result, ResultsPage
 from multiview.serving.where import ConditionError
@@ -58,6 +59,6 @@ def _attribute(value: object) -> str | bool | int | float:
     """The value of a column where only texts, numbers and flags may be: lists and structs as JSON, dates as ISO text."""
     if isinstance(value, str | bool | int | float):
         return value
-    return (
-        json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | dict) else str(value)
-    )
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False, default=shown_value)
+    return shown_value(value)

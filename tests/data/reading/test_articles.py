@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from multiview.config import Corpus, JsonObject, Questions
 from multiview.data.passages import PassageRows, shard_files
 from multiview.data.reading.articles import by_sentences, by_words, text_articles
-from multiview.data.reading.training_files import squad_id
+from multiview.data.reading.training_files import text_id
 from multiview.data.sentences import sentence_ends
 from multiview.errors import InputError
 from tests.fixtures.split_run import Done, write
@@ -133,8 +133,8 @@ def test_questions_about_an_article_find_the_passages_that_hold_their_answer(tmp
 def test_long_texts_of_a_table_are_cut_when_asked(tmp_path):
     rows = [{"id": "a", "text": "one two three four five", "year": 7}, {"id": "b", "text": "six"}]
     table = write(tmp_path / "p.jsonl", rows)
-    train, dev = asked(tmp_path, {"answers": ["x"], "positive_ids": "a-1"}, gold="b-0")
-    questions = Questions(source=(train,), dev_source=(dev,))
+    train, dev = asked(tmp_path, {"answers": ["three"], "positive_ids": "a-1"}, gold="b-0")
+    questions = Questions(source=(train,), dev_source=(dev,), free_answers=True)
     done = Done(tmp_path / "out", Corpus(source=(table,), cut="words", cut_length=2, shards=1), questions)
     assert [(p.id, p.text) for p in done.passages] == [
         ("a-0", "one two"),
@@ -154,7 +154,7 @@ def test_long_paragraphs_in_squads_form_are_cut_and_their_questions_find_the_par
     corpus = Corpus(cut="sentences", cut_length=6, shards=1)
     done = Done(tmp_path / "out", corpus, Questions(source=(squad,), dev_source=(again,)))
     assert [p.text for p in done.passages] == ["A virus spreads. It is small.", "A virus mutates. It is new."]
-    article = squad_id(context)
+    article = text_id(context)
     assert done.ids == [f"{article}-0", f"{article}-1"]
     assert [q.positive_ids for q in (*done.train, *done.dev)] == [(done.ids[1],)] * 2
 
@@ -186,7 +186,7 @@ def test_a_wrong_offset_into_an_article_and_an_answer_that_was_cut_are_told_apar
         {"positive_ids": "Ada_Lovelace", "answers": ["wrote"], "answer_starts": wrong},
         gold="Zürich-0",
     )
-    done = Done(tmp_path / "moved", corpus, Questions(source=(train,), dev_source=(dev,)))
+    done = Done(tmp_path / "moved", corpus, Questions(source=(train,), dev_source=(dev,), free_answers=True))
     assert set(done.train[0].positive_ids) == {p.id for p in done.passages if "wrote" in p.text.split()}
     (warning,) = (line for line in done.events.warnings if "not at its offset" in line)
     assert "answer 'wrote' should stand at" in warning and "of article Ada_Lovelace, where 'rote" in warning

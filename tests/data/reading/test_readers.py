@@ -82,9 +82,9 @@ def test_what_is_no_file_of_its_format(tmp_path):
 
 
 def test_a_missing_column_is_named_with_those_found(tmp_path):
-    file = parquet(tmp_path / "p.parquet", id=["a"], contents=["x"])
+    file = parquet(tmp_path / "p.parquet", id=["a"], lead=["x"])
     with pytest.raises(
-        InputError, match=r"p\.parquet: no column 'text' among id, contents.*corpus\.columns=\{text: yours\}"
+        InputError, match=r"p\.parquet: no column 'text' among id, lead.*corpus\.columns=\{text: yours\}"
     ):
         passages(file)
     with pytest.raises(InputError, match="'body'"):

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multiview.data.reading.tables import tables_of_rows
-from multiview.data.reading.training_files import DEEPEST, dpr_entries, json_items, squad_entries
+from multiview.data.reading.training_files import DEEPEST, json_items, squad_entries, training_entries
 from multiview.errors import InputError
 
 TEXTS = st.text(st.sampled_from('ab"\\{}[],: é東😀\n\u2028\x7f'), max_size=8)
@@ -123,7 +123,7 @@ def test_brackets_within_texts_do_not_count(tmp_path):
     assert [passage["text"] for (passage,), _ in squad_entries(str(tmp_path / "s.json"))] == [text] * 3
     entry = {"question": text, "answers": [text], "positive_ctxs": []}
     (tmp_path / "d.json").write_text(json.dumps([entry] * 3))
-    assert [row["question"] for _, (row,) in dpr_entries(str(tmp_path / "d.json"))] == [text] * 3
+    assert [row["question"] for _, (row,) in training_entries(str(tmp_path / "d.json"))] == [text] * 3
 
 
 @pytest.mark.parametrize(("depth", "refused"), [(DEEPEST, False), (DEEPEST + 1, True)])

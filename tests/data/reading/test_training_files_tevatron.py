@@ -30,14 +30,17 @@ def test_a_file_brings_the_passages_that_it_names(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"query_id": "1", "positive_passages": []}, r"train\.jsonl row 2: not tevatron's \(query_id"),
         (
-            {"query_id": "1", "query": "?", "positive_passages": [{"text": "x"}]},
-            r"train\.jsonl row 2: a passage without docid in positive_passages",
+            {"query_id": "1", "positive_passages": []},
+            r"train\.jsonl row 2: no training question \(.*query_id, query, positive_passages",
+        ),
+        (
+            {"query_id": "1", "query": "?", "positive_passages": [{"title": "x"}]},
+            r"train\.jsonl row 2: a passage without text or id in positive_passages",
         ),
         (
             {"query_id": "1", "query": "?", "positive_passages": [], "negative_passages": ["p7"]},
-            r"train\.jsonl row 2: a passage without docid in negative_passages",
+            r"train\.jsonl row 2: a passage in negative_passages that is no object",
         ),
     ],
 )

@@ -84,7 +84,7 @@ class _Stream(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def open_stream(file: str) -> Iterator[io.BufferedReader]:
+def open_stream(file: str) -> Iterator[io.BufferedReader[Any]]:
     """Opens a file as a stream of bytes, decompressed as its first bytes say, without a byte order mark.
 
     Every failure to read it, and a file that is no data, becomes an InputError.
@@ -92,7 +92,8 @@ def open_stream(file: str) -> Iterator[io.BufferedReader]:
     with _as_input_error(file), _raw(file) as source:
         raw = _Stream(source)
         while how := compression(raw.beginning):  # a server may compress what is compressed
-            raw = _Stream(compr[how](io.BufferedReader(raw, BUFFER), mode="rb"))
+            packed = io.BufferedReader(raw, BUFFER)
+            raw = _Stream(compr[how](packed, mode="rb"))  # pyright: ignore[reportArgumentType]
         refuse_foreign(file, raw.beginning)
         stream = io.BufferedReader(raw, BUFFER)
         if raw.beginning.startswith(BYTE_ORDER_MARK):
@@ -173,10 +174,10 @@ def lines(file: str) -> Iterator[tuple[int, str]]:
                 ) from None
 
 
-def head(file: str) -> str:
-    """Returns the beginning of a text with the whole of its first line, to detect its format; what is not UTF-8 is replaced."""
+def head(file: str, whole_line: bool = True) -> str:
+    """Returns the beginning of a text, with the whole of its first line, to detect its format; what is not UTF-8 is replaced."""
     with open_stream(file) as stream:
         beginning = stream.read(HEAD)
-        if b"\n" not in beginning:
+        if whole_line and b"\n" not in beginning:
             beginning += stream.readline(LONGEST_FIRST)
         return beginning.decode("utf-8", "replace")

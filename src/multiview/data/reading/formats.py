@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import re
@@ -14,16 +15,17 @@ import pyarrow as pa
 from multiview.data.reading import tables
 from multiview.data.reading.articles import text_articles
 from multiview.data.reading.files import base_name, head, is_web, plain_name
-from multiview.data.reading.parquet import parquet_rows, parquet_tables
-from multiview.data.reading.qrels import QRELS_HEADER, is_qrels, is_triples, marco_rows, split_of
+from multiview.data.reading.parquet import parquet_names, parquet_rows, parquet_tables
+from multiview.data.reading.qrels import is_qrels, is_triples, judged_columns, marco_rows, says_qrels
 from multiview.data.reading.signatures import is_parquet, refuse_page
 from multiview.data.reading.training_files import (
     Entry,
-    dpr_entries,
-    is_tevatron,
+    json_items,
     qa_questions,
+    rows_of,
+    shape_of,
     squad_entries,
-    tevatron_entries,
+    training_entries,
 )
 from multiview.errors import InputError
 
@@ -69,8 +71,9 @@ def _training(about: str, entries: Callable[[str], Iterator[Entry]]) -> Format:
 
 FORMATS = {
     "squad": _training("SQuAD's JSON", squad_entries),
-    "dpr": _training("DPR's JSON of training questions", dpr_entries),
-    "tevatron": _training("tevatron's JSONL of training questions", tevatron_entries),
+    "dpr": _training("DPR's JSON of training questions", training_entries),
+    "tevatron": _training("tevatron's JSONL of training questions", training_entries),
+    "flagembedding": _training("FlagEmbedding's JSONL of training questions", training_entries),
     "qa": Format("DPR's questions with lists of answers (*.qa.csv)", None, qa_questions),
     "marco": Format(
         "MS MARCO's TSV of id and text, without header",
@@ -78,7 +81,7 @@ FORMATS = {
         partial(marco_rows, name="question"),
     ),
     "parquet": Format("Parquet", parquet_tables, parquet_rows, names_columns=True),
-    "jsonl": _named("one JSON object per line, as in BEIR", tables.json_lines),
+    "jsonl": _named("one JSON object per line, as in BEIR", rows_of),
     "csv": _named("CSV with a header", partial(tables.delimited_rows, delimiter=",")),
     "tsv": _named("TSV with a header, as DPR's passages", partial(tables.delimited_rows, delimiter="\t")),
     "text": Format("text, one article per file", _tables(text_articles), None),
@@ -95,14 +98,19 @@ SUFFIXES = {
     ".tsv": "tsv",
     ".txt": "text",
 }
+TAB = "\t"
+NAME = re.compile(r"[^\W\d]+([ .-][^\W\d]+){0,2}")
+"""A cell that may be the name of a column."""
 METADATA = re.compile(
     r"(readme|licen[cs]e|notice)(\.\w+)*|(dataset_infos?|dataset_dict|dataset-metadata|state|croissant)\.json"
 )
 """Names of files that describe data; a folder's are not read."""
 HEADER_NAMES = {
-    *("id", "_id", "pid", "docid", "text", "title", "passage", "body", "contents"),
-    *("qid", "query", "question", "answers", "positive_ids"),
-}
+    name
+    for columns in (tables.PASSAGE_COLUMNS, tables.QUESTION_COLUMNS)
+    for own, others in columns.items()
+    for name in (own, *others)
+} | {"query"}
 """A TSV has a header if its first line holds one of these names, in any case."""
 
 
@@ -122,43 +130,49 @@ def is_metadata(file: str) -> bool:
     return METADATA.fullmatch(plain_name(file)) is not None
 
 
-def detect(file: str, form: str, setting: str, known_columns: Collection[str] = ()) -> str:
+def detect(
+    file: str, form: str, setting: str, known_columns: Collection[str] = (), looks_inside: bool = True
+) -> str:
     """Returns the format of a file: `form`, unless it is `auto`. Companions are that for every `form`.
 
-    The format is detected by the file's name and, where the name leaves several, by its first lines.
-    `known_columns` are names of columns that the file may have. Raises InputError when the format stays unknown.
+    The format is detected by the file's name, its first line, and the names of its columns. `known_columns` are names of
+    columns that the file may have; without `looks_inside` a file that is called Parquet is not opened, nor one of the
+    web. Raises InputError when the format stays unknown.
     """
     by_suffix = format_by_suffix(file)
-    if by_suffix == "parquet" and form == "auto":
+    if says_qrels(file):
+        return "qrels"
+    if by_suffix == "parquet" and form == "auto" and (is_web(file) or not looks_inside):
         return by_suffix
+    if by_suffix == "parquet":
+        return (shape_of(parquet_names(file)) or by_suffix) if form == "auto" else form
     beginning = head(file)
     if is_parquet(beginning):
-        return "parquet" if form == "auto" or FORMATS[form].names_columns else form
+        if form == "auto" or FORMATS[form].names_columns:
+            return shape_of(parquet_names(file)) or "parquet"
+        return form
     if by_suffix != "text":
         refuse_page(file, beginning)
     first = re.split("[\r\n]", beginning, maxsplit=1)[0]
-    if form == "auto" and by_suffix in ("json", "jsonl") and is_tevatron(first):
-        return "tevatron"
-    if by_suffix == "jsonl":
-        return form if form != "auto" else by_suffix
     if by_suffix == "tsv" and is_triples(file, first):
         return "triples"
-    # An article may begin with four words, two of them numbers.
-    maybe_qrels = by_suffix != "json" and (by_suffix != "text" or "qrels" in base_name(file).lower())
-    if maybe_qrels and is_qrels(first):
+    if by_suffix not in ("json", "text") and is_qrels(
+        first
+    ):  # an article may begin with four words, two of them numbers
         return "qrels"
-    if by_suffix == "tsv" and split_of(file):
-        raise InputError(
-            f"{file} line 1: judgements begin with the header {', '.join(QRELS_HEADER)}, separated by tabs, or have TREC's "
-            f"four columns (qid 0 pid relevance), not {first!r:.80}"
-        )
     if form != "auto":
         return form
     match by_suffix:
-        case "json":
-            return _json(file, beginning)
+        case "json" | "jsonl":
+            return _json(file, beginning, first, by_suffix)
         case "csv" | "tsv":
-            return _delimited(file, first, by_suffix, {*HEADER_NAMES, *known_columns})
+            found = _delimited(file, first, by_suffix, {*HEADER_NAMES, *known_columns})
+            if found == "marco" and _begins_with_header(beginning):
+                raise InputError(
+                    f"{file} line 1: looks like a header ({', '.join(first.split(TAB))}); map its columns to ours with "
+                    f"{setting.replace('format', 'columns')}, or set {setting}=marco if it is data"
+                )
+            return found
         case str():
             return by_suffix
     raise InputError(
@@ -167,27 +181,36 @@ def detect(file: str, form: str, setting: str, known_columns: Collection[str] = 
     )
 
 
-def _json(file: str, beginning: str) -> str:
-    """Returns the format of a .json file: DPR's is a list, SQuAD's one object, and many JSONL files are called .json."""
+def _json(file: str, beginning: str, first: str, by_suffix: str) -> str:
+    """Returns the format of a file of JSON: a list of objects, one per line, or SQuAD's one object."""
     if is_metadata(file):
         raise InputError(f"{file}: describes data and holds none; name the files beside it")
     text = beginning.lstrip()
     if text.startswith("["):
-        return "dpr"
-    line, _, rest = text.partition("\n")
+        row = next(json_items(file), {})
+        return (shape_of(row) or "jsonl") if isinstance(row, dict) else "jsonl"
     try:
-        first = json.loads(line)
-    except (ValueError, RecursionError):
-        # An object over several lines, or a line longer than the part that was read.
-        return "squad" if rest or '"data"' in line else "jsonl"
-    return "jsonl" if isinstance(first, dict) and "data" not in first else "squad"
+        row = json.loads(first)
+    except (ValueError, RecursionError):  # an object over several lines, or a very long one
+        return "squad" if by_suffix == "json" and (text.count("\n") or '"data"' in first) else "jsonl"
+    if not isinstance(row, dict) or ("data" in row and by_suffix == "json"):
+        return "squad" if by_suffix == "json" else "jsonl"
+    return shape_of(row) or ("qrels" if judged_columns(list(row)) else "jsonl")
+
+
+def _begins_with_header(beginning: str) -> bool:
+    """Whether the first of several lines of two columns is one of names, unlike all others."""
+    lines = [line.split(TAB, 1) for line in beginning.splitlines()[:100]]
+    named = [all(map(NAME.fullmatch, cells)) for cells in lines]
+    return len(lines) > 1 and named[0] and not any(named[1:])
 
 
 def _delimited(file: str, first: str, by_suffix: str, known: set[str]) -> str:
     """Returns the format of a .csv or .tsv file, with or without a header; DPR's questions are called .csv and have tabs."""
     columns = next(csv.reader([first], delimiter="\t"), [])
-    if len(columns) == 2 and isinstance(tables.parse_list(columns[1]), list):
-        return "qa"
+    with contextlib.suppress(InputError):
+        if len(columns) == 2 and isinstance(tables.parse_list(columns[1], file), list):
+            return "qa"
     if by_suffix == "tsv" and len(columns) == 2 and not known & {*columns, *map(str.lower, columns)}:
         return "marco"
     if plain_name(file).endswith(".qa.csv"):

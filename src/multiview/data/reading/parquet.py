@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +26,9 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
     # row group.
     with (
         open_seekable(file) as stream,
-        pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER) as parquet,
+        pq.ParquetFile(
+            stream, pre_buffer=False, buffer_size=BUFFER, coerce_int96_timestamp_unit="us"
+        ) as parquet,  # Spark's INT96 times go to the year 9999, which nanoseconds do not hold
     ):
         named = parquet.schema_arrow.names
         if twice := next((name for name, number in Counter(named).items() if number > 1), None):
@@ -36,22 +41,17 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
             except pa.ArrowInvalid as error:
                 reason = str(error).splitlines()[0]
                 raise InputError(f"{rows}: damaged ({reason}); write the file again") from None
-            _check_times(batch, rows)
-            yield without_views(pa.Table.from_batches([batch]).replace_schema_metadata(None))
+            columns = [
+                plain_column(column, f"{rows}: column {name!r}")
+                for name, column in zip(named, batch.columns, strict=True)
+            ]
+            yield pa.table(columns, names=named)
 
 
-def _check_times(batch: pa.RecordBatch, location: str) -> None:
-    """Raises InputError for days and times that Python cannot hold, such as those after 9999 or of an unknown zone: a search
-    that finds the passage could not show them."""
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-            try:
-                pc.call_function("min_max", [column]).as_py()
-            except (OverflowError, ValueError) as error:
-                raise InputError(
-                    f"{location}: column {name!r} of type {column.type} holds invalid dates or times ({error}); write it as "
-                    "text"
-                ) from None
+def parquet_names(file: str) -> list[str]:
+    """Returns the names of the columns of a Parquet file."""
+    with open_seekable(file) as stream:
+        return pq.read_schema(stream).names
 
 
 def parquet_rows(file: str) -> Iterator[Row]:
@@ -60,28 +60,76 @@ def parquet_rows(file: str) -> Iterator[Row]:
         yield from table.to_pylist()
 
 
-def without_views(table: pa.Table) -> pa.Table:
-    """Returns a table with `string` and `binary` in place of `string_view` and `binary_view`, within lists, structs and
-    maps too; the same object where it has none."""
-    plain = pa.schema([_plain(field) for field in table.schema])
-    return table if table.schema.equals(plain) else table.cast(plain)
+def plain_column(column: pa.Array, location: str) -> pa.Array:
+    """Returns a column whose values every later step can filter, show and export: views and categories become what they
+    stand for, UUIDs their 36 characters, other extension types (JSON) what is stored, and bytes texts where all of them
+    are UTF-8; within lists, structs and maps too.
+
+    Raises InputError, which `location` begins, for days and times that Python cannot hold, such as those after 9999 or
+    of an unknown zone: a search that finds the passage could not show them.
+    """
+    if isinstance(column, pa.ExtensionArray) and column.type != pa.uuid():
+        column = column.storage
+    try:
+        plain = _plain(column)
+        leaves = _leaves(plain.type)
+        if any(pa.types.is_timestamp(leaf) or pa.types.is_date(leaf) for leaf in leaves):
+            pc.call_function("min_max", [plain]).as_py() if leaves == [plain.type] else plain.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise InputError(
+            f"{location} of type {column.type} holds invalid dates or times ({error}); write it as text"
+        ) from None
+    return plain
 
 
-def _plain(field: pa.Field) -> pa.Field:
-    return field.with_type(_plain_type(field.type))
+def _plain(column: pa.Array) -> pa.Array:
+    is_extended = any(isinstance(leaf, pa.BaseExtensionType) for leaf in _leaves(column.type))
+    values = _plain_values(column.to_pylist()) if is_extended else None  # Arrow cannot cast lists of them
+    for bytes_as in (pa.string(), pa.binary()):
+        kind = _plain_type(column.type, bytes_as)
+        if kind.equals(column.type):
+            break
+        with contextlib.suppress(pa.ArrowInvalid):  # bytes that are no text
+            return column.cast(kind) if values is None else pa.array(values, kind)
+    return column
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_string_view(kind):
+def _leaves(kind: pa.DataType) -> list[pa.DataType]:
+    """Returns the types of the values within a type; for one that is not nested, itself."""
+    inner = [kind.field(number).type for number in range(kind.num_fields)]
+    return [leaf for each in inner for leaf in _leaves(each)] if inner else [kind]
+
+
+def _plain_type(kind: pa.DataType, bytes_as: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type, bytes_as)
+    if kind == pa.uuid() or pa.types.is_string_view(kind):
         return pa.string()
-    if pa.types.is_binary_view(kind):
-        return pa.binary()
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_type(kind.storage_type, bytes_as)
+    if any(
+        test(kind) for test in (pa.types.is_binary_view, pa.types.is_binary, pa.types.is_fixed_size_binary)
+    ):
+        return bytes_as
+    if pa.types.is_large_binary(kind):
+        return pa.large_string() if bytes_as == pa.string() else kind
+    if not kind.num_fields:
+        return kind
+    fields = [kind.field(number) for number in range(kind.num_fields)]
+    fields = [field.with_type(_plain_type(field.type, bytes_as)) for field in fields]
     if pa.types.is_struct(kind):
-        return pa.struct([_plain(field) for field in kind.fields])
+        return pa.struct(fields)
     if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_field), _plain(kind.item_field), kind.keys_sorted)
+        return pa.map_(fields[0].type.field(0), fields[0].type.field(1), kind.keys_sorted)
     if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_plain(kind.value_field), kind.list_size)
-    if pa.types.is_large_list(kind):
-        return pa.large_list(_plain(kind.value_field))
-    return pa.list_(_plain(kind.value_field)) if pa.types.is_list(kind) else kind
+        return pa.list_(fields[0], kind.list_size)
+    return pa.large_list(fields[0]) if pa.types.is_large_list(kind) else pa.list_(fields[0])
+
+
+def _plain_values(value: Any) -> Any:
+    """Returns values within lists and structs, with UUIDs as texts."""
+    if isinstance(value, dict):
+        return {name: _plain_values(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_plain_values, value))
+    return str(value) if isinstance(value, UUID) else value

@@ -14,21 +14,31 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from multiview.data.questions import LARGEST_GRADE
-from multiview.data.reading.files import base_name, lines, plain_name
+from multiview.data.reading.files import base_name, head, lines, plain_name
+from multiview.data.reading.signatures import is_parquet
 from multiview.data.reading.tables import Row
-from multiview.data.reading.values import NUL, check_ids
+from multiview.data.reading.training_files import rows_of
+from multiview.data.reading.values import NUL, check_ids, id_text
 from multiview.errors import InputError, ReportProblem, ignore_problem
 
 Use = Literal["corpus", "train", "dev"]
-SPLITS: dict[Use, tuple[str, ...]] = {"train": ("train",), "dev": ("dev.small", "dev", "test")}
+SPLITS: dict[Use, tuple[str, ...]] = {"train": ("train",), "dev": ("dev.small", "dev", "validation", "test")}
 """Splits per use; the first one for which a collection has judgements is used."""
 
 CORPORA = ("corpus.jsonl", "collection.tsv")
 """Names of the file of passages of a collection."""
+FOLDERS = ("corpus", "queries", "qrels")
+"""Folders of a collection's files, as mteb has them."""
 
-QRELS_HEADER = ("query-id", "corpus-id", "score")
+JUDGED = (
+    {"query-id", "query_id", "qid", "topic", "topic_id", "query"},
+    {"corpus-id", "corpus_id", "docid", "doc_id", "doc-id", "docno", "pid", "passage_id"},
+    {"score", "relevance", "rel", "label", "grade"},
+)
+"""Names of the question, the passage and the grade in the header of judgements."""
 REGRADED = "pairs judged more than once with different grades, the last one counts"
 """Kind of a remark."""
+FORMS = "query-id corpus-id score, or qid 0 pid relevance"
 INTEGER = re.compile(r"-?[0-9]{1,9}(\.0)?")
 """A grade."""
 
@@ -47,11 +57,22 @@ def marco_rows(file: str, name: str) -> Iterator[Row]:
 
 
 def is_qrels(line: str) -> bool:
-    """Whether a file that begins with this line holds judgements in BEIR's or TREC's format."""
+    """Whether a file that begins with this line holds judgements: under a header, or in TREC's four columns."""
     cells = _cells(line)
-    if tuple(cells) == QRELS_HEADER:
+    if judged_columns(cells):
         return True
     return len(cells) == 4 and cells[1].upper() in ("0", "Q0") and bool(INTEGER.fullmatch(cells[3]))
+
+
+def says_qrels(file: str) -> bool:
+    """Whether a file is called judgements, and is nothing else then."""
+    return "qrels" in plain_name(file) or folder_of(file) == "qrels"
+
+
+def judged_columns(names: Sequence[str]) -> list[int]:
+    """Returns where the question, the passage and the grade are among the names of columns; nothing unless all are there."""
+    places = [next((n for n, name in enumerate(names) if name.lower() in known), -1) for known in JUDGED]
+    return [] if -1 in places or len(names) > 4 else places
 
 
 def judgements(
@@ -65,25 +86,19 @@ def judgements(
     """
     judged: dict[str, dict[str, int]] = {}
     for file in files:
-        for number, line in lines(file):
-            cells = _cells(line)
-            if not cells or tuple(cells) == QRELS_HEADER:
-                continue
-            if len(cells) not in (3, 4) or not INTEGER.fullmatch(cells[-1]):
-                raise InputError(
-                    f"{file} line {number}: not a judgement (query-id corpus-id score, or qid 0 pid relevance)"
-                )
-            if NUL in line:
-                check_ids((cells[0], cells[-2]), f"{file} line {number}: id")
-            grades, passage, grade = judged.setdefault(cells[0], {}), cells[-2], int(float(cells[-1]))
+        for place, (qid, passage, relevance) in _judged_rows(file):
+            if not INTEGER.fullmatch(relevance):
+                raise InputError(f"{place}: not a judgement ({FORMS})")
+            check_ids((qid, passage), f"{place}: id")
+            grades, grade = judged.setdefault(qid, {}), int(float(relevance))
             if grade > LARGEST_GRADE:
                 raise InputError(
-                    f"{file} line {number}: grades go up to {LARGEST_GRADE:,}, not {grade:,}; scale them down"
+                    f"{place}: grades go up to {LARGEST_GRADE:,}, not {grade:,}; scale them down"
                 )
             if grades.get(passage, grade) != grade:
                 report_remark(
                     REGRADED,
-                    f"{file} line {number}: question {cells[0]} and passage {passage} have the grade {grade}, and "
+                    f"{place}: question {qid} and passage {passage} have the grade {grade}, and "
                     f"{grades[passage]} before",
                 )
             grades[passage] = grade
@@ -93,35 +108,81 @@ def judgements(
     }
 
 
+def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields a place, and the question, passage and grade that are judged there: of Parquet, of objects, or of lines."""
+    beginning = head(file, whole_line=False)
+    if is_parquet(beginning) or beginning.lstrip().startswith(("{", "[")):
+        for number, row in enumerate(rows_of(file), 1):
+            values = list(row.values())
+            places = judged_columns(list(row))
+            if not places:
+                raise InputError(f"{file} row {number}: not a judgement ({FORMS})")
+            yield f"{file} row {number}", [id_text(values[place], file) for place in places]
+        return
+    header: list[int] = []
+    for number, line in lines(file):
+        cells = _cells(line)
+        if not any(cells) or line.startswith("#"):
+            continue
+        if named := judged_columns(cells):
+            header = named
+            continue
+        places = header or ([0, 2, 3] if len(cells) == 4 else [0, 1, 2])
+        if len(cells) not in (3, 4) or max(places) >= len(cells):
+            raise InputError(f"{file} line {number}: not a judgement ({FORMS})")
+        yield f"{file} line {number}", [cells[place] for place in places]
+
+
 def _cells(line: str) -> list[str]:
-    return line.split("\t" if "\t" in line else None)
+    """Returns the cells of a line of judgements: between tabs, commas or white space, of which more may be at the ends."""
+    if "\t" not in line and len(cells := line.split()) in (3, 4):
+        return cells
+    if "\t" in line:
+        return [cell.strip() for cell in line.split("\t")]
+    return [re.sub(r'^"(.*)"$', r"\1", cell.strip()) for cell in line.split(",")]
+
+
+def is_corpus(file: str) -> bool:
+    """Whether a file is called the passages of a collection."""
+    return plain_name(file) in CORPORA or folder_of(file) == "corpus"
+
+
+def folder_of(file: str) -> str:
+    """Returns the name of a file's folder."""
+    return base_name(file.rpartition("/")[0])
 
 
 def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
-    """Returns a collection's files for this use, from the names in a folder (and in its `qrels/`).
+    """Returns a collection's files for this use, from the names in a folder (and in those of `FOLDERS`).
 
     None when the folder is not a collection. Raises InputError when it lacks a file that the use needs.
     """
-    plain = {plain_name(name): name for name in names}
-    qrels = {split_of(name): name for name in names if split_of(name)}
-    corpus = next((plain[name] for name in CORPORA if name in plain), None)
-    queries = {name for name in plain if name.startswith("queries.")}
+    qrels: dict[str, list[str]] = {}
+    for name in names:
+        if found := split_of(name):
+            qrels.setdefault(found, []).append(name)
+    corpus = [name for name in names if is_corpus(name)]
+    queries = {
+        plain_name(name): name
+        for name in names
+        if plain_name(name).startswith("queries.") or folder_of(name) == "queries"
+    }
     if not queries or not (corpus or qrels):
         return None
     if use == "corpus":
         if not corpus:
             raise InputError(f"{names[0]}: no corpus.jsonl or collection.tsv beside it")
-        return [corpus]
+        return corpus if folder_of(corpus[0]) == "corpus" else corpus[:1]
     split = next((split for split in SPLITS[use] if split in qrels), None)
     if split is None:
         raise InputError(
-            f"{qrels[min(qrels)] if qrels else names[0]}: the collection has no judgements of {' or '.join(SPLITS[use])} "
+            f"{qrels[min(qrels)][0] if qrels else names[0]}: the collection has no judgements of {' or '.join(SPLITS[use])} "
             f"({'only of ' + ', '.join(sorted(qrels)) if qrels else 'none'}); "
             f"name other questions as {'questions.source' if use == 'train' else 'questions.dev_source'}"
         )
     candidates = (f"queries.{split}.tsv", "queries.jsonl", "queries.tsv")
-    query_files = [plain[name] for name in candidates if name in plain]
-    return [*query_files[:1], qrels[split]]
+    query_files = [queries[name] for name in candidates if name in queries][:1]
+    return [*(query_files or queries.values()), *qrels[split]]
 
 
 def names_beside(file: str, use: Use) -> list[str]:
@@ -135,11 +196,8 @@ def names_beside(file: str, use: Use) -> list[str]:
 
 def split_of(file: str) -> str:
     """Returns the split of a file of judgements, taken from its name; empty for other files."""
-    name, parent = plain_name(file), base_name(file.rpartition("/")[0])
-    stem = name.removesuffix(".tsv")
-    if stem == name:
-        return ""
-    return stem if parent == "qrels" else stem.removeprefix("qrels.") if stem.startswith("qrels.") else ""
+    named = re.fullmatch(r"(qrels\.)?(.+?)(-\d+-of-\d+)?\.(tsv|csv|txt|jsonl|parquet)", plain_name(file))
+    return named[2] if named and (named[1] or folder_of(file) == "qrels") else ""
 
 
 MOST_NEGATIVES = 100

@@ -37,16 +37,16 @@ def checked_question(
     location = f"{location} (question {qid})"
     answers: tuple[str, ...] = ()
     if "answers" in row:
-        answers = _strings(parse_list(row["answers"]), "answers", location)
+        answers = _strings(_listed(row, "answers", location), "answers", location)
         if all(map(is_blank, answers)):
             raise InputError(
                 f"{location}: no answer; a question of a file with answers needs one: "
                 "leave the row out (also SQuAD 2.0's unanswerable questions)"
             )
     if "positive_ids" in row:
-        positives = _strings(parse_list(row["positive_ids"]), "positive_ids", location)
+        positives = _strings(_listed(row, "positive_ids", location), "positive_ids", location)
         check_ids(positives, f"{location}: positive_ids")
-        grades = _grades(parse_list(row.get("relevance")), positives, location)
+        grades = _grades(_listed(row, "relevance", location), positives, location)
         if not positives and form not in ("dpr", "tevatron"):  # their training files have such questions
             raise InputError(
                 f"{location}: no positive passage; leave the row out or name one in positive_ids"
@@ -60,11 +60,15 @@ def checked_question(
             f"{location}: neither an answer nor a gold passage; name their columns, as in "
             "questions.columns={positive_ids: yours}, or the judgements (qrels) beside the questions"
         )
-    starts = _starts(parse_list(row.get("answer_starts")), answers, location)
+    starts = _starts(_listed(row, "answer_starts", location), answers, location)
     text = str(row["question"]).strip()
-    negatives = dict.fromkeys(_strings(parse_list(row.get("negative_ids")), "negative_ids", location))
+    negatives = dict.fromkeys(_strings(_listed(row, "negative_ids", location), "negative_ids", location))
     check_ids(negatives, f"{location}: negative_ids")
     return Question(qid, text, answers, starts, tuple(grades), relevance(grades), tuple(negatives))
+
+
+def _listed(row: Row, name: str, location: str) -> object:
+    return parse_list(row.get(name), f"{location}: {name}")
 
 
 def _grades(value: object, positives: Sequence[str], location: str) -> dict[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -19,30 +19,32 @@ from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import FORMATS, detect
 from multiview.data.reading.qrels import judgements, read_triples
 from multiview.data.reading.question_rows import checked_question
-from multiview.data.reading.tables import OBJECT_AT, Row, checked_columns, match_columns, require
-from multiview.data.reading.values import EXACT, id_text, inexact, is_blank, number_texts
+from multiview.data.reading.tables import (
+    OBJECT_AT,
+    PASSAGE_COLUMNS,
+    QUESTION_COLUMNS,
+    Row,
+    checked_columns,
+    match_columns,
+    require,
+)
+from multiview.data.reading.values import EXACT, id_text, inexact, is_blank, look_alike, number_texts
 from multiview.errors import InputError, ReportProblem, counted, ignore_problem, raise_problem
 
-PASSAGE_COLUMNS = {"id": ("_id",), "title": (), "text": ()}
-"""Our column names, each with its other names in BEIR's files."""
-
-QUESTION_COLUMNS = {
-    "qid": ("_id",),
-    "question": ("text",),
-    "answers": (),
-    "answer_starts": (),
-    "positive_ids": (),
-    "relevance": (),
-    "negative_ids": (),
-}
 DERIVED_COLUMNS = ("sentence_ends", "content_hash")
+"""Columns that `split` adds."""
+OURS = "columns with the names of ours, not read"
+"""Kind of a remark."""
 
 UNKNOWN_JUDGED = "judged questions that are in no file of questions"
 """Kind of a remark."""
 
 
 def passage_tables(
-    file: str, form: str = "auto", columns: Mapping[str, str] | None = None
+    file: str,
+    form: str = "auto",
+    columns: Mapping[str, str] | None = None,
+    report_remark: ReportProblem = ignore_problem,
 ) -> Iterator[pa.Table]:
     """Yields the passages of one file in order, up to 1000 rows at a time.
 
@@ -57,7 +59,12 @@ def passage_tables(
         raise InputError(
             f"{base_name(file)}: no passages in it, but {FORMATS[name].about}; see corpus.source"
         )
+    ours: set[str] = set()
     for table in read(file):
+        for name in DERIVED_COLUMNS:
+            if name in table.column_names and name not in ours:
+                report_remark(OURS, f"{base_name(file)}: column {name!r}; rename it to keep it")
+                ours.add(name)
         yield _as_passages(table, columns, file)
 
 
@@ -88,7 +95,7 @@ def questions_of(
     positives, negatives = read_triples(triples, report_remark)
     qrels = [file for file in files if formats[file] == "qrels"]
     judged = positives | judgements(qrels, report_remark)
-    unknown = dict.fromkeys(judged)
+    unknown, known = dict.fromkeys(judged), set[str]()
     shown = shown_names(files)
     for file in files:
         if file in companions:
@@ -100,29 +107,32 @@ def questions_of(
             except InputError as error:
                 report_problem("questions that cannot be used", str(error))
                 continue
-            if unknown:
-                unknown.pop(id_text(row["qid"], shown[file]), None)
+            if judged:
+                known.add(qid := id_text(row["qid"], shown[file]))
+                unknown.pop(qid, None)
             if question is None:
                 continue
             if more := negatives.get(question.qid):
                 more = dict.fromkeys((*question.negative_ids, *more))
                 question = replace(question, negative_ids=tuple(more))
             yield location, question
-    _report_unknown(list(unknown), len(judged), companions, report_problem, report_remark)
+    _report_unknown(list(unknown), len(judged), known, companions, report_problem, report_remark)
 
 
 def _report_unknown(
     unknown: Sequence[str],
     judged: int,
+    known: Collection[str],
     qrels: Sequence[str],
     report_problem: ReportProblem,
     report_remark: ReportProblem,
 ) -> None:
     qrels_names = ", ".join(map(base_name, qrels))
     if unknown and len(unknown) == judged:
+        first = look_alike(unknown[0], known, "the files of questions have")
         report_problem(
             "judgements of other questions",
-            f"{qrels_names}: none of {counted(judged, 'judged question')} (first: {unknown[0]}) is in the files of questions; "
+            f"{qrels_names}: none of {counted(judged, 'judged question')} (first: {first}) is in the files of questions; "
             "name the files with the judged questions",
         )
         return

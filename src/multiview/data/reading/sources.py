@@ -16,9 +16,17 @@ from fsspec.implementations.local import LocalFileSystem
 
 from multiview.artifacts.servers import errors_explained, file_system, time_outs
 from multiview.data.reading import beir
-from multiview.data.reading.files import base_name, is_web, plain_name
+from multiview.data.reading.files import base_name, is_web
 from multiview.data.reading.formats import SUFFIXES, format_by_suffix, is_metadata
-from multiview.data.reading.qrels import CORPORA, SPLITS, Use, collection_files, names_beside, split_of
+from multiview.data.reading.qrels import (
+    FOLDERS,
+    SPLITS,
+    Use,
+    collection_files,
+    is_corpus,
+    names_beside,
+    split_of,
+)
 from multiview.errors import InputError
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -123,7 +131,7 @@ def question_groups(sources: Iterable[str], use: Use) -> list[list[str]]:
 def is_collection(source: str) -> bool:
     """Whether a source is a collection: passages and judged queries in separate files."""
     try:
-        return plain_name(expand_source(source, "corpus")[0]) in CORPORA and bool(judged_uses(source))
+        return is_corpus(expand_source(source, "corpus")[0]) and bool(judged_uses(source))
     except InputError:
         return False
 
@@ -159,9 +167,9 @@ def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
     files = [
         name for name in names if format_by_suffix(name) and not is_metadata(name) and _is_file(fs, name)
     ]
-    qrels = next((name for name in names if base_name(name) == "qrels" and fs.isdir(name)), None)
-    judged = sorted(str(name) for name in fs.ls(qrels, detail=False)) if qrels else []
-    if (collection := collection_files([*files, *judged], use)) is not None:
+    inner = [name for name in names if base_name(name) in FOLDERS and fs.isdir(name)]
+    inner = sorted(str(name) for folder in inner for name in fs.ls(folder, detail=False))
+    if (collection := collection_files([*files, *inner], use)) is not None:
         return collection
     _refuse_lakes(fs, files or [f"{folder}/data/of.parquet"])
     for (before, total, after), number in Counter(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import csv
 import io
 import json
 import math
+import re
 import sys
+import tokenize
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -21,6 +24,22 @@ from multiview.errors import InputError, counted
 
 Row: TypeAlias = dict[str, Any]
 """A row of a table or a file: column to value. The columns are the user's, and so are the types of the values."""
+
+PASSAGE_COLUMNS = {
+    "id": ("_id", "pid", "docid", "doc_id", "docno", "passage_id", "psg_id"),
+    "title": (),
+    "text": ("passage", "passage_text", "contents", "content", "body"),
+}
+"""Our column names, each with its other names in files of others."""
+QUESTION_COLUMNS = {
+    "qid": ("_id",),
+    "question": ("text",),
+    "answers": (),
+    "answer_starts": (),
+    "positive_ids": (),
+    "relevance": (),
+    "negative_ids": (),
+}
 
 BATCH = 1000
 """Rows per batch."""
@@ -83,15 +102,23 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
     """Yields the rows of a CSV or TSV file with a header line; an empty cell is null."""
     rows = cells(file, delimiter)
     header = next(rows, (1, []))[1]
+    header = [name or f"unnamed {number}" for number, name in enumerate(header, 1)]
     if len(set(header)) < len(header):
         raise InputError(f"{file}: the first line names a column twice: {', '.join(header)}")
+    nameless = {name for number, name in enumerate(header, 1) if name == f"unnamed {number}"}
     for line, row in rows:
+        if row == header:
+            raise InputError(f"{file} line {line}: repeats the header; leave it out where files were joined")
+        if not any(row) and len(header) > 1:
+            continue
         if len(row) != len(header):
             raise InputError(
                 f"{file} line {line}: {counted(len(row), 'cell')} under {counted(len(header), 'column')} ({', '.join(header)}); "
                 "quote every cell that holds the delimiter, a quote or a line end"
             )
-        yield dict(zip(header, (cell or None for cell in row), strict=True))
+        yield {
+            name: cell or None for name, cell in zip(header, row, strict=True) if cell or name not in nameless
+        }
 
 
 def cells(file: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -112,18 +139,54 @@ def cells(file: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             raise
 
 
-def parse_list(cell: object) -> object:
-    """Returns the list that a cell holds in JSON or Python syntax; any other cell is returned unchanged."""
-    if not isinstance(cell, str) or not (cell.startswith("[") and cell.endswith("]")):
+LIST_LIKE = re.compile(r"\[.*\]|\[['\"].*|\{.*\}|\w+\(\[.*\)|\(['\"].*\)", re.DOTALL)
+"""A cell that looks like a list: of JSON, Python, NumPy or Postgres."""
+ADJACENT = re.compile(r"['\"]\s*['\"]")
+"""Two strings without a comma, or one that is empty or holds a quote."""
+VALUES = (tokenize.STRING, tokenize.NUMBER)
+UNPARSED = (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError)
+
+
+def parse_list(cell: object, place: str) -> object:
+    """Returns the list that a cell holds as JSON, Python or NumPy writes it; any other cell is returned unchanged.
+
+    Raises InputError, which `place` begins, for a cell that only looks like a list, which would be taken for one value.
+
+    >>> parse_list("['a' 'b']", ""), parse_list("a, b", "")
+    (['a', 'b'], 'a, b')
+    """
+    if not isinstance(cell, str) or not LIST_LIKE.fullmatch(text := cell.strip()):
         return cell
-    for parse in (json.loads, ast.literal_eval):
-        try:
-            value = parse(cell)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            continue
-        if isinstance(value, list):
-            return value
-    return cell
+    for parse in (json.loads, _literal):
+        with contextlib.suppress(*UNPARSED):
+            if isinstance(value := parse(text), list):
+                return value
+    raise InputError(
+        f"{place} {cell!r:.80} looks like a list and is neither JSON's nor Python's; write it as JSON, as in "
+        f"{json.dumps(['a', 'b'])}"
+    )
+
+
+def _literal(text: str) -> object:
+    """Returns the value of Python's or NumPy's text; a tuple or set as a list. Raises ValueError for strings side by side
+    between commas, which Python would join."""
+    if not ADJACENT.search(text):
+        with contextlib.suppress(*UNPARSED):
+            value = ast.literal_eval(text)
+            return (
+                sorted(value)
+                if isinstance(value, set)
+                else list(value)
+                if isinstance(value, tuple)
+                else value
+            )
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    tokens = [token for token in tokens if token.type in (tokenize.OP, tokenize.NAME, *VALUES)]
+    if all(token.type in VALUES for token in tokens[1:-1]):
+        return [ast.literal_eval(token.string) for token in tokens[1:-1]]
+    if any(one.type == two.type == tokenize.STRING for one, two in pairwise(tokens)):
+        raise ValueError(text)
+    return ast.literal_eval(text)
 
 
 def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:

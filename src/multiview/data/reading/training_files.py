@@ -1,23 +1,28 @@
-"""Questions in the forms of SQuAD, DPR and tevatron, whose files bring the passages of their questions.
+"""Questions in the forms of SQuAD, DPR, tevatron and others, whose files bring the passages of their questions.
 
-- SQuAD (v1.1): JSON, articles of paragraphs, and questions about each paragraph.
-- DPR, training: JSON, a list of `{question, answers, positive_ctxs, negative_ctxs, hard_negative_ctxs}`. Its passages
-  (`psgs_w100.tsv`) are a TSV with a header.
-- DPR, test: `*.qa.csv`, a question, a tab and the answers as a Python list, without gold passages.
-- tevatron, such as its MS MARCO and Natural Questions: JSONL, `{query_id, query, answers, positive_passages,
-  negative_passages}` with whole passages `{docid, title, text}`; `answers` may be missing.
+- SQuAD (v1.1): JSON, articles of paragraphs, and questions about each paragraph; or a row per question with its
+  `context`, as Hugging Face has it.
+- Training questions with whole passages: DPR's `{question, answers, positive_ctxs, negative_ctxs, hard_negative_ctxs}`,
+  tevatron's `{query_id, query, answers, positive_passages, negative_passages}`, FlagEmbedding's `{query, pos, neg}` and
+  sentence-transformers' `{anchor, positive, negative}`. Passages are objects or texts.
+- Questions with answers alone: DPR's `*.qa.csv`, a question, a tab and a list of answers, and NQ-open's
+  `{question, answer}`.
+
+Rows are Parquet's, a list of JSON or one object per line, whatever the file is called.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import IO, Any, TypeAlias
 
 from multiview.config import JsonObject
-from multiview.data.reading.files import base_name, open_stream, plain_name
+from multiview.data.reading.files import base_name, head, open_stream, plain_name
+from multiview.data.reading.parquet import parquet_rows
+from multiview.data.reading.signatures import is_parquet
 from multiview.data.reading.tables import Row, cells, json_lines, parse_list
 from multiview.data.reading.values import id_text
 from multiview.errors import InputError
@@ -25,15 +30,51 @@ from multiview.errors import InputError
 Entry: TypeAlias = tuple[list[Row], Iterable[Row]]
 """Passages, some of them given before, and the questions that name them."""
 
+QUESTION = ("question", "query", "anchor")
+POSITIVES = ("positive_ctxs", "positive_passages", "pos", "positive")
+NEGATIVES = ("hard_negative_ctxs", "negative_passages", "neg", "negative")
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
-CONTEXT_IDS = ("passage_id", "psg_id")
-"""Names of a passage's id: in Natural Questions, and in DPR's other datasets."""
-POSITIVES, NEGATIVES = "positive_passages", "negative_passages"
-"""tevatron's lists of passages."""
+PASSAGE_ID = ("passage_id", "psg_id", "docid", "doc_id", "id", "_id")
+"""Names in training files, the first one of them that is there counts."""
+LISTS = ("positive_ctxs", "hard_negative_ctxs", "positive_passages", "negative_passages", "negative_ctxs")
+"""Names of lists of passages; under others one may stand alone."""
+ANSWERED = ({"question", "answer"}, {"question", "answers"})
+"""Names in files of questions that have answers alone."""
 
 
-def squad_id(context: str) -> str:
-    """Returns a paragraph's id, computed from its text alone, so that a paragraph has the same id in every file."""
+def shape_of(names: Collection[str]) -> str:
+    """Returns the format of rows with these names, where it is one of others' training files or of answers alone; or nothing."""
+    if {"context", "question", "answers"} <= set(names):
+        return "squad"
+    if _named(names, CONTEXTS):
+        return "dpr"
+    if "positive_passages" in names and "query" in names:
+        return "tevatron"
+    if _named(names, QUESTION) and _named(names, POSITIVES):
+        return "flagembedding"
+    return "qa" if set(names) in ANSWERED else ""
+
+
+def _named(names: Collection[str], wanted: Sequence[str]) -> str:
+    return next((name for name in wanted if name in names), "")
+
+
+def rows_of(file: str) -> Iterator[Row]:
+    """Yields the rows of a file of Parquet, the objects of a list in JSON or those of lines, as its first bytes say."""
+    beginning = head(file, whole_line=False)
+    if is_parquet(beginning):
+        yield from parquet_rows(file)
+    elif not beginning.lstrip().startswith("["):
+        yield from json_lines(file)
+    else:
+        for number, row in enumerate(json_items(file), 1):
+            if not isinstance(row, dict):
+                raise InputError(f"{base_name(file)} row {number}: not a JSON object")
+            yield row
+
+
+def text_id(context: str) -> str:
+    """Returns the id of a passage without one, computed from its text alone, so that it has the same id in every file."""
     return "sq-" + hashlib.sha1(context.encode("utf-8", "surrogatepass")).hexdigest()[:14]
 
 
@@ -41,7 +82,7 @@ def squad_entries(file: str) -> Iterator[Entry]:
     """Yields each paragraph with its questions, with one article in memory. Underscores in titles become spaces."""
     other = InputError(f"{file}: not SQuAD's JSON (data, paragraphs, context, qas)")
     found = False
-    for article in json_items(file, "data"):
+    for article in _squad_articles(file):
         try:
             title = (article.get("title") or "").replace("_", " ")
             paragraphs = [(paragraph["context"], paragraph["qas"]) for paragraph in article["paragraphs"]]
@@ -50,107 +91,120 @@ def squad_entries(file: str) -> Iterator[Entry]:
         if not all(isinstance(text, str) and isinstance(asked, list) for text, asked in paragraphs):
             raise other
         for text, asked in paragraphs:
-            id_ = squad_id(text)
+            id_ = text_id(text)
             yield [{"id": id_, "title": title, "text": text}], map(partial(_squad_question, file, id_), asked)
         found = True
     if not found:
         raise other
 
 
+def _squad_articles(file: str) -> Iterator[JsonObject]:
+    """Yields SQuAD's articles; a row per question is one with a single question."""
+    first = head(file, whole_line=False)
+    if (
+        is_parquet(first)
+        or first.startswith("[")
+        or '"context"' in first.partition("\n")[0].partition('"data"')[0]
+    ):
+        for row in rows_of(file):
+            yield {"title": row.get("title"), "paragraphs": [{"context": row.get("context"), "qas": [row]}]}
+    else:
+        yield from json_items(file, "data")
+
+
 def _squad_question(file: str, passage: str, entry: JsonObject) -> Row:
     try:
+        answers = entry["answers"]
+        if isinstance(answers, dict):  # Hugging Face's, a list per name
+            answers = [
+                dict(zip(answers, values, strict=True)) for values in zip(*answers.values(), strict=True)
+            ]
         return {
             "qid": entry["id"],
             "question": entry["question"],
-            "answers": [answer["text"] for answer in entry["answers"]],
-            "answer_starts": [answer["answer_start"] for answer in entry["answers"]],
+            "answers": [answer["text"] for answer in answers],
+            "answer_starts": [answer["answer_start"] for answer in answers],
             "positive_ids": passage,
         }
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
         raise InputError(
             f"{file}: question {str(entry)[:80]!r} is not SQuAD's (id, question, answers with text and answer_start)"
         ) from None
 
 
-def dpr_entries(file: str) -> Iterator[Entry]:
-    """Yields each question, with its row number as its id, and its passages: the file of Natural Questions has 8 GB.
+def training_entries(file: str) -> Iterator[Entry]:
+    """Yields each question with its passages: DPR's file of Natural Questions has 8 GB. Questions without an id have the number
+    of their row.
 
-    `negative_ids` are the hard negatives, on which DPR trains; its `negative_ctxs` are not. `positive_ids` may be empty.
+    `negative_ids` are the hard negatives; DPR's `negative_ctxs`, on which it does not train, are passages alone.
+    `positive_ids` may be empty.
     """
-    stem = plain_name(file).removesuffix(".json")
-    for number, entry in enumerate(json_items(file), 1):
+    for number, entry in enumerate(rows_of(file), 1):
         place = f"{base_name(file)} row {number}"
-        if not isinstance(entry, dict) or not {"question", "answers"} <= entry.keys():
+        asked, positive, negative = (_named(entry, names) for names in (QUESTION, POSITIVES, NEGATIVES))
+        if not asked or not (positive or "answers" in entry):
             raise InputError(
-                f"{place}: not DPR's (question, answers, positive_ctxs); "
-                "for other objects use the suffix .jsonl and one object per line"
+                f"{place}: no training question (question, answers, positive_ctxs; query_id, query, positive_passages; query, "
+                "pos, neg); for other objects set questions.format=jsonl"
             )
-        positives, others, negatives = (_passages(entry, kind, CONTEXT_IDS, place) for kind in CONTEXTS)
+        positives, others, negatives = (
+            _passages(entry, name, place) for name in (positive, "negative_ctxs", negative)
+        )
         question = {
-            "qid": f"{stem}-{number}",
-            "question": entry["question"],
-            "answers": entry["answers"],
-            "positive_ids": _ids(positives),
-            "negative_ids": _ids(negatives),
+            "qid": entry.get("query_id", f"{_stem(file)}-{number}"),
+            "question": entry[asked],
+            "positive_ids": [passage["id"] for passage in positives],
+            "negative_ids": [passage["id"] for passage in negatives],
         }
-        yield [*positives, *others, *negatives], [question]
+        # MS MARCO's have an empty list of answers, or no such field.
+        answers = {"answers": entry["answers"]} if entry.get("answers") else {}
+        yield [*positives, *others, *negatives], [question | answers]
+
+
+def _stem(file: str) -> str:
+    """Returns a file's name without its suffixes, with which the ids of questions begin that have none."""
+    return re.sub(r"(\.qa)?\.(jsonl?|ndjson|csv|tsv|parquet|pq)$", "", plain_name(file))
 
 
 def qa_questions(file: str) -> Iterator[Row]:
-    """Yields the questions of a test file, with answers and without passages; ids are row numbers."""
-    stem = plain_name(file).removesuffix(".csv").removesuffix(".tsv").removesuffix(".qa")
-    for number, (line, row) in enumerate(cells(file, "\t"), 1):
-        answers = parse_list(row[-1])
+    """Yields questions with answers and without passages; ids are row numbers."""
+    if plain_name(file).endswith((".csv", ".tsv")) and not is_parquet(head(file, whole_line=False)):
+        pairs = _answered_cells(file)
+    else:
+        pairs = ((row.get("question"), row.get("answer", row.get("answers"))) for row in rows_of(file))
+    for number, (question, answers) in enumerate(pairs, 1):
+        yield {"qid": f"{_stem(file)}-{number}", "question": question, "answers": answers}
+
+
+def _answered_cells(file: str) -> Iterator[tuple[str, object]]:
+    for line, row in cells(file, "\t"):
+        answers = parse_list(row[-1], f"{file} line {line}: answers")
         if len(row) != 2 or not isinstance(answers, list):
             raise InputError(
                 f"{file} line {line}: not DPR's question, tab and list of answers, as in who?\t['a', 'b']"
             )
-        yield {"qid": f"{stem}-{number}", "question": row[0], "answers": answers}
+        yield row[0], answers
 
 
-def is_tevatron(line: str) -> bool:
-    """Whether a JSONL file that begins with this line, which may be cut off, is tevatron's."""
-    return f'"{POSITIVES}"' in line and '"query_id"' in line
-
-
-def tevatron_entries(file: str) -> Iterator[Entry]:
-    """Yields each question of a training file and its passages, negatives too."""
-    for number, entry in enumerate(json_lines(file), 1):
-        place = f"{base_name(file)} row {number}"
-        if not {"query_id", "query", POSITIVES} <= entry.keys():
-            raise InputError(
-                f"{place}: not tevatron's (query_id, query, {POSITIVES}, {NEGATIVES}); "
-                "for other objects set questions.format=jsonl"
-            )
-        positives, negatives = (_passages(entry, kind, ("docid",), place) for kind in (POSITIVES, NEGATIVES))
-        question = {
-            "qid": entry["query_id"],
-            "question": entry["query"],
-            "positive_ids": _ids(positives),
-            "negative_ids": _ids(negatives),
-        }
-        # MS MARCO's have an empty list of answers, or no such field.
-        answers = {"answers": entry["answers"]} if entry.get("answers") else {}
-        yield [*positives, *negatives], [question | answers]
-
-
-def _ids(passages: Iterable[Row]) -> list[str]:
-    return [passage["id"] for passage in passages]
-
-
-def _passages(entry: JsonObject, kind: str, id_names: Sequence[str], place: str) -> list[Row]:
-    """Returns the passages of one kind that an entry at `place` names. Raises InputError for anything else."""
-    passages = entry.get(kind)
+def _passages(entry: JsonObject, name: str, place: str) -> list[Row]:
+    """Returns the passages that an entry at `place` has under a name. Raises InputError for anything else."""
+    passages = entry.get(name)
     if not isinstance(passages, list | None):
-        raise InputError(f"{place}: {kind} is no list of passages")
+        if name in LISTS:
+            raise InputError(f"{place}: {name} is no list of passages")
+        passages = [passages]
     rows: list[Row] = []
     for passage in passages or ():
-        given = map(passage.get, id_names) if isinstance(passage, dict) else ()
-        id_ = next((value for value in given if value is not None), None)
-        if id_ is None:
-            raise InputError(f"{place}: a passage without {' or '.join(id_names)} in {kind}")
-        id_ = id_text(id_, f"{place}: id of a passage")
-        rows.append({"id": id_, "title": passage.get("title"), "text": passage.get("text")})
+        if not isinstance(passage, dict):
+            if name.endswith("_passages"):
+                raise InputError(f"{place}: a passage in {name} that is no object with docid, title and text")
+            passage = {"text": passage}
+        id_ = next((passage[each] for each in PASSAGE_ID if passage.get(each) is not None), None)
+        text = passage.get("text")
+        if id_ is None and not isinstance(text, str):
+            raise InputError(f"{place}: a passage without text or id in {name}")
+        id_ = text_id(text) if id_ is None else id_text(id_, f"{place}: id of a passage")
+        rows.append({"id": id_, "title": passage.get("title"), "text": text})
     return rows
 
 

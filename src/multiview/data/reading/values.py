@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import pyarrow as pa
 
@@ -31,6 +34,45 @@ def is_blank(text: str) -> bool:
     (True, False)
     """
     return _INK.search(text) is None
+
+
+FOLDS: dict[str, Callable[[str], str]] = {
+    "its normal form": partial(unicodedata.normalize, "NFKC"),
+    "white space": lambda id_: "".join(letter for letter in id_ if not is_blank(letter)),
+    "case": str.casefold,
+    "leading zeros": lambda id_: re.sub(r"(?<!\d)0+(?=\d)", "", id_),
+    "a final .0": lambda id_: re.sub(r"\.0+$", "", id_),
+}
+"""What ids differ in that look the same, to what makes them equal."""
+
+
+def _folded(id_: str, without: str = "") -> str:
+    for name, fold in FOLDS.items():
+        id_ = id_ if name == without else fold(id_)
+    return id_
+
+
+def visible(id_: str) -> str:
+    r"""Returns an id in quotes, with marks and unusual white space as escapes.
+
+    >>> visible("Zu\u0308rich\xa0")
+    "'Zu\\u0308rich\\xa0'"
+    """
+    letters = (
+        letter if letter == " " or unicodedata.category(letter)[0] in "LNPS" else ascii(letter)[1:-1]
+        for letter in id_
+    )
+    return f"'{''.join(letters)}'"
+
+
+def look_alike(id_: str, ids: Iterable[str], holder: str = "the corpus has") -> str:
+    """Returns an id that is not among `ids`, in quotes, with the one of them that looks the same, and why it does not equal it."""
+    folded = _folded(id_)
+    found = next((each for each in ids if _folded(each) == folded), None)
+    if found is None:
+        return visible(id_)
+    differences = [name for name in FOLDS if _folded(id_, name) != _folded(found, name)]
+    return f"{visible(id_)}; {holder} {visible(found)}, the same but for {' and '.join(differences)}"
 
 
 def is_nan(value: object) -> bool:
@@ -93,3 +135,13 @@ def number_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
             if value is not None and value.is_integer() and abs(value) < EXACT:
                 texts[row] = str(int(value))
     return pa.array(texts, pa.string())
+
+
+def shown_value(value: object) -> str:
+    """Returns a value that JSON has no form for as text; bytes that are not UTF-8 as base64."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(value).decode()
+    return str(value)
