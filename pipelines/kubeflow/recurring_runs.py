@@ -119,36 +119,27 @@ def reconcile(wanted: Mapping[str, Wanted], entries: Iterable[Entry], owner: str
 
     Raises InputError for the name of a recurring run with another owner.
     """
-    by_name: dict[str, list[Entry]] = {}
+    by_name: dict[str, list[Entry]] = {name: [] for name in wanted}
     for entry in entries:
-        by_name.setdefault(entry.name, []).append(entry)
-    _check_owner(wanted, by_name, owner)
+        if entry.owner == owner:
+            by_name.setdefault(entry.name, []).append(entry)
+        elif entry.name in wanted:
+            whose = f"the file of schedules {entry.owner}" if entry.owner else "no file of schedules"
+            raise InputError(
+                f"schedule {entry.name}: Kubeflow has a recurring run of this name, {entry.id}, of {whose}: "
+                "delete it, or choose another name"
+            )
     actions = []
-    for name, want in wanted.items():
-        current = by_name.get(name, [])
-        good = [e.id for e in current if e.digest == want.digest and e.enabled == want.schedule.enabled][:1]
-        surplus = tuple(entry.id for entry in current if entry.id not in good)
-        if good:
-            actions.append(Action("keep", name, surplus))
-        else:
-            actions.append(Action("replace" if current else "create", name, surplus))
     for name, current in by_name.items():
-        dropped = tuple(entry.id for entry in current if entry.owner == owner)
-        if name not in wanted and dropped:
-            actions.append(Action("delete", name, dropped))
+        if want := wanted.get(name):
+            good = [e.id for e in current if e.digest == want.digest and e.enabled == want.schedule.enabled][
+                :1
+            ]
+            surplus = tuple(entry.id for entry in current if entry.id not in good)
+            actions.append(Action("keep" if good else "replace" if current else "create", name, surplus))
+        else:
+            actions.append(Action("delete", name, tuple(entry.id for entry in current)))
     return actions
-
-
-def _check_owner(names: Iterable[str], by_name: Mapping[str, list[Entry]], owner: str) -> None:
-    """Raises InputError for the name of a recurring run with another owner."""
-    for name in names:
-        for entry in by_name.get(name, ()):
-            if entry.owner != owner:
-                whose = f"the file of schedules {entry.owner}" if entry.owner else "no file of schedules"
-                raise InputError(
-                    f"schedule {name}: Kubeflow has a recurring run of this name, {entry.id}, of {whose}: "
-                    "delete it, or choose another name"
-                )
 
 
 CREATED = ("create", "replace")

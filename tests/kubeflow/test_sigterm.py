@@ -97,6 +97,15 @@ def test_python_s_own_code_is_ended_at_once_with_the_status_of_a_killed_process(
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL and signal.set_wakeup_fd(-1) == -1
 
 
+def test_what_a_killed_step_s_end_breaks_is_not_its_error(reporter):
+    """As where the processes of a training get the signal too."""
+    with pytest.raises(RuntimeError), reporter.failures():
+        reporter.fail(Killed())
+        raise RuntimeError("a process of the training ended")
+    state = read_state(reporter.store, "r", "split")
+    assert state and state.status == "killed"
+
+
 def test_a_worker_that_is_ended_speaks_for_itself(reporter):
     with killed_by_sigterm(reporter, None):
         fork = multiprocessing.get_context("fork")
@@ -125,14 +134,14 @@ def test_sync_closes_the_runs_above_a_step_that_was_killed(tmp_path, monkeypatch
     paths = ["split", "camvr/round-1/train"]
     run = Run(id="r", pipeline="training", config={}, steps=paths, architectures={"camvr": "camvr"})
     open_run(store.url, run.model_dump_json(), "aaaa1111")
-    for path in paths:
-        reporter = StepReporter(store, "r", path, path.rpartition("/")[2])
-        reporter.finish("done", "", {}) if path == "split" else reporter.write()
+    split, train = (StepReporter(store, "r", path, path.rpartition("/")[2]) for path in paths)
+    split.finish("done", "", {})
+    train.write()
     tracking.ship(store, "r", uri, only=set(paths))
     client = MlflowClient(uri)
     statuses = {run.data.tags.get(names.TAG_PATH): run.info.status for run in client.search_runs(["1"])}
     assert statuses == {"split": "FINISHED", "camvr/round-1/train": "RUNNING", None: "RUNNING"}
-    reporter.fail(Killed())
+    train.fail(Killed())
     tracking.sync(store, uri)
     levels = {(run.data.tags[names.TAG_LEVEL], run.info.status) for run in client.search_runs(["1"])}
     assert levels == {("pipeline", "KILLED"), ("system", "KILLED"), ("step", "KILLED"), ("step", "FINISHED")}

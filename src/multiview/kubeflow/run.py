@@ -141,7 +141,9 @@ def close_run(
             if start.run:
                 run = read_run(opened, start.run)
                 stack.enter_context(StepReporter(opened, run.id, CLOSE_RUN, CLOSE_RUN).failures())
-            if run and not start.error:
+            if start.error:
+                states = [StepState(path=OPEN_RUN, step=OPEN_RUN, status="failed", error=start.error)]
+            elif run:
                 states = _states(opened, run, job)
                 complete = set(run.steps) <= {state.path for state in states if state.finished}
                 if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
@@ -153,7 +155,7 @@ def close_run(
             if (address := notified(notify)) and not complete:
                 pages = notify.model_dump(exclude_none=True)
                 named = run or Run(id=pipeline, pipeline=pipeline, config={"notify": pages})
-                told = failure_message(store, named, job, status, message, states, start.error, mlflow)
+                told = failure_message(store, named, job, status, message, states, mlflow)
                 post(address, told)
 
 
@@ -176,16 +178,10 @@ def failure_message(
     status: str,
     message: str,
     states: list[StepState],
-    not_opened: str | None = None,
     mlflow: str | None = None,
 ) -> dict[str, object]:
-    """Returns the message about a failed run, JSON-ready.
-
-    `not_opened` is the line of its first step, if that failed; `mlflow` is MLflow's id of the run, where it has it.
-    """
-    errors: list[tuple[str, str | None]] = [(state.path, state.error) for state in states if state.failed]
-    if not_opened:
-        errors = [(OPEN_RUN, not_opened)]
+    """Returns the message about a failed run, JSON-ready. `mlflow` is MLflow's id of the run, where it has it."""
+    errors = [(state.path, state.error) for state in states if state.failed]
     unfinished = [state.path for state in states if state.status == "running"]
     uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
     return {

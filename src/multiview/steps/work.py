@@ -168,7 +168,9 @@ class StepReporter:
         self._change(status="running", attempt="", ended=None, outputs={})
 
     def fail(self, error: BaseException) -> None:
-        """Writes the failure as one line."""
+        """Writes the failure as one line. What follows from the end of a killed step is none of its own."""
+        if self.state.status == "killed":
+            return
         bad_input, status = isinstance(error, InputError), "failed"
         line = str(error) if bad_input else one_line(error)
         if isinstance(error, Killed):
