@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,6 +52,10 @@ RETRY = ApiRetry(
 
 FOLLOWING_RETRY = RETRY.new(total=10, connect=10, read=10, backoff_factor=1, backoff_max=60)
 """For following a run, which continues by itself: waits five minutes for a server that is unavailable."""
+
+
+ACCOUNT = re.compile(r"Resource:serviceaccounts|(?<!system:)service ?account", re.IGNORECASE)
+"""What a refusal of a run's service account says; `system:serviceaccount:` is the user's own name."""
 
 
 class Unavailable(InputError):
@@ -216,17 +221,25 @@ def _answer(error: ApiException, connection: Connection) -> str:
     reason = reason_of(error)
     if error.status == 401:
         return f"refuses the credentials (401): {reason}; give a fresh --token, --cookie, --token-file or --iap-client-id"
+    if ACCOUNT.search(reason):
+        return (
+            f"does not let the run have its service account ({error.status}): {reason}; KFP 2.18 and later need it in "
+            "ALLOWEDSERVICEACCOUNTS of their API server and, with several users, the verb `use` on it for you "
+            "(docs/cluster.md, Service accounts); or leave kubeflow.service_account out"
+        )
     if error.status == 403:
         return f"does not allow this (403): {reason}; is the namespace {connection.namespace or 'not given'} yours?"
     return f"answers {error.status}: {reason}"
 
 
 def reason_of(error: ApiException) -> str:
-    """Returns the server's own words for a refusal, in one line."""
+    """Returns the server's own words for a refusal, in one line: the last error of its chain, where it names it."""
     body = error.body or ""
     with contextlib.suppress(ValueError, AttributeError):
         content = json.loads(body)
-        body = content.get("message") or content.get("error_message") or content.get("error") or body
+        last = [each.get("message") for each in content.get("details", []) if (error.status or 0) < 500]
+        words = (*last, *(content.get(name) for name in ("message", "error_message", "error")))
+        body = next(filter(None, words), body)
     return " ".join(str(body).split())[:300] or error.reason or ""
 
 

@@ -23,7 +23,7 @@ from pipelines.kubeflow.follow import follow
 from pipelines.kubeflow.schedules import read_schedules, read_statuses
 from pipelines.kubeflow.start import start
 from pipelines.kubeflow.submission import Submission, prepare
-from pipelines.kubeflow.versions import check_version, server_tag, takes_non_root
+from pipelines.kubeflow.versions import SINCE, check_version, server_tag
 from pipelines.runs import results
 from pipelines.runs.commands import PipelineName
 from pipelines.runs.local import dry_run_lines
@@ -95,19 +95,19 @@ def launch(
         _follow(submission, connection, kfp_run, package.text, tracking_uri)
 
 
-def _check_server(client: Client, connection: Profile, *submissions: Submission) -> bool:
-    """Returns whether the server takes `kubeflow.run_as_non_root`; prints a warning for one of unknown version.
+def _check_server(client: Client, connection: Profile, *submissions: Submission) -> str:
+    """Returns the server's version as it names it; prints a warning for one that is not known.
 
     Raises InputError for an unsupported one.
     """
     with explained(connection):
         tag, pipeline_store = server_tag(client)
-    non_root = any(submission.config.kubeflow.run_as_non_root for submission in submissions)
-    if warning := check_version(tag, non_root, pipeline_store=pipeline_store):
+    given = {name for each in submissions for name in SINCE if getattr(each.config.kubeflow, name)}
+    if warning := check_version(tag, given, pipeline_store=pipeline_store):
         Console(stderr=True, highlight=False, soft_wrap=True).print(
             f"warning: {warning}", style="yellow", markup=False
         )
-    return takes_non_root(tag)
+    return tag
 
 
 def _follow(
@@ -145,9 +145,9 @@ def apply(
     check_connection(connection)
     submissions = [recurring_runs.prepare(each, connection, store) for each in document.schedules]
     client = connect(connection)
-    non_root = _check_server(client, connection, *submissions)
+    tag = _check_server(client, connection, *submissions)
     wanted = {
-        schedule.name: recurring_runs.Wanted.of(schedule, submission, document.owner, connection, non_root)
+        schedule.name: recurring_runs.Wanted.of(schedule, submission, document.owner, connection, tag)
         for schedule, submission in zip(document.schedules, submissions, strict=True)
     }
     for line in recurring_runs.apply(client, connection, document.owner, wanted, dry_run):

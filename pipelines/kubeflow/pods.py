@@ -1,9 +1,10 @@
 """Requirements of a step's pod: resources, nodes, secrets, retries, from `kubeflow.*` alone."""
 
+import inspect
 import json
 from collections.abc import Collection
 
-from kfp import kubernetes
+from kfp import dsl, kubernetes
 
 from multiview import environment
 from multiview.config import Config, JsonObject, Pod
@@ -23,6 +24,8 @@ SECRET_KEYS = {
 }
 WAIT_HOURS = 12.0
 """Hours that the pods of a training on several nodes may wait for nodes, or for a queue, before their timeout runs."""
+TAKES_POLICY = "policy" in inspect.signature(dsl.PipelineTask.set_retry).parameters
+"""Whether this SDK can say which failures are tried again, as that of KFP 2.18 can."""
 OWN_STEPS = (OPEN_RUN, CLOSE_RUN, IMPORT_ARTIFACT)
 """Steps of every pipeline on Kubeflow, which no plan has."""
 
@@ -41,6 +44,12 @@ class Pods:
                 )
         for step in steps:
             self.pod(step)
+        self.policy = {"policy": self.settings.retry_policy} if self.settings.retry_policy else {}
+        if self.policy and not TAKES_POLICY:
+            raise InputError(
+                "kubeflow.retry_policy: the installed SDK of Kubeflow Pipelines has no such field: install kfp 2.18 or "
+                "later, or leave the setting out"
+            )
 
     def pod(self, step: str) -> Pod:
         return pod_of(self.settings, step)
@@ -63,6 +72,7 @@ class Pods:
                 backoff_duration=f"{pod.backoff_seconds}s",
                 backoff_factor=2,
                 backoff_max_duration=f"{_retry_seconds(pod)}s",
+                **self.policy,
             )
         kubernetes.set_timeout(task, round(pod.timeout_hours * 3600))
         if self.settings.run_as_non_root:

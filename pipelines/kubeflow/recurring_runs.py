@@ -40,11 +40,9 @@ class Wanted:
     digest: str
 
     @classmethod
-    def of(
-        cls, schedule: Schedule, submission: Submission, owner: str, profile: Profile, non_root: bool
-    ) -> Wanted:
-        """Compiles a schedule's pipeline for a server that takes `kubeflow.run_as_non_root`, or does not."""
-        package = submission.package(non_root)
+    def of(cls, schedule: Schedule, submission: Submission, owner: str, profile: Profile, tag: str) -> Wanted:
+        """Compiles a schedule's pipeline for a server of this version."""
+        package = submission.package(tag)
         digest = _digest(schedule, submission, package, profile)
         with_preset = f", preset {schedule.preset}" if schedule.preset else ""
         mark = f"[multiview schedule of {owner}: {digest}]"

@@ -16,6 +16,7 @@ from multiview.errors import InputError, counted
 from multiview.plans.request import Request, describe
 from multiview.steps.runs import Run
 from pipelines.kubeflow.checks import check_devices, check_sources, check_store, estimate_size, workflow_limit
+from pipelines.kubeflow.versions import takes
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,14 @@ class Submission:
             run = run.model_copy(update={"config": {**run.config, "notify": notify}})
         return {"store": self.store, "described": run.model_dump_json()}
 
-    def package(self, non_root: bool) -> Package:
-        """Compiles the pipeline for a server; `non_root` says whether it takes `kubeflow.run_as_non_root`, which is then
-        set unless the settings say otherwise."""
-        request = self.request
-        if non_root and self.config.kubeflow.run_as_non_root is None:
-            request = request.over({"kubeflow": {"run_as_non_root": True}})
+    def package(self, tag: str) -> Package:
+        """Compiles the pipeline for a server of this version, with what it takes of `run_as_non_root` and `retry_policy`
+        unless the settings say otherwise."""
+        from pipelines.kubeflow.pods import TAKES_POLICY
+
+        given = {"run_as_non_root": True} | ({"retry_policy": "Always"} if TAKES_POLICY else {})
+        taken = {name: value for name, value in given.items() if takes(tag, name)}
+        request = self.request.over({"kubeflow": taken}) if taken else self.request
         made = package(request, self.store)
         if (size := estimate_size(made.text, request.plan)) > workflow_limit():
             raise InputError(

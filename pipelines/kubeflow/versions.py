@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,11 +31,12 @@ RELEASES = (
     Release("2.15", "3.7", ("1.29", "1.34")),
     Release("2.16", "3.7", ("1.29", "1.34")),
     Release("2.17", "4.0", ("1.33", "1.36")),
+    Release("2.18", "4.1", ("1.33", "1.36")),
 )
 """The support matrix, oldest first, from the manifests and the workflows of each release of kubeflow/pipelines."""
 
-NON_ROOT = "2.16"
-"""The version from which on pipelines are taken that set `kubeflow.run_as_non_root`."""
+SINCE = {"run_as_non_root": "2.16", "retry_policy": "2.18"}
+"""Settings of `kubeflow` that make a pipeline which earlier versions refuse, with the first version that takes it."""
 
 RELEASE_TAG = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-?(?:alpha|beta|rc)[.\d]*)?")
 """A tag of kubeflow/pipelines itself; distributions have their own, and a build from a branch has the branch's name."""
@@ -54,48 +56,48 @@ def server_tag(client: Client) -> tuple[str, bool]:
     return answer.get("tag_name") or "", "pipeline_store" in answer
 
 
-def check_version(tag: str, non_root: bool = False, *, pipeline_store: bool = True) -> str | None:
+def check_version(tag: str, given: Collection[str] = (), *, pipeline_store: bool = True) -> str | None:
     """Returns a warning for an unknown version, None for a supported one.
 
     Servers since 2.14 say where they keep pipelines (`pipeline_store`), which tells the versions apart whose images
-    have no tag. Raises InputError for a version that pipelines do not run on, or that refuses them with
-    `kubeflow.run_as_non_root`, where `non_root` says that it is set.
+    have no tag. Raises InputError for a version that pipelines do not run on, or that refuses them with one of the
+    `given` settings of SINCE.
     """
     oldest, newest = RELEASES[0].version, RELEASES[-1].version
     known = f"pipelines are made for {oldest} to {newest}"
-    match = RELEASE_TAG.fullmatch(tag)
-    if not match:
+    version = version_of(tag)
+    if not version:
         if not pipeline_store:
             raise InputError(
                 f"this Kubeflow Pipelines is older than {oldest}, and would not run this: upgrade it; {known}"
             )
-        if tag in NO_TAGS and non_root:
-            return (
-                f"this Kubeflow Pipelines does not say its version: one before {NON_ROOT} refuses "
-                "kubeflow.run_as_non_root"
-            )
-        if tag in NO_TAGS:
-            return None
-        return f"Kubeflow Pipelines does not say its version ({tag or 'no tag'}); {known}"
-    version = int(match[1]), int(match[2])
+        if tag not in NO_TAGS:
+            return f"Kubeflow Pipelines does not say its version ({tag}); {known}"
+        refused = " and ".join(f"one before {SINCE[name]} refuses kubeflow.{name}" for name in sorted(given))
+        return f"this Kubeflow Pipelines does not say its version: {refused}" if refused else None
     if version < _numbers(oldest):
         raise InputError(
             f"Kubeflow Pipelines {tag} is older than {oldest}, and would not run this: upgrade it; {known}"
         )
-    if non_root and version < _numbers(NON_ROOT):
+    if refused := [name for name in sorted(given) if not takes(tag, name)]:
         raise InputError(
-            f"Kubeflow Pipelines {tag} refuses kubeflow.run_as_non_root, which {NON_ROOT} and later take: leave it "
-            "out, or upgrade Kubeflow Pipelines"
+            f"Kubeflow Pipelines {tag} refuses kubeflow.{refused[0]}, which {SINCE[refused[0]]} and later take: leave "
+            "it out, or upgrade Kubeflow Pipelines"
         )
     if version > _numbers(newest):
         return f"Kubeflow Pipelines {tag} is newer than what is known here; {known}"
     return None
 
 
-def takes_non_root(tag: str) -> bool:
-    """Whether a version is known to take pipelines with `kubeflow.run_as_non_root`, by its tag."""
+def takes(tag: str, setting: str) -> bool:
+    """Whether a version is known to take pipelines with a setting of SINCE, by its tag."""
+    return version_of(tag) >= _numbers(SINCE[setting])
+
+
+def version_of(tag: str) -> tuple[int, ...]:
+    """Returns the minor version that a tag names; empty for one that names none."""
     match = RELEASE_TAG.fullmatch(tag)
-    return bool(match) and (int(match[1]), int(match[2])) >= _numbers(NON_ROOT)
+    return (int(match[1]), int(match[2])) if match else ()
 
 
 def _numbers(version: str) -> tuple[int, ...]:

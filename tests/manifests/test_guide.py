@@ -9,7 +9,7 @@ import yaml
 
 from multiview.config.overrides import gather, validate
 from multiview.plans import PIPELINES
-from pipelines.kubeflow.versions import check_version, takes_non_root
+from pipelines.kubeflow.versions import check_version, takes
 from tests.fixtures import overlays as built
 from tests.fixtures.overlays import (
     BUILT,
@@ -66,7 +66,7 @@ def test_the_version_that_it_installs_takes_the_profile():
     (profile,) = profiles("overlays/kind").values()
     config = validate(profile["settings"])
     assert config.kubeflow.run_as_non_root is None and check_version(version) is None
-    assert takes_non_root(version), "its pods fulfil the pod-security level restricted"
+    assert takes(version, "run_as_non_root"), "its pods fulfil the pod-security level restricted"
 
 
 @pytest.mark.parametrize("line", lines("python -m pipelines submit"))

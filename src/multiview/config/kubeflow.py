@@ -156,8 +156,10 @@ class Kubeflow(Section):
     """Kueue's LocalQueue that the pods of steps and TrainJobs wait in; none: no queue. A run's first and last step do not wait."""
     run_as_non_root: bool | None = None
     """Whether the pods promise Kubernetes not to run as root, which the pod-security level `restricted` asks for; needs KFP 2.16 or later. None: they do where `submit` or `schedule apply` finds such a version. The images run as user 10001 in any case."""
+    retry_policy: Literal["Always", "OnError", "OnFailure"] | None = None
+    """Which failures of a step are tried again: those of its process (OnFailure), those of its pod (OnError), or both; needs KFP 2.18 or later, and its SDK. None: Always where `submit` or `schedule apply` finds both, elsewhere what Argo is set to."""
     service_account: str | None = None
-    """Kubernetes service account of the pods; none: the pipeline's default account."""
+    """Kubernetes service account of the pods, which KFP 2.18 and later must allow (docs/cluster.md); none: the pipeline's default account."""
     mlflow_uri: Address | None = None
     """MLflow's address as pods reach it; none: the address from Kubeflow's MLflow plugin, and without the plugin nothing reaches MLflow until `multiview sync`."""
     secrets: dict[Literal["mlflow", "hub", "bucket", "qdrant", "notify"], ObjectName] = {}

@@ -79,14 +79,14 @@ def test_twenty_systems_as_a_control_plane_refused_them_are_refused_before(tmp_p
     with pytest.raises(
         InputError, match=r"a workflow of about 2.\d MB, and Argo takes 1.0 .*: 5 systems fit"
     ):
-        submission(request, tmp_path).package(False)
+        submission(request, tmp_path).package("")
 
 
 @pytest.mark.parametrize("systems", [20, 40])
 def test_a_comparison_that_is_too_large_is_refused_with_the_commands_that_run_it_in_parts(systems, tmp_path):
     request = compared(systems)
     with pytest.raises(InputError) as refused:
-        submission(request, tmp_path).package(False)
+        submission(request, tmp_path).package("")
     line = str(refused.value)
     given, command = line.split(", then join them by ")
     count = int(given.rpartition("/")[2])
@@ -95,7 +95,7 @@ def test_a_comparison_that_is_too_large_is_refused_with_the_commands_that_run_it
         request.config.comparison.systems
     )
     for part in parts:
-        submission(part, tmp_path).package(False)
+        submission(part, tmp_path).package("")
     runs = [describe(part, LocalStore(tmp_path)).id for part in parts]
     assert shlex.split(command) == [
         *("python", "-m", "pipelines", "compare", *runs),
@@ -105,12 +105,12 @@ def test_a_comparison_that_is_too_large_is_refused_with_the_commands_that_run_it
 
 def test_a_run_of_many_shards_has_no_parts(tmp_path):
     with pytest.raises(InputError, match="set a smaller corpus.shards"):
-        submission(compared(1, shards=100), tmp_path).package(False)
+        submission(compared(1, shards=100), tmp_path).package("")
 
 
 def test_a_controller_with_more_room_is_named_as_argo_names_it(tmp_path, monkeypatch):
     monkeypatch.setenv("MAX_WORKFLOW_SIZE", str(3 * 2**20))
-    assert submission(compared(20), tmp_path).package(False)
+    assert submission(compared(20), tmp_path).package("")
 
 
 def test_a_part_keeps_its_own_fusions_and_baseline():

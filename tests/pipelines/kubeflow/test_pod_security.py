@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.kubeflow.versions import NON_ROOT, RELEASES
+from pipelines.kubeflow.versions import SINCE, RELEASES
 from tests.fixtures.kubeflow_server import FakeKubeflow
 from tests.fixtures.overlays import profiles
 from tests.fixtures.pod_security import driver_s_pod, violations
@@ -39,7 +39,7 @@ def test_pods_hold_to_restricted_wherever_the_server_lets_them(
     write(NIGHTLY)
     printed = command(line)
     found = pods_sent(kubeflow)
-    expected = [] if version >= NON_ROOT else ["main: runAsNonRoot"]
+    expected = [] if version >= SINCE["run_as_non_root"] else ["main: runAsNonRoot"]
     assert found and all(each == expected for each in found.values())
     assert "warning" not in printed
 

