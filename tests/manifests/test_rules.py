@@ -286,3 +286,13 @@ def test_the_schedule_submits_with_the_overlay_s_profile(monkeypatch, tmp_path):
     assert found.kubeflow.gpu.retries == 5 and found.kubeflow.mlflow_uri and found.kubeflow.gpu.node_selector
     assert (profile.namespace, profile.store) == (declared["namespace"], declared["store"])
     assert not any(name in environment for name in ("MULTIVIEW_STORE", "KFP_NAMESPACE"))
+
+
+@pytest.mark.parametrize("folder", OVERLAYS)
+def test_who_starts_runs_may_use_their_service_account(folder):
+    """As KFP 2.18 asks with several users."""
+    accounts = {profile["settings"]["kubeflow"]["service_account"] for profile in profiles(folder).values()}
+    (role,) = (each for each in of_kind(folder, "Role") if each["metadata"]["name"] == "multiview-runner")
+    (rule,) = (rule for rule in role["rules"] if "use" in rule["verbs"])
+    assert (rule["apiGroups"], rule["resources"]) == ([""], ["serviceaccounts"])
+    assert set(rule["resourceNames"]) == accounts == {"multiview-steps"}
