@@ -90,7 +90,7 @@ def sdk_with_policy(monkeypatch):
     """The SDK of 2.18, which is not published: `set_retry` with a policy, which the tasks it was given are listed with."""
     given, set_retry = {}, dsl.PipelineTask.set_retry
 
-    def with_policy(task: dsl.PipelineTask, *counts: int, policy: str | None = None, **backoff: Any):
+    def with_policy(task: dsl.PipelineTask, *counts: Any, policy: str | None = None, **backoff: Any):
         given[task.name] = policy
         return set_retry(task, *counts, **backoff)
 
