@@ -26,18 +26,28 @@ if TYPE_CHECKING:
 __all__ = ["beir_server", "first_champion", "promoted_corpus", "second_champion", "tally", "website"]
 
 LONGEST = [
+    "tests/torture/test_refresh_faults.py",
+    "tests/torture/test_bucket_faults.py",
+    "tests/torture/test_determinism.py",
+    "tests/export/test_onnx.py",
+    "tests/torture/test_concurrency.py",
+    "tests/bad_input/test_large.py",
+    "tests/cli/test_serve.py",
+    "tests/pipelines/kubeflow/test_compile.py",
+    "tests/torture/test_corruption.py",
+    "tests/torture/test_mlflow_pipelines.py",
+    "tests/torture/test_training_faults.py",
+    "tests/benchmarks/test_camvr_or_mvr.py",
+    "tests/training/test_processes.py",
+    "tests/test_wheel.py",
+    "tests/kubeflow/test_run.py",
+    "tests/training/test_train.py",
+    "tests/training/test_validation.py",
+    "tests/pipelines/test_outputs.py",
+    "tests/security/test_refused_secrets.py",
     "tests/security/test_watched_store.py",
     "tests/demo/test_demo.py",
-    "tests/artifacts/test_store_gs.py",
-    "tests/pipelines/runs/test_local.py",
     "tests/pipelines/runs/test_crashes.py",
-    "tests/index/test_faiss_library.py",
-    "tests/training/test_processes.py",
-    "tests/tracking/test_shipping.py",
-    "tests/pipelines/test_outputs.py",
-    "tests/kubeflow/test_run_parameters.py",
-    "tests/kubeflow/test_run.py",
-    "tests/training/test_processes_end.py",
 ]
 """The files that take longest, in order of their processor time: they begin first, so that no process ends alone."""
 

@@ -128,7 +128,7 @@ def test_at_every_write(begun: Begun, tmp_path: Path) -> None:
         assert begun.run(LocalStore(root)).digest == begun.expected.digest
         assert check_whole(root) == 2 and champion_numbers(LocalStore(root)) == [1, 2]
         shutil.rmtree(root)
-    assert crashed == sorted(crashed) and crashed.count(1) > 20 and crashed.count(2) > 1
+    assert crashed.count(1) > 20 and crashed.count(2) > 1
 
 
 @dataclass(frozen=True)
