@@ -52,7 +52,13 @@ def open_index(address: str, index: Output[Artifact], model: Output[Model], pass
 
 @component
 def close_run(
-    store: str, described: str, job: str, pipeline: str, notify: str, status: PipelineTaskFinalStatus
+    store: str,
+    described: str,
+    job: str,
+    pipeline: str,
+    notify: str,
+    status: PipelineTaskFinalStatus,
+    there: list[str] = [],  # noqa: B006
 ):
     """Close the run in MLflow and report a failure."""
     from multiview.config.kubeflow import Notify
@@ -61,4 +67,4 @@ def close_run(
 
     with exit_with_one_line():
         told = Notify.model_validate_json(notify)
-        close_run(store, described, job, status.state, status.error_message or "", told, pipeline)
+        close_run(store, described, job, status.state, status.error_message or "", told, pipeline, there)

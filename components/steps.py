@@ -25,12 +25,14 @@ def {function}({parameters}) -> str:
 
 
 @cache
-def step_component(step: Step) -> PythonComponent:
-    """Returns the component of a step, which hands what it is given to `multiview.kubeflow.component.execute`."""
-    inputs = [
-        f"{name}: list[str]" if name in step.list_inputs else f"{name}: Input[{artifact_type(name)}]"
-        for name in step.inputs
-    ]
+def step_component(step: Step, there: frozenset[str] = frozenset()) -> PythonComponent:
+    """Returns the component of a step, which hands what it is given to `multiview.kubeflow.component.execute`.
+
+    The inputs that are `there` before the pipeline runs are references as JSON.
+    """
+    types = {name: f"Input[{artifact_type(name)}]" for name in step.inputs}
+    types |= dict.fromkeys(there, "str") | dict.fromkeys(step.list_inputs, "list[str]")
+    inputs = [f"{name}: {type_}" for name, type_ in types.items()]
     figures = [names.METRICS] if step.figures_path else []
     outputs = [f"{name}: Output[{artifact_type(name)}]" for name in (*step.outputs, *step.forwards, *figures)]
     shard = ["shard: str"] if step.sharded else []

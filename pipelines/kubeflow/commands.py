@@ -16,12 +16,13 @@ from multiview.cli.options import Again, BucketUrl, Debug, DryRun, Preset, Setti
 from multiview.config.kubeflow import reached_by_people
 from multiview.errors import InputError, counted
 from multiview.plans.request import Request
+from multiview.steps.runs import StepState
 from pipelines.kubeflow import recurring_runs
 from pipelines.kubeflow.client import ApiObject, check_connection, connect, explained, run_address
 from pipelines.kubeflow.connection import Profile, connected
 from pipelines.kubeflow.follow import follow
 from pipelines.kubeflow.schedules import read_schedules, read_statuses
-from pipelines.kubeflow.start import start
+from pipelines.kubeflow.start import going, start
 from pipelines.kubeflow.submission import Submission, prepare
 from pipelines.kubeflow.versions import SINCE, check_version, server_tag
 from pipelines.runs import results
@@ -83,14 +84,26 @@ def launch(
     tracking_uri: str | None = None,
     again: bool = False,
 ) -> None:
-    """Starts a submission on Kubeflow, with `again` also beside a run that is silent, and with `wait` follows it to its end.
+    """Starts what is not there of a submission on Kubeflow, with `again` also beside a run that is silent, and with `wait`
+    follows it to its end.
 
     Raises InputError if Kubeflow refuses, StepFailed if the run fails.
     """
-    client = connect(connection)
-    package = submission.package(_check_server(client, connection, submission))
-    kfp_run, words = start(client, connection, submission, package, again)
-    console.print(f"{submission.run.id} {words}: {run_address(connection, kfp_run.run_id)}", markup=False)
+    client, run = connect(connection), submission.run
+    tag = _check_server(client, connection, submission)
+    if found_going := going(client, connection, submission, tag, again):
+        kfp_run, words, package = found_going
+    else:
+        found = submission.found()
+        if len(found) == len(run.steps):
+            console.print(f"{run.id}: {counted(len(found), 'step')} found, nothing to start\n", markup=False)
+            _show(submission, connection, list(found.values()), tracking_uri)
+            return
+        submission = submission.rest(found)
+        package, there = submission.package(tag), len(submission.request.there)
+        words = f"started without {counted(there, 'step')} that the store has already" if there else "started"
+        kfp_run = start(client, connection, submission, package)
+    console.print(f"{run.id} {words}: {run_address(connection, kfp_run.run_id)}", markup=False)
     if wait:
         _follow(submission, connection, kfp_run, package.text, tracking_uri)
 
@@ -120,11 +133,17 @@ def _follow(
     counts = f"{counted(done, 'step')} done, {len(states) - done} found, " if states else ""
     console.print(f"{run.id}: {counts}{time.time() - begun:.0f} s\n", markup=False)
     if states:
-        inside = submission.config.kubeflow.mlflow_uri
-        page = connection.mlflow_ui or tracking_uri or reached_by_people(inside)
-        results.show_results(console, states, page)
-        if inside and not page:
-            console.print("Look at it:   --mlflow-ui, or mlflow_ui of the profile, names MLflow's page")
+        _show(submission, connection, states, tracking_uri)
+
+
+def _show(
+    submission: Submission, connection: Profile, states: list[StepState], tracking_uri: str | None
+) -> None:
+    inside = submission.config.kubeflow.mlflow_uri
+    page = connection.mlflow_ui or tracking_uri or reached_by_people(inside)
+    results.show_results(console, states, page)
+    if inside and not page:
+        console.print("Look at it:   --mlflow-ui, or mlflow_ui of the profile, names MLflow's page")
 
 
 ScheduleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file with a list of schedules.")]

@@ -3,17 +3,16 @@
 # No `from __future__ import annotations` here: KFP reads the annotations of a pipeline's function.
 
 import inspect
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from kfp import compiler, dsl
 
-from components.runs import close_run, import_artifact, open_run
+from components.runs import close_run, open_run
 from components.steps import step_component
-from multiview.artifacts.record import Reference, split_address
-from multiview.kubeflow.run import CLOSE_RUN, IMPORT_ARTIFACT, OPEN_RUN
+from multiview.artifacts.record import Reference
+from multiview.kubeflow.run import CLOSE_RUN, OPEN_RUN
 from multiview.plans import PIPELINES
 from multiview.plans.parameters import FURTHER, Compiled, Parameter, parameters_of
 from multiview.plans.plan import Node, Output, Plan, Source
@@ -54,7 +53,10 @@ def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
             names = [*(parameter.name for parameter in parameters), "settings"]
             changes = {"compiled": compiled.model_dump_json(), **dict(zip(names, given, strict=True))}
         closing = close_run(
-            **started, pipeline=plan.name, notify=config.notify.model_dump_json(exclude_none=True)
+            **started,
+            pipeline=plan.name,
+            notify=config.notify.model_dump_json(exclude_none=True),
+            **({"there": list(request.there)} if request.there else {}),
         )
         closed = pods.configure(closing, CLOSE_RUN)
         with dsl.ExitHandler(closed, name=plan.name):
@@ -109,29 +111,30 @@ def compile_request(request: Request, target: Path, store: str | None = None) ->
 
 
 class Builder:
-    """Makes the KFP tasks of a plan, and imports of artifacts from outside it, while KFP traces."""
+    """Makes the KFP tasks of a plan while KFP traces. Artifacts from outside it are given as references: a task that imports
+    one would take two pods, and KFP's metadata store refuses one artifact as two inputs of a task."""
 
     def __init__(self, plan: Plan, run: KfpObject, pods: Pods):
         """`run` is the JSON of a `runs.RunReference`."""
         self.plan, self.run = plan, run
         self.pods = pods
         self.tasks: dict[StepPath, KfpObject] = {}
-        self.imported: dict[tuple[str, int], KfpObject] = {}
 
     def add_all(self) -> None:
         for node in self.plan.nodes.values():
             self.add(node)
 
     def add(self, node: Node) -> None:
-        component, inputs, reads = step_component(node.step), {}, Counter[str]()
+        inputs: dict[str, KfpObject] = {}
         for name, value in node.inputs.items():
             if isinstance(value, list):
                 inputs[name] = self._addresses(value)
             elif isinstance(value, Output):
                 inputs[name] = self.tasks[value.path].outputs[value.kind]
             else:
-                reads[value.address] += 1
-                inputs[name] = self._import(value, reads[value.address])
+                inputs[name] = value.model_dump_json(exclude_defaults=True)
+        there = frozenset(name for name, value in node.inputs.items() if isinstance(value, Reference))
+        component = step_component(node.step, there)
 
         def call(**shard: KfpObject) -> KfpObject:
             task = component(run=self.run, path=str(node.path), **inputs, **shard)
@@ -153,14 +156,3 @@ class Builder:
         return [
             s.address if isinstance(s, Reference) else self.tasks[s.path].outputs["Output"] for s in sources
         ]
-
-    def _import(self, source: Reference, read: int) -> KfpObject:
-        """Returns an artifact from outside the plan, a separate one for each `read` by the same task: KFP's metadata
-        store refuses an artifact that is two inputs of a task."""
-        known = (source.address, read)
-        if known not in self.imported:
-            task = import_artifact(address=source.address, digest=source.digest)
-            self.pods.configure(task, IMPORT_ARTIFACT)
-            task.set_display_name(f"import {split_address(source.address)[1]}")
-            self.imported[known] = task.outputs["artifact"]
-        return self.imported[known]

@@ -42,7 +42,8 @@ def follow(
         with explained(connection):
             views = _views(connection, kfp_run.run_id, read_tasks(compiled))
             if store:
-                with Progress(store, run.id, run.steps, kfp_run.created_at.timestamp()) as progress:
+                began = min(submission.checked, kfp_run.created_at.timestamp())
+                with Progress(store, run.id, run.steps, began) as progress:
                     view = _end(views, run, store)
                     states = progress.finish()
             else:

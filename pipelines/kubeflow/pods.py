@@ -10,7 +10,7 @@ from multiview import environment
 from multiview.config import Config, JsonObject, Pod
 from multiview.config.kubeflow import MULTI_NODE_STEPS
 from multiview.errors import InputError, nearest
-from multiview.kubeflow.run import CLOSE_RUN, IMPORT_ARTIFACT, OPEN_RUN
+from multiview.kubeflow.run import CLOSE_RUN, OPEN_RUN
 from multiview.plans.pod_settings import pod_of
 from multiview.steps.table import STEPS
 from pipelines.kubeflow.pod_template import KfpObject, configure_task, pod_template, queue_labels, train_job
@@ -26,7 +26,7 @@ WAIT_HOURS = 12.0
 """Hours that the pods of a training on several nodes may wait for nodes, or for a queue, before their timeout runs."""
 TAKES_POLICY = "policy" in inspect.signature(dsl.PipelineTask.set_retry).parameters
 """Whether this SDK can say which failures are tried again, as that of KFP 2.18 can."""
-OWN_STEPS = (OPEN_RUN, CLOSE_RUN, IMPORT_ARTIFACT)
+OWN_STEPS = (OPEN_RUN, CLOSE_RUN)
 """Steps of every pipeline on Kubeflow, which no plan has."""
 
 

@@ -19,40 +19,54 @@ if TYPE_CHECKING:
     from kfp.client import Client
 
 
-def start(
-    client: Client, connection: Connection, submission: Submission, package: Package, again: bool = False
-) -> tuple[ApiObject, str]:
-    """Returns Kubeflow's run of a submission, and in words whether it is new.
-
-    A run that is still going into the same store is not started a second time, whatever its experiment; with `again` one
-    is started beside a run that nothing was heard of for a while. Raises InputError for what Kubeflow refuses.
-    """
+def going(
+    client: Client, connection: Connection, submission: Submission, tag: str, again: bool = False
+) -> tuple[ApiObject, str, Package] | None:
+    """Returns Kubeflow's run of a submission that is still going into the same store, whatever its experiment, with words
+    about it and the whole pipeline: it is not started a second time. None if there is none, and with `again` for one that
+    nothing was heard of for a while."""
     with explained(connection):
         # All experiments of the namespace: a run writes into the same store whichever experiment shows it.
         named = _named(client, client.list_runs, "runs", submission.run.id)
-        going = [run for run in named if not RunView(run).ended and store_of(run) == submission.store]
-        if going:
-            other = max(going, key=lambda run: run.created_at)
+        runs = [run for run in named if not RunView(run).ended and store_of(run) == submission.store]
+        if runs:
+            other = max(runs, key=lambda run: run.created_at)
             silence = silence_of(RunView(other), partial(readable, submission.store), submission.run.id)
             if not (again and silence):
-                return other, _going(client, package, other) + (f"; {silence}" if silence else "")
-        pipeline, version = upload(client, package)
-        run = _quietly(
+                package = submission.package(tag)
+                words = _going(client, package, other) + (f"; {silence}" if silence else "")
+                return other, words, package
+    return None
+
+
+def start(client: Client, connection: Connection, submission: Submission, package: Package) -> ApiObject:
+    """Starts a submission and returns Kubeflow's run of it. Raises InputError for what Kubeflow refuses.
+
+    What is left of a run is no version of the pipeline, which people start from Kubeflow's pages: the run has it alone.
+    """
+    with explained(connection), tempfile.TemporaryDirectory() as folder:
+        if submission.request.there:
+            file = Path(folder) / f"{package.version}.yaml"
+            file.write_text(package.text, encoding="utf-8")
+            source = {"pipeline_package_path": str(file)}
+        else:
+            source = dict(zip(("pipeline_id", "version_id"), upload(client, package), strict=True))
+        return _quietly(
             client.run_pipeline,
             experiment_id=experiment_id(client, connection),
             job_name=submission.run.id,
             params=submission.parameters,
-            pipeline_id=pipeline,
-            version_id=version,
             pipeline_root=connection.pipeline_root,
             service_account=submission.config.kubeflow.service_account,
+            **source,
         )
-        return run, "started"
 
 
 def _going(client: Client, package: Package, run: ApiObject) -> str:
     """Words for a run that is going: also that it is being cancelled, or has another version of the pipeline."""
     words = "is being cancelled" if RunView(run).cancelled else "is going already"
+    if run.pipeline_version_reference is None:  # what was left of it when it was started
+        return words
     pipeline = _pipeline_id(client, package.pipeline)
     version = _version_id(client, pipeline, package.version) if pipeline else None
     used = run.pipeline_version_reference

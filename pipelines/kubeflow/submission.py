@@ -6,17 +6,23 @@ import contextlib
 import hashlib
 import shlex
 import tempfile
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from multiview import environment, names
+from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
 from multiview.config import Config
 from multiview.errors import InputError, counted
+from multiview.plans.plan import Node, Output
 from multiview.plans.request import Request, describe
-from multiview.steps.runs import Run
+from multiview.steps.path import StepPath
+from multiview.steps.runs import Run, StepState, write_run, write_state
 from pipelines.kubeflow.checks import check_devices, check_sources, check_store, estimate_size, workflow_limit
 from pipelines.kubeflow.versions import takes
+from pipelines.runs.local import found_states
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,8 @@ class Submission:
     store: str
     """The URL of the store."""
     request: Request
+    checked: float = field(default_factory=time.time)
+    """When that was, in seconds since 1970. Steps that are there are found after it."""
     pages: str | None = None
     """The address of Kubeflow's pages for links in notices, unless the settings name one. It is not part of `run`: the
     machine that submits changes neither the run nor a schedule."""
@@ -54,6 +62,29 @@ class Submission:
             notify = {"kubeflow": self.pages, **run.config.get("notify", {})}
             run = run.model_copy(update={"config": {**run.config, "notify": notify}})
         return {"store": self.store, "described": run.model_dump_json()}
+
+    def found(self) -> dict[StepPath, StepState]:
+        """Returns states of the steps whose outputs the store has, and writes them into it. Steps that are not all there are
+        none where the store cannot be read and written from here."""
+        found: dict[StepPath, StepState] = {}
+        with contextlib.suppress(Exception):
+            if (store := readable(self.store)) and (found := found_states(self.request.plan, store)):
+                write_run(store, self.run)
+                for state in found.values():
+                    write_state(store, self.run.id, state)
+            return found
+        return found if len(found) == len(self.run.steps) else {}
+
+    def rest(self, found: Mapping[StepPath, StepState]) -> Submission:
+        """Returns the submission of the same run without the steps that are `found`, of a step by shards all of them."""
+        plan = self.request.plan
+        nodes = {path: node for path, node in plan.nodes.items() if not found.keys() >= {*node.paths()}}
+
+        def made(_: Node, source: Output) -> list[Reference]:
+            return [found[path].outputs[source.kind] for path in plan.nodes[source.path].paths()]
+
+        there = tuple(str(path) for path in plan.paths() if path.whole not in nodes)
+        return replace(self, request=replace(self.request, plan=plan.part(nodes, made), there=there))
 
     def package(self, tag: str) -> Package:
         """Compiles the pipeline for a server of this version, with what it takes of `run_as_non_root` and `retry_policy`
@@ -101,7 +132,7 @@ def prepare(request: Request, store: str | None, pages: str | None = None) -> Su
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)
-    return Submission(describe(request, opened), opened.url, request, pages)
+    return Submission(describe(request, opened), opened.url, request, pages=pages)
 
 
 def readable(url: str) -> Store | None:

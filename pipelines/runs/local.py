@@ -11,11 +11,10 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from multiview import environment, tracking
-from multiview.artifacts.record import Reference
 from multiview.artifacts.scratch import remove_scratch
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
@@ -144,32 +143,41 @@ def _code_of(run: Run) -> Iterator[None]:
 
 def dry_run_lines(plan: Plan, store: Store) -> Iterator[str]:
     """Yields a line per step of a plan. Raises InputError for sources that do not exist."""
-    found = found_steps(plan, store)
+    found = found_states(plan, store)
     for path in plan.paths():
         yield f"  {'found' if path in found else 'new':<5}  {path}"
 
 
-def found_steps(plan: Plan, store: Store) -> Outputs:
-    """Returns the outputs of the steps that the store has. Raises InputError for sources that do not exist."""
+def found_states(plan: Plan, store: Store) -> dict[StepPath, StepState]:
+    """Returns states of the steps whose outputs the store has. Raises InputError for sources that do not exist."""
     plan.fingerprints(store)
-    outputs: Outputs = {}
+    found: dict[StepPath, StepState] = {}
     for node in plan.nodes.values():
         for path in node.paths():
-            if found := _find(plan, node, path, outputs, store):
-                outputs[path] = found
-    return outputs
+            if state := _find(plan, node, path, found, store):
+                found[path] = state
+    return found
 
 
 def _find(
-    plan: Plan, node: Node, path: StepPath, outputs: Outputs, store: Store
-) -> dict[str, Reference] | None:
-    """The outputs of a step, or of its shard; None where they or its inputs are not in the store."""
+    plan: Plan, node: Node, path: StepPath, found: Mapping[StepPath, StepState], store: Store
+) -> StepState | None:
+    """The state of a step, or of its shard; None where its outputs or its inputs are not in the store."""
     read = [source.path for _, source in node.sources() if isinstance(source, Output)]
-    if not all(each in outputs for source in read for each in plan.nodes[source].paths()):
+    if not all(each in found for source in read for each in plan.nodes[source].paths()):
         return None
+    outputs = {each: state.outputs for each, state in found.items()}
     try:
         work = Work.resolve(node.step, node.config, plan.inputs_of(node, path, outputs), store)
         records = find_outputs(work, store)
-        return references_of(node.step, store, records) if records else None
+        made = references_of(node.step, store, records) if records else {}
     except InputError:
         return None
+    if not made:
+        return None
+    reporter = StepReporter(store, "", str(path), node.step.name)
+    reporter.describe(work)
+    found_in, now = records[node.step.outputs[0]].data, time.time()
+    return reporter.state.model_copy(
+        update={"status": "found", "attempt": found_in, "ended": now, "outputs": made}
+    )

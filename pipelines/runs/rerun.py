@@ -6,14 +6,14 @@ The inputs are found in MLflow and their bytes are verified; the plan is cut at 
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.config.overrides import Overrides, leaves, merge, outcome
 from multiview.errors import InputError
 from multiview.plans import PIPELINES, make_plan
-from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.plan import Node, Plan
 from multiview.plans.request import Request
 from multiview.steps.path import StepPath
 from multiview.tracking import TrackedRun
@@ -63,21 +63,16 @@ def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) ->
     plan, before = make_plan(pipeline, overrides), make_plan(pipeline, earlier.run.config)
     nodes = _chosen(plan, path, downstream)
     _check_changes(plan, before, nodes.keys(), changes)
-    part = Plan(plan.name, architectures=earlier.run.architectures or plan.architectures)
-    imported: list[ImportedInput] = []
-    for node in nodes.values():
-        inputs: dict[str, Source | list[Source]] = {}
-        for name, value in node.inputs.items():
-            sources: list[Source] = []
-            for source in value if isinstance(value, list) else [value]:
-                if isinstance(source, Output) and source.path not in nodes:
-                    references = _artifacts(earlier, plan.nodes[source.path], source.kind, node.path)
-                    imported += [ImportedInput(f"{node.path} {name}", reference) for reference in references]
-                    sources += references
-                else:
-                    sources.append(source)
-            inputs[name] = sources if isinstance(value, list) else sources[0]
-        part.nodes[node.path] = replace(node, inputs=inputs)
+    part = plan.part(
+        nodes, lambda node, source: _artifacts(earlier, plan.nodes[source.path], source.kind, node.path)
+    )
+    part.architectures = earlier.run.architectures or plan.architectures
+    read = [(node, *source) for node in part.nodes.values() for source in node.sources()]
+    imported = [
+        ImportedInput(f"{node.path} {name}", source)
+        for node, name, source in read
+        if isinstance(source, Reference)
+    ]
     request = Request(part, overrides, earlier.run.preset, rerun_of=earlier.run.id)
     return Rerun(request, tuple(imported))
 

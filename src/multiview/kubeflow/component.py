@@ -45,7 +45,7 @@ class KfpArtifact(Protocol):
 
 
 Given = KfpArtifact | str | list[str]
-"""A KFP artifact, an address, or a list of addresses: KFP compiles no list of artifacts."""
+"""A KFP artifact, an address or a reference as JSON, or a list of addresses: KFP compiles no list of artifacts."""
 
 
 @contextlib.contextmanager
@@ -136,7 +136,9 @@ def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> I
 
 
 def _reference(artifact: KfpArtifact | str, file: str | None = None) -> Reference:
-    """Returns the reference in an artifact's metadata, or to an address. Raises InputError if there is neither."""
+    """Returns the reference in an artifact's metadata, of a JSON text, or to an address. Raises InputError if there is none."""
+    if isinstance(artifact, str) and _is_json(artifact):
+        return Reference.model_validate_json(artifact).model_copy(update={"file": file})
     if isinstance(artifact, str):
         _, record = load_record(artifact)
         return Reference(address=artifact, digest=record.digest, file=file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from multiview import environment, names
 from multiview.artifacts.store import Store, open_store
@@ -37,9 +37,6 @@ from multiview.steps.work import StepReporter
 
 OPEN_RUN, CLOSE_RUN = "open-run", "close-run"
 """Names of the first step and of the last one."""
-
-IMPORT_ARTIFACT = "import-artifact"
-"""Name of the step that brings an artifact of an earlier run."""
 
 CLOCK_DIFFERENCE = 60.0
 """Largest difference between the clocks of two pods, in seconds."""
@@ -119,14 +116,21 @@ def _opened(
 
 
 def close_run(
-    store: str, described: str, job: str, status: str, message: str, notify: Notify, pipeline: str = ""
+    store: str,
+    described: str,
+    job: str,
+    status: str,
+    message: str,
+    notify: Notify,
+    pipeline: str = "",
+    there: Collection[str] = (),
 ) -> None:
     """The exit handler: brings MLflow up to date, closes the run's parent, and notifies `notify.url` if the run failed.
 
     `notify` and `pipeline` come from the compiled pipeline: nothing else is known of a run that was never opened. A run
-    has succeeded if this start has done or found every step. Kubeflow's final `status` and `message` are only passed
-    on, because its versions report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING. Raises
-    requests.RequestException if the address refuses the message.
+    has succeeded if this start has done or found every step, but those that were `there` before. Kubeflow's final `status`
+    and `message` are only passed on, because its versions report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING.
+    Raises requests.RequestException if the address refuses the message.
     Errors of the store or of MLflow are raised after the message was sent, and written as those of a step.
     """
     run: Run | None = None
@@ -145,7 +149,7 @@ def close_run(
                 states = [StepState(path=OPEN_RUN, step=OPEN_RUN, status="failed", error=start.error)]
             elif run:
                 states = _states(opened, run, job)
-                complete = set(run.steps) <= {state.path for state in states if state.finished}
+                complete = set(run.steps) <= {state.path for state in states if state.finished} | {*there}
                 if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
                     from multiview import tracking
 

@@ -80,7 +80,7 @@ class Compiled(BaseModel, frozen=True):
     @classmethod
     def of(cls, request: Request) -> Compiled | None:
         """Returns the compiled form of a request; None for a part of a pipeline, whose settings are fixed."""
-        if request.rerun_of or request.plan.name not in PIPELINES:
+        if request.rerun_of or request.there or request.plan.name not in PIPELINES:
             return None
         defaults = {parameter.name: parameter.default for parameter in parameters_of(request)}
         return cls(

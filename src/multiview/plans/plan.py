@@ -1,12 +1,12 @@
 """A plan: a pipeline before it is compiled, with its steps and the artifacts between them.
 
-Plans are plain data. `pipelines.kubeflow` compiles a plan into a KFP pipeline. A rerun is a part of another plan: the
-outputs of the steps that it leaves out are addresses.
+Plans are plain data. `pipelines.kubeflow` compiles a plan into a KFP pipeline. A rerun, and what is left to do of a run,
+are parts of other plans: the outputs of the steps that they leave out are addresses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from multiview.artifacts.record import Reference
@@ -148,6 +148,22 @@ class Plan:
         steps = [str(path) for path in self.nodes]
         shards = [str(path) for path in self.paths() if path.shard]
         raise InputError(f"{self.name} has no step {text!r}{nearest(text, [*steps, *shards], listed=steps)}")
+
+    def part(self, nodes: Mapping[StepPath, Node], made: Callable[[Node, Output], list[Reference]]) -> Plan:
+        """Returns the plan of some of the nodes. `made` returns what one of them reads of a step that is left out."""
+        part = Plan(self.name, architectures=self.architectures)
+        for node in nodes.values():
+            inputs: dict[str, Source | list[Source]] = {}
+            for name, value in node.inputs.items():
+                sources: list[Source] = []
+                for source in value if isinstance(value, list) else [value]:
+                    if isinstance(source, Output) and source.path not in nodes:
+                        sources += made(node, source)
+                    else:
+                        sources.append(source)
+                inputs[name] = sources if isinstance(value, list) else sources[0]
+            part.nodes[node.path] = replace(node, inputs=inputs)
+        return part
 
     def downstream(self, path: StepPath) -> list[StepPath]:
         """Returns the paths of all steps that need the outputs of the step at `path`, in order."""

@@ -38,6 +38,8 @@ class Request:
     """The schedule that makes this request at each of its times."""
     compares: tuple[str, ...] = ()
     """The ids of the runs to compare."""
+    there: tuple[str, ...] = ()
+    """Paths of the steps that the plan leaves out because their outputs are there."""
 
     @classmethod
     def make(cls, pipeline: str, overrides: Overrides, preset: str | None = None) -> Request:

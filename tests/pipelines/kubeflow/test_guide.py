@@ -32,7 +32,8 @@ def test_every_command_of_the_document_is_run(documented_lines, kubeflow, comman
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
     (tmp_path / "manifests").symlink_to(ROOT / "manifests")
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))
-    monkeypatch.setattr("pipelines.kubeflow.follow.readable", lambda store: None)
+    for module in ("follow", "submission"):
+        monkeypatch.setattr(f"pipelines.kubeflow.{module}.readable", lambda store: None)
     kubeflow.namespaces = (profile["namespace"],)
     kubeflow.on_run = lambda run: setattr(run, "state", "SUCCEEDED")
     assert len(documented_lines) > 5
@@ -56,7 +57,8 @@ def test_the_first_runs_of_the_guide_start(documented, kubeflow, command, monkey
     }
     (tmp_path / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
     monkeypatch.setenv("MULTIVIEW_PROFILES", str(tmp_path / "profiles.yaml"))
-    monkeypatch.setattr("pipelines.kubeflow.follow.readable", lambda store: None)
+    for module in ("follow", "submission"):
+        monkeypatch.setattr(f"pipelines.kubeflow.{module}.readable", lambda store: None)
     monkeypatch.setattr("multiview.model.base_model.hub.commit_of", lambda name: "0" * 40)
     # Compiled earlier, which takes its time.
     monkeypatch.setattr(

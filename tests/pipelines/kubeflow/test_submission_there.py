@@ -1,0 +1,199 @@
+"""Submissions of runs whose steps are there: nothing is started for them, and the rest reads what they have made."""
+
+import json
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from multiview import names
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Reference
+from multiview.artifacts.store import LocalStore, Store, open_store
+from multiview.config.kubeflow import Notify
+from multiview.config.overrides import gather
+from multiview.errors import InputError
+from multiview.kubeflow.run import close_run, open_run
+from multiview.plans.plan import Outputs, Plan
+from multiview.plans.request import Request
+from multiview.steps.runs import Run, StepState, read_state, read_states, write_state
+from multiview.steps.work import Work
+from pipelines.kubeflow import follow
+from tests.fixtures.compiled import imports, tasks_of
+
+SUBMIT = "submit training --preset small.yaml --set corpus.shards=2"
+SHARDS = ("shard-00", "shard-01")
+OWN = {"open-run", "close-run"}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(follow, "POLL_SECONDS", 0.2)
+    # Outputs hold nothing but metrics.
+    monkeypatch.setattr("pipelines.runs.results._show_example", lambda console, evaluation: None)
+    monkeypatch.setattr("pipelines.runs.results._table", lambda states, metrics: str(metrics))
+
+
+@pytest.fixture
+def store(bucket, tmp_path) -> Store:
+    return open_store(f"{bucket}/{tmp_path.name}")
+
+
+@pytest.fixture
+def plan(user) -> Plan:
+    return Request.make("training", gather("small.yaml", ["corpus.shards=2"])).plan
+
+
+def put(plan: Plan, store: Store, but: str = "") -> Outputs:
+    """Publishes what the steps of a plan would make, as far as it does not need that of the step at `but`."""
+    outputs: Outputs = {}
+    for node in plan.nodes.values():
+        for path in node.paths():
+            try:
+                inputs = plan.inputs_of(node, path, outputs)
+            except KeyError:
+                continue
+            work = Work.resolve(node.step, node.config, inputs, store)
+            if str(path) == but:
+                continue
+            outputs[path] = {}
+            for kind in node.step.outputs:
+                attempt = Attempt(store, kind, work.key)
+                for shard in SHARDS:
+                    table = pa.table({"text": [f"{kind} of {path} in {shard}"]})
+                    pq.write_table(table, attempt.path / f"{shard}.parquet")
+                (attempt.path / "metrics.json").write_text(
+                    json.dumps({"accuracy_at_1": 0.25, "mrr_at_10": 0.5})
+                )
+                record, _ = attempt.publish(
+                    step=node.step.name, step_version=node.step.version, config={}, inputs=work.references
+                )
+                outputs[path][kind] = Reference.to(store, record)
+    return outputs
+
+
+def test_a_run_whose_steps_are_all_there_starts_nothing_and_prints_its_result(kubeflow, command, store, plan):
+    outputs = put(plan, store)
+    printed = command(f"{SUBMIT} --wait --host {kubeflow.url} --store {store.url}")
+    assert not kubeflow.runs and not kubeflow.changes()
+    (run,) = store.folders(names.RUNS)
+    steps = [str(path) for path in plan.paths()]
+    assert f"{run}: {len(steps)} steps found, nothing to start\n" in printed
+    assert "0.25" in printed and f"--index {outputs[list(outputs)[-2]]['index'].address}" in printed
+    states = {state.path: state for state in read_states(store, run)}
+    assert list(states) == sorted(steps), "which `trace`, `sync` and `gc` know it by"
+    assert {state.status for state in states.values()} == {"found"}
+    assert states["split"].outputs == {
+        kind: outputs[next(iter(outputs))][kind] for kind in states["split"].outputs
+    }
+    assert command(f"{SUBMIT} --host {kubeflow.url} --store {store.url}").count("nothing to start") == 1
+    assert not kubeflow.changes()
+
+
+def test_who_may_only_read_the_store_sees_the_result_too(kubeflow, command, store, plan, monkeypatch):
+    put(plan, store)
+    monkeypatch.setattr("pipelines.kubeflow.submission.write_state", refused)
+    assert "nothing to start" in command(f"{SUBMIT} --host {kubeflow.url} --store {store.url}")
+    assert not kubeflow.changes()
+
+
+def refused(*_: object) -> None:
+    raise InputError("no access")
+
+
+def test_steps_that_are_there_are_left_out_and_the_others_read_what_they_made(kubeflow, command, store, plan):
+    outputs = put(plan, store, but="camvr/round-1/encode/shard-01")
+    printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store.url}")
+    (run,) = kubeflow.runs.values()
+    there = len(outputs) - 1  # but the other shard, whose loop has all of its shards
+    assert f" started without {there} steps that the store has already: " in printed
+    assert not kubeflow.versions and not kubeflow.pipelines, (
+        "what is left of a run is no version of its pipeline"
+    )
+    spec = run.pipeline_spec["pipeline_spec"]
+    tasks = {task["taskInfo"]["name"] for task in tasks_of(spec).values()}
+    rest = {f"camvr/round-1/{step}" for step in ("encode", "index", "evaluate")}
+    assert rest | OWN <= tasks and not tasks & {"split", "bm25-negatives", "camvr/round-1/train"}
+    parameters = spec["root"]["inputDefinitions"]["parameters"]
+    assert set(parameters) == {"store", "described"}, "what it was made of cannot be changed"
+    by_path = {str(path): made for path, made in outputs.items()}
+    read = [
+        by_path["split"]["passages"],
+        by_path["split"]["dev_questions"],
+        by_path["camvr/round-1/train"]["model"],
+    ]
+    assert {(reference.address, reference.digest) for reference in read} <= set(imports(spec))
+    described = Run.model_validate_json(run.runtime_config.parameters["described"])
+    assert described.steps == [str(path) for path in plan.paths()], "it is the same run"
+    state = read_state(store, described.id, "split")
+    assert state and state.status == "found" and state.key
+    assert "is going already: " in command(f"{SUBMIT} --host {kubeflow.url} --store {store.url}")
+    assert len(kubeflow.runs) == 1
+
+
+def test_such_a_run_is_followed_to_a_whole_end(kubeflow, command, store, plan, monkeypatch):
+    """With steps that were found here before Kubeflow had made the run, by its clock a minute later."""
+    put(plan, store, but="camvr/round-1/evaluate")
+    looks: list[str] = []
+
+    def on_run(run) -> None:
+        given = run.runtime_config.parameters
+        if not looks:
+            open_run(given["store"], given["described"], run.run_id)
+        else:
+            made = put(plan, store)
+            states = {state.path: state for state in read_states(store, described(run).id)}
+            done = states["split"].model_copy(
+                update={
+                    "path": "camvr/round-1/evaluate",
+                    "step": "evaluate",
+                    "status": "done",
+                    "started": time.time() + 60,
+                    "ended": time.time() + 61,
+                    "outputs": made[list(made)[-1]],
+                }
+            )
+            write_state(store, described(run).id, done)
+            run.state = "SUCCEEDED"
+        looks.append(run.run_id)
+
+    real = kubeflow.__class__._create_run
+
+    def create_later(self, request):
+        run = real(self, request)
+        run.created_at = run.created_at.replace(microsecond=0)
+        return run
+
+    monkeypatch.setattr(kubeflow.__class__, "_create_run", create_later)
+    kubeflow.on_run = on_run
+    printed = command(f"{SUBMIT} --wait --host {kubeflow.url} --store {store.url}")
+    steps = len(plan.paths())
+    assert f": 1 step done, {steps - 1} found, " in printed and "0.25" in printed
+
+
+def described(run) -> Run:
+    return Run.model_validate_json(run.runtime_config.parameters["described"])
+
+
+def test_its_exit_handler_asks_for_the_steps_that_it_had(tmp_path):
+    """Those that were there have no state of this start, or an older one."""
+    store = LocalStore(tmp_path / "store")
+    run = Run(id="training-1", pipeline="training", config={}, steps=["split", "index"])
+    open_run(store.url, run.model_dump_json(), "job")
+    write_state(store, run.id, StepState(path="index", step="index", status="done", started=time.time()))
+    told: list[object] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("multiview.kubeflow.run.post", lambda address, message: told.append(message))
+        arguments = (
+            store.url,
+            run.model_dump_json(),
+            "job",
+            "SUCCEEDED",
+            "",
+            Notify(url="https://a.example"),
+        )
+        close_run(*arguments, "training", ["split"])
+        assert not told
+        close_run(*arguments, "training")
+    assert len(told) == 1
