@@ -82,6 +82,7 @@ def test_questions_are_written_in_order_and_counts_reported(tmp_path, files):
     assert [q.qid for q in done.train] == [f"t{i}" for i in range(40)]
     assert [q.qid for q in done.dev] == [f"d{i}" for i in range(10)]
     assert done.events.facts.pop("nltk") == version("nltk"), "sentences are split as it does"
+    assert done.events.facts.pop("columns") == {"year": "int64"}
     assert done.events.facts == {
         "passages": 25,
         "train_questions": 40,

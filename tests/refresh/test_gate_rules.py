@@ -194,3 +194,14 @@ def test_another_corpus_with_the_same_index_is_another_one() -> None:
     """Columns that are not encoded, such as a url, come from the corpus."""
     other = replace(CHAMPION, digests=("champion", "model", "other"))
     assert verdict(Gate(drops={METRIC: 0.0}), other).decision == "promote"
+
+
+def test_columns_that_are_gone_or_of_another_type_are_named_and_may_be_held():
+    before = replace(CHAMPION, columns={"year": "int64", "ok": "bool", "url": "string"})
+    after = measured(30, columns={"year": "string", "url": "string", "new": "double"})
+    (check,) = (check for check in verdict(LENIENT, after, before).checks if check.name == "keep_columns")
+    assert check.passed and check.says == "ok (bool) is gone; year is string, was int64"
+    strict = LENIENT.model_copy(update={"keep_columns": True})
+    assert failed(verdict(strict, after, before)) == ["keep_columns"]
+    assert failed(verdict(strict, replace(after, columns=before.columns), before)) == []
+    assert failed(verdict(strict, after, replace(before, columns=None))) == [], "of an older version"

@@ -126,6 +126,8 @@ class Gate(Section):
     max_lost_questions: Annotated[float, Field(ge=0, le=1)] = 0.2
     """Largest share of the dev questions (of all questions, where dev questions are held out) that may have lost their
     gold passages, or the answers in them; 1: any."""
+    keep_columns: bool = False
+    """Refuse a corpus whose further columns are gone or of another type, on which conditions of clients then fail; the verdict names them anyway."""
     seconds_per_question: Annotated[float, Field(gt=0)] | None = None
     """Longest mean search time per question in seconds, as `evaluate` measures it; none: any."""
     index_bytes: Annotated[int, Field(ge=1)] | None = None

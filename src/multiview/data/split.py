@@ -90,7 +90,7 @@ def split(context: StepContext) -> None:
         questions.write_lost_questions(
             questions.LostQuestions(len(given), lost), context.output(names.LOST_QUESTIONS)
         )
-    _report(context.events, selection, remarks, sentences)
+    _report(context.events, selection, remarks, sentences, scan.further.schema)
 
 
 def sources_fingerprint(settings: Config) -> JsonObject:
@@ -128,7 +128,9 @@ def _check_sources(settings: Config) -> None:
         )
 
 
-def _report(events: Events, selection: Selection, remarks: Problems, sentences: int) -> None:
+def _report(
+    events: Events, selection: Selection, remarks: Problems, sentences: int, further: pa.Schema
+) -> None:
     """Reports what was left out or is worth a remark as warnings, and the counts of the step as facts and metrics."""
     for kind, number in remarks.counts.items():
         events.warning(f"{kind}: {number:,}, the first: {remarks.first[kind]}")
@@ -141,6 +143,7 @@ def _report(events: Events, selection: Selection, remarks: Problems, sentences: 
         "sentences_per_passage": sentences / len(selection.passages),
     }
     events.fact("nltk", version("nltk"))
+    events.fact("columns", {field.name: str(field.type) for field in further})
     for name, value in facts.items():
         events.fact(name, value)
         events.metric(name, float(value))

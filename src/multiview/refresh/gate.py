@@ -43,10 +43,16 @@ def gate(context: StepContext) -> None:
         raise InputError(
             "champion and challenger were not evaluated on the same questions: run the refresh whole"
         )
+    loaded = champion.load(context.store) if champion else {}
     verdict = decide(
         context.settings.gate,
-        measurements(champion.load(context.store)[names.INDEX][1], champion_evaluation) if champion else None,
-        measurements(load_record(context.recorded_input("index").address)[1], challenger_evaluation),
+        measurements(loaded[names.INDEX][1], loaded[names.PASSAGES][1], champion_evaluation)
+        if champion
+        else None,
+        measurements(
+            *(load_record(context.recorded_input(name).address)[1] for name in (names.INDEX, names.PASSAGES)),
+            challenger_evaluation,
+        ),
         qids,
         read_lost_questions(context.input(names.LOST_QUESTIONS).path),
         RESAMPLES,
@@ -61,12 +67,15 @@ def gate(context: StepContext) -> None:
         context.events.metric(metric_names.of_group(names.CHALLENGER, name), difference.challenger)
         if difference.champion is not None:
             context.events.metric(metric_names.of_group(names.CHAMPION, name), difference.champion)
+    for check in verdict.checks:
+        if check.name == "keep_columns" and check.passed:
+            context.events.warning(f"columns: {check.says}; conditions on them fail")
     if verdict.decision == "refuse":
         context.events.warning(f"refused: {verdict.says}")
 
 
-def measurements(index: Record, evaluation: Staged) -> Measurements:
-    """Returns the measurements of an index, from its record and its evaluation."""
+def measurements(index: Record, passages: Record, evaluation: Staged) -> Measurements:
+    """Returns the measurements of an index, from its record, its passages' and its evaluation."""
     metrics = json.loads((evaluation.path / METRICS_FILE).read_text())
     seconds = load_record(evaluation.address)[1].facts[SEARCH_SECONDS]
     return Measurements(
@@ -76,6 +85,7 @@ def measurements(index: Record, evaluation: Staged) -> Measurements:
         seconds_per_question=seconds,
         values=values_of(evaluation.path, metrics),
         ranks=ranks_of(evaluation.path),
+        columns=passages.facts.get("columns"),
     )
 
 

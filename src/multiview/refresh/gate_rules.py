@@ -32,6 +32,8 @@ class Measurements:
     """Metric to its value per question [q], nan where the metric does not judge the question."""
     ranks: np.ndarray
     """Rank of the first right passage per question [q] float64; inf where none was found."""
+    columns: Mapping[str, str] | None = None
+    """The user's further columns of the passages, with their types; none where an older version wrote them."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,8 @@ def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements
             f"{counted(champion.passages, 'passage')} became {passages:,} ({passages / champion.passages - 1:+.1%}), "
             f"down to {-policy.largest_shrinkage:.1%} is allowed",
         )
+    if champion is not None and (changed := _changed(champion.columns or {}, challenger.columns)):
+        yield Check("keep_columns", not policy.keep_columns, "; ".join(changed))
     if policy.seconds_per_question is not None:
         took = challenger.seconds_per_question
         yield Check(
@@ -156,6 +160,17 @@ def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements
             challenger.bytes <= policy.index_bytes,
             f"{challenger.bytes:,} bytes, {policy.index_bytes:,} are allowed",
         )
+
+
+def _changed(before: Mapping[str, str], after: Mapping[str, str] | None) -> list[str]:
+    """Returns a line for each column that is gone or of another type, on which conditions of clients fail."""
+    if after is None:
+        return []
+    return [
+        f"{name} is {after[name]}, was {kind}" if name in after else f"{name} ({kind}) is gone"
+        for name, kind in sorted(before.items())
+        if after.get(name) != kind
+    ]
 
 
 def _lost(policy: Gate, lost: LostQuestions) -> Check:
