@@ -93,26 +93,25 @@ def rerun(
     connection: Profile,
 ) -> None:
     """Run one step of an earlier run again, with its inputs from MLflow, verified."""
-    from pipelines.runs.rerun import cut
+    from pipelines.runs.rerun import cut, verify
 
     uri = tracking_uri or tracking.tracking_uri(open_store(store or names.DEFAULT_STORE))
     run = tracking.find_run(uri, earlier, open_store(store).url if store else None)
     changes: Overrides = merge(*(parse_setting(setting) for setting in settings or []))
-    part = cut(run, step, changes, downstream)
-    for read in part.imported:
-        console.print(f"  reads  {read.reader}: {read.reference.address}", markup=False)
-    for path in part.request.plan.paths():
+    request = cut(run, step, changes, downstream)
+    for node, name, source in request.plan.artifacts():
+        console.print(f"  reads  {node.path} {name}: {source.address}", markup=False)
+    for path in request.plan.paths():
         console.print(f"  runs   {path}", markup=False)
     if dry_run:
         return
     if submit:
-        request = part.request.over(connection.settings)
-        submission = kubeflow.check(request, store or run.store, connection)
-        part.verify()
+        submission = kubeflow.check(request.over(connection.settings), store or run.store, connection)
+        verify(request.plan)
         kubeflow.launch(submission, connection, wait, uri, again)
         return
-    part.verify()
-    runs.run_and_show(part.request, open_store(store or run.store), uri, debug)
+    verify(request.plan)
+    runs.run_and_show(request, open_store(store or run.store), uri, debug)
 
 
 @app.command()

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from multiview import environment
-from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.config import Config
 from multiview.data.reading.beir import is_beir
@@ -65,12 +64,12 @@ def check_store(store: str | None) -> str:
 
 def check_sources(plan: Plan) -> None:
     """Raises InputError for sources of a plan that only this machine can read."""
+    for node, _, source in plan.artifacts():
+        if _is_local(source.address, always_file=True):
+            raise InputError(
+                f"{node.path} reads {source.address}, a folder of this machine that no pod reaches"
+            )
     for node in plan.nodes.values():
-        for _, source in node.sources():
-            if isinstance(source, Reference) and _is_local(source.address, always_file=True):
-                raise InputError(
-                    f"{node.path} reads {source.address}, a folder of this machine that no pod reaches"
-                )
         for section, values in json.loads(node.config).items():
             for name in PLACES_READ.get(section, ()):
                 for address in _listed(values.get(name)):

@@ -6,7 +6,6 @@ The inputs are found in MLflow and their bytes are verified; the plan is cut at 
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
 
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
@@ -19,36 +18,21 @@ from multiview.steps.path import StepPath
 from multiview.tracking import TrackedRun
 
 
-@dataclass(frozen=True)
-class ImportedInput:
-    """An artifact of the earlier run that a step reads."""
-
-    reader: str
-    """The path of the step and the name of its input, as in `camvr/round-2/encode model`."""
-    reference: Reference
-
-
-@dataclass(frozen=True)
-class Rerun:
-    """A request for a part of an earlier run's plan, and everything that it reads from that run."""
-
-    request: Request
-    imported: tuple[ImportedInput, ...]
-
-    def verify(self) -> None:
-        """Reads every imported byte against its record and digest. Raises InputError at the first flaw."""
-        for reference in {read.reference.address: read.reference for read in self.imported}.values():
-            store, record = load_record(reference.address)
-            if record.digest != reference.digest:
-                raise InputError(
-                    f"{reference.address} has digest {record.digest[:12]}…, but MLflow says "
-                    f"{reference.digest[:12]}…: it was replaced; rerun the step that makes it ({record.step})"
-                )
-            stage(store, record, check="bytes")
+def verify(plan: Plan) -> None:
+    """Reads every byte of the artifacts that a plan reads against their records and digests. Raises InputError at the first
+    flaw."""
+    for reference in {source.address: source for _, _, source in plan.artifacts()}.values():
+        store, record = load_record(reference.address)
+        if record.digest != reference.digest:
+            raise InputError(
+                f"{reference.address} has digest {record.digest[:12]}…, but MLflow says "
+                f"{reference.digest[:12]}…: it was replaced; rerun the step that makes it ({record.step})"
+            )
+        stage(store, record, check="bytes")
 
 
-def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) -> Rerun:
-    """Returns the rerun of step `path` of an earlier run with `changes` to its settings, and of all steps that need it
+def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) -> Request:
+    """Returns the request for step `path` of an earlier run with `changes` to its settings, and of all steps that need it
     if `downstream`.
 
     Raises InputError for an unknown step, for inputs that MLflow does not know, and for a run that compares others.
@@ -67,14 +51,7 @@ def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) ->
         nodes, lambda node, source: _artifacts(earlier, plan.nodes[source.path], source.kind, node.path)
     )
     part.architectures = earlier.run.architectures or plan.architectures
-    read = [(node, *source) for node in part.nodes.values() for source in node.sources()]
-    imported = [
-        ImportedInput(f"{node.path} {name}", source)
-        for node, name, source in read
-        if isinstance(source, Reference)
-    ]
-    request = Request(part, overrides, earlier.run.preset, rerun_of=earlier.run.id)
-    return Rerun(request, tuple(imported))
+    return Request(part, overrides, earlier.run.preset, rerun_of=earlier.run.id)
 
 
 def _chosen(plan: Plan, path: str, downstream: bool) -> dict[StepPath, Node]:

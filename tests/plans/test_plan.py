@@ -245,16 +245,16 @@ def earlier_run(plan: Plan, **config) -> TrackedRun:
 def test_any_step_is_cut_out_with_its_inputs_and_compiles(path, tmp_path):
     plan = training({})
     part = cut(earlier_run(plan), path, {}, downstream=False)
-    plan = part.request.plan
+    plan = part.plan
     (node,) = plan.nodes.values()
     assert [str(path) for path in node.paths()] == [path]
     assert {name for name, _ in node.sources()} == set(node.step.inputs)
     assert all(isinstance(source, Reference) for _, source in node.sources())
-    ir, _ = documents(compile_request(part.request, tmp_path / "part.yaml"))
+    ir, _ = documents(compile_request(part, tmp_path / "part.yaml"))
     lists = sum(len(_list(v)) for v in node.inputs.values() if isinstance(v, list))
     imported = imports(ir)
-    assert len(imported) == len(part.imported) - lists
-    assert set(imported) <= {(read.reference.address, read.reference.digest) for read in part.imported}
+    read = [(source.address, source.digest) for _, _, source in plan.artifacts()]
+    assert len(imported) == len(read) - lists and set(imported) <= set(read)
     assert not shared_inputs(ir)
 
 
@@ -263,8 +263,8 @@ def test_downstream_of_round_ones_encoding_is_all_that_follows():
     part = cut(
         earlier_run(plan), "camvr/round-1/encode", {"encode": {"compute": "autocast"}}, downstream=True
     )
-    assert list(part.request.plan.nodes) == list(plan.nodes)[4:]
-    assert {read.reader for read in part.imported} == {
+    assert list(part.plan.nodes) == list(plan.nodes)[4:]
+    assert {f"{node.path} {name}" for node, name, _ in part.plan.artifacts()} == {
         "camvr/round-1/encode model",
         "camvr/round-1/encode passages",
         "camvr/round-1/index model",
@@ -283,7 +283,7 @@ def test_downstream_of_round_ones_encoding_is_all_that_follows():
         "camvr/round-2/evaluate train_questions",
     }
     for name in ("round-1/encode", "round-1/index", "round-2/mine", "round-2/encode", "round-2/evaluate"):
-        assert json.loads(part.request.plan.node(f"camvr/{name}").config)["encode"]["compute"] == "autocast"
+        assert json.loads(part.plan.node(f"camvr/{name}").config)["encode"]["compute"] == "autocast"
 
 
 def test_a_rerun_of_a_step_whose_inputs_were_never_made_says_what_to_do():

@@ -76,9 +76,9 @@ def test_a_rerun_is_named_by_its_run_and_its_steps(request_, store):
         id="training-1", pipeline="training", config=request_.overrides, architectures={"camvr": "x"}
     )
     part = cut(TrackedRun("m", store.url, earlier, steps), "camvr/round-1/encode", {}, downstream=False)
-    run = describe(part.request, store)
+    run = describe(part, store)
     paths = ["camvr/round-1/encode/shard-00", "camvr/round-1/encode/shard-01"]
-    assert run.id == named(part.request, rerun_of="training-1", steps=paths, sources={})
+    assert run.id == named(part, rerun_of="training-1", steps=paths, sources={})
     assert (run.rerun_of, run.steps, run.architectures) == ("training-1", paths, {"camvr": "x"})
 
 

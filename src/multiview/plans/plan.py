@@ -149,6 +149,13 @@ class Plan:
         shards = [str(path) for path in self.paths() if path.shard]
         raise InputError(f"{self.name} has no step {text!r}{nearest(text, [*steps, *shards], listed=steps)}")
 
+    def artifacts(self) -> Iterator[tuple[Node, str, Reference]]:
+        """Yields each artifact from outside the plan that a step reads, with the step and the name of its input."""
+        for node in self.nodes.values():
+            for name, source in node.sources():
+                if isinstance(source, Reference):
+                    yield node, name, source
+
     def part(self, nodes: Mapping[StepPath, Node], made: Callable[[Node, Output], list[Reference]]) -> Plan:
         """Returns the plan of some of the nodes. `made` returns what one of them reads of a step that is left out."""
         part = Plan(self.name, architectures=self.architectures)

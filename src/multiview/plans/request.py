@@ -12,7 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from multiview import environment
-from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
 from multiview.config import Config, JsonObject
 from multiview.config.overrides import Overrides, gather, merge, outcome, validate
@@ -116,21 +115,11 @@ def _identity(request: Request, store: Store) -> JsonObject:
     if request.rerun_of:
         identity |= {"rerun_of": request.rerun_of, "steps": [str(path) for path in plan.paths()]}
     if plan.name not in PIPELINES:
-        identity["inputs"] = _artifacts_read(plan)
+        identity["inputs"] = [[str(node.path), source.digest] for node, _, source in plan.artifacts()]
     fingerprints = plan.fingerprints(None if request.schedule else store)
     if request.schedule:
         return identity | {"schedule": request.schedule}
     return identity | {"sources": {str(path): content for path, content in fingerprints.items()}}
-
-
-def _artifacts_read(plan: Plan) -> list[list[str]]:
-    """The step and the digest of each input that is an artifact."""
-    return [
-        [str(node.path), source.digest]
-        for node in plan.nodes.values()
-        for _, source in node.sources()
-        if isinstance(source, Reference)
-    ]
 
 
 def _git_sha() -> str | None:

@@ -93,7 +93,7 @@ def rerun(name: str, step: str, folder: Path, downstream: bool) -> Ir:
         for path in node.paths()
     }
     run = Run(id=f"{name}-0", pipeline=name, config={})
-    request = cut(TrackedRun("0", "gs://bucket/store", run, steps), step, {}, downstream).request
+    request = cut(TrackedRun("0", "gs://bucket/store", run, steps), step, {}, downstream)
     ir, _ = documents(compile_request(request, folder / f"{name}-{step.replace('/', '-')}.yaml"))
     return ir
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.kubeflow.versions import SINCE, RELEASES
+from pipelines.kubeflow.versions import RELEASES, SINCE
 from tests.fixtures.kubeflow_server import FakeKubeflow
 from tests.fixtures.overlays import profiles
 from tests.fixtures.pod_security import driver_s_pod, violations

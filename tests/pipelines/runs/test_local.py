@@ -20,7 +20,7 @@ from multiview.lineage.trace import flaws, trace
 from multiview.steps.runs import Run, RunReference, read_state
 from multiview.steps.table import step
 from pipelines.runs import local
-from pipelines.runs.rerun import cut
+from pipelines.runs.rerun import cut, verify
 from tests.fixtures.documented import words
 from tests.fixtures.project import PATHS, ROOT, Project
 
@@ -160,7 +160,7 @@ def test_every_step_can_be_rerun_from_mlflow(project, trained):
     earlier, states = tracking.find_run(project.tracking, trained), project.states(trained)
     for path in {*PATHS, *(path.rpartition("/shard-")[0] for path in PATHS if "shard" in path)}:
         part = cut(earlier, path, {}, downstream=False)
-        steps = [str(step) for step in part.request.plan.paths()]
+        steps = [str(step) for step in part.plan.paths()]
         assert steps == [p for p in PATHS if p == path or p.startswith(f"{path}/")]
         expected = {
             reference.address
@@ -168,8 +168,8 @@ def test_every_step_can_be_rerun_from_mlflow(project, trained):
             for references in states[step].inputs.values()
             for reference in references
         }
-        assert {read.reference.address for read in part.imported} == expected
-        part.verify()
+        assert {source.address for _, _, source in part.plan.artifacts()} == expected
+        verify(part.plan)
 
 
 def test_a_dry_rerun_says_what_it_would_do_and_does_nothing(project, trained):
@@ -210,7 +210,7 @@ def test_a_rerun_does_that_step_and_what_follows_with_verified_inputs(documented
         file.write_bytes(data)
     # A rerun of a rerun: its own steps first, the others from the run that it came from.
     part = cut(tracking.find_run(project.tracking, rerun), "camvr/round-2/evaluate", {}, downstream=False)
-    read = {artifact.reader.split()[1]: artifact.reference for artifact in part.imported}
+    read = {name: source for _, name, source in part.plan.artifacts()}
     assert read["index"] == states["camvr/round-2/index"].outputs["index"]
     assert read["model"] == earlier["camvr/round-2/train"].outputs["model"]
 
