@@ -152,7 +152,7 @@ def test_what_a_stranger_typed_to_the_pipelines(case, files, tmp_path, capsys, m
 
 def test_what_a_stranger_typed_to_multiview(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "p.jsonl.zst").write_text('{"id": "a", "text": "x"}')
+    (tmp_path / "p.jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd no more")
     cases = {
         ("inspect", "p.jsonl.zst"): "p.jsonl.zst: cannot be read (Unable to decompress",
         ("gc", "--store", "nowhere"): f"store {tmp_path}/nowhere: there is nothing; is it the right one?",

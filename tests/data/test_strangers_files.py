@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
@@ -172,7 +173,10 @@ STAND_INS = {
         ("p.orc: an ORC file", "write it as Parquet"),
         sources=("p.orc",),
     ),
-    "an article about an orchard": Case({"a.txt": "ORCHARDS surround Orlen.\n"}, passages=["a-0"]),
+    "articles that begin as other formats do": Case(
+        {"a.txt": "ORCHARDS surround Orlen.\n", "b.txt": "PARENTS came.\n", "c.txt": "FEA1 and PAR1.\n"},
+        passages=["a-0", "b-0", "c-0"],
+    ),
     "a pickle": Case(
         {"p.pkl": b"\x80\x04\x95\x10\x00"}, ("p.pkl: a Python pickle", "Parquet"), sources=("p.pkl",)
     ),
@@ -274,6 +278,12 @@ FOLDERS = {
     ),
     "parts whose files DVC has not fetched": Case(
         {"p.jsonl": LINES, "more.jsonl.dvc": "outs:\n"}, ("more.jsonl.dvc: a DVC pointer", "dvc pull")
+    ),
+    "a folder under DVC": Case(
+        {"p.jsonl": LINES, ".dvc/config": "", "state.json": "{}"}, passages=["t0", "t1"]
+    ),
+    "a missing part with a number in its suffix": Case(
+        {"p-0-of-2.jsonl.bz2": bz2.compress(LINES.encode())}, ("1 of 2 files p-*-of-2.jsonl.bz2", "missing")
     ),
     "a part of no rows": Case(
         {"p.jsonl": LINES, "q.jsonl": ""},
@@ -413,6 +423,9 @@ LOOK_ALIKES = {
 }
 
 TABLES = {
+    "ids of passages beside those of their documents": Case(
+        {"p.csv": "doc_id,passage_id,text\nd,d-0,Orlen.\nd,d-1,Bask.\n"}, passages=["d-0", "d-1"]
+    ),
     "a TSV whose header has other names": Case(
         {"p.tsv": "passage_id\tpassage_text\nt0\tOrlen lies on a lake.\n"}, passages=["t0"]
     ),
@@ -625,6 +638,16 @@ JUDGEMENTS = {
             "qrels/test.jsonl": lines(*HF_QRELS),
         },
         questions=JUDGED,
+    ),
+    "a BEIR folder that is called corpus": Case(
+        {
+            "corpus/corpus.jsonl": lines(*HF_CORPUS),
+            "corpus/queries.jsonl": lines(*HF_QUERIES),
+            "corpus/qrels/test.tsv": "query-id\tcorpus-id\tscore\nq1\tt0\t1\nq2\tt1\t1\n",
+        },
+        passages=["t0", "t1"],
+        questions=JUDGED,
+        sources=("corpus",),
     ),
     "a folder of mteb": Case(
         {

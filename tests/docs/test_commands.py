@@ -134,7 +134,7 @@ def files(tmp_path, monkeypatch, beir_server) -> Path:
         )
     put(
         tmp_path / "psgs_w100.tsv.gz",
-        gzip.compress(b"id\ttext\ttitle\n18768923\tone\tA\n7\ttwo\tB\n5\tthree\tC\n"),
+        gzip.compress(b"id\ttext\ttitle\n18768923\tseven\tA\n7\ttwo\tB\n5\tthree\tC\n"),
     )
     file = Path(biencoder(tmp_path))
     put(tmp_path / "biencoder-nq-train.json.gz", gzip.compress(file.read_bytes()))
@@ -154,7 +154,9 @@ def files(tmp_path, monkeypatch, beir_server) -> Path:
     put(tmp_path / "passages.csv", "pid,body\n" + table)
     put(tmp_path / "passages.csv.gz", gzip.compress(("pid,body\n" + table).encode()))
     write(tmp_path / "passages.parquet", passages)
-    put(tmp_path / "train.jsonl.gz", gzip.compress(Path(tevatron(tmp_path)).read_bytes()))
+    # An answer that MS MARCO's second passage holds.
+    train = Path(tevatron(tmp_path)).read_bytes().replace(b'"seven"', b'"quote"')
+    put(tmp_path / "train.jsonl.gz", gzip.compress(train))
     both = [{**row, "gold": row["positive_ids"], "hard": ["p19", "p18"]} for row in asked]
     write(tmp_path / "questions.jsonl", both)
     for row in passages:

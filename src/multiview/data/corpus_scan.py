@@ -28,7 +28,7 @@ from multiview.data.reading.qrels import is_corpus
 from multiview.data.reading.readers import passage_tables
 from multiview.data.reading.tables import PASSAGE_COLUMNS
 from multiview.data.reading.values import NUL, cut_id
-from multiview.errors import InputError, ReportProblem, ignore_problem, raise_problem
+from multiview.errors import InputError, ReportProblem, ignore_problem, raise_problem, without_secrets
 
 NO_TEXT = "passages without text, left out"
 NOTHING = ("NULL", "null", "\\N", "NaN", "nan", "None", "<NA>", "N/A")
@@ -196,7 +196,7 @@ class CorpusScan:
         if not self.rows:
             raise InputError(f"{', '.join(self.corpus.formats)}: no passages in it; see corpus.source")
         for file in self.corpus.formats.keys() - {file for _, file in self._firsts}:
-            self._report_remark(EMPTY_FILES, file)
+            self._report_remark(EMPTY_FILES, without_secrets(file))
         self._remark_sources()
         self.answers.finish()
 
@@ -204,10 +204,10 @@ class CorpusScan:
         """Remarks what lies beside the files that are read, and in the names of their folders."""
         for source in self.corpus.sources:
             for name in sources.unread_files(source, self.corpus.formats):
-                self._report_remark(UNREAD_FILES, f"{source}: {name}")
+                self._report_remark(UNREAD_FILES, without_secrets(f"{source}: {name}"))
         for file in self.corpus.formats:
-            if columns := re.findall(r"[^/=]+=[^/=]+(?=/)", file):
-                self._report_remark(FOLDER_COLUMNS, f"{', '.join(columns)}, of {file}")
+            if columns := re.findall(r"[^/=?]+=[^/=]+(?=/)", file.partition("?")[0]):
+                self._report_remark(FOLDER_COLUMNS, f"{', '.join(columns)}, of {without_secrets(file)}")
 
     def lacks_gold(self, question: Question) -> bool:
         """Whether a question that names gold passages has lost them all, or every answer in them."""

@@ -161,18 +161,17 @@ def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
     for name in names:
         if found := split_of(name):
             qrels.setdefault(found, []).append(name)
-    corpus = [name for name in names if is_corpus(name)]
-    queries = {
-        plain_name(name): name
-        for name in names
-        if plain_name(name).startswith("queries.") or folder_of(name) == "queries"
-    }
+    corpus = [name for name in names if plain_name(name) in CORPORA][:1]
+    queries = {plain_name(name): name for name in names if plain_name(name).startswith("queries.")}
+    if not (corpus or queries):
+        corpus, others = ([n for n in names if folder_of(n) == folder] for folder in FOLDERS[:2])
+        queries = {plain_name(name): name for name in others}
     if not queries or not (corpus or qrels):
         return None
     if use == "corpus":
         if not corpus:
             raise InputError(f"{names[0]}: no corpus.jsonl or collection.tsv beside it")
-        return corpus if folder_of(corpus[0]) == "corpus" else corpus[:1]
+        return corpus
     split = next((split for split in SPLITS[use] if split in qrels), None)
     if split is None:
         raise InputError(

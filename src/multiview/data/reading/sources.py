@@ -30,7 +30,7 @@ from multiview.data.reading.qrels import (
 from multiview.errors import InputError
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
-SHARD = re.compile(r"(.*?)\d+-of-(\d+)(\D*)")
+SHARD = re.compile(r"(.*?)\d+-of-(\d+)(|\D.*)")
 """The name of one of several files of a data set."""
 LAKES = {
     "_delta_log": "a Delta table",
@@ -160,9 +160,11 @@ def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
     """Returns a folder's files for the use if it is a collection, otherwise its files of a known format."""
     names = sorted(str(name) for name in fs.ls(folder, detail=False))
     bases = {base_name(name) for name in names}
-    if saved := bases & {"state.json", "dataset_dict.json"}:
+    is_saved = any(name.endswith(".arrow") for name in bases)
+    if saved := bases & ({"state.json", "dataset_dict.json"} if is_saved else {"dataset_dict.json"}):
         raise InputError(f"{folder}: a datasets folder ({min(saved)}); write Parquet with to_parquet")
-    if gone := next((name for name in bases if name.endswith(".dvc") and name[:-4] not in bases), None):
+    pointers = (name for name in sorted(bases) if name.endswith(".dvc") and format_by_suffix(name[:-4]))
+    if gone := next((name for name in pointers if name[:-4] not in bases), None):
         raise InputError(f"{folder}/{gone}: a DVC pointer, and its file is not there; run dvc pull")
     files = [
         name for name in names if format_by_suffix(name) and not is_metadata(name) and _is_file(fs, name)

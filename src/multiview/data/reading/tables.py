@@ -26,7 +26,7 @@ Row: TypeAlias = dict[str, Any]
 """A row of a table or a file: column to value. The columns are the user's, and so are the types of the values."""
 
 PASSAGE_COLUMNS = {
-    "id": ("_id", "pid", "docid", "doc_id", "docno", "passage_id", "psg_id"),
+    "id": ("_id", "pid", "passage_id", "psg_id", "docid", "doc_id", "docno"),
     "title": (),
     "text": ("passage", "passage_text", "contents", "content", "body"),
 }
