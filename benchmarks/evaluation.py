@@ -33,7 +33,7 @@ from benchmarks.squad import repeated, split_into, split_settings, write_passage
 from benchmarks.table import Contestant, Goal, Row, Size, markdown, squad_folder
 from benchmarks.timing import in_turns
 from multiview import environment
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Analysis, Config, Corpus, Encode, Evaluation, Questions
 from multiview.data.passages import read_passages
 from multiview.data.question_selection import limited
@@ -81,7 +81,7 @@ class Given:
             "encode": Encode(device="cpu"),
         }
         names = ("model", "passages", "train_questions")
-        inputs = {name: Staged(self.folder / name, "given") for name in names}
+        inputs = {name: LocalArtifact(self.folder / name, "given") for name in names}
         with tempfile.TemporaryDirectory() as output:
             context = StepContext(Config.partial(sections), inputs, {"evaluation": Path(output)}, Events())
             evaluate_queries(context, self.index, self.layout, self.questions, self.queries)

@@ -26,7 +26,7 @@ import typer
 from benchmarks.table import Contestant, Row, Size
 from benchmarks.timing import Milliseconds, in_turns
 from multiview.artifacts.record import Reference
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Encode, Index
 from multiview.encoding.embeddings import VIEWS_FILE, EmbeddingsWriter
 from multiview.index.approximate.recall import passage_recall
@@ -59,7 +59,7 @@ def views_of(
     return views.astype(np.float16), counts
 
 
-def write_embeddings(folder: Path, views: np.ndarray, counts: np.ndarray) -> Staged:
+def write_embeddings(folder: Path, views: np.ndarray, counts: np.ndarray) -> LocalArtifact:
     """Embeddings of one shard, as `encode` writes them."""
     folder.mkdir()
     with EmbeddingsWriter(folder, views.shape[1], "random") as writer:
@@ -67,7 +67,7 @@ def write_embeddings(folder: Path, views: np.ndarray, counts: np.ndarray) -> Sta
             passage_id = f"p{passage:09}"
             row = writer.add_passage(passage_id, passage_id, count)
             writer.write_views(passage_id, row, views[row : row + count])
-    return Staged(folder, "random")
+    return LocalArtifact(folder, "random")
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,8 @@ class Given:
 
     views: np.ndarray
     """[v, dim] float16."""
-    embeddings: Staged
-    few: Staged
+    embeddings: LocalArtifact
+    few: LocalArtifact
     """Embeddings of the first `FEW` passages."""
     queries: np.ndarray
     """[q, dim] float32."""
@@ -141,7 +141,7 @@ def measure_kind(
     )
 
 
-def step(embeddings: Staged, settings: Index, folder: Path) -> None:
+def step(embeddings: LocalArtifact, settings: Index, folder: Path) -> None:
     """Builds an index in `folder`, over one that is there."""
     folder.mkdir(exist_ok=True)
     config = Config.partial({"index": settings, "encode": Encode()})

@@ -38,7 +38,7 @@ from benchmarks.squad import repeated, squad_passages, squad_questions, write_pa
 from benchmarks.table import Contestant, Goal, Row, Size, squad_folder
 from multiview import environment
 from multiview.artifacts.record import Reference
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config
 from multiview.config.overrides import validate
 from multiview.data.questions import write_questions
@@ -127,7 +127,9 @@ def stated(steps: Sequence[str], folder: Path) -> list[float]:
 
 def context(step: str, folder: Path) -> StepContext:
     """What the step is given; its outputs go into the folder `out`."""
-    given = {name: Staged(folder / name, MODEL) for name in ("passages", "questions", "model", "index")}
+    given = {
+        name: LocalArtifact(folder / name, MODEL) for name in ("passages", "questions", "model", "index")
+    }
     inputs = {
         "split": {},
         "bm25-negatives": {name: given[name] for name in ("passages", "questions")},
@@ -135,7 +137,7 @@ def context(step: str, folder: Path) -> StepContext:
         "index": {
             "model": Reference(address="", digest=MODEL),
             "passages": Reference(address="", digest=MODEL),
-            "embeddings": [Staged(folder / "embeddings", MODEL)],
+            "embeddings": [LocalArtifact(folder / "embeddings", MODEL)],
         },
         "mine": given,
         "evaluate": given | {"train_questions": given["questions"]},

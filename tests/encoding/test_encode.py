@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Encode
 from multiview.data.passages import Passage, content_hash
 from multiview.encoding.encode import encode, encode_questions
@@ -27,7 +27,11 @@ PASSAGES = [training_material.passage(i, sentences=1 + i % 8) for i in range(60)
 
 
 def embed(
-    model: Staged, passages: list[Passage], folder: Path, events: RecordedEvents | None = None, **options: Any
+    model: LocalArtifact,
+    passages: list[Passage],
+    folder: Path,
+    events: RecordedEvents | None = None,
+    **options: Any,
 ) -> Path:
     chosen = Encode(**{"batch_tokens": 512, "device": "cpu", **options})
     shard = training_material.write_shard(folder / "shard", passages, number=3)
@@ -53,13 +57,13 @@ def read(folder: Path) -> dict[str, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def model(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Staged:
+def model(base: Path, tmp_path_factory: pytest.TempPathFactory) -> LocalArtifact:
     return training_material.saved_model(tmp_path_factory.mktemp("model") / "camvr", base)
 
 
 @pytest.mark.parametrize("compute", ["float32", "autocast", "bfloat16"])
 def test_an_embedding_is_the_same_to_the_bit_whatever_shard_or_neighbours_it_had(
-    model: Staged, tmp_path: Path, compute: str
+    model: LocalArtifact, tmp_path: Path, compute: str
 ) -> None:
     whole = read(embed(model, PASSAGES, tmp_path / "whole", compute=compute))
     shuffled = PASSAGES[:]
@@ -71,7 +75,9 @@ def test_an_embedding_is_the_same_to_the_bit_whatever_shard_or_neighbours_it_had
     assert np.array_equal(alone["p005"], whole["p005"])
 
 
-def test_every_length_has_one_shape(model: Staged, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_length_has_one_shape(
+    model: LocalArtifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     shapes: set[tuple[int, ...]] = set()
     run = BiEncoder.encode_passages
 
@@ -86,7 +92,7 @@ def test_every_length_has_one_shape(model: Staged, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("compute", ["float32", "autocast", "bfloat16"])
-def test_a_vector_does_not_depend_on_threads(model: Staged, tmp_path: Path, compute: str) -> None:
+def test_a_vector_does_not_depend_on_threads(model: LocalArtifact, tmp_path: Path, compute: str) -> None:
     found = []
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
@@ -99,7 +105,7 @@ def test_a_vector_does_not_depend_on_threads(model: Staged, tmp_path: Path, comp
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_files_are_the_same_whatever_works_ahead(
-    model: Staged, tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
+    model: LocalArtifact, tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     many = [*PASSAGES, *(training_material.passage(i, sentences=3) for i in range(60, 150))]
     here = embed(model, many, tmp_path / "here")
@@ -122,7 +128,7 @@ def test_vectors_are_the_models_own(base: Path, tmp_path: Path, name: str) -> No
         np.testing.assert_allclose(vectors[passage.id], views[real].numpy(), rtol=2e-3, atol=1e-3)
 
 
-def test_padding_views_are_left_out_unless_wanted(model: Staged, tmp_path: Path) -> None:
+def test_padding_views_are_left_out_unless_wanted(model: LocalArtifact, tmp_path: Path) -> None:
     layout = BiEncoder.load(model.path).layout
     real = {p.id: sum(not view.padding for view in layout.passage(p)[0].views) for p in PASSAGES}
     events = RecordedEvents()
@@ -144,7 +150,9 @@ def test_snippet_pooling_gives_each_passage_as_many_rows_as_snippets(base: Path,
     )
 
 
-def test_the_files_are_as_described(model: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_are_as_described(
+    model: LocalArtifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("multiview.encoding.embeddings.ROWS_PER_BLOCK", 64)
     events = RecordedEvents()
     folder = embed(model, PASSAGES, tmp_path, events)
@@ -180,18 +188,18 @@ def test_questions_come_back_in_order_and_depend_on_themselves_alone(base: Path,
     assert encode_questions(staged.path, [], chosen, RecordedEvents()).shape == (0, 64)
 
 
-def test_a_vector_beyond_float16_names_its_passage(model: Staged, tmp_path: Path) -> None:
+def test_a_vector_beyond_float16_names_its_passage(model: LocalArtifact, tmp_path: Path) -> None:
     encoder = BiEncoder.load(model.path)
     parameters = dict(encoder.named_parameters())
     with torch.no_grad():
         parameters["encoders.passage.encoder.layer.1.output.LayerNorm.weight"].mul_(1e6)
     encoder.save(tmp_path / "large")
     with pytest.raises(InputError, match=r"passage 'p0.*float16"):
-        embed(Staged(tmp_path / "large", "x"), PASSAGES[:3], tmp_path)
+        embed(LocalArtifact(tmp_path / "large", "x"), PASSAGES[:3], tmp_path)
 
 
 def test_a_gpu_that_is_full_has_a_hint(
-    model: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: LocalArtifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """torch's error is raised here by hand: no GPU is needed."""
 
@@ -207,11 +215,11 @@ def test_a_gpu_that_is_full_has_a_hint(
         encode_questions(model.path, ["Who?"], Encode(batch_tokens=4096, device="cpu"), RecordedEvents())
 
 
-def test_an_unknown_device_is_refused(model: Staged, tmp_path: Path) -> None:
+def test_an_unknown_device_is_refused(model: LocalArtifact, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"encode\.device"):
         embed(model, PASSAGES[:2], tmp_path, device="gpu")
 
 
-def test_float16_is_refused_on_a_cpu(model: Staged, tmp_path: Path) -> None:
+def test_float16_is_refused_on_a_cpu(model: LocalArtifact, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^encode\.compute: float16 needs a GPU"):
         embed(model, PASSAGES[:2], tmp_path, compute="float16")

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Comparison, Config
 from multiview.errors import InputError
 from multiview.evaluation.compare import compare
@@ -31,7 +31,7 @@ def test_a_comparison_names_each_evaluation_rightly(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "metrics.json").write_text(json.dumps({"accuracy_at_20": 1.0, "accuracy_at_5": value}))
         pq.write_table(questions(["q", "without gold"]), folder / "questions.parquet")
-        evaluations.append(Staged(folder, system))
+        evaluations.append(LocalArtifact(folder, system))
     output = tmp_path / "comparison"
     output.mkdir()
     settings = Config.partial({"comparison": Comparison(rows=tuple(figures))})
@@ -61,7 +61,7 @@ def compared(
         (folder / "qrels.trec").write_text("q0 0 p 1\n")
         asked = qids or [f"q{i}" for i in range(len(column))]
         pq.write_table(questions(asked, mrr_at_10=column), folder / "questions.parquet")
-        evaluations.append(Staged(folder, system))
+        evaluations.append(LocalArtifact(folder, system))
     output = tmp_path / "comparison"
     output.mkdir()
     section = Comparison(rows=tuple(values), **settings)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Bm25, Config, Corpus, Evaluation, Questions
 from multiview.data.answers import has_answer
 from multiview.data.queries import FILE
@@ -37,7 +37,7 @@ from tests.fixtures.written_queries import write_queries
 def measured(passages: Path, folder: Path, events: Events | None = None, **evaluation: Any) -> StepContext:
     """The context of a step that writes an evaluation into `folder`."""
     settings = Config(evaluation=Evaluation(**evaluation))
-    inputs, outputs = {"passages": Staged(passages, "")}, {"evaluation": folder}
+    inputs, outputs = {"passages": LocalArtifact(passages, "")}, {"evaluation": folder}
     return StepContext(settings, inputs, outputs, events or RecordedEvents())
 
 
@@ -222,9 +222,9 @@ def test_doct5query_is_bm25_over_passages_with_their_queries_appended(tmp_path):
         question("q3", "rust", ["language"], ["p2"]),
     ]
     inputs = {
-        "passages": Staged(write_passages(tmp_path / "passages", passages), ""),
-        "questions": Staged(questions_folder(tmp_path / "questions", asked), ""),
-        "queries": Staged(tmp_path / "queries", ""),
+        "passages": LocalArtifact(write_passages(tmp_path / "passages", passages), ""),
+        "questions": LocalArtifact(questions_folder(tmp_path / "questions", asked), ""),
+        "queries": LocalArtifact(tmp_path / "queries", ""),
     }
     (tmp_path / "out").mkdir()
     evaluate_bm25(StepContext(SETTINGS, inputs, {"evaluation": tmp_path / "out"}, RecordedEvents()))
@@ -253,8 +253,8 @@ def test_bm25_and_answers_without_spaces_between_words(tmp_path, language):
         corpus = Corpus(language=setting, shards=1)
         done = Done(tmp_path / setting, corpus, Questions(source=(file,), dev_source=(file,)))
         inputs = {
-            "passages": Staged(done.output["passages"], ""),
-            "questions": Staged(done.output["dev_questions"], ""),
+            "passages": LocalArtifact(done.output["passages"], ""),
+            "questions": LocalArtifact(done.output["dev_questions"], ""),
         }
         (out := tmp_path / setting / "evaluation").mkdir()
         chosen = Config(corpus=corpus, evaluation=Evaluation(at=(1, 3), depth=3))
@@ -265,13 +265,13 @@ def test_bm25_and_answers_without_spaces_between_words(tmp_path, language):
 
 
 def test_an_evaluation_with_another_model_is_refused(retrieval):
-    other = Staged(retrieval.inputs["model"].path, "another")
+    other = LocalArtifact(retrieval.inputs["model"].path, "another")
     with pytest.raises(InputError, match="the index holds views of model"):
         retrieval.run("evaluation", evaluate, model=other)
 
 
 def test_no_questions_is_an_error_that_names_the_way_out(retrieval):
-    none = Staged(questions_folder(retrieval.folder / "none", []), "none")
+    none = LocalArtifact(questions_folder(retrieval.folder / "none", []), "none")
     with pytest.raises(InputError, match=r"no questions .*dev_source"):
         retrieval.run("evaluation", evaluate_bm25, questions=none)
 
@@ -289,8 +289,8 @@ def test_bm25_on_squad_reaches_the_figures_measured_for_it(tmp_path):
     rows = pq.read_table(data / "dev.parquet").to_pylist()[::35]
     questions = [question(r["qid"], r["question"], r["answers"], [r["positive_passage_id"]]) for r in rows]
     inputs = {
-        "passages": Staged(tmp_path / "passages", ""),
-        "questions": Staged(questions_folder(tmp_path / "questions", questions), ""),
+        "passages": LocalArtifact(tmp_path / "passages", ""),
+        "questions": LocalArtifact(questions_folder(tmp_path / "questions", questions), ""),
     }
     (tmp_path / "out").mkdir()
     settings = Config.partial(vars(SETTINGS) | {"evaluation": Evaluation()})

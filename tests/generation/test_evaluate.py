@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Generation
 from multiview.data.queries import FILE
 from multiview.data.questions import Question
@@ -18,10 +18,10 @@ from tests.fixtures.training_material import write_training_data
 from tests.fixtures.written_queries import write_queries
 
 
-def shard(folder: Path, rows: dict[str, tuple[str, ...]]) -> Staged:
+def shard(folder: Path, rows: dict[str, tuple[str, ...]]) -> LocalArtifact:
     folder.mkdir()
     write_queries(rows.items(), folder / FILE)
-    return Staged(folder, folder.name)
+    return LocalArtifact(folder, folder.name)
 
 
 def test_the_step_measures_the_queries_of_gold_passages(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Generation
 from multiview.data import queries
 from multiview.data.passages import Passage
@@ -149,12 +149,12 @@ def test_the_title_is_read_where_it_is_asked_for(t5: Path) -> None:
 
 
 def run(
-    t5: Path, passages: Staged, output: Path, checkpoints: Any = None, **options: Any
+    t5: Path, passages: LocalArtifact, output: Path, checkpoints: Any = None, **options: Any
 ) -> tuple[RecordedEvents, Path]:
     output.mkdir()
     events = RecordedEvents()
     chosen = Config.partial({"generation": SETTINGS.model_copy(update=options)})
-    inputs = {"generator": Staged(t5, "t5"), "passages": passages}
+    inputs = {"generator": LocalArtifact(t5, "t5"), "passages": passages}
     generate_queries(StepContext(chosen, inputs, {"queries": output}, events, checkpoints))
     return events, output
 

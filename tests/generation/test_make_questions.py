@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from multiview import names
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, MakeQuestions, Questions
 from multiview.config.data import Bm25
@@ -56,10 +56,10 @@ class Made:
             (folder / name).mkdir(parents=True)
         middle = len(drafts) // 2
         parts = [
-            Staged(questions_folder(folder / f"drafts-{number}", part), "")
+            LocalArtifact(questions_folder(folder / f"drafts-{number}", part), "")
             for number, part in enumerate((drafts[:middle], drafts[middle:]))
         ]
-        passages = Staged(write_passages(folder / "passages", PASSAGES, shards=2), "")
+        passages = LocalArtifact(write_passages(folder / "passages", PASSAGES, shards=2), "")
         sections: dict[str, Section] = {
             "make_questions": MakeQuestions(**(made or {})),
             "questions": Questions(origin="crop", **asked),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Corpus, Generation, MakeQuestions
 from multiview.data import queries
 from multiview.data.passages import Passage
@@ -33,7 +33,7 @@ GENERATION = Generation(max_length=8, batch_size=4)
 BLANK = Passage("blank", "Title", "  \n", (3,))
 
 
-def context(passages: Staged, output: Path, checkpoints: Any = None, **made: Any) -> StepContext:
+def context(passages: LocalArtifact, output: Path, checkpoints: Any = None, **made: Any) -> StepContext:
     """The context of a crop; `made` are settings of make_questions, and `generation` those of a generator."""
     output.mkdir()
     generation = {"generation": made.pop("generation")} if "generation" in made else {}
@@ -143,11 +143,11 @@ def test_equal_questions_about_a_snippet_are_one_and_empty_ones_are_none() -> No
 
 
 @pytest.fixture(scope="module")
-def t5(tmp_path_factory: pytest.TempPathFactory) -> Staged:
-    return Staged(tiny_t5(tmp_path_factory.mktemp("t5")), "t5")
+def t5(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifact:
+    return LocalArtifact(tiny_t5(tmp_path_factory.mktemp("t5")), "t5")
 
 
-def test_a_generator_reads_the_snippet_in_place_of_the_passage(t5: Staged, tmp_path: Path) -> None:
+def test_a_generator_reads_the_snippet_in_place_of_the_passage(t5: LocalArtifact, tmp_path: Path) -> None:
     passages = training_material.write_shard(tmp_path / "passages", PASSAGES[:8])
     made: dict[str, Any] = {"generator": t5, "generation": GENERATION}
     generate_questions(context(passages, tmp_path / "drafts", **made))
@@ -163,7 +163,7 @@ def test_a_generator_reads_the_snippet_in_place_of_the_passage(t5: Staged, tmp_p
 
 
 def test_a_killed_generation_continues_and_ends_with_the_same_bytes(
-    t5: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    t5: LocalArtifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(make_questions, "SNIPPETS_AT_ONCE", 5)
     monkeypatch.setattr(queries, "PARTS_PER_CHECKPOINT", 2)

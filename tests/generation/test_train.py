@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Generation, GeneratorTraining
 from multiview.data.questions import Question
 from multiview.errors import InputError
@@ -23,12 +23,12 @@ PASSAGES = [training_material.passage(number) for number in range(12)]
 
 
 @pytest.fixture(scope="module")
-def t5(tmp_path_factory: pytest.TempPathFactory) -> Staged:
-    return Staged(tiny_t5(tmp_path_factory.mktemp("t5")), "t5")
+def t5(tmp_path_factory: pytest.TempPathFactory) -> LocalArtifact:
+    return LocalArtifact(tiny_t5(tmp_path_factory.mktemp("t5")), "t5")
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalArtifact]:
     folder = tmp_path_factory.mktemp("data")
     questions = [training_material.question(number, passage) for number, passage in enumerate(PASSAGES)]
     asked = training_material.write_training_data(folder, questions, {})["questions"]
@@ -36,8 +36,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
 
 
 def run(
-    base: Staged,
-    data: dict[str, Staged],
+    base: LocalArtifact,
+    data: dict[str, LocalArtifact],
     output: Path,
     events: RecordedEvents,
     kept: Any = None,
@@ -51,7 +51,7 @@ def run(
 
 
 def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
-    t5: Staged, data: dict[str, Staged], tmp_path: Path
+    t5: LocalArtifact, data: dict[str, LocalArtifact], tmp_path: Path
 ) -> None:
     whole = run(t5, data, tmp_path / "whole", RecordedEvents())
     kept = KeptCheckpoints(tmp_path / "checkpoints", stop_after=4)
@@ -67,7 +67,7 @@ def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
 
 
 def test_it_learns_to_ask_and_says_so(
-    t5: Staged, data: dict[str, Staged], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    t5: LocalArtifact, data: dict[str, LocalArtifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = RecordedEvents()
     monkeypatch.setattr(trainer, "LOG_STEPS", 3)
@@ -84,12 +84,14 @@ def test_it_learns_to_ask_and_says_so(
     assert not any(name.endswith((".bin", ".pt", ".pth")) for name in names)
 
 
-def test_half_precision_trains_float32_weights(t5: Staged, data: dict[str, Staged], tmp_path: Path) -> None:
+def test_half_precision_trains_float32_weights(
+    t5: LocalArtifact, data: dict[str, LocalArtifact], tmp_path: Path
+) -> None:
     trained = run(t5, data, tmp_path / "out", RecordedEvents(), max_steps=2, precision="bfloat16")
     assert all(value.dtype == torch.float32 and value.isfinite().all() for value in trained.values())
 
 
-def test_a_pair_is_the_passage_read_and_the_question_asked(t5: Staged) -> None:
+def test_a_pair_is_the_passage_read_and_the_question_asked(t5: LocalArtifact) -> None:
     _, tokenizer = load(t5.path)
     pairs = Pairs([(PASSAGES[1], "Who lost the war?")], tokenizer, Generation(max_length=5), 48)
     row = pairs[0]
@@ -99,7 +101,7 @@ def test_a_pair_is_the_passage_read_and_the_question_asked(t5: Staged) -> None:
 
 
 def test_the_first_gold_passage_counts_and_questions_without_one_are_dropped(
-    data: dict[str, Staged], tmp_path: Path
+    data: dict[str, LocalArtifact], tmp_path: Path
 ) -> None:
     def pairs(questions: list[Question], events: RecordedEvents) -> list[tuple[str, str]]:
         asked = training_material.write_training_data(tmp_path, questions, {})["questions"]

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Corpus, Encode, Mining, Questions, Train
 from multiview.errors import InputError
 from multiview.negatives.cross_encoder import read_teacher, teach, teacher_accuracy
@@ -37,21 +37,21 @@ def judge(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def data(tmp_path) -> dict[str, Staged]:
+def data(tmp_path) -> dict[str, LocalArtifact]:
     return {
         "passages": training_material.write_shard(tmp_path / "passages", PASSAGES),
         **training_material.write_training_data(tmp_path, QUESTIONS, POOL),
     }
 
 
-def taught(judge: Path, data: dict[str, Staged], folder: Path) -> tuple[Staged, RecordedEvents]:
+def taught(judge: Path, data: dict[str, LocalArtifact], folder: Path) -> tuple[LocalArtifact, RecordedEvents]:
     """The negatives with the judge's scores."""
     folder.mkdir()
     settings = {"mining": Mining(cross_encoder=str(judge)), "encode": Encode(batch_tokens=256)}
     inputs = {**data, "hard_negatives": data["negatives"]}
     events = RecordedEvents()
     teach(StepContext(Config.partial(settings), inputs, {"negatives": folder}, events))
-    return Staged(folder, "taught"), events
+    return LocalArtifact(folder, "taught"), events
 
 
 def test_logits_are_the_model_s_own_and_the_negatives_stay_as_they_are(judge, data, tmp_path):

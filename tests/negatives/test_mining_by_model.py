@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Mining
 from multiview.data.answers import has_answer
 from multiview.errors import InputError
@@ -19,7 +19,7 @@ from tests.fixtures.retrieval_run import SETTINGS, check_negatives, scores_by_pl
 
 def test_mined_negatives_follow_the_model_s_ranking_and_the_bm25_rows(retrieval):
     bm25, _ = retrieval.run("negatives", bm25_negatives)
-    out, events = retrieval.run("negatives", mine, bm25_negatives=Staged(bm25, "bm25"))
+    out, events = retrieval.run("negatives", mine, bm25_negatives=LocalArtifact(bm25, "bm25"))
     rows = read_table(out).to_pylist()
     half = len(retrieval.questions)
     assert rows[:half] == [row | {"positive_ids": []} for row in read_table(bm25).to_pylist()]
@@ -50,7 +50,9 @@ def test_mined_alone_in_another_order_and_too_few(retrieval):
     short = sum(len(row["negative_ids"]) < 20 for row in rows)
     assert facts["questions_with_fewer"] == short > 0
     assert f"for {short} of {len(rows)} questions" in events.warnings[0]
-    reordered = Staged(questions_folder(retrieval.folder / "reversed", retrieval.questions[::-1]), "reversed")
+    reordered = LocalArtifact(
+        questions_folder(retrieval.folder / "reversed", retrieval.questions[::-1]), "reversed"
+    )
     back, _ = retrieval.run("negatives", mine, few, questions=reordered)
     # A product of matrices may round a question's scores differently in another row.
     expected = [row | {"scores": pytest.approx(row["scores"], rel=1e-6)} for row in rows]
@@ -61,7 +63,7 @@ def test_mining_reports_each_question_s_exclusions_and_what_training_finds(retri
     mining = Mining(depth=20, number=6, range_start=2, answer_hits="positives", relative_margin=0.01)
     chosen = SimpleNamespace(**vars(SETTINGS) | {"mining": mining})
     bm25, _ = retrieval.run("negatives", bm25_negatives)
-    out, events = retrieval.run("negatives", mine, chosen, bm25_negatives=Staged(bm25, "bm25"))
+    out, events = retrieval.run("negatives", mine, chosen, bm25_negatives=LocalArtifact(bm25, "bm25"))
     rows = pq.read_table(out / "report.parquet").to_pylist()
     assert [row["qid"] for row in rows] == [q.qid for q in retrieval.questions]
     plain, asked = scores_by_plain_formula(retrieval), {q.qid: q for q in retrieval.questions}
@@ -79,6 +81,6 @@ def test_mining_reports_each_question_s_exclusions_and_what_training_finds(retri
 
 
 def test_mining_with_another_model_is_refused(retrieval):
-    other = Staged(retrieval.inputs["model"].path, "another")
+    other = LocalArtifact(retrieval.inputs["model"].path, "another")
     with pytest.raises(InputError, match="the index holds views of model"):
         retrieval.run("negatives", mine, model=other)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Train
 from multiview.config.overrides import gather
@@ -35,7 +35,7 @@ QUESTIONS = [
 def test_given_negatives_keep_their_order_and_leave_out_positives(tmp_path):
     write_questions(QUESTIONS, tmp_path)
     events = RecordedEvents()
-    inputs = {"questions": Staged(tmp_path, "questions")}
+    inputs = {"questions": LocalArtifact(tmp_path, "questions")}
     (tmp_path / "out").mkdir()
     given_negatives(StepContext(Config(), inputs, {"negatives": tmp_path / "out"}, events))
     assert read_table(tmp_path / "out").to_pylist() == [
@@ -52,7 +52,7 @@ def test_both_are_bm25_s_and_then_the_given_ones(retrieval, tmp_path):
     questions = SETTINGS.questions.model_copy(update={"hard_negatives": "both"})
     both = SimpleNamespace(**vars(SETTINGS) | {"questions": questions})
     alone, _ = retrieval.run("negatives", bm25_negatives)
-    out, _ = retrieval.run("negatives", bm25_negatives, both, questions=Staged(tmp_path, "questions"))
+    out, _ = retrieval.run("negatives", bm25_negatives, both, questions=LocalArtifact(tmp_path, "questions"))
     assert read_negatives(out) == {
         question.qid: {
             **read_negatives(alone)[question.qid],

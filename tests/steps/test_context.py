@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from multiview.artifacts.record import Reference
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config
 from multiview.errors import Undeclared
 from multiview.steps.context import StepContext
@@ -46,7 +46,7 @@ def test_a_misspelt_setting_is_no_undeclared_one():
 
 
 def test_inputs_outputs_and_the_store_are_those_that_are_declared(tmp_path: Path):
-    passages, index = Staged(tmp_path, "digest"), Reference(address="store/index/key", digest="digest")
+    passages, index = LocalArtifact(tmp_path, "digest"), Reference(address="store/index/key", digest="digest")
     context = StepContext(
         Config(), {"passages": passages, "index": index, "parts": [passages]}, {"negatives": tmp_path}
     )

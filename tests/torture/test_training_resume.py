@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.negatives.cross_encoder import write_teacher
 from multiview.steps.context import StepContext
@@ -69,7 +69,7 @@ class Trained:
     """A training, whole or ended after a step: its batches, its figures, its checkpoints and its model."""
 
     def __init__(
-        self, kind: str, data: dict[str, Staged], folder: Path, kept: Path, after: int | None = None
+        self, kind: str, data: dict[str, LocalArtifact], folder: Path, kept: Path, after: int | None = None
     ) -> None:
         self.events, self.checkpoints, self.batches = Ending(after), KeptCheckpoints(kept), []
         kept.mkdir(exist_ok=True)
@@ -121,7 +121,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 @pytest.fixture(scope="module")
-def data(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
+def data(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalArtifact]:
     folder = tmp_path_factory.mktemp("data")
     passages = [training_material.passage(i, sentences=2 + i % 6) for i in range(24)]
     questions = [training_material.question(i, passages[i % 12]) for i in range(30)]
@@ -139,7 +139,7 @@ def data(base: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stag
 
 @pytest.fixture(scope="module", params=KINDS)
 def whole(
-    request: pytest.FixtureRequest, data: dict[str, Staged], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, data: dict[str, LocalArtifact], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Trained, Path]:
     folder = tmp_path_factory.mktemp("whole")
     return Trained(request.param, data, folder / "model", folder / "kept"), folder
@@ -153,7 +153,7 @@ AFTER = [
 
 @pytest.mark.parametrize("after", AFTER)
 def test_every_step_after_the_end_of_a_training_is_as_without_it(
-    whole: tuple[Trained, Path], data: dict[str, Staged], tmp_path: Path, after: int, tally: Tally
+    whole: tuple[Trained, Path], data: dict[str, LocalArtifact], tmp_path: Path, after: int, tally: Tally
 ) -> None:
     expected, folder = whole
     assert len(expected.events.steps) == STEPS and expected.events.metrics

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.queries import gather_queries
 from multiview.errors import InputError
@@ -71,7 +71,7 @@ def settings_of(case: str, processes: int) -> Train:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalArtifact]:
     folder = tmp_path_factory.mktemp("data")
     passages = [training_material.passage(i, sentences=1 + i % 7) for i in range(24)]
     questions = [training_material.question(i, passages[i]) for i in range(12)]
@@ -87,7 +87,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
 
 
 @pytest.fixture(scope="module")
-def all_trainings(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.TempPathFactory) -> Trainings:
+def all_trainings(
+    data: dict[str, LocalArtifact], base: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Trainings:
     """All cases on one process and on two, in one start of processes: starting them is most of the time."""
     folder = tmp_path_factory.mktemp("processes")
     starts = {
@@ -103,7 +105,7 @@ def all_trainings(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.
     gather_queries(
         StepContext(
             Config.partial({}),
-            {"parts": [Staged(folder / "queries", "part")]},
+            {"parts": [LocalArtifact(folder / "queries", "part")]},
             {"queries": folder / "gathered"},
             RecordedEvents(),
         )
@@ -111,7 +113,7 @@ def all_trainings(data: dict[str, Staged], base: Path, tmp_path_factory: pytest.
     inputs["warm-up"] = {
         "start": starts["warm-up"],
         "passages": data["passages"],
-        "queries": Staged(folder / "gathered", "queries"),
+        "queries": LocalArtifact(folder / "gathered", "queries"),
     }
     seen, models, events_of = {}, {}, {}
     for processes in (1, 2):
@@ -186,25 +188,25 @@ def test_a_resumed_training_draws_the_same_dropout_and_each_process_its_own(all_
 
 
 def test_one_process_goes_on_from_a_checkpoint_of_two(
-    all_trainings: Trainings, data: dict[str, Staged], tmp_path: Path
+    all_trainings: Trainings, data: dict[str, LocalArtifact], tmp_path: Path
 ) -> None:
     settings = {**SHORT, "dropout": 0.3, "max_steps": 4, "checkpoint_steps": 2, "processes": 1}
     events = RecordedEvents()
     context = StepContext(
         Config(), {}, {"models": tmp_path}, events, KeptCheckpoints(all_trainings.models[2] / "kept")
     )
-    start = Staged(all_trainings.folder / "start" / "camvr", "")
+    start = LocalArtifact(all_trainings.folder / "start" / "camvr", "")
     watched._train(Train(**settings), {"start": start, **data}, context, "model")
     assert sorted({step for _, _, step in events.metrics if step}) == [3, 4]
     assert BiEncoder.load(tmp_path / "model")
 
 
 def test_the_processes_of_the_step_read_what_their_starter_has_prepared(
-    all_trainings: Trainings, data: dict[str, Staged], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    all_trainings: Trainings, data: dict[str, LocalArtifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a teacher, so that all that a stream may hold is sent to them."""
     monkeypatch.setattr("multiview.training.train.fit", watched.fit_steadily)
-    inputs = {"start": Staged(all_trainings.folder / "start" / "teacher", ""), **data}
+    inputs = {"start": LocalArtifact(all_trainings.folder / "start" / "teacher", ""), **data}
     settings = Config.partial(
         {"train": settings_of("teacher", 2), "questions": Questions(), "corpus": Corpus()}
     )

@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import TrainingArguments
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.questions import Question
 from multiview.errors import InputError
@@ -38,7 +38,7 @@ def test_warm_up_is_as_set_but_never_most_of_a_short_run() -> None:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalArtifact]:
     folder = tmp_path_factory.mktemp("data")
     passages = [training_material.passage(i, sentences=2 + i % 6) for i in range(24)]
     questions = [training_material.question(i, passages[i]) for i in range(12)]
@@ -50,8 +50,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
 
 
 def run(
-    data: dict[str, Staged],
-    model: Staged,
+    data: dict[str, LocalArtifact],
+    model: LocalArtifact,
     output: Path,
     events: RecordedEvents,
     checkpoints: Any = None,
@@ -77,7 +77,7 @@ def weights(model: BiEncoder) -> dict[str, torch.Tensor]:
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
-    data: dict[str, Staged],
+    data: dict[str, LocalArtifact],
     base: Path,
     tmp_path: Path,
     tied: bool,
@@ -97,7 +97,7 @@ def test_a_killed_run_ends_with_the_very_weights_of_an_uninterrupted_one(
 
 
 def test_a_pickle_in_place_of_any_file_of_a_checkpoint_is_not_run(
-    data: dict[str, Staged], base: Path, tmp_path: Path
+    data: dict[str, LocalArtifact], base: Path, tmp_path: Path
 ) -> None:
     """As pickle writes it, and as torch does: a checkpoint's own files of optimizer and random states are torch's."""
     model, mark = training_material.saved_model(tmp_path / "start", base), tmp_path / "mark"
@@ -122,7 +122,7 @@ def test_a_pickle_in_place_of_any_file_of_a_checkpoint_is_not_run(
 
 
 def test_weights_are_the_same_whatever_works_ahead(
-    data: dict[str, Staged], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: dict[str, LocalArtifact], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = training_material.saved_model(tmp_path / "start", base)
     here = weights(run(data, model, tmp_path / "here", RecordedEvents()))
@@ -139,7 +139,7 @@ def test_weights_are_the_same_whatever_works_ahead(
 
 
 def test_the_optimizer_steps_in_one_kernel(
-    data: dict[str, Staged], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: dict[str, LocalArtifact], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel, steps = getattr(torch, "_fused_adamw_"), []  # noqa: B009 (torch exports it to its optimizers alone)
 
@@ -167,7 +167,7 @@ def test_the_optimizer_steps_in_one_kernel(
     ],
 )
 def test_a_training_that_diverges_is_not_published(
-    data: dict[str, Staged],
+    data: dict[str, LocalArtifact],
     base: Path,
     tmp_path: Path,
     steps: int,
@@ -188,7 +188,7 @@ def test_a_training_that_diverges_is_not_published(
 
 
 def test_training_lowers_the_loss_and_says_what_it_was_made_of(
-    data: dict[str, Staged], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: dict[str, LocalArtifact], base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("multiview.training.trainer.LOG_STEPS", 1)
     events = RecordedEvents()
@@ -223,7 +223,7 @@ def test_training_lowers_the_loss_and_says_what_it_was_made_of(
 
 
 def test_bfloat16_and_recomputed_activations_train_too(
-    data: dict[str, Staged], base: Path, tmp_path: Path
+    data: dict[str, LocalArtifact], base: Path, tmp_path: Path
 ) -> None:
     model = training_material.saved_model(tmp_path / "start", base)
     plain = run(data, model, tmp_path / "a", RecordedEvents(), max_steps=2, dropout=0.0)
@@ -292,7 +292,7 @@ def test_the_batch_finds_every_view_and_the_answers_view(base: Path, tmp_path: P
 
 
 def test_training_checks_its_settings_against_the_model(
-    data: dict[str, Staged], base: Path, tmp_path: Path
+    data: dict[str, LocalArtifact], base: Path, tmp_path: Path
 ) -> None:
     model = training_material.saved_model(tmp_path / "mvr", base, architecture="mvr")
     with pytest.raises(InputError, match=r"train\.positive"):
@@ -310,7 +310,7 @@ def test_training_checks_its_settings_against_the_model(
     ],
 )
 def test_a_gpu_that_is_full_has_a_hint(
-    data: dict[str, Staged],
+    data: dict[str, LocalArtifact],
     base: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

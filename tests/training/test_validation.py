@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.data.questions import read_questions, write_questions
 from multiview.errors import InputError
@@ -39,7 +39,7 @@ MRR = "validation_mrr_at_10"
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalArtifact]:
     folder = tmp_path_factory.mktemp("data")
     passages = [training_material.passage(i, sentences=2 + i % 6) for i in range(24)]
     questions = [training_material.question(i, passages[i % 12]) for i in range(30)]
@@ -51,7 +51,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Staged]:
 
 
 @pytest.fixture(scope="module")
-def start(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Staged:
+def start(base: Path, tmp_path_factory: pytest.TempPathFactory) -> LocalArtifact:
     return training_material.saved_model(tmp_path_factory.mktemp("start"), base)
 
 
@@ -59,7 +59,12 @@ class Run:
     """One training, and what came of it."""
 
     def __init__(
-        self, data: dict[str, Staged], model: Staged, output: Path, checkpoints: Any = None, **options: Any
+        self,
+        data: dict[str, LocalArtifact],
+        model: LocalArtifact,
+        output: Path,
+        checkpoints: Any = None,
+        **options: Any,
     ):
         self.events, self.output = RecordedEvents(), output
         settings = Config.partial(
@@ -77,11 +82,13 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def whole(data: dict[str, Staged], start: Staged, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def whole(
+    data: dict[str, LocalArtifact], start: LocalArtifact, tmp_path_factory: pytest.TempPathFactory
+) -> Run:
     return Run(data, start, tmp_path_factory.mktemp("whole") / "model")
 
 
-def test_what_is_validated_is_not_trained_on(data: dict[str, Staged], tmp_path: Path) -> None:
+def test_what_is_validated_is_not_trained_on(data: dict[str, LocalArtifact], tmp_path: Path) -> None:
     events = RecordedEvents()
     found = training_data(StepContext(Config(train=Train(**SETTINGS)), data, {}, events), tmp_path)
     assert found.held_out is not None
@@ -99,7 +106,7 @@ def test_what_is_validated_is_not_trained_on(data: dict[str, Staged], tmp_path: 
 
 
 def test_figures_are_those_of_the_model_that_the_round_hands_on(
-    whole: Run, data: dict[str, Staged], tmp_path: Path
+    whole: Run, data: dict[str, LocalArtifact], tmp_path: Path
 ) -> None:
     """Its MRR, mean rank, wins and cosine by plain formulas, on vectors of single passages and questions."""
     model = BiEncoder.load(whole.output)
@@ -172,7 +179,7 @@ def test_the_best_is_handed_on_and_of_equals_the_earliest(whole: Run) -> None:
 
 
 def test_a_killed_run_hands_on_the_very_files_of_an_uninterrupted_one(
-    whole: Run, data: dict[str, Staged], start: Staged, tmp_path: Path
+    whole: Run, data: dict[str, LocalArtifact], start: LocalArtifact, tmp_path: Path
 ) -> None:
     for stop_after in (3, 9):
         kept = KeptCheckpoints(tmp_path / f"checkpoints-{stop_after}", stop_after)
@@ -188,14 +195,14 @@ def test_a_killed_run_hands_on_the_very_files_of_an_uninterrupted_one(
 
 
 def test_training_does_not_notice_its_validation(
-    whole: Run, data: dict[str, Staged], start: Staged, tmp_path: Path
+    whole: Run, data: dict[str, LocalArtifact], start: LocalArtifact, tmp_path: Path
 ) -> None:
     """The same questions without a validation give the same losses, dropout included."""
     found = training_data(StepContext(Config(train=Train(**SETTINGS)), data, {}), tmp_path)
     assert isinstance(found.stream, QuestionStream)
     (tmp_path / "questions").mkdir()
     write_questions(found.stream.questions, tmp_path / "questions")
-    trained = {**data, "questions": Staged(tmp_path / "questions", "trained")}
+    trained = {**data, "questions": LocalArtifact(tmp_path / "questions", "trained")}
     alone = Run(trained, start, tmp_path / "alone", validate_steps=None)
     assert alone.curve("loss") == whole.curve("loss")
     assert set(SHOWN) <= {name for name, _, _ in whole.events.metrics}, "what a step's log says of a training"
@@ -205,7 +212,7 @@ def test_training_does_not_notice_its_validation(
 
 
 def test_patience_stops_and_a_resumed_run_stops_at_the_same_step(
-    data: dict[str, Staged], start: Staged, tmp_path: Path
+    data: dict[str, LocalArtifact], start: LocalArtifact, tmp_path: Path
 ) -> None:
     # With steps as small as this nothing changes, so no validation is better than the first.
     options: dict[str, Any] = {"learning_rate": 1e-12, "patience": 2, "validate_steps": 2}
@@ -223,7 +230,7 @@ def test_patience_stops_and_a_resumed_run_stops_at_the_same_step(
 
 
 def test_a_model_that_training_only_harmed_is_handed_on_with_a_warning(
-    data: dict[str, Staged], start: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: dict[str, LocalArtifact], start: LocalArtifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figures = iter([0.9, 0.2, 0.3])
     monkeypatch.setattr(Validation, "figures", lambda self: {"mrr_at_10": next(figures)})
@@ -233,7 +240,7 @@ def test_a_model_that_training_only_harmed_is_handed_on_with_a_warning(
 
 
 def test_two_processes_validate_once_and_stop_together(
-    data: dict[str, Staged], start: Staged, tmp_path: Path
+    data: dict[str, LocalArtifact], start: LocalArtifact, tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"learning_rate": 1e-12, "patience": 1, "validate_steps": 2, "dropout": 0.0}
     one = Run(data, start, tmp_path / "one", **options)
@@ -248,7 +255,7 @@ def test_two_processes_validate_once_and_stop_together(
     assert BiEncoder.load(two.output).settings == BiEncoder.load(one.output).settings
 
 
-def test_most_questions_are_left_to_train_on(data: dict[str, Staged], tmp_path: Path) -> None:
+def test_most_questions_are_left_to_train_on(data: dict[str, LocalArtifact], tmp_path: Path) -> None:
     settings, events = Train.model_validate({**SETTINGS, "validation_questions": 30}), RecordedEvents()
     found = training_data(StepContext(Config(train=settings), data, {}, events), tmp_path)
     assert found.held_out is not None and len(found.held_out.questions) == 6

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import torch
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Corpus, Questions, Train
 from multiview.errors import ProcessFailed
 from multiview.steps.context import StepContext
@@ -46,7 +46,7 @@ class Watched(BiEncoderTrainer):
         }
 
 
-Inputs = dict[str, dict[str, Staged]]
+Inputs = dict[str, dict[str, LocalArtifact]]
 
 
 def watch(trainings: dict[str, Train], inputs: Inputs, context: StepContext) -> None:
@@ -74,7 +74,7 @@ def watch_and_resume(trainings: dict[str, Train], inputs: Inputs, context: StepC
     torch.save(torch.random.get_rng_state(), context.output("seen") / f"state-{os.environ['RANK']}.pt")
 
 
-def _train(case: Train, inputs: dict[str, Staged], context: StepContext, name: str) -> None:
+def _train(case: Train, inputs: dict[str, LocalArtifact], context: StepContext, name: str) -> None:
     settings = Config.partial({"train": case, "questions": Questions(), "corpus": Corpus()})
     outputs = {"model": context.output("models") / name}
     given = replace(context, settings=settings, inputs=inputs, outputs=outputs)

@@ -80,7 +80,7 @@ class StoredFile:
 
 
 @dataclass(frozen=True)
-class Staged:
+class LocalArtifact:
     """An artifact, or the requested file of it, on local disk.
 
     `digest` is the whole artifact's digest, or the sha256 of the requested file.
@@ -105,7 +105,7 @@ def stage(
     file: str | None = None,
     check: Check = "changes",
     streamed: Collection[str] = (),
-) -> Staged:
+) -> LocalArtifact:
     """Returns an artifact's files, or one of them, on local disk; but its files of `streamed` stay in a bucket.
 
     Copies are checked against the record as they arrive. Files of a local store are checked by sha256 unless they have
@@ -154,7 +154,7 @@ def stage(
             target.symlink_to(local_file)
     if isinstance(store, LocalStore):
         remember(store, record.data, whole)
-    return Staged(folder, digest, f"{store.url}/{record.folder}", tuple(stamps), left)
+    return LocalArtifact(folder, digest, f"{store.url}/{record.folder}", tuple(stamps), left)
 
 
 def _in_bucket(store: Store, record: Record, entry: File) -> StoredFile:

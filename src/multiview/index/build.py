@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.artifacts.record import load_record
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Encode, Index, JsonObject
 from multiview.encoding.embeddings import QUERIES_FIELD, VIEW_DTYPE, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
@@ -145,7 +145,7 @@ def _report(header: JsonObject, index_bytes: int, events: Events) -> None:
     events.metric("bytes_per_passage", index_bytes / header["passages"])
 
 
-def open_embeddings(staged: Sequence[Staged], model: str, encode: Encode) -> list[Embeddings]:
+def open_embeddings(staged: Sequence[LocalArtifact], model: str, encode: Encode) -> list[Embeddings]:
     """Opens the embeddings of all shards.
 
     Raises InputError unless all shards were encoded by the model with digest `model`, with the settings `encode` as far

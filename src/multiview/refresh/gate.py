@@ -9,7 +9,7 @@ from pathlib import Path
 from multiview import metric_names, names
 from multiview.artifacts.champions import Champion, champion_numbers, crown, read_champion
 from multiview.artifacts.record import Record, Reference, load_record
-from multiview.artifacts.staging import Staged, stage
+from multiview.artifacts.staging import LocalArtifact, stage
 from multiview.artifacts.store import Store
 from multiview.config.kubeflow import notified
 from multiview.data.questions import read_lost_questions
@@ -74,7 +74,7 @@ def gate(context: StepContext) -> None:
         context.events.warning(f"refused: {verdict.says}")
 
 
-def measurements(index: Record, passages: Record, evaluation: Staged) -> Measurements:
+def measurements(index: Record, passages: Record, evaluation: LocalArtifact) -> Measurements:
     """Returns the measurements of an index, from its record, its passages' and its evaluation."""
     metrics = json.loads((evaluation.path / METRICS_FILE).read_text())
     seconds = load_record(evaluation.address)[1].facts[SEARCH_SECONDS]

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names, names
 from multiview.artifacts.record import Artifact, load_record
-from multiview.artifacts.staging import Staged, stage
+from multiview.artifacts.staging import LocalArtifact, stage
 from multiview.config import JsonObject, Model
 from multiview.errors import InputError
 from multiview.evaluation.costs import COSTS
@@ -41,7 +41,7 @@ from multiview.steps.events import Events, read_metrics
 
 
 def gather(
-    rows: Sequence[str], comparison: Staged, evaluations: Sequence[Staged], events: Events
+    rows: Sequence[str], comparison: LocalArtifact, evaluations: Sequence[LocalArtifact], events: Events
 ) -> Contents:
     """Returns the contents of the page. `rows` are the comparison's systems, and `evaluations` theirs, in order.
 
@@ -104,7 +104,7 @@ def gather(
     )
 
 
-def _artifact(staged: Staged) -> Artifact | None:
+def _artifact(staged: LocalArtifact) -> Artifact | None:
     """The artifact of an input; None if its address is not known."""
     return load_record(staged.address) if staged.address else None
 

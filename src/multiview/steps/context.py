@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from multiview.artifacts.record import Reference
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.errors import Undeclared
@@ -15,7 +15,7 @@ from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Events
 from multiview.steps.runs import NO_PAGES, Pages
 
-Input = Staged | Reference | list[Staged]
+Input = LocalArtifact | Reference | list[LocalArtifact]
 """An input of a step: on local disk, not on local disk and only named in the record, or a list on local disk."""
 
 
@@ -30,7 +30,7 @@ class StepContext:
     ...     (context.output("counts") / "words.txt").write_text(str(len(words)))
     ...     context.events.metric("words", len(words))
     >>> _ = (folder / "queries.txt").write_text("who built it")
-    >>> context = StepContext(Config(), {"queries": Staged(folder / "queries.txt", "")}, {"counts": folder})
+    >>> context = StepContext(Config(), {"queries": LocalArtifact(folder / "queries.txt", "")}, {"counts": folder})
     >>> count(context)
     >>> (folder / "words.txt").read_text()
     '3'
@@ -54,21 +54,21 @@ class StepContext:
     opened: Store | None = None
     """The store, for steps that declare it: see `store`."""
 
-    def input(self, name: str) -> Staged:
+    def input(self, name: str) -> LocalArtifact:
         """Returns the input `name` on local disk."""
         staged = self.optional_input(name)
         if staged is None:
             raise Undeclared(f"input {name} is read by a step that does not declare it")
         return staged
 
-    def optional_input(self, name: str) -> Staged | None:
+    def optional_input(self, name: str) -> LocalArtifact | None:
         """Returns the input `name` on local disk; None for a step that shares its function with others and lacks the input."""
         staged = self.inputs.get(name)
-        if not isinstance(staged, Staged | None):
+        if not isinstance(staged, LocalArtifact | None):
             raise TypeError(f"input {name} is not one artifact on local disk")
         return staged
 
-    def list_input(self, name: str) -> list[Staged]:
+    def list_input(self, name: str) -> list[LocalArtifact]:
         """Returns the artifacts of the list input `name` on local disk, in the order of the plan."""
         staged = self.inputs.get(name)
         if not isinstance(staged, list):

@@ -14,7 +14,7 @@ from pathlib import Path
 from multiview import names
 from multiview.artifacts.record import Record, Reference, load_reference, read_record
 from multiview.artifacts.scratch import scratch
-from multiview.artifacts.staging import Staged, same_writing, stage, stamp
+from multiview.artifacts.staging import LocalArtifact, same_writing, stage, stamp
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import Config, JsonObject
 from multiview.errors import InputError, one_line
@@ -95,7 +95,9 @@ class Work:
         """Raises InputError if a file was written to since it was staged: the outputs may be made of other bytes."""
         for name, value in context.inputs.items():
             staged = value if isinstance(value, list) else [value]
-            for file, before in (pair for each in staged if isinstance(each, Staged) for pair in each.files):
+            for file, before in (
+                pair for each in staged if isinstance(each, LocalArtifact) for pair in each.files
+            ):
                 if (now := stamp(file) if file.is_file() else None) == before:
                     continue
                 self._input(name)  # names the file and the way out if it is not whole
@@ -108,7 +110,7 @@ class Work:
         if name in self.step.recorded_inputs:
             _, record, store = self.inputs[name][0]
             return Reference.to(store, record)
-        parts: list[Staged] = [
+        parts: list[LocalArtifact] = [
             stage(store, record, reference.file, streamed=streamed)
             for reference, record, store in self.inputs[name]
         ]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Train
 from multiview.data.answers import matching_mode
 from multiview.data.passages import Passage, PassageLookup, ids_in, read_passages, read_tables
@@ -140,7 +140,11 @@ def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
 
 
 def _held_out(
-    settings: Train, questions: list[Question], negatives: Staged | None, corpus: Path, context: StepContext
+    settings: Train,
+    questions: list[Question],
+    negatives: LocalArtifact | None,
+    corpus: Path,
+    context: StepContext,
 ) -> tuple[list[Question], ValidationSet | None]:
     """The questions to train on, those without a positive in the corpus among them, and the ones held out of them."""
     if settings.validate_steps is None:
@@ -181,7 +185,7 @@ def with_found_positives(questions: Iterable[Question], found: Mapping[str, list
     return extended
 
 
-def _teacher(settings: Train, negatives: Staged | None) -> Mapping[str, Mapping[str, float]] | None:
+def _teacher(settings: Train, negatives: LocalArtifact | None) -> Mapping[str, Mapping[str, float]] | None:
     """A cross-encoder's logits by question and passage, if the model is to learn from them."""
     if not settings.distill_weight:
         return None
@@ -190,7 +194,7 @@ def _teacher(settings: Train, negatives: Staged | None) -> Mapping[str, Mapping[
     return read_teacher(negatives.path)
 
 
-def _pool(negatives: Staged | None, questions: list[Question]) -> Pool:
+def _pool(negatives: LocalArtifact | None, questions: list[Question]) -> Pool:
     """The hard negatives of `questions`, without their positives, which a file of the user's may contain."""
     return read_negatives(negatives.path, {q.qid: q.positive_ids for q in questions}) if negatives else {}
 

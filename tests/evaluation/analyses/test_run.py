@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.artifacts.record import Reference
-from multiview.artifacts.staging import Staged, StoredFile
+from multiview.artifacts.staging import LocalArtifact, StoredFile
 from multiview.artifacts.store import LocalStore
 from multiview.config import Analysis, Evaluation
 from multiview.config.overrides import validate
@@ -84,7 +84,7 @@ def test_an_index_in_a_bucket_is_analysed_as_a_copy_is(padded, tmp_path):
 
 def with_index(analysed: AnalysedModel, folder: Path) -> AnalysedModel:
     other = copy(analysed)
-    other.inputs = {**analysed.inputs, "index": Staged(folder, "index")}
+    other.inputs = {**analysed.inputs, "index": LocalArtifact(folder, "index")}
     return other
 
 
@@ -100,7 +100,7 @@ def test_the_champion_that_a_first_refresh_begins_with_has_no_analyses(padded, t
         ViewIndex.load(padded.folder / "index").views.shape[1],
     )
     empty = with_index(padded, tmp_path / "store" / made.data)
-    empty.inputs["passages"] = Staged(tmp_path / "store" / corpus.data, "passages")
+    empty.inputs["passages"] = LocalArtifact(tmp_path / "store" / corpus.data, "passages")
     folder, events = run(empty, tmp_path / "evaluation")
     assert events.facts["analyses_left_out"] == dict.fromkeys(ANALYSES, "the index has no passages")
     assert json.loads((folder / "metrics.json").read_text()) == {}
@@ -223,7 +223,7 @@ def test_a_shared_pass_finds_what_searches_find_one_by_one(padded, tmp_path, kin
 def test_data_without_training_questions_or_answers(camvr, tmp_path):
     bare = [replace(question, answers=(), answer_starts=None) for question in camvr.questions]
     inputs = {name: staged for name, staged in camvr.inputs.items() if name != "train_questions"}
-    inputs["questions"] = Staged(questions_folder(tmp_path / "questions", bare), "bare")
+    inputs["questions"] = LocalArtifact(questions_folder(tmp_path / "questions", bare), "bare")
     (tmp_path / "one").mkdir()
     events = RecordedEvents()
     evaluate(StepContext(camvr.settings(), inputs, {"evaluation": tmp_path / "one"}, events))

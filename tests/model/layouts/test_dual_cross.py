@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from multiview.artifacts.staging import Staged
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Encode, Train
 from multiview.data.passages import Passage
 from multiview.data.queries import gather_queries
@@ -35,23 +35,23 @@ QUERIES = {
 
 
 @pytest.fixture(scope="module")
-def model(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Staged:
+def model(base: Path, tmp_path_factory: pytest.TempPathFactory) -> LocalArtifact:
     folder = tmp_path_factory.mktemp("model") / "dual-cross"
     return training_material.saved_model(folder, base, architecture="dual-cross", tied=True)
 
 
-def queries(folder: Path, passages: list[Passage] = PASSAGES) -> Staged:
+def queries(folder: Path, passages: list[Passage] = PASSAGES) -> LocalArtifact:
     """Returns the passages' queries as an output of the step `gather-queries`."""
     for name in ("made", "gathered"):
         (folder / name).mkdir(parents=True)
     write_queries([(p.id, QUERIES[p.id]) for p in passages], folder / "made" / "queries.parquet")
-    made = {"parts": [Staged(folder / "made", "made")]}
+    made = {"parts": [LocalArtifact(folder / "made", "made")]}
     gather_queries(StepContext(Config.partial({}), made, {"queries": folder / "gathered"}, RecordedEvents()))
-    return Staged(folder / "gathered", "queries")
+    return LocalArtifact(folder / "gathered", "queries")
 
 
 @pytest.fixture(scope="module")
-def index(model: Staged, tmp_path_factory: pytest.TempPathFactory) -> ViewIndex:
+def index(model: LocalArtifact, tmp_path_factory: pytest.TempPathFactory) -> ViewIndex:
     folder = tmp_path_factory.mktemp("index")
     (folder / "embeddings").mkdir()
     inputs = {
@@ -72,7 +72,7 @@ def index(model: Staged, tmp_path_factory: pytest.TempPathFactory) -> ViewIndex:
 
 
 def test_a_passage_has_a_view_a_distinct_query_or_one_of_its_own_text(
-    model: Staged, index: ViewIndex
+    model: LocalArtifact, index: ViewIndex
 ) -> None:
     encoder = BiEncoder.load(model.path)
     for number, passage in enumerate(PASSAGES):
@@ -100,7 +100,7 @@ def test_a_passage_scores_the_best_of_its_queries(index: ViewIndex) -> None:
             assert score == pytest.approx(best[int(number)], abs=1e-4)
 
 
-def test_queries_of_another_corpus_are_refused(model: Staged, tmp_path: Path) -> None:
+def test_queries_of_another_corpus_are_refused(model: LocalArtifact, tmp_path: Path) -> None:
     inputs = {
         "model": model,
         "passages": training_material.write_shard(tmp_path / "shard", PASSAGES),
@@ -118,7 +118,7 @@ def test_queries_of_another_corpus_are_refused(model: Staged, tmp_path: Path) ->
         )
 
 
-def test_in_training_every_passage_of_a_question_is_read_with_that_question(model: Staged) -> None:
+def test_in_training_every_passage_of_a_question_is_read_with_that_question(model: LocalArtifact) -> None:
     encoder = BiEncoder.load(model.path)
     asked = [training_material.question(i, PASSAGES[i]) for i in (1, 2)]
     examples = [
@@ -207,7 +207,7 @@ def test_the_warm_up_reads_passages_with_their_queries_or_alone(
     assert rows and all(any(row[: len(ids)] == ids for ids in expected) for row in rows)
 
 
-def test_questions_may_be_longer_in_evaluation_than_in_training(model: Staged) -> None:
+def test_questions_may_be_longer_in_evaluation_than_in_training(model: LocalArtifact) -> None:
     long = "king " * 60
     for length, tokens in ((None, 32), (48, 48)):
         encoder = Encoder(model.path, Encode(device="cpu", question_length=length))
@@ -217,13 +217,13 @@ def test_questions_may_be_longer_in_evaluation_than_in_training(model: Staged) -
         Encoder(model.path, Encode(device="cpu", question_length=4000))
 
 
-def test_a_shard_without_passages_has_the_columns_of_the_others(model: Staged, tmp_path: Path):
+def test_a_shard_without_passages_has_the_columns_of_the_others(model: LocalArtifact, tmp_path: Path):
     """As where nothing of a corpus changed; the width is known without loading the model."""
     (tmp_path / "embeddings").mkdir()
     inputs = {
         "model": model,
         "passages": training_material.write_shard(tmp_path / "shard", []),
-        "queries": Staged(tmp_path / "unread", "queries"),
+        "queries": LocalArtifact(tmp_path / "unread", "queries"),
     }
     settings = Config.partial({"encode": Encode(device="cpu")})
     encode(StepContext(settings, inputs, {"embeddings": tmp_path / "embeddings"}, RecordedEvents()))
