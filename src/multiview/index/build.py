@@ -27,13 +27,7 @@ from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.approximate.recall import measure
 from multiview.index.merged_corpus import MergedCorpus
 from multiview.index.stored_views import NO_NORMS, view_norms
-from multiview.index.view_index import (
-    HEADER_FILE,
-    INDEX_FILE,
-    PASSAGES_FILE,
-    QUERIES_FILE,
-    ViewIndex,
-)
+from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE, ViewIndex
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 

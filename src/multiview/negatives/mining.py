@@ -21,13 +21,7 @@ from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError, counted
 from multiview.index.ranking import TopPassages
 from multiview.model.base_model.checkpoint import base_fingerprint
-from multiview.negatives.filters import (
-    AnswerHits,
-    FilteredHits,
-    Positives,
-    above_margin,
-    filter_hits,
-)
+from multiview.negatives.filters import AnswerHits, FilteredHits, Positives, above_margin, filter_hits
 from multiview.negatives.negatives_file import (
     MINED,
     negatives_table,
