@@ -32,9 +32,6 @@ METRICS = "metrics"
 """The output of a component that Kubeflow's pages show as figures; nothing of it is in the store."""
 CHAMPION_MODEL = "champion_model"
 """The model that the champion's questions are encoded with; an output's name, not a kind."""
-REPLACED = "replaced"
-REPLACED_PASSAGES = "replaced_passages"
-"""The index that answered before the champion's, and its passages; names of outputs, not kinds."""
 
 KFP_TYPES = {
     PASSAGES: "Dataset",
@@ -44,7 +41,6 @@ KFP_TYPES = {
     DRAFTS: "Dataset",
     MODEL: "Model",
     CHAMPION_MODEL: "Model",
-    REPLACED_PASSAGES: "Dataset",
     GENERATOR: "Model",
     QUERIES: "Dataset",
     CHANGES: "Dataset",

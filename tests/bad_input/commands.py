@@ -201,9 +201,6 @@ CASES = {
     "an export of no index": line(
         "multiview export qdrant --index s/index/k --url http://127.0.0.1:9", "no artifact at s/index/k"
     ),
-    "a delta of no index": line(
-        "multiview export delta --index s/index/a --from s/index/b --out o", "no artifact at s/index/b"
-    ),
     "an export of no model": line(
         "multiview export model --model s/model/k --out o", "no artifact at s/model/k"
     ),

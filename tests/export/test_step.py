@@ -1,8 +1,8 @@
 """The step `export` of a refresh: the champion, whatever the verdict, once."""
 
 import json
-
-import pyarrow.parquet as pq
+from datetime import UTC, datetime
+from decimal import Decimal
 
 from multiview import names
 from multiview.artifacts.champions import read_champion, rollback
@@ -10,12 +10,11 @@ from multiview.artifacts.record import Record, Reference
 from multiview.export.files import write_views
 from multiview.export.views import IndexViews
 from multiview.lineage.trace import flaws, trace
-from multiview.steps.events import WarningEvent, read_events
 from multiview.steps.runs import read_state
 from tests.fixtures.changing_corpus import ChangingCorpus
-from tests.fixtures.exported import applied, rows_of
+from tests.fixtures.exported import rows_of
 
-BOTH = {"formats": ["views", "delta"]}
+VIEWS = {"formats": ["views"]}
 
 
 def exported(records) -> Record:
@@ -24,29 +23,42 @@ def exported(records) -> Record:
 
 def test_without_formats_a_refresh_has_no_such_step(corpus: ChangingCorpus):
     assert not {"export", "champion-now"} & {str(path) for path in corpus.plan().paths()}
-    assert [str(path) for path in corpus.plan(export=BOTH).paths()][-2:] == ["champion-now", "export"]
+    assert [str(path) for path in corpus.plan(export=VIEWS).paths()][-2:] == ["champion-now", "export"]
 
 
-def test_a_promotion_exports_its_views_and_what_it_changed(corpus: ChangingCorpus, tmp_path):
-    corpus.refresh(export=BOTH)
-    before = IndexViews.open(read_champion(corpus.store, 1).index.address)
+def test_a_promotion_exports_its_views(corpus: ChangingCorpus, tmp_path):
+    before = rows_of(corpus.files(exported(corpus.refresh(export=VIEWS))) / "views")
+    changed = corpus.rows[3]["id"]
     corpus.add("new-1")
     corpus.change(3)
     corpus.remove("p5")
-    records = corpus.refresh(export=BOTH)
+    records = corpus.refresh(export=VIEWS)
     assert corpus.decision(records) == "promote"
     folder, now = (
         corpus.files(exported(records)),
         IndexViews.open(read_champion(corpus.store, 2).index.address),
     )
     write_views(now, tmp_path / "views")
-    assert rows_of(folder / "views") == rows_of(tmp_path / "views")
-    write_views(before, tmp_path / "before")
-    assert applied(rows_of(tmp_path / "before"), folder / "delta") == rows_of(folder / "views")
-    counts = json.loads((folder / "delta" / "export.json").read_text())["counts"]
-    assert counts == {"added": 1, "changed": 1, "removed": 1}
+    after = rows_of(folder / "views")
+    assert after == rows_of(tmp_path / "views")
+    differing = [row for row in before if row not in after] + [row for row in after if row not in before]
+    assert {row["passage_id"] for row in differing} == {"new-1", changed, "p5"}
     manifest = json.loads((folder / "export.json").read_text())
-    assert (manifest["digest"], manifest["formats"]) == (now.name.digest, ["views", "delta"])
+    assert (manifest["digest"], manifest["formats"]) == (now.name.digest, ["views"])
+
+
+def test_columns_of_any_type_are_exported(corpus: ChangingCorpus):
+    more = {
+        "tags": ["a", "b"],
+        "where": {"page": 3, "names": ["x", None]},
+        "seen": datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC),
+        "price": Decimal("12.50"),
+        "nothing": None,
+        "raw": b"\x00\xff",
+    }
+    corpus.rows = [{**row, **more} for row in corpus.rows]
+    rows = rows_of(corpus.files(exported(corpus.refresh(export=VIEWS))) / "views")
+    assert rows and all({name: row["columns"][name] for name in more} == more for row in rows)
 
 
 def test_a_model_is_exported_for_other_libraries_with_a_card(
@@ -63,24 +75,19 @@ def test_a_model_is_exported_for_other_libraries_with_a_card(
 
 def test_the_lineage_names_the_indexes_and_is_whole(corpus: ChangingCorpus):
     corpus.add("new-1")
-    record = exported(corpus.refresh(export=BOTH))
-    first, second = (read_champion(corpus.store, number) for number in (1, 2))
+    record = exported(corpus.refresh(export=VIEWS))
+    champion = read_champion(corpus.store, 2)
     inputs = {name: references[0].digest for name, references in record.inputs.items()}
-    assert inputs == {
-        names.INDEX: second.index.digest,
-        names.PASSAGES: second.passages.digest,
-        names.REPLACED: first.index.digest,
-        names.REPLACED_PASSAGES: first.passages.digest,
-    }
+    assert inputs == {names.INDEX: champion.index.digest, names.PASSAGES: champion.passages.digest}
     lineage = trace([Reference.to(corpus.store, record)])
     assert list(flaws(lineage)) == []
 
 
 def test_a_refused_index_is_not_exported_and_the_champion_s_export_is_found(promoted_corpus: ChangingCorpus):
     corpus = promoted_corpus
-    first = exported(corpus.refresh(export=BOTH))
+    first = exported(corpus.refresh(export=VIEWS))
     corpus.rows = corpus.rows[: len(corpus.rows) // 2]
-    records = corpus.refresh(export=BOTH)
+    records = corpus.refresh(export=VIEWS)
     assert corpus.decision(records) == "refuse"
     assert exported(records) == first, "not written anew"
     state = read_state(corpus.store, "refresh", "export")
@@ -90,49 +97,28 @@ def test_a_refused_index_is_not_exported_and_the_champion_s_export_is_found(prom
 def test_a_promotion_that_ended_before_its_export_is_exported_by_the_next_refresh(corpus: ChangingCorpus):
     corpus.add("new-1")
     corpus.refresh()
-    records = corpus.refresh(export=BOTH)
+    records = corpus.refresh(export=VIEWS)
     assert corpus.decision(records) == "keep"
-    counts = json.loads((corpus.files(exported(records)) / "delta" / "export.json").read_text())["counts"]
-    assert counts == {"added": 1, "changed": 0, "removed": 0}
-
-
-def test_the_first_champion_s_delta_is_everything(tmp_path):
-    corpus = ChangingCorpus.make(tmp_path)
-    records = corpus.refresh(refresh={"model": corpus.with_model()}, export=BOTH)
-    delta = corpus.files(exported(records)) / "delta"
-    counts = json.loads((delta / "export.json").read_text())["counts"]
-    assert counts == {"added": len(corpus.rows), "changed": 0, "removed": 0}
+    ids = {row["passage_id"] for row in rows_of(corpus.files(exported(records)) / "views")}
+    assert "new-1" in ids
 
 
 def test_without_a_champion_nothing_is_exported(tmp_path):
     corpus = ChangingCorpus.make(tmp_path)
     records = corpus.refresh(
-        refresh={"model": corpus.with_model()}, gate={"smallest_corpus": 10**6}, export=BOTH
+        refresh={"model": corpus.with_model()}, gate={"smallest_corpus": 10**6}, export=VIEWS
     )
     assert corpus.decision(records) == "refuse"
     manifest = json.loads((corpus.files(exported(records)) / "export.json").read_text())
     assert manifest["formats"] == []
 
 
-def test_another_model_s_delta_is_left_out(corpus: ChangingCorpus):
-    records = corpus.refresh(refresh={"model": corpus.with_model(7)}, export=BOTH)
-    assert corpus.decision(records) == "promote"
-    folder = corpus.files(exported(records))
-    assert json.loads((folder / "export.json").read_text())["formats"] == ["views"]
-    assert not (folder / "delta").exists()
-    assert exported(records).facts["exported"] == "views"
-    events = read_events(corpus.store, exported(records).data)
-    (warning,) = [event.text for event in events if isinstance(event, WarningEvent)]
-    assert warning.startswith("export.formats: delta is left out") and "there is no delta" in warning
-
-
 def test_after_a_rollback_the_restored_index_is_exported(promoted_corpus: ChangingCorpus):
     corpus = promoted_corpus
     rollback(corpus.store)
-    records = corpus.refresh(export=BOTH, gate={"smallest_corpus": 10**6})
+    records = corpus.refresh(export=VIEWS, gate={"smallest_corpus": 10**6})
     assert corpus.decision(records) == "refuse"
     folder = corpus.files(exported(records))
     first = read_champion(corpus.store, 1)
     assert json.loads((folder / "export.json").read_text())["digest"] == first.index.digest
-    removed = pq.read_table(folder / "delta" / "removed.parquet")["passage_id"].to_pylist()
-    assert removed == ["new-1"], "from the champion that was rolled back"
+    assert "new-1" not in {row["passage_id"] for row in rows_of(folder / "views")}

@@ -55,14 +55,6 @@ def test_batches_hold_whole_passages_and_few_views(indexes, monkeypatch):
         assert sum(map(len, ids)) == views.passages, "no passage is in two batches"
 
 
-def test_some_passages_alone(indexes):
-    views = IndexViews.open(indexes.index("camvr"))
-    chosen = [views.index.passage_id(row) for row in (1, 4, 5)]
-    rows = [row for row in rows_of(views) if row["passage_id"] in chosen]
-    assert rows_of(views, rows=np.array([1, 4, 5])) == rows
-    assert rows_of(views, rows=np.array([], np.int64)) == []
-
-
 def test_the_columns_keep_their_types(indexes):
     columns = IndexViews.open(indexes.index("mvr")).schema.field("columns").type
     assert [(field.name, field.type) for field in columns] == [("url", pa.string()), ("day", pa.date32())]

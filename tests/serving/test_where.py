@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 import multiview
 from multiview.errors import InputError
-from multiview.serving.where import MOST_CHARACTERS, Where
+from multiview.serving.where import MOST_CHARACTERS, ConditionError, Where
 
 ROWS = [
     {"id": "a", "name": "Öl", "n": 1, "x": 0.5, "ok": True, "tags": ["a", "b"], "day": date(2020, 1, 2)},
@@ -231,6 +232,17 @@ def test_the_best_passages_among_those_that_satisfy_it_are_found(indexes, system
                 hit for hit in every if (hit.id in ("p1", "p3") if satisfied is None else keep(hit.columns))
             ]
             assert hits == wanted[:4]
+
+
+def test_the_deepest_condition_is_read_and_refused_where_the_stack_is_full():
+    deep = Where("not " * (MOST_CHARACTERS // 4 - 1) + "ok", pa.schema({"ok": pa.bool_()}))
+    assert deep.mask(pa.record_batch({"ok": [True, False]})).tolist() == [False, True]
+
+    def below(frames: int) -> Where:
+        return below(frames - 1) if frames else Where("not " * 400 + "ok", pa.schema({"ok": pa.bool_()}))
+
+    with pytest.raises(ConditionError, match="too many conditions within conditions"):
+        below(sys.getrecursionlimit() - 300)
 
 
 def test_a_search_with_a_condition_does_not_read_the_corpus_twice(indexes, monkeypatch):

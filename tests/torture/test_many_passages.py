@@ -115,7 +115,7 @@ def settings(folder: Path, source: str) -> Overrides:
         "train": {"rounds": 1, "max_steps": 2, "batch_size": 8, "checkpoint_steps": 2},
         "evaluation": {"depth": 20, "analyses": []},
         "gate": {"drops": {}},
-        "export": {"formats": ["views", "delta"]},
+        "export": {"formats": ["views"]},
     }
 
 

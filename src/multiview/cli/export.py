@@ -15,7 +15,7 @@ from multiview.errors import counted
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Write for other systems: views and deltas as Parquet, models; or load into Qdrant.",
+    help="Write for other systems: views as Parquet, models; or load into Qdrant.",
 )
 Out = Annotated[Path, typer.Option(help="A folder that is made; it may be there already if it is empty.")]
 
@@ -49,36 +49,6 @@ def views(
     opened = IndexViews.open(Lookup(store, tracking_uri).index(index))
     manifest = write_views(opened, out)
     print(f"{out}: {counted(manifest['views'], 'view')} of {opened.name.index}")
-
-
-@app.command()
-def delta(
-    out: Out,
-    index: Index = None,
-    old: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="INDEX",
-            help="The earlier index, as in --index. Default, where --index names the champion: the champion's predecessor.",
-        ),
-    ] = None,
-    store: StoreUrl = names.DEFAULT_STORE,
-    tracking_uri: TrackingUri = None,
-    debug: Debug = False,
-) -> None:
-    """Write what changed from one index to another: added, changed and removed passages (docs/export.md)."""
-    from multiview.cli.lookup import Lookup
-    from multiview.export.delta import write_delta
-    from multiview.export.views import IndexViews
-
-    check_out(out)
-    lookup = Lookup(store, tracking_uri)
-    new = lookup.index(index)
-    before, now = IndexViews.open(lookup.index(old) if old else lookup.predecessor(new)), IndexViews.open(new)
-    counts = write_delta(before, now, out)["counts"]
-    says = ", ".join(f"{count} {name}" for name, count in counts.items())
-    print(f"{out}: passages from {before.name.index} to {now.name.index}: {says}")
 
 
 @app.command()

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from multiview import names, tracking
-from multiview.artifacts.champions import address_of, champion_of, current, read_champion
+from multiview.artifacts.champions import address_of, champion_of, current
 from multiview.artifacts.record import Reference, in_store, load_reference, split_address
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
@@ -107,22 +107,6 @@ class Lookup:
                     f"{_logged_model(text)} is a logged model, not an index: give an index's address, "
                     f"models:/NAME@ALIAS, a run's id, or {names.CHAMPION}"
                 )
-
-    def predecessor(self, index: str) -> str:
-        """Returns the address of the index that answered before the champion, whose index is at `index`.
-
-        Raises InputError where `index` is not the champion's, or the champion is the first.
-        """
-        champion = champion_of(self.store)
-        if index != address_of(self.store, champion):
-            raise InputError(
-                f"{index} is not the champion's index, and has no predecessor: name the earlier index with --from"
-            )
-        if champion.predecessor is None:
-            raise InputError(
-                f"champion {champion.number} is the first, and has no predecessor: name an index with --from"
-            )
-        return address_of(self.store, read_champion(self.store, champion.predecessor))
 
     def _challenger(self) -> str:
         champion = champion_of(self.store)

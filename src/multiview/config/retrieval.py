@@ -136,14 +136,14 @@ class Gate(Section):
     """Largest allowed rank per dev question id: a gold or answer-holding passage must be retrieved at this rank or better."""
 
 
-ExportFormat: TypeAlias = Literal["views", "delta", "model", "onnx"]
+ExportFormat: TypeAlias = Literal["views", "model", "onnx"]
 
 
 class Export(Section):
     """Files of the champion's index for other systems, written at the end of a refresh (docs/export.md). *Ours.*"""
 
     formats: tuple[ExportFormat, ...] = ()
-    """What to write: views (every view with its snippet, as Parquet), delta (the passages added, changed and removed since the champion before), model (a folder for sentence-transformers), onnx (the question encoder). Empty: a refresh has no step export."""
+    """What to write: views (every view with its snippet, as Parquet), model (a folder for sentence-transformers), onnx (the question encoder). Empty: a refresh has no step export."""
     qdrant_url: Address | None = None
     """Address of a Qdrant server into which a refresh loads the champion's index (docs/databases.md); none: it loads none. The API key comes from the environment variable MULTIVIEW_QDRANT_API_KEY."""
     alias: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$")] = "multiview"

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
 
@@ -26,18 +27,11 @@ FORMAT_VERSION = 1
 
 MANIFEST_FILE = "export.json"
 
-METADATA = "multiview."
-"""Prefix of the keys in the metadata of a file's schema."""
-
 GROUPS_PER_FILE = 256
 """Row groups per file of an export in several files."""
 
 VECTOR_ELEMENTS = "vector.list.element"
 """The column of a vector's values, by its path in a Parquet file."""
-
-VIEWS_FORMAT = "views"
-SIMILARITY = "dot product"
-SCORE = "the max over a passage's views of the dot product with the question's vector"
 
 
 def check_installed(extra: str, *packages: str) -> None:
@@ -73,51 +67,42 @@ def refuse_filled(out: Path) -> None:
         raise InputError(f"--out: {out} exists and is not an empty folder: name another, or remove it")
 
 
-def describe(views: IndexViews, format: str) -> JsonObject:
-    """What the schema's metadata and the manifest of an export say, without the store's location: equal indexes give
-    equal bytes."""
-    return {
-        "format": format,
-        "version": FORMAT_VERSION,
-        "index": views.name.index,
-        "digest": views.name.digest,
-        "model": views.name.model,
-        "passages": views.name.passages,
-        "dimension": views.dim,
-        "similarity": SIMILARITY,
-        "score": SCORE,
-    }
-
-
 def write_views(views: IndexViews, out: Path) -> JsonObject:
     """Writes all views of an index, in index order, into the new folder `out`; returns the manifest.
 
     Files are `views-00000.parquet` …, with the rows of `IndexViews.schema`, and `export.json`. Memory holds one row
-    group. Equal indexes give equal bytes. Raises InputError where `out` is not empty.
+    group. Equal indexes give equal bytes, wherever their stores lie. Raises InputError where `out` is not empty.
     """
-    description, batches = describe(views, VIEWS_FORMAT), views.batches()
-    schema = with_metadata(views.schema, description)
+    description = {
+        "format": "views",
+        "version": FORMAT_VERSION,
+        **asdict(views.name),
+        "dimension": views.dim,
+        "similarity": "dot product",
+        "score": "the max over a passage's views of the dot product with the question's vector",
+    }
+    metadata = {f"multiview.{name}": str(value) for name, value in sorted(description.items())}
+    schema, batches = views.schema.with_metadata(metadata), views.batches()
     rows: dict[str, int] = {}
     with new_folder(out) as folder:
         first = next(batches, None)
         while first is not None or not rows:  # an export without views has one file, for its schema
             file = f"views-{len(rows):05d}.parquet"
             group = [] if first is None else chain([first], islice(batches, GROUPS_PER_FILE - 1))
-            rows[file] = write_rows(folder / file, schema, group)
+            rows[file] = _write_rows(folder / file, schema, group)
             first = next(batches, None)
         manifest = {**description, "views": sum(rows.values()), "files": rows}
         write_manifest(folder, manifest)
         return manifest
 
 
-def write_rows(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Writes batches of rows as a Parquet file, each as one row group; returns the number of rows.
+def _write_rows(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+    """Writes batches of views as a Parquet file, each as one row group; returns the number of rows.
 
     Equal rows give equal bytes. The bytes of vectors are split by their place in the float32, since float16 values
     widened to float32 leave some of them empty: a third smaller than without.
     """
-    written = 0
-    encoding = {VECTOR_ELEMENTS: "BYTE_STREAM_SPLIT"} if "vector" in schema.names else None
+    written, encoding = 0, {VECTOR_ELEMENTS: "BYTE_STREAM_SPLIT"}
     with pq.ParquetWriter(
         file, schema, compression="zstd", use_dictionary=False, column_encoding=encoding
     ) as writer:
@@ -125,12 +110,6 @@ def write_rows(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch])
             writer.write_batch(batch, row_group_size=max(1, batch.num_rows))
             written += batch.num_rows
     return written
-
-
-def with_metadata(schema: pa.Schema, description: Mapping[str, object]) -> pa.Schema:
-    """A schema whose metadata name each entry of `description` as `multiview.NAME`."""
-    metadata = {f"{METADATA}{name}": str(value) for name, value in description.items()}
-    return schema.with_metadata(dict(sorted(metadata.items())))
 
 
 def write_json(path: Path, content: JsonObject | list[JsonObject]) -> None:

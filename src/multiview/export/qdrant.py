@@ -175,7 +175,7 @@ def points_of(views: IndexViews) -> Iterator[PointStruct]:
     """
     from qdrant_client.models import PointStruct
 
-    for indexed in views.read(np.flatnonzero(views.index.view_counts)):
+    for indexed in views.read():
         payload = json.loads(json.dumps(passage_fields(indexed), default=_text, allow_nan=False))
         vectors = views.index.views_of(indexed.row).tolist()
         yield PointStruct(id=point_id(indexed.passage.id), payload=payload, vector=vectors)

@@ -16,7 +16,6 @@ from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
 from multiview.config import Export, ExportFormat
 from multiview.errors import InputError, one_line
-from multiview.export.delta import OtherModel, write_delta
 from multiview.export.files import FORMAT_VERSION, write_manifest, write_views
 from multiview.export.qdrant import IndexCollection, follow_champion, open_client
 from multiview.export.views import IndexViews
@@ -31,25 +30,20 @@ EXPORT_FORMAT = "export"
 def export(context: StepContext) -> None:
     """Step: write `index` in each format of `settings.export.formats`, a folder per format.
 
-    The delta is from the index `replaced`; where that is of another model, it is left out with a warning. `export.json` names the index and the formats that were
-    written. Nothing is written of an index without passages.
+    `export.json` names the index and the formats that were written. Nothing is written of an index without passages.
     """
     folder = context.output(names.EXPORT)
-    address, replaced = (context.recorded_input(name).address for name in (names.INDEX, names.REPLACED))
-    opened, written = IndexViews.open(address), []
-    for name in dict.fromkeys(context.settings.export.formats) if opened.passages else ():
-        try:
-            _write(name, opened, address, replaced, folder / name)
-        except OtherModel as error:
-            context.events.warning(f"export.formats: {name} is left out: {error}")
-        else:
-            written.append(name)
+    address = context.recorded_input(names.INDEX).address
+    opened = IndexViews.open(address)
+    written = list(dict.fromkeys(context.settings.export.formats)) if opened.passages else []
+    for name in written:
+        _write(name, opened, address, folder / name)
     described = {"format": EXPORT_FORMAT, "version": FORMAT_VERSION, "formats": written}
     write_manifest(folder, {**described, **asdict(opened.name)})
     context.events.fact("exported", ", ".join(written))
 
 
-def _write(name: ExportFormat, views: IndexViews, address: str, replaced: str, folder: Path) -> None:
+def _write(name: ExportFormat, views: IndexViews, address: str, folder: Path) -> None:
     """Writes one format into a new folder."""
     # Late, because they import torch.
     from multiview.export.model_card import describe, read_subject
@@ -59,8 +53,6 @@ def _write(name: ExportFormat, views: IndexViews, address: str, replaced: str, f
     match name:
         case "views":
             write_views(views, folder)
-        case "delta":
-            write_delta(IndexViews.open(replaced), views, folder)
         case "model":
             model, searched = read_subject(address)
             write_sentence_transformers(stage(*model).path, folder, describe(model, searched))

@@ -112,11 +112,12 @@ class IndexViews:
             fields.append(pa.field(COLUMNS, pa.struct(self.columns), nullable=False))
         return pa.schema(fields)
 
-    def read(self, rows: np.ndarray) -> Iterator[IndexedPassage]:
-        """Yields the passages at `rows` (rising) with their columns and views; memory holds one row group of the corpus.
+    def read(self) -> Iterator[IndexedPassage]:
+        """Yields the passages that have views, with their columns and views; memory holds one row group of the corpus.
 
         Raises InputError where the corpus or the layout is not the index's.
         """
+        rows = np.flatnonzero(self.index.view_counts)
         try:
             passages = IndexedPassages(self.index, self.layout, self.corpus)
             for start in range(0, len(rows), ROW_GROUP):
@@ -124,15 +125,14 @@ class IndexViews:
         except InputError as error:
             raise InputError(f"{self.name.index}: {error}") from error
 
-    def batches(self, rows: np.ndarray | None = None) -> Iterator[pa.RecordBatch]:
-        """Yields the views of all passages, or of the passages at `rows` (rising), in index order, one row per view.
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yields the views of all passages in index order, one row per view.
 
         A batch holds whole passages, and at most `VIEWS_AT_ONCE` views unless one passage has more.
         """
-        rows = np.arange(self.passages) if rows is None else rows
         held: list[IndexedPassage] = []
         views = 0
-        for indexed in self.read(rows[self.index.view_counts[rows] > 0]):
+        for indexed in self.read():
             if held and views + indexed.view_count > VIEWS_AT_ONCE:
                 yield self._batch(held)
                 held, views = [], 0

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.artifacts.attempt import Attempt
-from multiview.artifacts.champions import Champion, current, read_champion
+from multiview.artifacts.champions import Champion, current
 from multiview.artifacts.record import Artifact, Record, Reference, load_record, load_reference, read_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
@@ -55,27 +55,17 @@ def champion(context: StepContext) -> None:
 
 
 def champion_now(context: StepContext) -> None:
-    """Step: forward index and passages of the champion that `promotion` names, and of the champion before it.
+    """Step: forward index and passages of the champion that `promotion` names; empty ones where there is none.
 
-    The champion of a refused refresh is forwarded too, so that later steps find what they made from it before.
-    Forwards an empty index and corpus in place of a champion that there is not, and in place of the one before where no
-    delta is exported. Raises InputError where an artifact of a champion is gone.
+    The champion of a refused refresh is forwarded too, so that later steps find what they made from it before. Raises
+    InputError where an artifact of the champion is gone.
     """
     outcome = json.loads((context.input(names.PROMOTION).path / names.PROMOTION_FILE).read_text())
     now = outcome["champion"] and Champion.model_validate(outcome["champion"])
     store, challenger = load_record(outcome["challenger"])
     model = load_reference(challenger.inputs[names.MODEL][0], outcome["challenger"], store)
-    before = None
-    if now and now.predecessor is not None and "delta" in context.settings.export.formats:
-        before = read_champion(context.store, now.predecessor)
-    empty = empty_artifacts(context.store, model)
-    held, replaced = (champion.load(context.store) if champion else empty for champion in (now, before))
-    forwarded = {
-        names.INDEX: held[names.INDEX],
-        names.PASSAGES: held[names.PASSAGES],
-        names.REPLACED: replaced[names.INDEX],
-        names.REPLACED_PASSAGES: replaced[names.PASSAGES],
-    }
+    held = now.load(context.store) if now else empty_artifacts(context.store, model)
+    forwarded = {name: held[name] for name in (names.INDEX, names.PASSAGES)}
     _forward(forwarded, context.output(names.CHAMPION_NOW))
     context.events.fact("champion", now.number if now else 0)
 

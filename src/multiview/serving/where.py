@@ -83,9 +83,12 @@ class Where:
         self._indent = len(text) - len(self._flat)
         self.columns: list[str] = []
         """The columns that the condition reads, in the order of their first use."""
-        self._tree = self._parsed()
-        # What is wrong with a condition is found without rows.
-        self.mask(pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema.names))
+        try:
+            self._tree = self._parsed()
+            # What is wrong with a condition is found without rows, also that it is too deep for any.
+            self.mask(pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema.names))
+        except RecursionError:
+            raise ConditionError("where: too many conditions within conditions") from None
 
     def mask(self, batch: pa.RecordBatch) -> Mask:
         """Returns which rows of a batch, which has `columns` at least, satisfy the condition [rows] bool."""
@@ -103,7 +106,7 @@ class Where:
                 raise self._error_at(len(self._flat), "it ends where more is expected") from None
             why = f"{error.msg}; compare by ==, and join by and, or, not"
             raise self._error_at(error.offset - 1, why) from None
-        except (ValueError, MemoryError, RecursionError):
+        except (ValueError, MemoryError):
             raise ConditionError("where: this text cannot be read as a condition") from None
 
     def _mask(self, node: ast.expr, batch: pa.RecordBatch) -> Mask:

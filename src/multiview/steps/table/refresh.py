@@ -86,27 +86,25 @@ STEPS = (
     ),
     Step(
         name="champion-now",
-        about="The champion after the verdict, and the index that it replaced.",
-        version=1,
+        about="The champion after the verdict.",
+        version=2,
         function_path="multiview.refresh.champion:champion_now",
-        settings=("export.formats",),
         inputs=("promotion",),
         outputs=(names.CHAMPION_NOW,),
-        forwards=(names.INDEX, names.PASSAGES, names.REPLACED, names.REPLACED_PASSAGES),
+        forwards=(names.INDEX, names.PASSAGES),
         reads_store=True,
     ),
     Step(
         name="export",
         about="Files of the champion's index for other systems.",
-        version=4,
+        version=5,
         function_path="multiview.export.step:export",
         settings=("export.formats",),
         # An index is read with the model and the passages that its record names. Its digest does not cover the
         # corpus's own columns, that of the passages does.
-        inputs=(names.INDEX, names.PASSAGES, names.REPLACED, names.REPLACED_PASSAGES),
-        recorded_inputs=(names.INDEX, names.PASSAGES, names.REPLACED, names.REPLACED_PASSAGES),
+        inputs=(names.INDEX, names.PASSAGES),
+        recorded_inputs=(names.INDEX, names.PASSAGES),
         outputs=(names.EXPORT,),
-        supersedes=names.REPLACED,
         reads_store=True,
     ),
     Step(
