@@ -25,17 +25,19 @@ def {function}({parameters}) -> str:
 
 
 @cache
-def step_component(step: Step, there: frozenset[str] = frozenset()) -> PythonComponent:
+def step_component(
+    step: Step, there: frozenset[str] = frozenset(), by_shard: bool = False
+) -> PythonComponent:
     """Returns the component of a step, which hands what it is given to `multiview.kubeflow.component.execute`.
 
-    The inputs that are `there` before the pipeline runs are references as JSON.
+    The inputs that are `there` before the pipeline runs are references as JSON. Of a list `by_shard`, some shards may be.
     """
     types = {name: f"Input[{artifact_type(name)}]" for name in step.inputs}
     types |= dict.fromkeys(there, "str") | dict.fromkeys(step.list_inputs, "list[str]")
     inputs = [f"{name}: {type_}" for name, type_ in types.items()]
     figures = [names.METRICS] if step.figures_path else []
     outputs = [f"{name}: Output[{artifact_type(name)}]" for name in (*step.outputs, *step.forwards, *figures)]
-    shard = ["shard: str"] if step.sharded else []
+    shard = [*(["shard: str"] if step.sharded else []), *(["there: str"] if by_shard else [])]
     parameters = ["run: str", *shard, *inputs, *outputs, 'path: str = ""', 'config: str = ""']
     function = step.name.replace("-", "_")
     source = SOURCE.format(

@@ -3,6 +3,7 @@
 # No `from __future__ import annotations` here: KFP reads the annotations of a pipeline's function.
 
 import inspect
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -134,7 +135,11 @@ class Builder:
             else:
                 inputs[name] = value.model_dump_json(exclude_defaults=True)
         there = frozenset(name for name, value in node.inputs.items() if isinstance(value, Reference))
-        component = step_component(node.step, there)
+        outputs = [(name, source) for name, source in node.sources() if isinstance(source, Output)]
+        read = {name: self.plan.nodes[source.path].there for name, source in outputs}
+        if shards := {name: addresses for name, addresses in read.items() if addresses}:
+            inputs["there"] = json.dumps(shards)
+        component = step_component(node.step, there, by_shard=bool(shards))
 
         def call(**shard: KfpObject) -> KfpObject:
             task = component(run=self.run, path=str(node.path), **inputs, **shard)

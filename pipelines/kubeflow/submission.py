@@ -76,15 +76,25 @@ class Submission:
         return found if len(found) == len(self.run.steps) else {}
 
     def rest(self, found: Mapping[StepPath, StepState]) -> Submission:
-        """Returns the submission of the same run without the steps that are `found`, of a step by shards all of them."""
+        """Returns the submission of the same run without the steps, and the shards of steps, that are `found`."""
         plan = self.request.plan
-        nodes = {path: node for path, node in plan.nodes.items() if not found.keys() >= {*node.paths()}}
+        nodes = {}
+        for path, node in plan.nodes.items():
+            states = [found.get(each) for each in node.paths()]
+            if all(states):
+                continue
+            nodes[path] = node
+            if any(states):
+                first = node.step.outputs[0]
+                there = tuple(state and state.outputs[first].address for state in states)
+                missing = [shard for shard, state in zip(node.shards, states, strict=True) if not state]
+                nodes[path] = replace(node, shards=tuple(missing), there=there)
 
         def made(_: Node, source: Output) -> list[Reference]:
             return [found[path].outputs[source.kind] for path in plan.nodes[source.path].paths()]
 
-        there = tuple(str(path) for path in plan.paths() if path.whole not in nodes)
-        return replace(self, request=replace(self.request, plan=plan.part(nodes, made), there=there))
+        left_out = tuple(str(path) for path in plan.paths() if path in found)
+        return replace(self, request=replace(self.request, plan=plan.part(nodes, made), there=left_out))
 
     def package(self, tag: str) -> Package:
         """Compiles the pipeline for a server of this version, with what it takes of `run_as_non_root` and `retry_policy`

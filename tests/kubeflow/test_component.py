@@ -101,6 +101,28 @@ def test_a_list_is_one_of_addresses_and_without_a_shard_all_is_read(store, run, 
     assert done == [("gather-queries", {"parts": [Reference.to(store, part) for part in parts]})]
 
 
+def test_shards_that_were_there_are_read_in_the_order_of_the_plan(store, run, done, tmp_path):
+    parts = [publish(store, names.QUERIES, key, key) for key in ("a", "b", "c", "d")]
+    addresses = [f"{store.url}/{part.folder}" for part in parts]
+    made, there = addresses[1::2], json.dumps({"parts": [addresses[0], None, addresses[2], None]})
+    queries = Dataset(uri=str(tmp_path / "queries"))
+    execute("gather-queries", run, "q", "{}", parts=made, queries=queries, there=there)
+    assert done == [("gather-queries", {"parts": [Reference.to(store, part) for part in parts]})]
+
+
+def test_what_was_there_is_read_by_address_and_digest(store, run, done, tmp_path):
+    model = publish(store, names.MODEL, "k", "model")
+    given_ = {
+        "model": Reference.to(store, model),
+        "passages": Reference(address=f"{store.url}/p", digest="d"),
+    }
+    texts = {name: reference.model_dump_json(exclude_defaults=True) for name, reference in given_.items()}
+    embeddings = Artifact(uri=str(tmp_path / "embeddings"))
+    execute("encode", run, "encode", "{}", shard="shard-01", embeddings=embeddings, **texts)
+    part = given_["passages"].model_copy(update={"file": "shard-01.parquet"})
+    assert done == [("encode", {"model": given_["model"], "passages": part})]
+
+
 def test_an_input_that_no_step_published_is_named_and_reported_as_a_failure(store, run, done, tmp_path):
     kinds = ("passages", "questions", "negatives")
     passages, questions, negatives = (Dataset(kind, str(tmp_path / kind)) for kind in kinds)

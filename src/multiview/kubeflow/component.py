@@ -58,7 +58,9 @@ def exit_with_one_line() -> Iterator[None]:
 
 
 @exit_with_one_line()
-def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **artifacts: Given) -> str:
+def execute(
+    name: str, run: str, path: str, config: str, *, shard: str = "", there: str = "{}", **artifacts: Given
+) -> str:
     """Runs a step, or finds its outputs; returns the address of the first one.
 
     - `name` is the step's name in the table of steps, which declares the inputs and outputs among the `artifacts`.
@@ -67,6 +69,7 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
       step has opened it is empty, and the settings are read from the store.
     - `path` is the step's path in the run, by default its name. A `shard` is appended to it; the step then reads only
       that shard's file of its `sharded_inputs`.
+    - `there` is JSON: by input, the addresses of all shards in order, null for those that the input itself has.
 
     The metadata of an input hold its `address`, and its `digest` unless any content will do. The metadata of an output
     receive its `address`, its `digest` and the step's `path`; its file becomes a copy of its record, or the step's page,
@@ -76,6 +79,10 @@ def execute(name: str, run: str, path: str, config: str, *, shard: str = "", **a
     """
     follow_pod()
     declared = step(name)
+    for listed, addresses in json.loads(there).items():
+        made = artifacts[listed]
+        assert isinstance(made, list), "a list of addresses"
+        artifacts[listed] = [address or made.pop(0) for address in addresses]
     outputs = (*declared.outputs, *declared.forwards)
     whole = StepPath.parse(path or name)
     path, alone = str(whole.of_shard(shard)), not _is_json(run)

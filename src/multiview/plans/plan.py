@@ -45,6 +45,8 @@ class Node:
     inputs: dict[str, Source | list[Source]]
     shards: tuple[str, ...] = ()
     """The names of the shards, if the step runs by shard."""
+    there: tuple[str | None, ...] = ()
+    """Where other shards are there already: the address of each shard's first output in order, None for one in `shards`."""
 
     def sources(self) -> Iterator[tuple[str, Source]]:
         """Yields the origin of every input, with the input's name."""

@@ -20,7 +20,7 @@ from multiview.plans.request import Request
 from multiview.steps.runs import Run, StepState, read_state, read_states, write_state
 from multiview.steps.work import Work
 from pipelines.kubeflow import follow
-from tests.fixtures.compiled import imports, tasks_of
+from tests.fixtures.compiled import all_tasks, imports, tasks_of
 
 SUBMIT = "submit training --preset small.yaml --set corpus.shards=2"
 SHARDS = ("shard-00", "shard-01")
@@ -106,8 +106,7 @@ def test_steps_that_are_there_are_left_out_and_the_others_read_what_they_made(ku
     outputs = put(plan, store, but="camvr/round-1/encode/shard-01")
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store.url}")
     (run,) = kubeflow.runs.values()
-    there = len(outputs) - 1  # but the other shard, whose loop has all of its shards
-    assert f" started without {there} steps that the store has already: " in printed
+    assert f" started without {len(outputs)} steps that the store has already: " in printed
     assert not kubeflow.versions and not kubeflow.pipelines, (
         "what is left of a run is no version of its pipeline"
     )
@@ -128,6 +127,13 @@ def test_steps_that_are_there_are_left_out_and_the_others_read_what_they_made(ku
     assert described.steps == [str(path) for path in plan.paths()], "it is the same run"
     state = read_state(store, described.id, "split")
     assert state and state.status == "found" and state.key
+    (loop,) = [task for task in all_tasks(spec).values() if "parameterIterator" in task]
+    assert json.loads(loop["parameterIterator"]["items"]["raw"]) == ["shard-01"], (
+        "of the shards, those that are missing"
+    )
+    (index,) = [task for task in all_tasks(spec).values() if task["taskInfo"]["name"].endswith("/index")]
+    shards = json.loads(index["inputs"]["parameters"]["there"]["runtimeValue"]["constant"])
+    assert shards == {"embeddings": [by_path["camvr/round-1/encode/shard-00"]["embeddings"].address, None]}
     assert "is going already: " in command(f"{SUBMIT} --host {kubeflow.url} --store {store.url}")
     assert len(kubeflow.runs) == 1
 
