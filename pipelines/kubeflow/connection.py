@@ -26,14 +26,9 @@ PROFILES = "~/.config/multiview/kubeflow.yaml"
 DEFAULT_PROFILE = "default"
 
 
-def variable(name: str) -> Any:
-    """The environment variable of a setting: KFP's own where it has one."""
-    return Field(json_schema_extra={"variable": name})
-
-
-def secret(name: str) -> Any:
-    """The environment variable of a setting whose value no line shows."""
-    return Field(json_schema_extra={"variable": name}, repr=False)
+def variable(name: str, shown: bool = True) -> Any:
+    """The environment variable of a setting, KFP's own where it has one, and whether lines may show its value."""
+    return Field(json_schema_extra={"variable": name}, repr=shown)
 
 
 def _check_root(value: str) -> str:
@@ -65,15 +60,15 @@ class Connection(Section):
     """Namespace of the runs, where Kubeflow has several users; with a kube context, where Kubeflow is."""
     experiment: Annotated[str, variable(environment.KFP_EXPERIMENT)] = "multiview"
     """Experiment of the runs; it is made if it is not there."""
-    token: Annotated[str | None, secret(environment.KFP_TOKEN)] = None
+    token: Annotated[str | None, variable(environment.KFP_TOKEN, shown=False)] = None
     """A bearer token; better in the environment than on the command line."""
-    cookie: Annotated[str | None, secret(environment.KUBEFLOW_COOKIE)] = None
+    cookie: Annotated[str | None, variable(environment.KUBEFLOW_COOKIE, shown=False)] = None
     """Cookies of a session, as in oauth2_proxy_kubeflow=VALUE, where Dex or oauth2-proxy signs people in; better in the environment."""
     iap_client_id: Annotated[str | None, variable(environment.IAP_CLIENT_ID)] = None
     """OAuth client of Google's Identity-Aware Proxy in front of Kubeflow."""
     app_client_id: Annotated[str | None, variable(environment.APP_CLIENT_ID)] = None
     """With IAP, the desktop client that a person signs in through; none: the machine's service account."""
-    app_client_secret: Annotated[str | None, secret(environment.APP_CLIENT_SECRET)] = None
+    app_client_secret: Annotated[str | None, variable(environment.APP_CLIENT_SECRET, shown=False)] = None
     """The desktop client's secret."""
     token_file: Annotated[str | None, variable(environment.KFP_TOKEN_FILE)] = None
     """File with a service account's token, read anew for each request: a projected volume of a pod."""

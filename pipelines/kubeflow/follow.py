@@ -92,8 +92,8 @@ def _end(views: Iterable[RunView], run: Run, store: Store | None) -> RunView:
         if view.ended:
             return view
         if time.monotonic() - looked >= SILENCE_POLL_SECONDS:
-            looked, silence = time.monotonic(), silence_of(view, lambda: store, run.id)
-            if silence and silence.gone:
+            looked, (silence, gone) = time.monotonic(), silence_of(view, lambda: store, run.id)
+            if gone:
                 raise StepFailed(f"{run.id}: {silence}", bad_input=False)
             if silence and not told:
                 console.print(f"{run.id}: {silence}", style="yellow", markup=False)

@@ -9,9 +9,11 @@ its own id, only the ids of its children. The last nodes of a run that has ended
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count, takewhile
 
 from multiview.artifacts.store import Store
 from multiview.config import JsonObject
@@ -127,67 +129,53 @@ class RunView:
     def failure(self) -> Failure | None:
         """The step that failed first; None if none has failed. Where no step has, the driver of one counts, and else a step
         that the API has still RUNNING."""
-        steps = [node for node in self.nodes if self._is_step(node)]
         drivers = [node for node in self.nodes if (node.display_name or "").endswith(DRIVER)]
+        executors = self._executors()
+        steps = [node for node in self.nodes if executors.keys() & _children(node) and node not in drivers]
         for nodes, state in ((steps, "FAILED"), (drivers, "FAILED"), (steps, "RUNNING")):
             failed = [node for node in nodes if node.state == state]
             if failed:
                 node = min(failed, key=lambda node: node.end_time)
-                key = node.display_name.removesuffix(DRIVER)
+                key = re.sub(rf"({DRIVER})?(\(\d+\))?$", "", node.display_name)
+                pods = [
+                    executors.get(child, child)
+                    for child in _children(node)
+                    if nodes is drivers or child in executors
+                ]
                 path = self.tasks[key].path if key in self.tasks else key
-                return Failure(path, self._pod(node), started=nodes is steps)
+                return Failure(path, pods[-1] if pods else None, started=nodes is steps)
         return None
 
-    def _is_step(self, node: ApiObject) -> bool:
-        name = node.display_name or ""
-        return name in self.tasks if self.tasks else not name.endswith(DRIVER) and self._pod(node) is not None
-
-    def _pod(self, node: ApiObject) -> str | None:
-        """Returns the id of the last pod of a step's or a driver's node; None where the API does not tell it."""
-        children = _children(node)
-        if (node.display_name or "").endswith(DRIVER):
-            return children[-1] if children else None
-        ids = {child for each in self.nodes for child in _children(each)}
-        for outer in ids:  # the id of this node, or of the last attempt at it
-            executor = _id_below(outer, ".executor")
-            if executor in ids and (outer in children[-1:] or executor in children):
-                attempts = (_id_below(executor, f"({number})") for number in range(len(ids)))
-                return [executor, *(each for each in attempts if each in ids)][-1]
-        return None
+    def _executors(self) -> dict[str, str]:
+        """Returns the id of the last pod of each executor by the executor's id, and by that of the node around it."""
+        ids = {child for node in self.nodes for child in _children(node)}
+        pods = {}
+        for outer in ids:
+            if (executor := _id_below(outer, ".executor")) in ids:
+                attempts = takewhile(ids.__contains__, (_id_below(executor, f"({n})") for n in count()))
+                pods[outer] = pods[executor] = [executor, *attempts][-1]
+        return pods
 
 
-@dataclass(frozen=True)
-class Silence:
-    """A run that has not ended for Kubeflow, and that nothing was heard of for a while."""
-
-    since: datetime
-    why: str
-    gone: bool
-    """Whether it cannot be going any more."""
-
-    def __str__(self) -> str:
-        since = f"{self.since:%Y-%m-%d %H:%M} UTC"
-        return f"nothing has been heard of it since {since}: {self.why}; --again starts another run beside it"
-
-
-def silence_of(view: RunView, find_store: Callable[[], Store | None], run: str) -> Silence | None:
-    """Returns the silence of a run that has not ended; None for one that was heard of.
+def silence_of(view: RunView, find_store: Callable[[], Store | None], run: str) -> tuple[str, bool]:
+    """Returns what to say of a run that has not ended if nothing was heard of it for a while, else nothing; and whether
+    it is gone for sure.
 
     `find_store` gives the store of the run `run`, if it can be read from here; it is asked where Kubeflow has heard nothing.
     """
     heard, now = view.heard, datetime.now(UTC)
     store = find_store() if now - heard > SILENCE else None
-    if store:
-        for state in read_states(store, run):
-            progress = read_progress(store, state.attempt) if state.status == "running" else None
-            last = max(state.started, state.ended or 0.0, progress.time if progress else 0.0)
-            heard = max(heard, datetime.fromtimestamp(last, UTC))
+    for state in read_states(store, run) if store else ():
+        progress = read_progress(store, state.attempt) if store and state.status == "running" else None
+        last = max(state.started, state.ended or 0.0, progress.time if progress else 0.0)
+        heard = max(heard, datetime.fromtimestamp(last, UTC))
     if now - heard <= SILENCE:
-        return None
-    if now - heard > LONGEST_SILENCE or (store and not view.waits):
-        return Silence(heard, "its workflow is gone", gone=True)
+        return "", False
+    gone = now - heard > LONGEST_SILENCE or bool(store and not view.waits)
     going = "a pod of it waits for a node or its image" if view.waits else "a step of it is long"
-    return Silence(heard, f"{going}, or its workflow is gone", gone=False)
+    why = "its workflow is gone" if gone else f"{going}, or its workflow is gone"
+    since = f"nothing has been heard of it since {heard:%Y-%m-%d %H:%M} UTC"
+    return f"{since}: {why}; --again starts another run beside it", gone
 
 
 def store_of(run: ApiObject) -> str:

@@ -31,7 +31,7 @@ def going(
         runs = [run for run in named if not RunView(run).ended and store_of(run) == submission.store]
         if runs:
             other = max(runs, key=lambda run: run.created_at)
-            silence = silence_of(RunView(other), partial(readable, submission.store), submission.run.id)
+            silence, _ = silence_of(RunView(other), partial(readable, submission.store), submission.run.id)
             if not (again and silence):
                 package = submission.package(tag)
                 words = _going(client, package, other) + (f"; {silence}" if silence else "")

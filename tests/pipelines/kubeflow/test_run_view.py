@@ -9,7 +9,7 @@ import kfp_server_api as api
 import pytest
 
 from multiview import environment
-from pipelines.kubeflow.run_view import RunView, _id_below
+from pipelines.kubeflow.run_view import Failure, RunView, Task, _id_below
 from tests.fixtures.argo_nodes import Phases, Workflow
 from tests.fixtures.kubeflow_server import parsed
 
@@ -65,13 +65,6 @@ def test_a_run_whose_workflow_was_deleted_goes_on_for_ever():
     assert f"{running.heard:%H:%M}" == f"{cancelling.heard:%H:%M}" == "12:56"
 
 
-def test_the_steps_of_a_real_run_are_told_apart_from_kfp_s_own_nodes():
-    """Without the compiled pipeline, by the pods that are below them."""
-    (view,) = recorded("run-failed-in-open-run")
-    steps = {node.display_name for node in view.nodes if view._is_step(node)}
-    assert {name.removesuffix("(0)") for name in steps} == {"open-run", "close-run"}
-
-
 def run(phases: Phases, state: str, *history: str, retried: bool = True) -> tuple[RunView, Workflow]:
     workflow, now = Workflow(SPEC, retried=retried), datetime.now(UTC)
     past = [api.V2beta1RuntimeStatus(update_time=now, state=each) for each in history]
@@ -79,6 +72,12 @@ def run(phases: Phases, state: str, *history: str, retried: bool = True) -> tupl
         created_at=now, state=state, state_history=past, run_details=workflow.details(phases)
     )
     return RunView(made), workflow
+
+
+def test_without_the_pipeline_a_step_is_known_by_the_pod_below_it():
+    (view,) = recorded("run-failed-in-open-run")
+    failures = {RunView(view.run, tasks).failure for tasks in ({}, {"open-run": Task("open-run")})}
+    assert failures == {Failure("open-run", "training-mz9nt-3146704611", True)}
 
 
 @pytest.mark.parametrize("retried", [True, False])
