@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import shlex
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,9 @@ from multiview.steps.runs import Run, StepState, write_run, write_state
 from pipelines.kubeflow.checks import check_devices, check_sources, check_store, estimate_size, workflow_limit
 from pipelines.kubeflow.versions import takes
 from pipelines.runs.local import found_states
+
+READ_SECONDS = 20.0
+"""Seconds that a store has to answer in to be read from here."""
 
 
 @dataclass(frozen=True)
@@ -146,11 +150,19 @@ def prepare(request: Request, store: str | None, pages: str | None = None) -> Su
 
 
 def readable(url: str) -> Store | None:
-    """Returns a store if it can be read from here."""
-    with contextlib.suppress(Exception):
-        if url and (store := open_store(url)).folders(names.RUNS) is not None:
-            return store
-    return None
+    """Returns a store if it can be read from here, within seconds: libraries try for minutes where no bucket answers."""
+    read: list[Store] = []
+
+    def look() -> None:
+        with contextlib.suppress(Exception):
+            store = open_store(url)
+            store.folders(names.RUNS)
+            read.append(store)
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(READ_SECONDS)
+    return read[0] if read and url else None
 
 
 def package(request: Request, store: str | None = None) -> Package:

@@ -41,6 +41,14 @@ train: {max_steps: 2, rounds: 1}
 
 
 @pytest.fixture(autouse=True)
+def no_bucket(request, monkeypatch):
+    """Stores that cannot be read from here, for tests without the bucket, whose emulator may not run."""
+    if "bucket" not in request.fixturenames:
+        for module in ("submission", "start"):
+            monkeypatch.setattr(f"pipelines.kubeflow.{module}.readable", lambda url: None)
+
+
+@pytest.fixture(autouse=True)
 def user(monkeypatch, tmp_path):
     """A user with the images' names in the environment, in a folder with a preset of their own.
 

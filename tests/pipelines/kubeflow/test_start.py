@@ -96,9 +96,8 @@ def test_a_run_of_another_experiment_is_not_started_twice(kubeflow, command):
 @pytest.mark.parametrize(
     ("state", "words"), [("RUNNING", "is going already"), ("CANCELING", "is being cancelled")]
 )
-def test_beside_a_run_that_is_silent_another_is_started_again(kubeflow, command, monkeypatch, state, words):
+def test_beside_a_run_that_is_silent_another_is_started_again(kubeflow, command, state, words):
     """As where its workflow was deleted: Kubeflow says for ever that it is going."""
-    monkeypatch.setattr("pipelines.kubeflow.start.readable", lambda store: None)
     again = f"{SUBMIT} --host {kubeflow.url} --again"
     command(f"{SUBMIT} --host {kubeflow.url}")
     assert "is going already: " in command(again), "it has been heard of"

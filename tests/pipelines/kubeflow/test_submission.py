@@ -1,12 +1,15 @@
 """The checks of `submit` before anything is sent: bad input is one line."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from multiview.model.base_model import hub
+from pipelines.kubeflow import submission
+from pipelines.kubeflow.submission import readable
 from tests.fixtures.hub_listings import LISTINGS, RENAMED
 from tests.fixtures.hub_server import Hub, hub_serving
 
@@ -183,3 +186,11 @@ def test_refusals_are_one_line_and_start_nothing(kubeflow, command):
 def test_a_host_that_does_not_answer_is_one_line(kubeflow, command):
     printed = command(f"{SUBMIT} --host http://127.0.0.1:9", status=2)
     assert "Kubeflow at http://127.0.0.1:9 does not answer" in printed
+
+
+def test_a_store_that_does_not_answer_is_not_waited_for(monkeypatch, tmp_path):
+    monkeypatch.setattr(submission, "READ_SECONDS", 0.2)
+    assert readable(str(tmp_path)) is not None and readable("") is None
+    monkeypatch.setattr(submission, "open_store", lambda url: time.sleep(60))
+    began = time.monotonic()
+    assert readable("gs://bucket/store") is None and time.monotonic() - began < 10
