@@ -6,7 +6,7 @@ Dev questions of SQuAD, already encoded, over all of its passages in CAMVR's par
 where titles are equal. Bound: the rankings that `evaluate` and its analyses ask for (by all views, by each view alone,
 by the first k), in one pass over the views, and for one analysis alone its own. Analyses that search for nothing have
 rows with `--all`: what `evaluate` takes with it, less what it takes without any, which of the shortest says nothing.
-`attention`, `variation`, `padding` and `speed` encode passages, so that the model decides what they take: only
+`attention`, `variation` and `speed` encode passages, so that the model decides what they take: only
 `--encoding` runs them, with a model of one layer.
 
 With more passages than SQuAD has, these are its own over and over. Contestants take turns, with one thread; times are
@@ -49,7 +49,7 @@ from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
 DIM = 384
-ENCODING: tuple[Analysis, ...] = ("attention", "variation", "padding", "speed")
+ENCODING: tuple[Analysis, ...] = ("attention", "variation", "speed")
 """The analyses that encode passages."""
 
 SQUAD = 20_958

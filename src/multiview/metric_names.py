@@ -61,11 +61,6 @@ def recall_at(k: int) -> str:
     return f"recall_at_{k}"
 
 
-def padding_overlap_at(k: int) -> str:
-    """Share of the top k that are the same with and without padding views."""
-    return f"padding_overlap_at_{k}"
-
-
 def rouge_l_at(k: int) -> str:
     """`ROUGE_L` of only the first k queries as drawn, repeats counted (Dual Cross Encoder 5.1, Figure 2)."""
     return f"{ROUGE_L}_at_{k}"

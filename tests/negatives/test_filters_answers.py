@@ -1,10 +1,10 @@
-"""Pairs of questions and passages, matched once however often they are asked for."""
+"""Pairs of questions and passages, matched once however often they occur."""
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from multiview.data.answers import has_answer
+from multiview.data.answers import QuestionAnswers, has_answer
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.questions import Question
 from multiview.errors import InputError
@@ -26,33 +26,33 @@ def asked(tmp_path):
     return [texts[row] for row in rows], questions, ids, PassageLookup(tmp_path / "passages")
 
 
-def test_every_call_says_what_the_texts_say(asked):
+def test_hits_are_what_the_texts_say(asked):
     texts, questions, ids, corpus = asked
-    hits, rng = AnswerHits(questions, ids, corpus, "string"), np.random.default_rng(1)
-    for chosen in (np.arange(6), np.array([4, 1]), np.arange(6)):
-        rows = rng.integers(-1, 30, (len(chosen), 9))
-        expected = [
-            [bool(row >= 0) and has_answer(texts[row], questions[question].answers) for row in line]
-            for question, line in zip(chosen, rows.tolist(), strict=True)
-        ]
-        assert hits.holds(rows, chosen).tolist() == expected
-        if len(chosen) == len(questions):
-            assert hits.holds(rows).tolist() == expected
+    hits, rows = (
+        AnswerHits(questions, ids, corpus, "string"),
+        np.random.default_rng(1).integers(-1, 30, (6, 9)),
+    )
+    expected = [
+        [bool(row >= 0) and has_answer(texts[row], question.answers) for row in line]
+        for question, line in zip(questions, rows.tolist(), strict=True)
+    ]
+    assert hits.holds(rows).tolist() == expected
     assert hits.holds(np.full((6, 0), -1)).shape == (6, 0)
+    assert not hits.holds(np.full((6, 2), -1)).any()
 
 
-def test_a_known_pair_is_not_read_again(asked, monkeypatch):
+def test_a_pair_is_matched_once(asked, monkeypatch):
     _, questions, ids, corpus = asked
-    hits, read, tables = AnswerHits(questions, ids, corpus, "string"), [], corpus.tables
+    hits, pairs = AnswerHits(questions, ids, corpus, "string"), []
+    answered = QuestionAnswers.answered
 
-    def counted(ids, columns):
-        read.extend(ids.to_pylist())
-        return tables(ids, columns)
+    def counted(self, texts, rows, asking):
+        pairs.extend(zip(texts.take(pa.array(rows)).to_pylist(), asking.tolist(), strict=True))
+        return answered(self, texts, rows, asking)
 
-    monkeypatch.setattr(corpus, "tables", counted)
-    hits.holds(np.array([[0, 1, 1, 2]] * 6))
-    hits.holds(np.array([[2, 3, 0, -1]] * 6))
-    assert read == ids.take([0, 1, 2, 3]).to_pylist()
+    monkeypatch.setattr(QuestionAnswers, "answered", counted)
+    hits.holds(np.array([[0, 1, 1, 2, -1]] * 6))
+    assert len(pairs) == 3 * 6
 
 
 def test_a_passage_that_the_corpus_lacks_is_named(asked):

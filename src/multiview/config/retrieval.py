@@ -45,7 +45,6 @@ Analysis = Literal[
     "variation",
     "usage",
     "cosine",
-    "padding",
     "training_answers",
     "speed",
 ]

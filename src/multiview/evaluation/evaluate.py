@@ -108,7 +108,8 @@ def evaluate_queries(
     if not top.exact:
         measure_questions(index, queries, top.passages, context.events)
     views = index_views(index, queries, given.indexed_passages)
-    write_evaluation(context, top, index.ids, questions, find_views=views, answers=given.answers)
+    judged = given.ranking.holds, given.ranking.gold
+    write_evaluation(context, top, index.ids, questions, find_views=views, judged=judged)
     analyse(context.output("evaluation"), given)
 
 
@@ -184,13 +185,13 @@ def write_evaluation(
     questions: Sequence[Question],
     tag: str = "multiview",
     find_views: FindViews | None = None,
-    answers: AnswerHits | None = None,
+    judged: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> None:
     """Measures the rankings of any retriever and writes them into the output `evaluation` of a step.
 
     `top` [q, depth] holds rows of `ids`, whose texts are in the step's input `passages`; `tag` names the retriever in
-    `run.trec`, and `find_views` finds the views of passages that have some. `answers` may be given where the caller
-    asks for answers in passages too. Accuracy is measured on the questions with answers, the gold metrics on the
+    `run.trec`, `find_views` finds the views of passages that have some, and `judged` says which
+    passages hold an answer and which are gold [q, depth] bool, where that is known. Accuracy is measured on the questions with answers, the gold metrics on the
     questions with gold passages; where there are no such questions, the metric is left out.
 
     Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` (with grades), `best.parquet` (see
@@ -200,10 +201,11 @@ def write_evaluation(
     no gold passage. `metrics.json` has the means of these columns.
     """
     folder, settings = context.output("evaluation"), context.settings.evaluation
-    if answers is None:
+    if judged is None:
         corpus = PassageLookup(context.input("passages").path)
         answers = AnswerHits(questions, ids, corpus, matching_mode(context.settings))
-    holds, gold_hits = answers.holds(top.passages), Positives(ids, questions).hits(top.passages)
+        judged = answers.holds(top.passages), Positives(ids, questions).hits(top.passages)
+    holds, gold_hits = judged
     first_answer, first_gold = first_rank(holds), first_rank(gold_hits)
     rankings = _rankings(top, ids, questions)
     gold = {question.qid: question.grades for question in questions}

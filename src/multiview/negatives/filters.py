@@ -43,7 +43,7 @@ def hits_by_passage(
 
 
 class AnswerHits:
-    """Whether passages hold an answer of a question; each pair of question and passage is matched once and remembered."""
+    """Whether passages hold an answer of a question."""
 
     def __init__(
         self, questions: Sequence[Question], ids: pa.Array, corpus: PassageLookup, matching: Mode
@@ -51,38 +51,28 @@ class AnswerHits:
         """`ids` [p] are the ids of the passages by row; `corpus` has their texts."""
         self._answers = QuestionAnswers((question.answers for question in questions), matching)
         self._ids, self._corpus = ids, corpus
-        self._pairs, self._holds = np.array([-1]), np.array([False])  # rising; -1 is padding
 
-    def holds(self, passage_rows: np.ndarray, questions: np.ndarray | None = None) -> np.ndarray:
-        """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool.
+    def holds(self, passage_rows: np.ndarray) -> np.ndarray:
+        """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool; each is matched once.
 
-        `questions` [q] are the rows of the questions, by default all questions. Raises InputError for a passage that
-        the corpus lacks.
+        Raises InputError for a passage that the corpus lacks.
         """
-        questions = np.arange(len(passage_rows)) if questions is None else questions
-        pairs = np.where(passage_rows >= 0, passage_rows + len(self._ids) * questions[:, None], -1)
-        asked = np.sort(pairs, axis=None)  # `np.setdiff1d` takes a hundred times as long
+        # A pair of question and passage as one number: question · passages + passage.
+        starts = len(self._ids) * np.arange(len(passage_rows))[:, None]
+        pairs = np.where(passage_rows >= 0, passage_rows + starts, -1)
+        asked = np.sort(pairs, axis=None)  # `np.unique` takes much longer
         asked = asked[np.diff(asked, prepend=-1) > 0]
-        unknown = asked[self._pairs[np.searchsorted(self._pairs, asked, side="right") - 1] != asked]
-        if len(unknown):
-            self._match(unknown)
-        return self._holds[np.searchsorted(self._pairs, pairs)]
+        questions = asked // max(1, len(self._ids))
+        passages = (asked - questions * len(self._ids))[:, None]
+        found = np.zeros(len(asked) + 1, bool)
+        hits = hits_by_passage(passages, passages >= 0, self._ids, self._corpus, ["text"])
+        for table, in_table, which, _ in hits:
+            found[which] = self._answers.answered(table["text"].combine_chunks(), in_table, questions[which])
+        return found[np.searchsorted(asked, pairs)] & (pairs >= 0)
 
     def within(self, text: TokenizedText, span: Span, question: int) -> bool:
         """Whether a span of a passage's text contains a whole answer of a question (see `QuestionAnswers.within`)."""
         return self._answers.within(text, span, question)
-
-    def _match(self, pairs: np.ndarray) -> None:
-        """Matches rising pairs, question · passages + passage, that were not asked for before."""
-        questions = pairs // len(self._ids)
-        passages = (pairs - questions * len(self._ids))[:, None]
-        found = np.zeros(len(pairs), bool)
-        hits = hits_by_passage(passages, passages >= 0, self._ids, self._corpus, ["text"])
-        for table, in_table, which, _ in hits:
-            found[which] = self._answers.answered(table["text"].combine_chunks(), in_table, questions[which])
-        places = np.searchsorted(self._pairs, pairs)
-        self._pairs = np.insert(self._pairs, places, pairs)
-        self._holds = np.insert(self._holds, places, found)
 
 
 class Positives:

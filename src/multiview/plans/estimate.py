@@ -206,7 +206,7 @@ def evaluate(s: Scenario) -> Cost:
     asked = set(s.config.evaluation.analyses) if views > 1 else set()
     rankings = 1 + views * ("each_view" in asked) + (views - 1) * ("first_views" in asked)
     cost = search(s, s.dev_questions, s.config.evaluation.depth, rankings)
-    encoded = min(s.passages, 60_000 * ("padding" in asked) + 2_500 * bool(asked)) * s.tokens
+    encoded = min(s.passages, 2_500 * bool(asked)) * s.tokens
     return replace(cost, seconds=cost.seconds + s.seconds("encode", s.shape.flops(encoded, s.tokens)))
 
 

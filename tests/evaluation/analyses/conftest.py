@@ -28,10 +28,3 @@ def padded(tmp_path_factory):
 def dpr(tmp_path_factory):
     """A model with one view per passage."""
     return AnalysedModel(tmp_path_factory.mktemp("dpr"), architecture="dpr")
-
-
-@pytest.fixture(scope="session")
-def without_padding(tmp_path_factory):
-    """As `padded`, its padding views left out of the index."""
-    settings = {"pooling": "both", "normalise": True, "merge_title": False}
-    return AnalysedModel(tmp_path_factory.mktemp("without"), architecture="camvr", **settings)

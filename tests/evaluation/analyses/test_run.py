@@ -116,11 +116,7 @@ def test_all_analyses_of_a_model(padded, tmp_path, monkeypatch):
     metrics = json.loads((folder / "metrics.json").read_text())
     logged = {name: value for name, value, _ in events.metrics}
     whole = {name: value for name, value in metrics.items() if "/" not in name}
-    overlaps = {"padding_overlap_at_1", "padding_overlap_at_3"}
-    assert {name: logged.get(name) for name in whole if name not in overlaps} == {
-        name: value for name, value in whole.items() if name not in overlaps
-    }
-    assert not overlaps & logged.keys() and "padding_overlap_at_5" in logged
+    assert {name: logged.get(name) for name in whole} == whole
     assert not [name for name in logged if "/" in name], "views are in the tables"
     overall = json.loads((folder.parent / "metrics.json").read_text())
     assert not overall.keys() & metrics.keys(), "the comparison's table stays as it was"
@@ -167,7 +163,6 @@ def test_what_does_not_suit_one_view_is_left_out_and_said(dpr, tmp_path):
         "variation",
         "usage",
         "cosine",
-        "padding",
     }
     assert set(events.facts["analyses_left_out"]) == left_out
 
@@ -227,7 +222,7 @@ def test_data_without_training_questions_or_answers(camvr, tmp_path):
     (tmp_path / "one").mkdir()
     events = RecordedEvents()
     evaluate(StepContext(camvr.settings(), inputs, {"evaluation": tmp_path / "one"}, events))
-    left_out = {"training_answers", "padding", "answer_view"}
+    left_out = {"training_answers", "answer_view"}
     assert set(events.facts["analyses_left_out"]) == left_out
     metrics = json.loads((tmp_path / "one" / "analyses" / "metrics.json").read_text())
     assert "recall_at_5/view_1" in metrics and "accuracy_at_5/view_1" not in metrics
@@ -238,7 +233,7 @@ def test_an_architecture_of_several_sequences(tmp_path, monkeypatch):
     monkeypatch.setitem(LAYOUTS, Halves.name, Halves)
     analysed = AnalysedModel(tmp_path / "halves", architecture="halves", pooling="snippet", normalise=True)
     folder, events = run(analysed, tmp_path / "one")
-    assert set(events.facts["analyses_left_out"]) == {"attention", "padding"}
+    assert set(events.facts["analyses_left_out"]) == {"attention"}
     views, rows = fresh_views(analysed), pq.read_table(folder / "variation.parquet").to_pylist()
     asked = {question.qid: question for question in analysed.questions}
     queries = dict(zip(asked, analysed.subject().queries, strict=True))

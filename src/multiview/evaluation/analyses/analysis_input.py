@@ -73,8 +73,6 @@ class ViewSummary:
     """Largest number of views of a passage in the index."""
     in_order: bool
     """Whether the i-th row of a passage is its i-th view, because views that the index leaves out come last."""
-    padding_made: bool
-    """Whether the layout makes padding views of these passages."""
     padding_indexed: bool
     """Whether the index holds padding views of these passages."""
 
@@ -214,12 +212,11 @@ class AnalysisInput:
     @cached_property
     def view_summary(self) -> ViewSummary:
         """The summary of the views that the index holds."""
-        in_order, padding_made, padding_indexed = True, False, False
+        in_order, padding_indexed = True, False
         for indexed in self.indexed_passages.read(self.random_rows(len(self.index), SUMMARY_SAMPLE)):
             in_order &= [view.number for view in indexed.views] == list(range(indexed.view_count))
             padding_indexed |= any(view.padding for view in indexed.views)
-            padding_made |= any(part.padding for part in indexed.parts)
-        return ViewSummary(int(self.index.view_counts.max()), in_order, padding_made, padding_indexed)
+        return ViewSummary(int(self.index.view_counts.max()), in_order, padding_indexed)
 
     @cached_property
     def shares_with_view(self) -> list[float]:

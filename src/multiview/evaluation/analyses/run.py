@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from multiview import metric_names, names
+from multiview import names
 from multiview.config import Analysis
 from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable
 from multiview.evaluation.analyses.answer_view import answer_view
 from multiview.evaluation.analyses.attention import attention
-from multiview.evaluation.analyses.padding import padding
 from multiview.evaluation.analyses.speed import speed
 from multiview.evaluation.analyses.tables import CaptionedTable, page
 from multiview.evaluation.analyses.training_answers import training_answers
@@ -30,30 +29,15 @@ ANALYSES: dict[Analysis, Callable[[AnalysisInput], Findings]] = {
     "variation": variation,
     "usage": usage,
     "cosine": cosine,
-    "padding": padding,
     "training_answers": training_answers,
     "speed": speed,
 }
-
-REPORTED_K = 5
-"""Largest k of the metrics that are reported to MLflow."""
-
-
-def reported(metrics: Mapping[str, float], cuts: Sequence[int]) -> dict[str, float]:
-    """Metrics of the whole model, each at one k: `REPORTED_K`, or the largest k below it that is measured.
-
-    The tables have every k, view and group; in MLflow, hundreds of charts would hide the few that people look at.
-    """
-    k = max((k for k in cuts if k <= REPORTED_K), default=min(cuts, default=REPORTED_K))
-    whole = {name: value for name, value in metrics.items() if "/" not in name}
-    others = {metric_names.padding_overlap_at(other) for other in cuts if other != k}
-    return {name: value for name, value in whole.items() if name not in others}
 
 
 def analyse(folder: Path, given: AnalysisInput) -> None:
     """Runs `settings.analyses` and writes `analyses/metrics.json`, `tables.md` and `<table>.parquet` into `folder`.
 
-    Reports metrics (see `reported`), and as facts the times and `analyses_left_out`, name to reason. Writes no folder
+    Reports the metrics of the whole model, and as facts the times and `analyses_left_out`, name to reason. Writes no folder
     where no analysis is set.
     """
     if not given.settings.analyses:
@@ -79,7 +63,10 @@ def analyse(folder: Path, given: AnalysisInput) -> None:
             pq.write_table(table.rows, analyses_folder / analysis_table_file(table_name))
     (analyses_folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     (analyses_folder / ANALYSES_PAGE_FILE).write_text(page(tables))
-    for name, value in reported(metrics, given.cuts).items():
-        given.events.metric(name, value)
+    for name, value in metrics.items():
+        if (
+            "/" not in name
+        ):  # in MLflow, hundreds of charts of views and groups would hide the few of the whole model
+            given.events.metric(name, value)
     if left_out:
         given.events.fact("analyses_left_out", left_out)
