@@ -11,8 +11,10 @@ from multiview.plans import PIPELINES
 from multiview.plans.plan import Plan
 from multiview.plans.request import Request, describe
 from multiview.steps.path import StepPath
-from multiview.steps.runs import read_states, write_run
+from multiview.steps.runs import StepState, read_states, write_run
 from pipelines.kubeflow.compile import compile_request
+from pipelines.kubeflow.submission import Submission
+from pipelines.runs.local import found_states
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.kfp_local import through_kfp
 from tests.fixtures.project import Project
@@ -113,3 +115,21 @@ def test_compiled_components_make_what_a_run_here_makes(tmp_path):
     for path, records in run_plan(plan, LocalStore(tmp_path / "here")).items():
         for kind, record in records.items():
             assert states[path].outputs[kind].digest == record.digest
+    # What is left where a shard, and all that is made of it, is gone: the rest is read by address.
+    lost = [f"camvr/round-0/{step}" for step in ("encode/shard-01", "index", "evaluate")]
+    for path in lost:
+        for output in states[path].outputs.values():
+            store.remove(output.address.removeprefix(f"{store.url}/"))
+    left = Submission(run, store.url, request).rest(found_states(plan, store)).request
+    assert sorted(set(run.steps) - set(left.there)) == sorted(lost) == sorted(map(str, left.plan.paths()))
+    through_kfp()(left.plan, run, store)
+    again = {state.path: state for state in read_states(store, run.id)}
+    assert {path for path, state in again.items() if state.started > states[path].started} == set(lost)
+    assert all(again[path].status == "done" for path in lost)
+    assert {path: _digests(state) for path, state in again.items()} == {
+        path: _digests(state) for path, state in states.items()
+    }
+
+
+def _digests(state: StepState) -> dict[str, str]:
+    return {kind: output.digest for kind, output in state.outputs.items()}
