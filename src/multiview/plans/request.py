@@ -80,7 +80,7 @@ class Request:
             "baseline": settings.baseline if settings.baseline in names else None,
         }
         overrides = {**self.overrides, "comparison": {**given, **changes}}
-        return replace(self, plan=make_plan(self.plan.name, overrides), overrides=overrides)
+        return replace(self, plan=make_plan(self.plan.name, overrides), overrides=overrides, there=())
 
     @cached_property
     def config(self) -> Config:
