@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,18 +14,17 @@ from multiview.artifacts.record import Record, read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError, counted, nearest
+from multiview.index.approximate import EXACT, FACTORY
 from multiview.plans.estimate import (
     START_SECONDS,
     STORED_WORD,
-    Cost,
     base_config,
     estimate,
-    index_bytes,
+    faiss_bytes,
     shards_for,
 )
 from multiview.plans.request import Request
 from multiview.plans.scenario import GPUS, Scenario
-from multiview.steps.path import StepPath
 from multiview.steps.runs import read_run, read_states
 
 
@@ -41,15 +40,12 @@ def plan_lines(
     factors = factors_of(*measured, scenario) if measured else {}
     if "shards" not in overrides.get("corpus", {}):
         overrides = merge(overrides, {"corpus": {"shards": shards_for(overrides, scenario)}})
-    request, config = Request.make(pipeline, overrides), base_config(overrides)
-    yield from _table(request, estimate(request, scenario), factors, scenario)
-    yield ""
-    whole = replace(scenario, config=config)
-    kinds = (
-        f"{kind} {_size(sum(index_bytes(kind, whole)))}" for kind in ("exact", "compact", "tiny", "hnsw")
-    )
-    yield f"{counted(round(whole.view_count), 'view')}; an index of each kind: {', '.join(kinds)}."
-    yield f"{counted(config.corpus.shards, 'shard')}: corpus.shards={config.corpus.shards}"
+    yield from _table(Request.make(pipeline, overrides), factors, scenario)
+    whole = replace(scenario, config=base_config(overrides))
+    sizes = {kind: decimal(round(whole.view_bytes + faiss_bytes(kind, whole))) for kind in (EXACT, *FACTORY)}
+    kinds, shards = ", ".join(f"{kind} {size}" for kind, size in sizes.items()), whole.config.corpus.shards
+    yield f"\n{counted(round(whole.view_count), 'view')}; an index of each kind: {kinds}."
+    yield f"{counted(shards, 'shard')}: corpus.shards={shards}"
     if measured:
         scaled = ", ".join(f"{step} × {factor:.2g}" for step, factor in sorted(factors.items()))
         yield f"Measured by run {measured[1]}, beside the formulas: {scaled or 'no step is long enough'}."
@@ -100,37 +96,29 @@ def _records(store: Store, run: str) -> Iterator[tuple[str, Record]]:
                 yield state.path, record
 
 
-def _table(
-    request: Request, costs: Mapping[StepPath, Cost], factors: Mapping[str, float], s: Scenario
-) -> Iterator[str]:
+def _table(request: Request, factors: Mapping[str, float], s: Scenario) -> Iterator[str]:
     """Yields a row per step, and their sum: steps run one after another."""
     gpus = f"{s.gpus} × {GPUS[s.gpu].name} (computed, not measured)" if s.gpus else "No GPU"
-    yield f"{gpus}, pods of {counted(s.cores, 'core')} and {_size(s.memory)}."
-    yield ""
-    yield "| step | time | GPU hours | memory | GPU memory | disk |"
-    yield "|---|---|---|---|---|---|"
-    scaled = {
-        path: replace(cost, seconds=cost.seconds * factors.get(request.plan.nodes[path].step.name, 1.0))
-        for path, cost in costs.items()
-    }
-    for path, cost in scaled.items():
+    yield f"{gpus}, pods of {counted(s.cores, 'core')} and {decimal(round(s.memory))}.\n"
+    yield "| step | time | GPU hours | memory | GPU memory | disk |\n|---|---|---|---|---|---|"
+    seconds = gpu_seconds = disk = 0.0
+    for path, cost in estimate(request, s).items():
+        taken = cost.seconds * factors.get(request.plan.nodes[path].step.name, 1.0)
         gpu_memory = _within(cost.gpu_memory, GPUS[s.gpu].memory) if cost.gpus else ""
-        yield _row(str(path), [cost], _within(cost.memory, s.memory), gpu_memory)
-    yield _row("in all", scaled.values())
+        yield _row(str(path), taken, taken * cost.gpus, cost.disk, _within(cost.memory, s.memory), gpu_memory)
+        seconds, gpu_seconds, disk = seconds + taken, gpu_seconds + taken * cost.gpus, disk + cost.disk
+    yield _row("in all", seconds, gpu_seconds, disk)
 
 
-def _row(name: str, costs: Collection[Cost], memory: str = "", gpu_memory: str = "") -> str:
-    """A row of one step, or of the sum of all."""
-    time = timedelta(seconds=round(sum(cost.seconds for cost in costs)))
-    hours = sum(cost.seconds * cost.gpus for cost in costs) / 3600
-    disk = _size(sum(cost.disk for cost in costs))
-    return f"| {name} | {time} | {f'{hours:,.1f}' if hours else ''} | {memory} | {gpu_memory} | {disk} |"
-
-
-def _size(count: float) -> str:
-    return decimal(round(count))
+def _row(
+    name: str, seconds: float, gpu_seconds: float, disk: float, memory: str = "", gpu_memory: str = ""
+) -> str:
+    hours = f"{gpu_seconds / 3600:,.1f}" if gpu_seconds else ""
+    time = timedelta(seconds=round(seconds))
+    return f"| {name} | {time} | {hours} | {memory} | {gpu_memory} | {decimal(round(disk))} |"
 
 
 def _within(needed: float, there: float) -> str:
     """Bytes that are needed, with a word where there are fewer."""
-    return _size(needed) if needed <= there else f"**{_size(needed)}: too much**"
+    size = decimal(round(needed))
+    return size if needed <= there else f"**{size}: too much**"

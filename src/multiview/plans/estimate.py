@@ -22,19 +22,17 @@ START_SECONDS, PROCESS_BYTES = 5.0, 6.5e8
 """Start and memory of a process with torch and transformers."""
 SPLIT_WORDS, BM25_WORDS, BM25_SCORES, HNSW_VIEWS = 4e6, 1.2e6, 4e8, 1.5e4
 """Words, scores and views into a graph per second."""
-COPIED_BYTES, READ_BYTES, TOKENISED = 3.1e8, 1e9, 1.7e5
-"""Per second: bytes copied with their digests, bytes read from a local SSD, tokens that a core lays out."""
-TOKENISERS = 8
-"""Most cores that lay out tokens for one GPU."""
+COPIED_BYTES, READ_BYTES = 3.1e8, 1e9
+"""Per second: bytes copied with their digests, bytes read from a local SSD."""
 LAUNCH_SECONDS = 1e-2
 """Launches of a layer's forward and backward pass in a training step."""
 QUESTION_TOKENS = 14
 STORED_WORD, INDEXED_WORD, ROW, QUESTION, HIT = 3.0, 22.0, 270.0, 1200.0, 12.0
 """Bytes of a word in a split and in BM25's memory, of a passage and a question in memory, of a hit on disk."""
-SEARCH_HIT, LABELS = 250.0, 52.0
-"""Bytes of a hit in memory, and of a passage's tables beside its views."""
-ACTIVATIONS, HALF_ACTIVATIONS = 100, 70
-"""Bytes per token, layer and unit of width that a backward pass needs; in half precision as measured on an H200."""
+SEARCH_HIT = 250.0
+"""Bytes of a hit in memory."""
+ACTIVATIONS = 100
+"""Bytes per token, layer and unit of width that a backward pass needs; 70 in half precision on an H200."""
 QUESTIONS_AT_ONCE = 4096
 """Questions that share a pass over views which do not fit in memory."""
 SHARD_SECONDS, MOST_SHARDS = 7200.0, 100
@@ -59,7 +57,7 @@ class Cost:
     """GPUs that work at the same time."""
 
 
-def on_device(
+def computed(
     s: Scenario, seconds: float, held: float, disk: float, gpus: int = 1, memory: float = 0.0
 ) -> Cost:
     """The cost of a step whose model and batches, `held` bytes, are on a GPU if there is one, `memory` always in main
@@ -67,11 +65,6 @@ def on_device(
     if s.gpus:
         return Cost(seconds, memory, disk, held, min(gpus, s.gpus))
     return Cost(seconds, memory + held, disk)
-
-
-def tokenising(s: Scenario, tokens: float, gpus: int) -> float:
-    """Seconds in which the cores of a pod lay out `tokens` tokens for its GPUs; on processors no step waits for it."""
-    return tokens / TOKENISED / max(1, min(TOKENISERS * gpus, s.cores - gpus)) if s.gpus else 0.0
 
 
 def split(s: Scenario) -> Cost:
@@ -98,7 +91,7 @@ def generate(s: Scenario, texts: float, queries: int) -> Cost:
     written = texts * queries * 2 * QUESTION_TOKENS
     seconds = s.seconds("generate", GENERATOR * (texts * s.tokens + written), gpus=s.shards)
     keys_and_values = s.config.generation.batch_size * queries * 4.0 * GENERATOR_UNITS * (s.tokens + 28)
-    return on_device(s, seconds, GENERATOR_BYTES + keys_and_values, written * STORED_WORD, s.shards)
+    return computed(s, seconds, GENERATOR_BYTES + keys_and_values, written * STORED_WORD, s.shards)
 
 
 def train_generator(s: Scenario) -> Cost:
@@ -106,7 +99,7 @@ def train_generator(s: Scenario) -> Cost:
     pairs = min(settings.epochs * s.questions, (settings.max_steps or math.inf) * settings.batch_size)
     seconds = s.seconds("train", 6 * GENERATOR * pairs * length, settings.precision != "float32")
     batch = min(settings.batch_size, pairs) * length * ACTIVATIONS * GENERATOR_UNITS
-    return on_device(s, seconds, 4 * GENERATOR_BYTES + batch, GENERATOR_BYTES)
+    return computed(s, seconds, 4 * GENERATOR_BYTES + batch, GENERATOR_BYTES)
 
 
 def train(s: Scenario, questions: float, negatives: int) -> Cost:
@@ -118,70 +111,53 @@ def train(s: Scenario, questions: float, negatives: int) -> Cost:
     sequences = batch * (1 + negatives)
     tokens = sequences * s.tokens + batch * QUESTION_TOKENS
     passes = 3 + bool(settings.chunk) + settings.gradient_checkpointing
-    computed = s.seconds("train", passes * shape.flops(tokens, s.tokens), half, s.gpus)
     launches = LAUNCH_SECONDS * shape.layers * bool(s.gpus)
-    seconds = steps * max(computed, launches, tokenising(s, tokens, s.gpus))
+    seconds = steps * max(launches, s.forward("train", tokens, half, s.gpus, passes))
     if settings.validate_steps:
         pool = min(settings.validation_passages, s.passages) * s.tokens
-        seconds += steps / settings.validate_steps * s.seconds("encode", shape.flops(pool, s.tokens), half)
+        seconds += steps / settings.validate_steps * s.forward("encode", pool, half)
     at_once = min(settings.chunk or math.inf, sequences / max(1, s.gpus)) * s.tokens
-    activations = HALF_ACTIVATIONS if half else ACTIVATIONS
-    layers = activations + 2 * shape.layers if settings.gradient_checkpointing else activations * shape.layers
+    layers = ACTIVATIONS + 2 * shape.layers if settings.gradient_checkpointing else ACTIVATIONS * shape.layers
     held = 4 * s.model_bytes + at_once * layers * shape.width
     mined = s.config.bm25.depth + s.config.mining.number if negatives else 0
     data = questions * (QUESTION + 160.0 * mined)
     processes = min(8, s.gpus) * (s.model_bytes + data + PROCESS_BYTES)
-    return on_device(s, seconds, held, s.model_bytes, s.gpus, data + processes)
+    return computed(s, seconds, held, s.model_bytes, s.gpus, data + processes)
 
 
 def encode(s: Scenario) -> Cost:
     """A forward pass over each passage, or over each of its queries with it; each shard has a pod with a GPU."""
     half, tokens = s.config.encode.compute != "float32", s.sequences * s.tokens
-    computed = s.seconds("encode", s.shape.flops(tokens, s.tokens), half, s.shards)
-    seconds = max(computed, tokenising(s, tokens / max(1, min(s.shards, s.gpus)), 1))
+    seconds = s.forward("encode", tokens, half, s.shards, pods=max(1, min(s.shards, s.gpus)))
     batch = 4.0 * s.config.encode.batch_tokens * (s.shape.inner + 6 * s.shape.width)
-    held, disk = 4.0 * s.shape.parameters + batch, s.view_bytes + LABELS * s.passages
-    return on_device(s, seconds, held, disk, s.shards)
+    return computed(s, seconds, 4.0 * s.shape.parameters + batch, s.view_bytes, s.shards)
 
 
 def teach(s: Scenario) -> Cost:
     """Forward passes of a cross-encoder, which is taken to be as large as the base model, over every pair."""
     pairs = s.questions * (1 + s.config.bm25.depth + s.config.mining.number)
-    flops = s.shape.flops(pairs * (s.tokens + QUESTION_TOKENS), s.tokens + QUESTION_TOKENS)
-    seconds = s.seconds("encode", flops, s.config.encode.compute != "float32")
-    data = s.questions * QUESTION + 200 * pairs
-    return on_device(s, seconds, 4.0 * s.shape.parameters, pairs * HIT, memory=data)
+    seconds = s.forward("encode", pairs * s.tokens, s.config.encode.compute != "float32")
+    held, data = 4.0 * s.shape.parameters, s.questions * QUESTION + 200 * pairs
+    return computed(s, seconds, held, pairs * HIT, memory=data)
 
 
-def lists_of(views: float) -> float:
-    """Inverted lists of an approximate index: faiss asks for 39 views to train each."""
-    return min(4 * math.sqrt(views), views / 39)
-
-
-def index_bytes(kind: str, s: Scenario) -> tuple[float, float]:
-    """Bytes of an index' views and tables, and of `index.faiss` (docs/index-kinds.md); a factory string counts as float32."""
-    views, dim = s.view_count, s.shape.width
-    lists = lists_of(views) * (4.0 * dim + 8)
-    faiss = {
-        "exact": 0.0,
-        "compact": views * (dim + 8) + lists,
-        "tiny": views * (dim / 8 + 16) + lists + 4.0 * dim**2,
-        "hnsw": views * (dim + 272),
-    }
-    return s.view_bytes + LABELS * s.passages, faiss.get(kind, 4.0 * views * dim)
+def faiss_bytes(kind: str, s: Scenario) -> float:
+    """Bytes of `index.faiss` (docs/index-kinds.md) without its centroids; a factory string counts as float32."""
+    dim = s.shape.width
+    per_view = {"exact": 0.0, "compact": dim + 8, "tiny": dim / 8 + 16, "hnsw": dim + 272}
+    return s.view_count * per_view.get(kind, 4.0 * dim)
 
 
 def index(s: Scenario, added: float = 1.0) -> Cost:
     """A copy of the views. The share `added` of them goes into a graph, or into lists after ten rounds of k-means."""
-    kind, views, seconds = s.config.index.kind, s.view_count, s.view_bytes / COPIED_BYTES
+    kind, views, faiss = s.config.index.kind, s.view_count, faiss_bytes(s.config.index.kind, s)
+    seconds, lists = s.view_bytes / COPIED_BYTES, 4 * math.sqrt(views)
     if kind == "hnsw":
         seconds += added * views / HNSW_VIEWS
     elif kind != "exact":
-        lists = lists_of(views)
         products = 2.0 * lists * s.shape.width * (views + 10 * min(views, 65_536 + 64 * lists))
         seconds += added * replace(s, gpus=0).seconds("search", products)
-    plain, faiss = index_bytes(kind, s)
-    return Cost(seconds, s.passages * ROW + faiss, plain + faiss)
+    return Cost(seconds, s.passages * ROW + faiss, s.view_bytes + faiss)
 
 
 def search(s: Scenario, questions: float, depth: int, rankings: float = 1) -> Cost:
@@ -193,21 +169,18 @@ def search(s: Scenario, questions: float, depth: int, rankings: float = 1) -> Co
     passes = math.ceil(questions / QUESTIONS_AT_ONCE) if s.view_bytes > s.memory else 1
     products = 2.0 * views * s.shape.width
     seconds = s.seconds("search", products * questions) + passes * products / READ_BYTES
-    seconds += s.seconds("encode", s.shape.flops(questions * QUESTION_TOKENS, QUESTION_TOKENS))
+    seconds += s.forward("encode", questions * QUESTION_TOKENS)
     held = questions * (QUESTION + 4 * s.shape.width) + hits * rankings * SEARCH_HIT
-    held += 2 * s.passages * ROW + index_bytes(s.config.index.kind, s)[1] + s.model_bytes
+    held += 2 * s.passages * ROW + faiss_bytes(s.config.index.kind, s) + s.model_bytes
     gpu_memory = s.model_bytes + 3e8 if s.gpus else 0.0
     return Cost(seconds, held, hits * HIT, gpu_memory, min(1, s.gpus))
 
 
 def evaluate(s: Scenario) -> Cost:
-    """A search, with a ranking by each view alone and by the first views; passages are encoded for analyses."""
+    """A search, for analyses with rankings by the views one by one."""
     views = s.view_count / s.passages
-    asked = set(s.config.evaluation.analyses) if views > 1 else set()
-    rankings = 1 + views * ("each_view" in asked) + (views - 1) * ("first_views" in asked)
-    cost = search(s, s.dev_questions, s.config.evaluation.depth, rankings)
-    encoded = min(s.passages, 2_500 * bool(asked)) * s.tokens
-    return replace(cost, seconds=cost.seconds + s.seconds("encode", s.shape.flops(encoded, s.tokens)))
+    rankings = 2 * views if s.config.evaluation.analyses and views > 1 else 1
+    return search(s, s.dev_questions, s.config.evaluation.depth, rankings)
 
 
 def of_passages(seconds: float, memory: float, disk: float) -> Callable[[Scenario], Cost]:

@@ -46,6 +46,8 @@ RATES = {
 }
 """The share of encoding was measured on an H200, the others are assumed."""
 TOKENS_PER_WORD, EXTRA_TOKENS = 1.3, 10
+TOKENISED = 1.7e5
+"""Tokens per second that a core lays out."""
 
 
 class ModelShape(NamedTuple):
@@ -55,7 +57,6 @@ class ModelShape(NamedTuple):
     width: int
     inner: int
     vocabulary: int = 30_522
-    positions: int = 512
 
     @property
     def multiplied(self) -> int:
@@ -64,16 +65,15 @@ class ModelShape(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """All parameters, without a pooler: the multiplied ones, embeddings, biases and norms."""
-        embeddings = (self.vocabulary + self.positions + 4) * self.width
-        return self.multiplied + embeddings + self.layers * (9 * self.width + self.inner)
+        """The multiplied parameters and the embeddings; the others are one in a hundred."""
+        return self.multiplied + self.vocabulary * self.width
 
     def flops(self, tokens: float, length: float) -> float:
         """Operations of a forward pass over `tokens` tokens in sequences of `length`: the products, and attention."""
         return tokens * (2 * self.multiplied + 4 * self.layers * length * self.width)
 
 
-SIZES = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size", "max_position_embeddings")
+SIZES = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size")
 BERT_BASE = ModelShape(12, 768, 3072)
 SHAPES = {
     "minilm-l6": ModelShape(6, 384, 1536),
@@ -130,21 +130,20 @@ class Scenario:
     @property
     def sequences(self) -> float:
         """Sequences that are encoded: the passages, or each passage once per query where queries are read."""
-        return self.passages * (self.config.generation.queries if self._reads_queries else 1)
+        reads_queries = architecture(self.config.model.architecture).reads_queries
+        return self.passages * (self.config.generation.queries if reads_queries else 1)
 
     @property
     def view_count(self) -> float:
         """Indexed views: one per sequence for dpr and where queries are read, else `model.views`."""
-        one_each = self.config.model.architecture == "dpr" or self._reads_queries
-        return self.sequences * (1 if one_each else self.config.model.views)
-
-    @property
-    def _reads_queries(self) -> bool:
-        return architecture(self.config.model.architecture).reads_queries
+        model = self.config.model
+        one_each = model.architecture == "dpr" or architecture(model.architecture).reads_queries
+        return self.sequences * (1 if one_each else model.views)
 
     @property
     def view_bytes(self) -> float:
-        return 2.0 * self.view_count * self.shape.width
+        """Bytes of the views in float16, with the tables beside them."""
+        return 2.0 * self.view_count * self.shape.width + 52.0 * self.passages
 
     @property
     def model_bytes(self) -> float:
@@ -157,3 +156,12 @@ class Scenario:
             return flops / self.cores / (rate.half_core if half else rate.core)
         gpu = GPUS[self.gpu]
         return flops / min(gpus, self.gpus) / rate.gpu_share / (gpu.half_flops if half else gpu.flops)
+
+    def forward(
+        self, work: str, tokens: float, half: bool = False, gpus: int = 1, passes: int = 1, pods: int = 1
+    ) -> float:
+        """Seconds for operations like those of `passes` forward passes over `tokens` tokens, but no less than the cores which
+        the GPUs' processes leave free take to lay out the tokens."""
+        seconds = self.seconds(work, passes * self.shape.flops(tokens, self.tokens), half, gpus)
+        busy = min(gpus, self.gpus)
+        return max(seconds, tokens / TOKENISED / max(pods, pods * self.cores - busy)) if busy else seconds
