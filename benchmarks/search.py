@@ -37,7 +37,7 @@ from multiview.encoding.encode import Encoder
 from multiview.index.approximate.search import distinct_passages
 from multiview.index.exact import ExactSearch
 from multiview.index.faiss_library import faiss, threads
-from multiview.index.stored_views import LONGEST_VIEW, view_norms
+from multiview.index.stored_views import longest_view
 from multiview.model.base_model.checkpoint import staged_base
 from multiview.model.encoder import BiEncoder
 
@@ -154,7 +154,7 @@ def searching(
     grouped = torch.from_numpy(wide).to(device).T
     flat = faiss.IndexFlatIP(matrix.shape[1])
     flat.add(wide)  # pyright: ignore[reportCallIssue]
-    search = ExactSearch(matrix, offsets, np.arange(len(offsets)), view_norms(matrix)[LONGEST_VIEW], device)
+    search = ExactSearch(matrix, offsets, np.arange(len(offsets)), longest_view(matrix), device)
 
     def bound(asked: np.ndarray, k: int) -> object:
         scores = (torch.from_numpy(asked).to(device) @ grouped)[:, : len(matrix) // group * group]

@@ -30,7 +30,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.index.build import BLOCK_BYTES, StoredViewsWriter
 from multiview.index.exact import ExactSearch
-from multiview.index.stored_views import LONGEST_VIEW, open_views
+from multiview.index.stored_views import open_views
 from multiview.index.streamed_views import HELD
 
 DIM = 384
@@ -55,7 +55,7 @@ def measure(views: int, repeats: int) -> Iterator[Row]:
         def search(streamed: StoredFile | None) -> None:
             matrix = open_views(copy, header, streamed)
             ties = np.arange(len(offsets))
-            ExactSearch(matrix, offsets, ties, stored.norms[LONGEST_VIEW]).top(queries, DEPTH)
+            ExactSearch(matrix, offsets, ties, stored.longest_view).top(queries, DEPTH)
 
         def copied() -> None:
             shutil.copy(folder / VIEWS_FILE, copy)

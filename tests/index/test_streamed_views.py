@@ -18,7 +18,7 @@ from multiview.errors import InputError
 from multiview.index import exact, stored_views, streamed_views, view_index
 from multiview.index.exact import ALL_VIEWS, ExactSearch
 from multiview.index.ranking import tie_order
-from multiview.index.stored_views import LONGEST_VIEW, open_views, score_rows, view_norms
+from multiview.index.stored_views import longest_view, open_views, score_rows
 from multiview.index.streamed_views import StreamedViews
 from tests.fixtures.analysed_model import hand_index, passage_scores
 
@@ -104,7 +104,7 @@ def test_a_search_reads_each_block_once(tmp_path):
     queries = np.random.default_rng(1).standard_normal((300, 32)).astype(np.float32)
     offsets = np.arange(0, 6_000, 3)
     ties = np.arange(len(offsets))
-    search = ExactSearch(streamed, offsets, ties, view_norms(views)[LONGEST_VIEW])
+    search = ExactSearch(streamed, offsets, ties, longest_view(views))
     search.top(queries, 20, [ALL_VIEWS, (0, 1)])
     assert len(store.read_parts) == 60
     assert set(store.read_parts.values()) == {1}

@@ -75,8 +75,7 @@ def test_attempts_that_became_nothing_go_whatever_their_kind(store: LocalStore) 
         store.replace(f"{attempt.data}.events.jsonl", b"{}\n")
     aged(store)
     assert collected(store) == {attempt.data for attempt in lost}
-    for piece in garbage.collectable(store, set(), DAYS):
-        garbage.remove(store, piece)
+    list(garbage.remove_all(store, garbage.collectable(store, set(), DAYS), set))
     assert [file for file in store.files("model") if "half" in file or "events" in file] == []
     record = read_record(store, names.MODEL, "made")
     assert record is not None and store.read(f"{record.data}/file") == b"model made"
@@ -115,9 +114,9 @@ def test_removal_that_was_interrupted_goes_on(store: LocalStore) -> None:
     store.remove(f"{piece.path}/{names.RECORD_FILE}")  # and then the power failed
     assert read_record(store, names.INDEX, "old") is None, "it is no artifact any more"
     (rest,) = garbage.collectable(store, set(), DAYS)
-    garbage.remove(store, rest)
+    list(garbage.remove_all(store, [rest], set))
     assert store.files(names.INDEX) == []
-    garbage.remove(store, rest)
+    list(garbage.remove_all(store, [rest], set))
 
 
 def test_what_was_collected_is_still_known_and_can_be_made_again(store: LocalStore) -> None:
@@ -125,7 +124,7 @@ def test_what_was_collected_is_still_known_and_can_be_made_again(store: LocalSto
     record = read_record(store, names.INDEX, "old")
     aged(store)
     (piece,) = garbage.collectable(store, set(), DAYS)
-    garbage.remove(store, piece)
+    list(garbage.remove_all(store, [piece], set))
     assert read_record(store, names.INDEX, "old") is None
     assert record is not None and store.read(f"index/old/{names.COLLECTED_FILE}") == record.to_json()
     aged(store)
@@ -217,7 +216,7 @@ def test_another_attempt_outlives_the_artifact(store: LocalStore) -> None:
     (piece,) = garbage.collectable(store, set(), DAYS)
     again = Attempt(store, names.INDEX, "old")
     (again.path / "views.f16").write_bytes(b"1")
-    garbage.remove(store, piece)
+    list(garbage.remove_all(store, [piece], set))
     assert store.files("index/old/attempts") == [f"{again.data}/views.f16"]
 
 

@@ -73,6 +73,5 @@ def test_queries_of_two_kinds_are_never_mixed(corpus: ChangingCorpus, changes: d
 def collecting_of_embeddings(corpus: ChangingCorpus) -> None:
     """What the champion's queries were made with is known without the embeddings."""
     found = list(garbage.collectable(corpus.store, garbage.referenced(corpus.store, 0, champions=1), 0))
-    for piece in found:
-        garbage.remove(corpus.store, piece)
+    list(garbage.remove_all(corpus.store, found, set))
     assert names.EMBEDDINGS in {piece.kind for piece in found}

@@ -85,7 +85,7 @@ def evaluate_queries(
     """The step `evaluate` after its questions are encoded as `queries` [q, dim] float32."""
     from multiview.evaluation.analyses.analysis_input import AnalysisInput
     from multiview.evaluation.analyses.run import analyse
-    from multiview.index.approximate.recall import measure_questions
+    from multiview.index.approximate.recall import measure
 
     training = context.optional_input("train_questions")
     given = AnalysisInput(
@@ -106,7 +106,7 @@ def evaluate_queries(
     # MVR Table 4: the search without the question's encoding. A fact, because outputs must be reproducible.
     context.events.fact(SEARCH_SECONDS, given.search_seconds)
     if not top.exact:
-        measure_questions(index, queries, top.passages, context.events)
+        measure(index, queries, top.passages, context.events)
     views = index_views(index, queries, given.indexed_passages)
     judged = given.ranking.holds, given.ranking.gold
     write_evaluation(context, top, index.ids, questions, find_views=views, judged=judged)

@@ -24,10 +24,9 @@ from multiview.config import Encode, Index, JsonObject
 from multiview.encoding.embeddings import QUERIES_FIELD, VIEW_DTYPE, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
 from multiview.index.approximate import EXACT, FaissObject
-from multiview.index.approximate.recall import measure
 from multiview.index.merged_corpus import MergedCorpus
-from multiview.index.stored_views import NO_NORMS, view_norms
-from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE, ViewIndex
+from multiview.index.stored_views import LONGEST_VIEW, longest_view
+from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
@@ -70,8 +69,7 @@ def write_index(
     `build_approximate` makes the faiss index where `settings` is not exact, by default as `approximate.build.build`.
     Writes `views.f16` (all views in float16), `passages.parquet` (`ROWS_SCHEMA`), `index.json`, for an approximate
     index `index.faiss`, and where passages were read with queries `queries.parquet` (one row per passage). Reports the
-    cost of the index, and measures it by searching for random views (see `measure`). Raises InputError where there are
-    no passages, or a passage occurs twice.
+    cost of the index. Raises InputError where there are no passages, or a passage occurs twice.
     """
     begun = time.perf_counter()
     passages, queries = corpus.passages, corpus.queries()
@@ -93,7 +91,6 @@ def write_index(
                 events.progress(stored.rows, corpus.rows, "views")
 
         if settings.kind == EXACT:
-            faiss_index = None
             for _ in blocks():
                 pass
         else:
@@ -105,7 +102,7 @@ def write_index(
             header |= about
             faiss.write_index(faiss_index, str(folder / INDEX_FILE))
     header |= {
-        **stored.norms,
+        LONGEST_VIEW: stored.longest_view,
         "rows_per_block": stored.rows_per_block,
         "block_sha256": stored.block_sha256,
     }
@@ -115,17 +112,10 @@ def write_index(
         with pq.ParquetWriter(folder / QUERIES_FILE, pa.schema([QUERIES_FIELD]), compression="zstd") as file:
             for table in queries:
                 file.write_table(table)
-    _write_header(header, folder)
-    events.fact("build_seconds", round(time.perf_counter() - begun, 3))
-    index = ViewIndex.load(folder, faiss_index=faiss_index)
-    measured = measure(index, settings.seed, events)
-    if not index.exact:
-        _write_header(header | {"measured": measured}, folder)
-    _report(header, (folder / (VIEWS_FILE if index.exact else INDEX_FILE)).stat().st_size, events)
-
-
-def _write_header(header: JsonObject, folder: Path) -> None:
     (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")
+    events.fact("build_seconds", round(time.perf_counter() - begun, 3))
+    searched = VIEWS_FILE if settings.kind == EXACT else INDEX_FILE
+    _report(header, (folder / searched).stat().st_size, events)
 
 
 def _report(header: JsonObject, index_bytes: int, events: Events) -> None:
@@ -175,7 +165,7 @@ class StoredViewsWriter:
 
     def __init__(self, file: Path, dim: int) -> None:
         self.rows = 0
-        self.norms = NO_NORMS
+        self.longest_view = 0.0
         self.rows_per_block = max(1, BLOCK_BYTES // (dim * VIEW_DTYPE.itemsize))
         """Number of successive views that share a digest."""
         self.block_sha256: list[str] = []
@@ -186,7 +176,7 @@ class StoredViewsWriter:
     def write(self, block: np.ndarray) -> None:
         """Appends views [n, dim] float16."""
         self._file.write(block.data)
-        self.norms = view_norms(block, self.norms)
+        self.longest_view = longest_view(block, self.longest_view)
         left = self.rows_per_block - self.rows % self.rows_per_block
         for part in np.split(block, range(left, len(block), self.rows_per_block)):
             self._block.update(part.data)

@@ -22,7 +22,7 @@ import numpy as np
 
 from multiview.data.arrays import rows_in
 from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions, width
-from multiview.index.stored_views import LONGEST_VIEW, score_passages, view_norms
+from multiview.index.stored_views import longest_view, score_passages
 from multiview.index.streamed_views import Matrix, StreamedViews
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class ExactSearch:
 
     @cached_property
     def _longest(self) -> float:
-        return view_norms(self.views)[LONGEST_VIEW] if self._longest_view is None else self._longest_view
+        return longest_view(self.views) if self._longest_view is None else self._longest_view
 
 
 @dataclass(frozen=True)

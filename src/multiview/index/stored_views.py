@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,20 +16,13 @@ from multiview.encoding.embeddings import map_views
 from multiview.errors import InputError
 from multiview.index.streamed_views import Matrix, StreamedViews
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
 # torch says so once: it only reads views, which may be mapped, and multiplies sparse matrices alone.
 warnings.filterwarnings(
     "ignore", "The given NumPy array is not writable|Sparse CSR tensor support is in beta"
 )
 
-LONGEST_VIEW, LOST_IN_BFLOAT16 = "longest_view", "lost_in_bfloat16"
-"""Fields of an index's header, the largest Euclidean norms of its views: |v| of a view, on which the rounding of its
-products depends, and |v - v'| of a view and the same view rounded to bfloat16, which earlier versions needed."""
-
-NO_NORMS: Mapping[str, float] = {LONGEST_VIEW: 0.0, LOST_IN_BFLOAT16: 0.0}
-"""The norms of no views."""
+LONGEST_VIEW = "longest_view"
+"""Field of an index's header: the largest Euclidean norm of its views, on which the rounding of their products depends."""
 
 NORMS_AT_ONCE = 1024
 """Number of views whose norms are computed at once."""
@@ -134,19 +125,12 @@ def sampled_rows(total: int, count: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(total, count, replace=False, shuffle=False))
 
 
-def view_norms(views: Matrix, before: Mapping[str, float] = NO_NORMS) -> dict[str, float]:
-    """Returns the largest norms of `views` [v, dim] float16 and those `before`, as fields of an index's header.
-
-    Views are read once, block by block."""
+def longest_view(views: Matrix, before: float = 0.0) -> float:
+    """Returns the largest norm of `views` [v, dim] float16 and of those `before`. Views are read once, block by block."""
     import torch
 
-    longest, lost = before[LONGEST_VIEW], before[LOST_IN_BFLOAT16]
     for start in range(0, len(views), NORMS_AT_ONCE):
-        some = torch.from_numpy(views[start : start + NORMS_AT_ONCE]).float()
-        longest = max(longest, _largest_norm(some))
-        lost = max(lost, _largest_norm(some - some.bfloat16()))  # exact, since three bits are lost at most
-    return {LONGEST_VIEW: longest, LOST_IN_BFLOAT16: lost}
-
-
-def _largest_norm(vectors: Tensor) -> float:
-    return math.sqrt(vectors.double().square_().sum(dim=1).max().item())
+        # By way of float32, as in `score_rows`.
+        some = torch.from_numpy(views[start : start + NORMS_AT_ONCE]).float().double()
+        before = max(before, math.sqrt(some.square_().sum(dim=1).max().item()))
+    return before

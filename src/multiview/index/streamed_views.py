@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -60,11 +60,8 @@ class StreamedViews:
         return self.shape[0]
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """Views [n, dim] float16 of successive rows. Raises InputError where a block of them is damaged or gone, and
-        ValueError for a step."""
-        start, stop, step = rows.indices(len(self))
-        if step != 1:
-            raise ValueError(f"views are sliced with a step of 1, not {step}")
+        """Views [n, dim] float16 of successive rows. Raises InputError where a block of them is damaged or gone."""
+        start, stop, _ = rows.indices(len(self))
         size = self.rows_per_block
         parts = [
             self._block(number, number + 1)[max(0, start - number * size) : stop - number * size]
@@ -72,10 +69,8 @@ class StreamedViews:
         ]
         return parts[0] if len(parts) == 1 else np.concatenate([self._none, *parts])
 
-    def take(self, rows: np.ndarray, axis: int = 0) -> np.ndarray:
+    def take(self, rows: np.ndarray, axis: Literal[0] = 0) -> np.ndarray:
         """Views [n, dim] float16 of `rows` [n]. Raises InputError where a block of them is damaged or gone."""
-        if axis != 0:
-            raise ValueError(f"views are taken by rows, axis 0, not {axis}")
         views = np.empty((len(rows), self.shape[1]), VIEW_DTYPE)
         blocks, places = np.divmod(rows, self.rows_per_block)
         numbers = np.unique(blocks).tolist()

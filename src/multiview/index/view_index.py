@@ -74,19 +74,17 @@ class ViewIndex:
         folder: Path,
         device: str = "cpu",
         streamed: StoredFile | None = None,
-        faiss_index: FaissObject | None = None,
     ) -> ViewIndex:
         """Reads an index that a step wrote; exact searches multiply on `device`, as torch names it.
 
         `streamed` is the file of the views where they are not in `folder`, but in a bucket: each search reads it.
-        `faiss_index` is that of an approximate index where it is in memory already.
 
         Raises InputError where its files do not fit together, or where an approximate index needs faiss and it is not
         installed.
         """
         header = json.loads(existing(folder / HEADER_FILE, REBUILD).read_text())
-        if header["kind"] != EXACT and faiss_index is None:
-            faiss_index = _read_faiss(existing(folder / INDEX_FILE, REBUILD))
+        approximate = header["kind"] != EXACT
+        faiss_index = _read_faiss(existing(folder / INDEX_FILE, REBUILD)) if approximate else None
         # `pq.read_table` would import pyarrow.dataset and pandas, for half a second.
         with pq.ParquetFile(existing(folder / PASSAGES_FILE, REBUILD)) as file:
             table = file.read(["id", "offset", "views"]).combine_chunks()

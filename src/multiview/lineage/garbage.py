@@ -183,6 +183,7 @@ def remove_all(
 ) -> Iterator[Garbage]:
     """Removes pieces, and yields each that is gone; what `referenced_now` returns once all are put aside is put back.
 
+    The record of an artifact is kept under another name, so that lineages can still be traced through it.
     The pieces are asked for when no other collection is at work any more. Raises InputError where one is.
     """
     with only_collection(store) as say_alive:
@@ -200,15 +201,6 @@ def remove_all(
                 say_alive()
                 _drop(store, piece)
                 yield piece
-
-
-def remove(store: Store, garbage: Garbage) -> None:
-    """Removes an artifact or an attempt; files that are already gone are no error.
-
-    The record of an artifact is kept under another name, so that lineages can still be traced through it.
-    """
-    _put_aside(store, garbage)
-    _drop(store, garbage)
 
 
 def _drop(store: Store, garbage: Garbage) -> None:

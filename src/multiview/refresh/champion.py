@@ -22,7 +22,7 @@ from multiview.data import passages
 from multiview.encoding.embeddings import ROWS_SCHEMA, VIEWS_FILE
 from multiview.errors import InputError
 from multiview.index.approximate import EXACT
-from multiview.index.stored_views import NO_NORMS
+from multiview.index.stored_views import LONGEST_VIEW
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.steps.context import StepContext
@@ -156,7 +156,7 @@ def empty_index(store: Store, model: Reference, corpus: Reference, dim: int) -> 
 
     def fill(folder: Path) -> None:
         header = {"kind": EXACT, "model": model.digest, "dim": dim, "passages": 0, "views": 0}
-        header |= NO_NORMS
+        header[LONGEST_VIEW] = 0.0
         (folder / VIEWS_FILE).touch()
         pq.write_table(ROWS_SCHEMA.empty_table(), folder / PASSAGES_FILE)
         (folder / HEADER_FILE).write_text(json.dumps(header, indent=1, sort_keys=True) + "\n")

@@ -17,11 +17,7 @@ from multiview.errors import InputError
 from multiview.evaluation.analyses.usage import mean_cosines
 from multiview.index import merged_corpus
 from multiview.index.approximate.kinds import default_lists
-from multiview.index.approximate.recall import (
-    measure_questions,
-    passage_recall,
-    without,
-)
+from multiview.index.approximate.recall import measure, passage_recall
 from multiview.index.faiss_library import faiss
 from multiview.index.merged_corpus import MergedCorpus
 from multiview.index.view_index import ViewIndex
@@ -165,19 +161,13 @@ def test_two_shards_merged_are_the_index_of_one(clustered, built, tmp_path):
         assert (tmp_path / "two" / file.name).read_bytes() == file.read_bytes(), file.name
 
 
-def test_the_header_says_how_it_was_built_and_what_it_misses(clustered, built):
+def test_the_header_says_how_it_was_built(clustered, built):
     folder, events = built
     header = json.loads((folder / "index.json").read_text())
     assert header["exact"] is False and header["kind"] == KINDS[int(folder.name.rpartition("-")[2])]
     metrics = {name: value for name, value, _ in events.metrics}
-    assert header["measured"] == {
-        "views": 200,
-        "index_recall_at_10": metrics["index_recall_at_10"],
-        "index_recall_at_100": metrics["index_recall_at_100"],
-    }
-    assert 0.8 < metrics["index_recall_at_10"] <= 1
     assert metrics["bytes_per_passage"] == (folder / "index.faiss").stat().st_size / 700
-    assert events.facts["build_seconds"] > 0 and events.facts["questions_per_second"] > 0
+    assert events.facts["build_seconds"] > 0
     assert events.steps[-1] == (header["views"], header["views"], "views")
 
 
@@ -189,7 +179,6 @@ def test_recall_is_the_share_of_the_true_passages(clustered, tmp_path):
     found, exact = np.array([[3, 9, 1, 7], [5, -1, -1, -1]]), np.array([[1, 2, 3, 9], [5, 6, -1, -1]])
     assert passage_recall(found, exact, 4) == pytest.approx((3 / 4 + 1 / 2) / 2)
     assert passage_recall(found, exact, 2) == pytest.approx((0 / 2 + 1 / 2) / 2)
-    assert without(exact, np.array([2, 9])).tolist() == [[1, 3, 9], [5, 6, -1]]
 
 
 def test_questions_measure_an_index_that_finds_half(clustered, tmp_path):
@@ -197,7 +186,7 @@ def test_questions_measure_an_index_that_finds_half(clustered, tmp_path):
     index, events = ViewIndex.load(tmp_path / "index"), RecordedEvents()
     best = np.argsort(-clustered.scores(), axis=1)[:, :10]
     best[:, 5:] = -1
-    measure_questions(index, clustered.queries, best, events)
+    measure(index, clustered.queries, best, events)
     assert events.metrics == [("index_recall_at_10", 0.5, None)], "of a depth of 10 there is no recall at 100"
 
 

@@ -24,7 +24,7 @@ STEPS = (
     Step(
         name="champion",
         about="The champion's index and passages, and the model to encode with.",
-        version=2,
+        version=3,
         function_path="multiview.refresh.champion:champion",
         settings=("refresh.model", "model.architecture"),
         outputs=(names.CHAMPION,),
@@ -44,7 +44,7 @@ STEPS = (
     Step(
         name="refresh-index",
         about="Index of the changed corpus, made from the old index and the embeddings of new passages.",
-        version=7,
+        version=8,
         function_path="multiview.refresh.index:refresh_index",
         settings=("index", "encode"),
         inputs=("old", "changes", "model", "passages", "embeddings"),

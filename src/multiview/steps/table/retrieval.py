@@ -44,7 +44,7 @@ STEPS = (
     Step(
         name="index",
         about="The search index over the views of all shards.",
-        version=8,
+        version=9,
         function_path="multiview.index.build:build_index",
         settings=("index", "encode"),
         # The record names the model and passages itself, because embeddings are not kept for ever.
