@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import mlflow
+import pytest
 from mlflow import MlflowClient
 
 from multiview import metric_names, names, tracking
+from multiview.errors import InputError
 from multiview.tracking import experiment
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
@@ -41,6 +43,27 @@ def test_mlflow_s_pages_read_the_tag_of_a_view_which_no_document_of_mlflow_names
         assert word in pages, (
             f"MLflow knows no {word} any more: its pages show the experiment without the view"
         )
+
+
+def test_what_was_deleted_is_called_deleted_with_the_command_that_restores_it(tmp_path):
+    uri = new_database(tmp_path)
+    reported = ReportedRun(tmp_path / "store", uri)
+    tracking.ship(reported.store, reported.run.id, uri)
+    client = MlflowClient(uri)
+    run = tracking.find_run(uri, reported.run.id).mlflow_id
+    (made,) = client.search_experiments(filter_string="name = 'multiview'")
+    client.delete_run(run)
+    for named in (reported.run.id, run):
+        with pytest.raises(InputError, match=f"is deleted; restore it: mlflow runs restore --run-id {run}"):
+            tracking.find_run(uri, named)
+    client.restore_run(run)
+    client.delete_experiment(made.experiment_id)
+    line = f"is deleted; restore it: mlflow experiments restore --experiment-id {made.experiment_id}"
+    with pytest.raises(InputError, match=line):
+        tracking.find_run(uri, run)
+    reported.report_all()
+    with pytest.raises(InputError, match=line):
+        tracking.ship(reported.store, reported.run.id, uri)
 
 
 def test_what_a_person_wrote_about_the_experiment_stays(tmp_path):

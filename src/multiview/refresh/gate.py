@@ -43,16 +43,15 @@ def gate(context: StepContext) -> None:
         raise InputError(
             "champion and challenger were not evaluated on the same questions: run the refresh whole"
         )
+    recorded = (context.recorded_input(name).address for name in (names.INDEX, names.PASSAGES))
+    index, passages = (load_record(address)[1] for address in recorded)
     loaded = champion.load(context.store) if champion else {}
     verdict = decide(
         context.settings.gate,
         measurements(loaded[names.INDEX][1], loaded[names.PASSAGES][1], champion_evaluation)
         if champion
         else None,
-        measurements(
-            *(load_record(context.recorded_input(name).address)[1] for name in (names.INDEX, names.PASSAGES)),
-            challenger_evaluation,
-        ),
+        measurements(index, passages, challenger_evaluation),
         qids,
         read_lost_questions(context.input(names.LOST_QUESTIONS).path),
         RESAMPLES,

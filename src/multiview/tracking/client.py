@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from multiview import environment
+from multiview import environment, names
 from multiview.artifacts.store import LocalStore, Store, more_than_a_name
 from multiview.errors import InputError, repeats_header, without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Experiment
 
 RUN_FILE = "run.json"
 """The MLflow artifact of a parent run that holds its description."""
@@ -106,6 +107,20 @@ def _check_file(uri: str, mode: Literal["rb", "r+b"]) -> None:
         ) from error
     if beginning and beginning != SQLITE:
         raise TrackingUnavailable(_about_database(uri, "file is not a database"))
+
+
+def our_experiment(client: MlflowClient) -> Experiment | None:
+    """Returns the experiment of all runs; none where nothing has run. Raises TrackingUnavailable where it was deleted."""
+    found = client.get_experiment_by_name(names.EXPERIMENT)
+    if found is not None and found.lifecycle_stage == "deleted":
+        raise deleted("experiment", names.EXPERIMENT, found.experiment_id)
+    return found
+
+
+def deleted(kind: str, name: str, id_: str) -> TrackingUnavailable:
+    """Returns the error about an experiment or a run that was deleted in MLflow, with the command that restores it."""
+    line = f"MLflow's {kind} {name} is deleted; restore it: mlflow {kind}s restore --{kind}-id {id_}"
+    return TrackingUnavailable(line)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from multiview.artifacts.record import Reference
 from multiview.errors import InputError
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, Status, StepState
-from multiview.tracking.client import RUN_FILE, connect_to_read, explained
+from multiview.tracking.client import RUN_FILE, connect_to_read, deleted, explained, our_experiment
 from multiview.tracking.mlflow_runs import PARENT_RUN, runs_below
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
         raise InputError(f"{run!r} is no run id: give an MLflow, Kubeflow or multiview run id")
     with explained(uri):
         client: MlflowClient = connect_to_read(uri)
-        experiment = client.get_experiment_by_name(names.EXPERIMENT)
+        experiment = our_experiment(client)
         if experiment is None:
             raise InputError(f"MLflow at {uri} has no experiment {names.EXPERIMENT}: nothing was run with it")
         parent = _parent(client, experiment.experiment_id, uri, run, store)
@@ -87,6 +87,8 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
 
 def _parent(client: MlflowClient, experiment: str, uri: str, run: str, store: str | None) -> MlflowRun:
     """The MLflow run of a pipeline's run, which its systems' and steps' MLflow runs lie in."""
+    from mlflow.entities import ViewType
+
     parents: list[MlflowRun] = client.search_runs(
         [experiment], f"tags.`{names.TAG_RUN}` = '{run}' and tags.`{names.TAG_STORE}` LIKE '%'"
     )
@@ -100,7 +102,14 @@ def _parent(client: MlflowClient, experiment: str, uri: str, run: str, store: st
     # Started on Kubeflow under this id, perhaps among other starts.
     started = client.search_runs([experiment], f"tags.`{names.TAG_KUBEFLOW_RUNS}` LIKE '%{run}%'")
     same = (parent for parent in started if run in parent.data.tags[names.TAG_KUBEFLOW_RUNS].split())
-    return next(same, None) or _by_mlflow_id(client, uri, run)
+    if found := next(same, None):
+        return found
+    deleted_only = ViewType.DELETED_ONLY
+    gone = client.search_runs([experiment], f"tags.`{names.TAG_RUN}` = '{run}'", run_view_type=deleted_only)
+    if gone:
+        outermost = next((each for each in gone if names.TAG_STORE in each.data.tags), gone[0])
+        raise deleted("run", run, outermost.info.run_id)
+    return _by_mlflow_id(client, uri, run)
 
 
 def _by_mlflow_id(client: MlflowClient, uri: str, run: str) -> MlflowRun:
@@ -109,6 +118,8 @@ def _by_mlflow_id(client: MlflowClient, uri: str, run: str) -> MlflowRun:
 
     try:
         parent = client.get_run(run)
+        if parent.info.lifecycle_stage == "deleted":
+            raise deleted("run", run, run)
         while parent_id := parent.data.tags.get(PARENT_RUN):
             parent = client.get_run(parent_id)
     except MlflowException as error:

@@ -18,7 +18,7 @@ from multiview.artifacts.store import Store
 from multiview.errors import InputError, counted
 from multiview.lineage.trace import corpus_name, corpus_of, trace
 from multiview.refresh.champion import challenger_of
-from multiview.tracking.client import connect, connect_to_read, database, explained
+from multiview.tracking.client import connect, connect_to_read, database, explained, our_experiment
 from multiview.tracking.mlflow_runs import every_page
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _new_version(client: MlflowClient, name: str, address: str, record: Record) 
 
 def _run_of(client: MlflowClient, record: Record) -> str | None:
     """The MLflow run of the step that built an index."""
-    experiment = client.get_experiment_by_name(names.EXPERIMENT)
+    experiment = our_experiment(client)
     if experiment is None:
         return None
     condition = f"tags.`{names.OUTPUT_TAG}{names.INDEX}` LIKE '%/{record.folder}\"%{record.digest}%'"

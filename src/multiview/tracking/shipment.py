@@ -11,7 +11,7 @@ from multiview.artifacts.store import LocalStore, Store
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import notes
-from multiview.tracking.client import RUN_FILE, connect
+from multiview.tracking.client import RUN_FILE, connect, our_experiment
 from multiview.tracking.experiment import VIEW_TAG, experiment_tags
 from multiview.tracking.mlflow_runs import (
     Tags,
@@ -68,7 +68,7 @@ class Shipment:
             (self.systems.setdefault(system, []) if system else self.shared).append(state)
 
     def _experiment(self, uri: str) -> Experiment:
-        found = self.client.get_experiment_by_name(names.EXPERIMENT)
+        found = our_experiment(self.client)
         if found is None:
             local = uri.startswith("sqlite") and isinstance(self.store, LocalStore)
             location = f"{self.store.url}/mlflow" if local else None

@@ -18,7 +18,7 @@ from multiview.errors import InputError
 from multiview.steps.background import repeated
 from multiview.steps.events import read_events
 from multiview.steps.runs import StepState, read_run, read_states
-from multiview.tracking.client import TrackingUnavailable, connect, database, explained
+from multiview.tracking.client import TrackingUnavailable, connect, database, explained, our_experiment
 from multiview.tracking.mlflow_runs import runs_below, short_digest
 from multiview.tracking.registry import mirror
 from multiview.tracking.shipment import Shipment, claims_of
@@ -112,7 +112,7 @@ def kill_step(store: Store, run_id: str, state: StepState, uri: str) -> None:
     The runs above are left to `close_killed`.
     """
     client = connect(uri)
-    experiment = client.get_experiment_by_name(names.EXPERIMENT)
+    experiment = our_experiment(client)
     attempt = state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT
     claim = experiment and f"{claims_of(run_id, uri, experiment)}/steps/{state.path}/{attempt}"
     if claim and (claimed := store.read(claim)):

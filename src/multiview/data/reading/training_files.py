@@ -201,9 +201,12 @@ def _passages(entry: JsonObject, name: str, place: str) -> list[Row]:
             passage = {"text": passage}
         id_ = next((passage[each] for each in PASSAGE_ID if passage.get(each) is not None), None)
         text = passage.get("text")
-        if id_ is None and not isinstance(text, str):
+        if id_ is not None:
+            id_ = id_text(id_, f"{place}: id of a passage")
+        elif isinstance(text, str):
+            id_ = text_id(text)
+        else:
             raise InputError(f"{place}: a passage without text or id in {name}")
-        id_ = text_id(text) if id_ is None else id_text(id_, f"{place}: id of a passage")
         rows.append({"id": id_, "title": passage.get("title"), "text": text})
     return rows
 
