@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from multiview.errors import InputError
@@ -15,25 +14,8 @@ if TYPE_CHECKING:
     from kfp.client import Client
 
 
-@dataclass(frozen=True)
-class Release:
-    """A supported minor version of Kubeflow Pipelines, with the versions that belong to it."""
-
-    version: str
-    argo: str
-    """The version of Argo Workflows in its manifests."""
-    kubernetes: tuple[str, str]
-    """The oldest and the newest version of Kubernetes that it is tested on."""
-
-
-RELEASES = (
-    Release("2.14", "3.6", ("1.29", "1.31")),
-    Release("2.15", "3.7", ("1.29", "1.34")),
-    Release("2.16", "3.7", ("1.29", "1.34")),
-    Release("2.17", "4.0", ("1.33", "1.36")),
-    Release("2.18", "4.1", ("1.33", "1.36")),
-)
-"""The support matrix, oldest first, from the manifests and the workflows of each release of kubeflow/pipelines."""
+VERSIONS = ("2.14", "2.15", "2.16", "2.17", "2.18")
+"""The supported minor versions, oldest first; docs/cluster.md has what belongs to each."""
 
 SINCE = {"run_as_non_root": "2.16", "retry_policy": "2.18"}
 """Settings of `kubeflow` that make a pipeline which earlier versions refuse, with the first version that takes it."""
@@ -63,7 +45,7 @@ def check_version(tag: str, given: Collection[str] = (), *, pipeline_store: bool
     have no tag. Raises InputError for a version that pipelines do not run on, or that refuses them with one of the
     `given` settings of SINCE.
     """
-    oldest, newest = RELEASES[0].version, RELEASES[-1].version
+    oldest, newest = VERSIONS[0], VERSIONS[-1]
     known = f"pipelines are made for {oldest} to {newest}"
     version = version_of(tag)
     if not version:

@@ -21,7 +21,7 @@ from multiview.plans.request import Request
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import TrackedRun
 from pipelines.kubeflow.compile import compile_request
-from pipelines.kubeflow.versions import RELEASES
+from pipelines.kubeflow.versions import VERSIONS
 from pipelines.runs.rerun import cut
 from tests.fixtures import metadata_core
 from tests.fixtures.compiled import (
@@ -98,7 +98,7 @@ def rerun(name: str, step: str, folder: Path, downstream: bool) -> Ir:
     return ir
 
 
-@pytest.mark.parametrize("version", [release.version for release in RELEASES])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_runs_and_reruns_are_taken(replay, tmp_path, version):
     whole = {name: default_documents(name)[0] for name in PIPELINES}
     for made, options in MADE.items():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.kubeflow.versions import RELEASES, SINCE
+from pipelines.kubeflow.versions import SINCE, VERSIONS
 from tests.fixtures.kubeflow_server import FakeKubeflow
 from tests.fixtures.overlays import profiles
 from tests.fixtures.pod_security import driver_s_pod, violations
@@ -27,7 +27,7 @@ def pods_sent(kubeflow: FakeKubeflow) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("overlay", [None, "kind", "gke-dev", "gke-prod"])
 @pytest.mark.parametrize("line", [SUBMIT, "schedule apply refresh.yaml"])
-@pytest.mark.parametrize("version", [release.version for release in RELEASES])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_pods_hold_to_restricted_wherever_the_server_lets_them(
     kubeflow, command, monkeypatch, version, line, overlay
 ):

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from multiview.errors import InputError
-from pipelines.kubeflow.versions import RELEASES, check_version, takes
+from pipelines.kubeflow.versions import VERSIONS, check_version, takes
 from tests.fixtures.project import ROOT
 from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
 
@@ -21,9 +21,9 @@ def test_only_what_is_older_than_the_matrix_is_refused(tag):
             check_version(tag)
 
 
-@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.version)
+@pytest.mark.parametrize("release", VERSIONS)
 def test_a_release_of_the_matrix_is_taken_silently(release):
-    assert check_version(f"{release.version}.0") is None and check_version(f"v{release.version}.3") is None
+    assert check_version(f"{release}.0") is None and check_version(f"v{release}.3") is None
 
 
 @pytest.mark.parametrize("tag", ["master", "1.0-dev", "2.5.0-gke.7", "odh-v2.10", "2.19.0", "3.0.0"])
@@ -67,7 +67,7 @@ def test_images_without_a_tag_are_told_apart_by_a_field_of_the_answer(tag):
 
 
 def test_releases_are_in_order():
-    minor = [int(release.version.partition(".")[2]) for release in RELEASES]
+    minor = [int(version.partition(".")[2]) for version in VERSIONS]
     assert minor == list(range(minor[0], minor[-1] + 1))
 
 
@@ -102,7 +102,7 @@ def test_a_distribution_s_own_tag_is_a_warning_and_the_run_is_started(kubeflow, 
     assert " started: " in printed and kubeflow.runs
 
 
-@pytest.mark.parametrize("version", [f"{release.version}.0" for release in RELEASES])
+@pytest.mark.parametrize("version", [f"{version}.0" for version in VERSIONS])
 def test_a_known_version_is_not_mentioned(kubeflow, command, version):
     kubeflow.version = version
     assert "warning" not in command(f"{SUBMIT} --host {kubeflow.url}")
@@ -111,9 +111,12 @@ def test_a_known_version_is_not_mentioned(kubeflow, command, version):
 def test_the_guide_s_matrix_is_the_one_that_submit_checks():
     guide = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (2\.\d+) \| (\d+\.\d+)\.\d+ \|[^|]*\| (\d\.\d+), (\d\.\d+) \|", guide, re.M)
-    assert rows == [(each.version, each.argo, *each.kubernetes) for each in RELEASES]
+    assert [version for version, *_ in rows] == list(VERSIONS)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    oldest, newest = RELEASES[0], RELEASES[-1]
-    assert f"| Kubeflow Pipelines | {oldest.version} to {newest.version}" in readme
-    assert f"| Argo Workflows | {oldest.argo} to {newest.argo}" in readme
-    assert f"| Kubernetes | {oldest.kubernetes[0]} to {newest.kubernetes[1]}" in readme
+    (oldest, oldest_argo, oldest_kubernetes, _), (newest, newest_argo, _, newest_kubernetes) = (
+        rows[0],
+        rows[-1],
+    )
+    assert f"| Kubeflow Pipelines | {oldest} to {newest}" in readme
+    assert f"| Argo Workflows | {oldest_argo} to {newest_argo}" in readme
+    assert f"| Kubernetes | {oldest_kubernetes} to {newest_kubernetes}" in readme
