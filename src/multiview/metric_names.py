@@ -61,11 +61,6 @@ def recall_at(k: int) -> str:
     return f"recall_at_{k}"
 
 
-def rouge_l_at(k: int) -> str:
-    """`ROUGE_L` of only the first k queries as drawn, repeats counted (Dual Cross Encoder 5.1, Figure 2)."""
-    return f"{ROUGE_L}_at_{k}"
-
-
 def of_view(view: int, metric: str) -> str:
     """`metric` of one view, which is counted from 0 and named from 1: `accuracy_at_5/view_1` (CAMVR Tables 2, 7)."""
     return of_group(f"view_{view + 1}", metric)

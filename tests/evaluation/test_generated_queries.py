@@ -8,7 +8,6 @@ from rouge_score.tokenizers import DefaultTokenizer
 from multiview.evaluation.generated_queries import (
     WordTokenizer,
     diversity_levels,
-    queries_table,
     rouge_l_by_number,
     self_bleu,
 )
@@ -65,10 +64,3 @@ def test_levels_have_equal_width_and_both_ends() -> None:
     assert [level["passages"] for level in levels] == [2, 1, 0, 0, 2]
     assert [level["self_bleu_4"] for level in levels] == [pytest.approx(0.09995), 0.2, None, None, 0.995]
     assert [level["rouge_l"] for level in levels] == pytest.approx([0.2, 0.5, None, None, 0.7])
-
-
-def test_the_table_has_quality_by_number_and_by_diversity() -> None:
-    table = queries_table({1: 0.4, 2: 0.5}, diversity_levels([0.5], {"rouge_l": [0.7]}))
-    assert "|       2 |   50.00 |" in table
-    assert "| 0.4 to 0.6  |        1 | 50.00 |   70.00 |" in table
-    assert "| 0.0 to 0.2  |        0 |       |         |" in table

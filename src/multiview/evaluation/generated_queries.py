@@ -10,7 +10,6 @@ import numpy as np
 import regex
 
 from multiview import metric_names
-from multiview.evaluation.tables import aligned
 
 if TYPE_CHECKING:
     from rouge_score.rouge_scorer import RougeScorer
@@ -87,18 +86,3 @@ def diversity_levels(
         start, stop = round(float(edges[level]), 1), round(float(edges[level + 1]), 1)
         levels.append({"start": start, "stop": stop, "passages": int(inside.sum()), **means})
     return levels
-
-
-def queries_table(rouge_by_k: Mapping[int, float], levels: Sequence[Mapping[str, float | None]]) -> str:
-    """Returns two tables in Markdown, in per cent: quality by number of queries (Table 6), then by diversity (Figure 4)."""
-
-    def cell(value: float | None) -> str:
-        return "" if value is None else f"{100 * value:.2f}"
-
-    quality = [["queries", "ROUGE-L"], *([str(k), cell(rouge_by_k[k])] for k in sorted(rouge_by_k))]
-    diversity = [["self-BLEU-4", "passages", "mean", "ROUGE-L"]]
-    for level in levels:
-        figures = (cell(level[name]) for name in (metric_names.SELF_BLEU, metric_names.ROUGE_L))
-        span = f"{level['start']:.1f} to {level['stop']:.1f}"
-        diversity.append([span, str(level["passages"]), *figures])
-    return f"{aligned(quality, left=0)}\n{aligned(diversity)}"

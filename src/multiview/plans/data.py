@@ -137,13 +137,6 @@ def add_queries(plan: Plan, config: Config, data: Data) -> Output:
             passages=data.passages,
         ).output()
     ]
-    plan.add(
-        StepPath("evaluate-queries"),
-        "evaluate-queries",
-        config,
-        queries=generated,
-        questions=data.dev_questions,
-    )
     return plan.add(StepPath("gather-queries"), "gather-queries", config, parts=generated).output()
 
 

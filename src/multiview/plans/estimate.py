@@ -194,7 +194,6 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "train-generator": train_generator,
     "generate-queries": lambda s: generate(s, s.passages, s.config.generation.queries),
     "gather-queries": of_passages(0.0, 0.0, 320.0),
-    "evaluate-queries": of_passages(2e-5, 0.0, 0.0),
     "generate-questions": lambda s: generate(s, drafts(s), 1),
     "make-questions": lambda s: bm25(s, drafts(s) if s.config.make_questions.found_within else 0, 0),
     "bm25-negatives": lambda s: bm25(s, s.questions, s.config.bm25.depth),

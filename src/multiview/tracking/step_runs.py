@@ -31,7 +31,6 @@ DATASETS = 100
 READ = (
     names.EVALUATION,
     names.COMPARISON,
-    names.QUERY_EVALUATION,
     names.REPORT,
     names.VERDICT,
     names.PROMOTION,

@@ -26,7 +26,7 @@ def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
     overrides = gather("dual-cross", ["generation.fine_tune=true", "train.warm_up={max_steps: 2}"])
     target = compile_request(Request.make("training", overrides), tmp_path / "training.yaml")
     tasks = check_tasks(*documents(target))
-    assert {"generate-queries", "gather-queries", "train-generator", "warm-up", "evaluate-queries"} <= tasks
+    assert {"generate-queries", "gather-queries", "train-generator", "warm-up"} <= tasks
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def first_views(given: AnalysisInput) -> Findings:
     generated queries, each distinct query has a view, and the table also has the best ROUGE-L of the first k views'
     queries (Dual Cross Encoder 5.1, Figure 2), as metrics `rouge_l/first_3_views`. The Pearson correlation of ROUGE-L
     and MRR@10 over k is a metric (Figure 3), and table `query_diversity` has both by the self-BLEU-4 of the queries as
-    drawn (section 5.2, Figure 4).
+    drawn (section 5.2, Figure 4). Metrics `rouge_l`, of all queries, and `self_bleu_4`, the mean over these passages.
     """
     summary = given.check_views()
     ranges = [*leading_views(summary.most), ALL_VIEWS]
@@ -95,8 +95,11 @@ def first_views(given: AnalysisInput) -> Findings:
     }
     tables = {"first_views": CaptionedTable(BY_VIEWS, pa.Table.from_pylist(rows))}
     if rouge is not None:
-        metrics |= correlation(rows)
-        levels = pa.Table.from_pylist(by_diversity(given, asked, queries, rouge[:, -1]))
+        bleus = {row: bleu for row, drawn in queries.items() if (bleu := self_bleu(drawn)) is not None}
+        metrics |= correlation(rows) | {metric_names.ROUGE_L: rows[-1][metric_names.ROUGE_L]}
+        if bleus:
+            metrics[metric_names.SELF_BLEU] = float(np.mean(list(bleus.values())))
+        levels = pa.Table.from_pylist(by_diversity(given, asked, bleus, rouge[:, -1]))
         tables["query_diversity"] = CaptionedTable(BY_DIVERSITY, levels)
     return Findings(metrics, tables)
 
@@ -137,17 +140,16 @@ def correlation(rows: list[dict[str, float]]) -> dict[str, float]:
 
 
 def by_diversity(
-    given: AnalysisInput, asked: np.ndarray, queries: dict[int, tuple[str, ...]], rouge: np.ndarray
+    given: AnalysisInput, asked: np.ndarray, bleus: dict[int, float], rouge: np.ndarray
 ) -> list[dict[str, float | None]]:
-    """Five levels of gold passages by the self-BLEU-4 of their queries, with ROUGE-L and the whole index's MRR@10.
+    """Five levels of gold passages by the self-BLEU-4 of their queries, `bleus`, with ROUGE-L and the whole index's MRR@10.
 
     The figures of a passage are means over its questions. A passage with one query has no self-BLEU-4 and no level.
     """
     mrr = reciprocal_ranks(given.ranking.gold)[asked]
-    rated = {row: bleu for row, drawn in queries.items() if (bleu := self_bleu(drawn)) is not None}
-    members = [given.gold[asked] == row for row in rated]
+    members = [given.gold[asked] == row for row in bleus]
     figures = {
         metric_names.ROUGE_L: [rouge[questions].mean() for questions in members],
         metric_names.MRR: [mrr[questions].mean() for questions in members],
     }
-    return diversity_levels(list(rated.values()), figures)
+    return diversity_levels(list(bleus.values()), figures)

@@ -56,7 +56,7 @@ STEPS = (
     Step(
         name="evaluate",
         about="Metrics of an index on the dev questions, and analyses of its model.",
-        version=17,
+        version=18,
         function_path="multiview.evaluation.evaluate:evaluate",
         settings=("evaluation", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "train_questions"),

@@ -152,16 +152,6 @@ STEPS = (
         outputs=(names.QUERIES,),
     ),
     Step(
-        name="evaluate-queries",
-        about="Metrics of the generated queries on the dev questions.",
-        version=2,
-        function_path="multiview.generation.evaluate:evaluate_queries",
-        settings=("generation.queries",),
-        inputs=("queries", "questions"),
-        list_inputs=("queries",),
-        outputs=(names.QUERY_EVALUATION,),
-    ),
-    Step(
         name="crop-questions",
         about="Questions about the passages of one shard, cropped from their snippets.",
         version=1,
