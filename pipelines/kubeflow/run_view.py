@@ -129,9 +129,11 @@ class RunView:
     def failure(self) -> Failure | None:
         """The step that failed first; None if none has failed. Where no step has, the driver of one counts, and else a step
         that the API has still RUNNING."""
-        drivers = [node for node in self.nodes if (node.display_name or "").endswith(DRIVER)]
+        drivers, others = [], []
+        for node in self.nodes:
+            (drivers if (node.display_name or "").endswith(DRIVER) else others).append(node)
         executors = self._executors()
-        steps = [node for node in self.nodes if executors.keys() & _children(node) and node not in drivers]
+        steps = [node for node in others if executors.keys() & _children(node)]
         for nodes, state in ((steps, "FAILED"), (drivers, "FAILED"), (steps, "RUNNING")):
             failed = [node for node in nodes if node.state == state]
             if failed:
