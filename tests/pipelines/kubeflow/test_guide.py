@@ -109,10 +109,10 @@ def workflow_defaults(version: str) -> dict:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_the_guide_tells_operators_to_set_is_what_their_version_brings(version):
-    """2.17 alone has defaults of workflows, which the settings replace whole; before, KFP says all of a retry."""
+    """2.17 and later have defaults of workflows, which the settings replace whole; before, KFP says all of a retry."""
     spec = workflow_defaults(version)
     retries = spec["templateDefaults"].pop("retryStrategy", None)
-    assert (retries is not None) == ("ttlStrategy" in spec) == (version == "2.17")
+    assert (retries is not None) == ("ttlStrategy" in spec) == (version >= "2.17")
     assert spec["templateDefaults"] == (
         {} if version < "2.16" else {"securityContext": {"fsGroup": FS_GROUP}}
     )
