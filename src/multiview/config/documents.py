@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -25,6 +27,9 @@ NAMED = re.compile(r"'(?!<|.')[^']*'|\"[^\"]{2,}\"")
 """Quotations from the file in YAML's errors, but not tokens ('<scalar>') and single characters."""
 FOLDERS = {"preset": "presets", "study": "studies"}
 """The folders of the documents shipped with this package, by kind."""
+
+RENAMED = {"camvr-plus": "snippet-means", "camvr-plus-views": "snippet-means-views"}
+"""Former names of presets and studies, which are understood for one more release."""
 
 MESSAGES = {
     "tuple_type": "expected a list",
@@ -147,6 +152,9 @@ def read_compiled(text: str) -> JsonObject:
 
 def find_document(name: str, kind: str) -> Document:
     """Reads a YAML file, or a document of this package by its name. Raises InputError with the nearest names."""
+    if name in RENAMED:
+        _warn_of_new_name(kind, name)
+        name = RENAMED[name]
     if _is_yaml(name):
         return read_document(Path(name), kind)
     if name not in document_names(kind):
@@ -157,6 +165,14 @@ def find_document(name: str, kind: str) -> Document:
             )
         raise InputError(f"there is no {kind} {name!r}{nearest(name, document_names(kind))}")
     return read_document(_folder(kind) / f"{name}.yaml", kind, name)
+
+
+@cache
+def _warn_of_new_name(kind: str, name: str) -> None:
+    print(
+        f"warning: the {kind} {name} is called {RENAMED[name]} now; the next release knows the new name only",
+        file=sys.stderr,
+    )
 
 
 def checked(section: type[Checked], content: Mapping[str, object], where: str = "") -> Checked:
