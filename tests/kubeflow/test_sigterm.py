@@ -145,3 +145,7 @@ def test_sync_closes_the_runs_above_a_step_that_was_killed(tmp_path, monkeypatch
     tracking.sync(store, uri)
     levels = {(run.data.tags[names.TAG_LEVEL], run.info.status) for run in client.search_runs(["1"])}
     assert levels == {("pipeline", "KILLED"), ("system", "KILLED"), ("step", "KILLED"), ("step", "FINISHED")}
+    store.replace(f"{names.KILLED}/r", b"")
+    open_run(store.url, run.model_dump_json(), "bbbb1111")
+    (parent,) = client.search_runs(["1"], f"tags.`{names.TAG_LEVEL}` = 'pipeline'")
+    assert parent.info.status == "RUNNING", "once more"

@@ -85,9 +85,9 @@ def open_run(
         from multiview import tracking
 
         with StepReporter(opened, run.id, OPEN_RUN, OPEN_RUN).failures():
+            tracking.close_killed(opened, uri)
             tracking.ship(opened, run.id, uri, only=())
             mlflow = _mlflow_page(uri, tracking.find_run(uri, run.id, opened.url).mlflow_id)
-            tracking.close_killed(opened, uri)
     pages = Pages(kubeflow=_kubeflow_page(run, job), mlflow=mlflow)
     context = RunReference(store=opened.url, run=run.id, pages=pages)
     return context.model_dump_json(exclude_defaults=True)

@@ -19,7 +19,7 @@ from multiview.steps.background import repeated
 from multiview.steps.events import read_events
 from multiview.steps.runs import StepState, read_run, read_states
 from multiview.tracking.client import TrackingUnavailable, connect, database, explained, our_experiment
-from multiview.tracking.mlflow_runs import runs_below, short_digest
+from multiview.tracking.mlflow_runs import runs_below, set_status, short_digest
 from multiview.tracking.registry import mirror
 from multiview.tracking.shipment import Shipment, claims_of
 from multiview.tracking.step_runs import fill_step, log_data
@@ -54,8 +54,10 @@ def ship(
         states = sorted(read_states(store, run_id), key=lambda state: state.started)
         marker = f"{names.RUNS}/{run_id}/mlflow/shipped"
         if only is not None:
-            mine = [state for state in states if state.path in only]
-            _ship(Shipment(store, run, uri, states), mine)
+            shipment = Shipment(store, run, uri, states)
+            parent = _ship(shipment, [state for state in states if state.path in only])
+            if not only:  # as a run is opened, perhaps once more
+                set_status(shipment.client, shipment.client.get_run(parent), "RUNNING", 0.0)
             return True
         new = ended or store.read(marker) != _fingerprint(store, states, uri)
         if new:
