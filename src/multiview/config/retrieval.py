@@ -30,11 +30,9 @@ class Index(Section):
     kind: str = "exact"
     """exact, compact, tiny, hnsw, or a faiss factory string, whose {lists} and {dim} are filled in."""
     seed: Seed = 0
-    """Seed of the views that train the index, of k-means, and of the views that measure it."""
+    """Seed of the views that train the index, of k-means, and of the questions that measure it."""
     rerank: Annotated[int, Field(ge=0)] = 100
     """Number of passages beyond k for which an approximate search scores all views exactly."""
-    device: Annotated[str, UNKEYED] = "auto"
-    """cpu, cuda, or auto: where faiss-gpu sees a GPU, inverted lists are trained there."""
 
 
 Analysis = Literal[

@@ -44,7 +44,7 @@ with kernel_chosen():
     import faiss
 
 all_of_faiss: Any = faiss
-"""faiss without its stubs, which lack what only faiss-gpu has, and some classes and keyword arguments."""
+"""faiss without its stubs, which lack some classes and keyword arguments."""
 
 # From this many questions on, faiss multiplies matrices; its own threshold is so high that a hundred
 # questions against a whole corpus go without BLAS, ten times slower.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 
-from multiview.config import Config, JsonObject, Pod
+from multiview.config import Config, Pod
 from multiview.config.kubeflow import MULTI_NODE_STEPS, Kubeflow, check_nodes
 from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.plans.plan import Plan
-from multiview.steps.step import Step
-from multiview.steps.table import GPU_STEPS, STEPS
+from multiview.steps.table import GPU_STEPS
+
+HAVE_DEVICE = ("encode", "generation")
+"""Sections of the settings that have a device."""
 
 
 def pod_of(settings: Kubeflow, step: str) -> Pod:
@@ -26,7 +28,7 @@ def pod_of(settings: Kubeflow, step: str) -> Pod:
     except InputError as error:
         raise InputError(f"kubeflow.steps.{step}: {error}") from error
     pod = getattr(changed.kubeflow, kind)
-    if pod.gpus and step not in GPU_STEPS and not _builds_index(step):
+    if pod.gpus and step not in GPU_STEPS:
         where = f"steps.{step}" if "gpus" in settings.steps.get(step, {}) else kind
         raise InputError(f"kubeflow.{where}.gpus={pod.gpus}: {step} uses no GPU: leave the setting out")
     if pod.gpus > 1 and step not in MULTI_NODE_STEPS:
@@ -54,57 +56,25 @@ def check_gpus(plan: Plan, config: Config) -> None:
     for node in plan.nodes.values():
         name, settings = node.step.name, json.loads(node.config)
         gpus = pod_of(config.kubeflow, name).gpus
-        if not gpus:
-            if wish := _gpu_wish(node.step, settings):
-                way_out = "kubeflow.gpu.gpus=1" if node.step.gpu else f"kubeflow.steps.{name}.gpus=1"
-                raise InputError(
-                    f"{node.path}: {wish} needs a GPU, and its pod has none: set {way_out}, or another "
-                    f"{wish.split('=')[0]}"
-                )
-        elif node.step.gpu:
-            if idle := _refuses_gpu(settings):
-                raise InputError(
-                    f"{node.path}: {idle} would leave its pod's GPU idle: leave it out, or set "
-                    f"kubeflow.steps.{name}.gpus=0"
-                )
-            processes = settings["train"].get("processes") if node.step.multi_node else None
-            if processes and processes > gpus:
-                raise InputError(
-                    f"{node.path}: train.processes={processes} needs a GPU for each, and its pod has {gpus}: set "
-                    f"kubeflow.steps.{name}.gpus={processes}, or fewer processes"
-                )
-        elif not _gpu_wish(node.step, settings):
-            raise InputError(
-                f"{node.path}: kubeflow.steps.{name}.gpus={gpus} would be idle with an image of ours, or an exact index. "
-                "An image with faiss-gpu (docs/images.md) uses it for the other kinds: set index.device=cuda where yours "
-                "has it, or leave kubeflow's setting out"
-            )
-
-
-def _builds_index(step: str) -> bool:
-    """Whether faiss may build an index in a step, which an image with faiss-gpu does on a GPU."""
-    return step in STEPS and "index" in STEPS[step].settings
-
-
-def _refuses_gpu(settings: JsonObject) -> str | None:
-    """Returns a setting that keeps a GPU step on the processor."""
-    for section in ("encode", "generation"):
-        if settings.get(section, {}).get("device") == "cpu":
-            return f"{section}.device=cpu"
-    return None
-
-
-def _gpu_wish(step: Step, settings: JsonObject) -> str | None:
-    """Returns a setting of a step that only a GPU can satisfy."""
-    if step.gpu:
-        for section in ("encode", "generation"):
-            device = str(settings.get(section, {}).get("device", ""))
-            if device.startswith("cuda"):
-                return f"{section}.device={device}"
+        if not node.step.gpu:
+            continue
+        devices = {f"{section}.device": settings.get(section, {}).get("device") for section in HAVE_DEVICE}
+        needs = {setting: device for setting, device in devices.items() if str(device).startswith("cuda")}
         if settings.get("train", {}).get("precision") == "float16":
-            return "train.precision=float16"
-    # An exact index is written as it comes, and nothing of it is computed.
-    index = settings.get("index", {})
-    if index.get("device") == "cuda" and index.get("kind") != "exact":
-        return "index.device=cuda"
-    return None
+            needs["train.precision"] = "float16"
+        for setting, value in needs.items() if not gpus else ():
+            raise InputError(
+                f"{node.path}: {setting}={value} needs a GPU, and its pod has none: set kubeflow.gpu.gpus=1, or another "
+                f"{setting}"
+            )
+        for setting in (setting for setting, device in devices.items() if gpus and device == "cpu"):
+            raise InputError(
+                f"{node.path}: {setting}=cpu would leave its pod's GPU idle: leave it out, or set "
+                f"kubeflow.steps.{name}.gpus=0"
+            )
+        processes = settings["train"].get("processes") if gpus and node.step.multi_node else None
+        if processes and processes > gpus:
+            raise InputError(
+                f"{node.path}: train.processes={processes} needs a GPU for each, and its pod has {gpus}: set "
+                f"kubeflow.steps.{name}.gpus={processes}, or fewer processes"
+            )

@@ -18,7 +18,6 @@ from multiview.evaluation.analyses.usage import mean_cosines
 from multiview.index import merged_corpus
 from multiview.index.approximate.kinds import default_lists
 from multiview.index.approximate.recall import measure, passage_recall
-from multiview.index.faiss_library import faiss
 from multiview.index.merged_corpus import MergedCorpus
 from multiview.index.view_index import ViewIndex
 from tests.fixtures.analysed_model import passage_scores
@@ -220,8 +219,6 @@ def test_lists_follow_the_root_of_the_views():
             "index.kind=exact, which needs no training",
         ),
         ({"kind": "NSG16,IDMap"}, "index.kind=NSG16,IDMap: faiss"),
-        ({"kind": "compact", "device": "cuda"}, "index.device=cuda: faiss sees no GPU; install faiss-gpu"),
-        ({"kind": "compact", "device": "gpu"}, "index.device=gpu: it is cpu, cuda or auto"),
     ],
 )
 def test_what_cannot_be_built_is_one_line_with_the_way_out(clustered, tmp_path, settings, says):
@@ -260,17 +257,3 @@ def test_the_benchmark_prints_a_row_a_kind(documented, monkeypatch, capsys):
     assert [row[0] for row in rows] == ["| exact", "| compact", "| tiny", "| IVF4,Flat"]
     assert header[2:4] == ["recall@10", "recall@100"]
     assert all(float(row[2]) > 0.8 for row in rows) and rows[0][2:4] == ["1.000", "1.000"]
-
-
-def test_a_gpu_trains_what_the_processor_trains(clustered, tmp_path, monkeypatch):
-    """With a stand-in for faiss-gpu."""
-    asked = []
-    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
-    monkeypatch.setattr(
-        faiss, "index_cpu_to_all_gpus", lambda index: asked.append(index) or index, raising=False
-    )
-    clustered.build(tmp_path / "gpu", "compact", clustered.halves)
-    assert len(asked) == 1
-    monkeypatch.undo()
-    clustered.build(tmp_path / "cpu", "compact", clustered.halves)
-    assert (tmp_path / "gpu/index.faiss").read_bytes() == (tmp_path / "cpu/index.faiss").read_bytes()

@@ -50,16 +50,6 @@ def test_a_base_is_looked_for_on_the_hub_before_anything_is_done(kubeflow, comma
     assert kubeflow.runs
 
 
-@pytest.mark.parametrize(
-    "settings",
-    ["index.device=cuda", "index.device=cuda index.kind=compact kubeflow.steps.index.gpus=1"],
-)
-def test_an_exact_index_needs_no_gpu_and_another_may_have_one(kubeflow, command, settings):
-    options = " ".join(f"--set {setting}" for setting in settings.split())
-    command(f"{SUBMIT} --host {kubeflow.url} {options}")
-    assert kubeflow.runs
-
-
 def test_pods_fetch_beir_s_collections_themselves(kubeflow, command, beir_server):
     command(f"{SUBMIT} --host {kubeflow.url} --set questions.source=beir:scifact/train")
     assert kubeflow.runs
@@ -78,22 +68,11 @@ def test_pods_fetch_beir_s_collections_themselves(kubeflow, command, beir_server
             "train.precision=float16 needs",
         ),
         (
-            "--host HOST --set index.device=cuda --set index.kind=compact",
-            "index: index.device=cuda needs a GPU, and its pod has none: set kubeflow.steps.index.gpus=1",
-        ),
-        (
             "--host HOST --set kubeflow.steps.split.gpus=1",
             "kubeflow.steps.split.gpus=1: split uses no GPU: leave the setting out",
         ),
         ("--host HOST --set kubeflow.cpu.gpus=2", "kubeflow.cpu.gpus=2: split uses no GPU"),
-        (
-            "--host HOST --set kubeflow.steps.index.gpus=1",
-            "index: kubeflow.steps.index.gpus=1 would be idle with an image of ours",
-        ),
-        (
-            "--host HOST --set kubeflow.steps.index.gpus=1 --set index.device=cuda",
-            "index: kubeflow.steps.index.gpus=1 would be idle",
-        ),
+        ("--host HOST --set kubeflow.steps.index.gpus=1", "kubeflow.steps.index.gpus=1: index uses no GPU"),
         (
             "--host HOST --set encode.device=cpu",
             "encode: encode.device=cpu would leave its pod's GPU idle: leave it out, or set "

@@ -21,7 +21,7 @@ from multiview.index.approximate.kinds import (
     make_index,
     train_index,
 )
-from multiview.index.faiss_library import all_of_faiss, faiss, threads
+from multiview.index.faiss_library import threads
 from multiview.index.merged_corpus import MergedCorpus
 from multiview.index.stored_views import sampled_rows
 
@@ -35,20 +35,20 @@ def build(
     """Builds the faiss index over the views of a corpus, whose `blocks` it reads once; returns it with its `description`.
 
     The ids of the views are their rows. Memory holds the sample during training, then the index. Raises InputError for
-    a kind that faiss does not know, too few views, a missing device, or a damaged block.
+    a kind that faiss does not know, too few views, or a damaged block.
     """
     views, dim = corpus.rows, corpus.dim
     if not views:
         raise InputError(f"index.kind={settings.kind}: there are no views to index; take index.kind=exact")
     factory = factory_string(settings, views, dim)
-    index, gpu = make_index(settings, factory, dim), _gpu(settings.device)
+    index = make_index(settings, factory, dim)
     sampled = 0
     if not index.is_trained:
         rows = sampled_rows(
             views, max(SMALLEST_SAMPLE, SAMPLED_PER_LIST * (list_count(index) or 0)), settings.seed
         )
         sampled = len(rows)
-        _train(index, corpus.read_rows(rows, np.float32), settings, gpu)
+        train_index(index, corpus.read_rows(rows, np.float32), settings)
     with threads(None if list_count(index) or editable(index) else 1):
         try:
             for _, block in blocks:
@@ -76,28 +76,3 @@ def description(index: FaissObject, settings: Index, factory: str, sampled: int)
         "on_disk": False,
         **drift,
     }
-
-
-def _gpu(device: str) -> bool:
-    """Whether faiss sees a GPU and `device` lets it be used. Raises InputError for an unknown or missing device."""
-    has_gpu = faiss.get_num_gpus() > 0
-    if device == "cuda" and not has_gpu:
-        raise InputError(
-            "index.device=cuda: faiss sees no GPU; install faiss-gpu on a machine with a GPU, or set index.device=auto"
-        )
-    if device not in ("auto", "cpu", "cuda"):
-        raise InputError(f"index.device={device}: it is cpu, cuda or auto")
-    return has_gpu and device != "cpu"
-
-
-def _train(index: FaissObject, sample: np.ndarray, settings: Index, gpu: bool) -> None:
-    """Trains `index`; on a GPU, the k-means of its inverted lists, if it has any, assigns views to centroids there."""
-    ivf: FaissObject = faiss.try_extract_index_ivf(index)
-    if not gpu or ivf is None:
-        train_index(index, sample, settings)
-        return
-    # Named here, because faiss holds no reference to it.
-    assigner = all_of_faiss.index_cpu_to_all_gpus(faiss.IndexFlatIP(ivf.d))
-    ivf.clustering_index = assigner
-    train_index(index, sample, settings)
-    ivf.clustering_index = None
