@@ -143,14 +143,14 @@ def _code_of(run: Run) -> Iterator[None]:
 
 def dry_run_lines(plan: Plan, store: Store) -> Iterator[str]:
     """Yields a line per step of a plan. Raises InputError for sources that do not exist."""
+    plan.fingerprints(store)
     found = found_states(plan, store)
     for path in plan.paths():
         yield f"  {'found' if path in found else 'new':<5}  {path}"
 
 
 def found_states(plan: Plan, store: Store) -> dict[StepPath, StepState]:
-    """Returns states of the steps whose outputs the store has. Raises InputError for sources that do not exist."""
-    plan.fingerprints(store)
+    """Returns states of the steps whose outputs the store has."""
     found: dict[StepPath, StepState] = {}
     for node in plan.nodes.values():
         for path in node.paths():
