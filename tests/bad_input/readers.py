@@ -59,6 +59,9 @@ SEEDS: dict[str, bytes] = {
     "passages.jsonl": _lines(*PASSAGES),
     "questions.jsonl": _lines(*QUESTIONS),
     "train.tevatron.jsonl": _lines(TEVATRON),
+    "train.flag.jsonl": _lines({"query": "q", "pos": ["In Rome."], "neg": ["In Oslo."]}),
+    "hf.squad.jsonl": _lines({"id": "q", "title": "T", "context": "In Rome.", "question": "Where?", "answers": {"text": ["Rome"], "answer_start": [3]}}),  # fmt: skip
+    "test.qrels.jsonl": _lines({"query-id": "1", "corpus-id": "0", "score": 1}),
     "squad.json": json.dumps(SQUAD).encode(),
     "dpr.json": json.dumps(DPR).encode(),
     "passages.csv": b'id,text,title\r\n1,"a ""b"", c",T\r\n2,"two\nlines",\r\n',

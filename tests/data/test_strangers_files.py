@@ -358,6 +358,9 @@ CELLS = (
             "['Mirja Toll', 'Tol",
             '{Toll,"Mirja Toll"}',
             "array(['Toll'], dtype=object)",
+            'c("Mirja Toll", "Toll")',
+            "ARRAY['Toll']",
+            "WrappedArray(Mirja Toll, Toll)",
             '{"text": ["Toll"], "answer_start": [22]}',
             "{'text': array(['Toll'], dtype=object), 'answer_start': array([22])}",
         )

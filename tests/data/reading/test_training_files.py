@@ -79,7 +79,7 @@ def test_dprs_test_questions_have_answers_and_no_passages(tmp_path):
 
 def test_a_list_of_answers_is_read_and_never_run(tmp_path):
     file = put(tmp_path / "x.qa.csv", "who?\t['a']\nwho?\t__import__('os').getcwd()\n")
-    with pytest.raises(InputError, match=r"x\.qa\.csv line 2: not DPR's question, tab and list"):
+    with pytest.raises(InputError, match=r"x\.qa\.csv line 2: answers .* looks like a list"):
         questions(file)
 
 

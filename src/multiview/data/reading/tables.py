@@ -139,8 +139,11 @@ def cells(file: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
             raise
 
 
-LIST_LIKE = re.compile(r"\[.*\]|\[['\"].*|\{.*\}|\w+\(\[.*\)|\(['\"].*\)", re.DOTALL)
-"""A cell that looks like a list: of JSON, Python, NumPy or Postgres."""
+LIST_LIKE = re.compile(
+    r"""\[.*\]|\[['"].*|\{.*\}|\(['"].*\)|\w+\([\[{('"].*\)|(ARRAY|array)\[.*\]|(List|Seq|ArraySeq|WrappedArray)\(.*\)""",
+    re.DOTALL,
+)
+"""A cell that looks like a list: of JSON, Python, NumPy, R, Postgres or Spark."""
 ADJACENT = re.compile(r"['\"]\s*['\"]")
 """Two strings without a comma, or one that is empty or holds a quote."""
 VALUES = (tokenize.STRING, tokenize.NUMBER)

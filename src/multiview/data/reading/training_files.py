@@ -36,8 +36,6 @@ NEGATIVES = ("hard_negative_ctxs", "negative_passages", "neg", "negative")
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
 PASSAGE_ID = ("passage_id", "psg_id", "docid", "doc_id", "id", "_id")
 """Names in training files, the first one of them that is there counts."""
-LISTS = ("positive_ctxs", "hard_negative_ctxs", "positive_passages", "negative_passages", "negative_ctxs")
-"""Names of lists of passages; under others one may stand alone."""
 ANSWERED = ({"question", "answer"}, {"question", "answers"})
 """Names in files of questions that have answers alone."""
 
@@ -190,7 +188,7 @@ def _passages(entry: JsonObject, name: str, place: str) -> list[Row]:
     """Returns the passages that an entry at `place` has under a name. Raises InputError for anything else."""
     passages = entry.get(name)
     if not isinstance(passages, list | None):
-        if name in LISTS:
+        if name.endswith(("_ctxs", "_passages")):  # under other names one may stand alone
             raise InputError(f"{place}: {name} is no list of passages")
         passages = [passages]
     rows: list[Row] = []
