@@ -133,7 +133,7 @@ def open_embeddings(staged: Sequence[LocalArtifact], model: str, encode: Encode)
     """Opens the embeddings of all shards.
 
     Raises InputError unless all shards were encoded by the model with digest `model`, with the settings `encode` as far
-    as they change views, and have the same width.
+    as they change views.
     """
     if not staged:
         raise InputError("index: no embeddings given; encode at least one shard")
@@ -143,11 +143,6 @@ def open_embeddings(staged: Sequence[LocalArtifact], model: str, encode: Encode)
             raise InputError(
                 f"{shard.folder}: views of model {shard.model[:12]}, but the index is to be of model {model[:12]}; "
                 "encode all shards with that model"
-            )
-        if shard.dim != shards[0].dim:
-            raise InputError(
-                f"{shard.folder}: {shard.dim} wide, but {shards[0].folder} is {shards[0].dim} wide; encode all "
-                "shards with one model"
             )
         expected = encode.key_settings()
         record = load_record(artifact.address)[1] if artifact.address else None

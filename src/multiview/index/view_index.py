@@ -19,7 +19,7 @@ from multiview.config import JsonObject
 from multiview.data.arrays import numbers, stable_order
 from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import VIEWS_FILE, existing
-from multiview.errors import InputError, counted
+from multiview.errors import InputError
 from multiview.index.approximate import EXACT, FaissObject, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
 from multiview.index.ranking import TieOrder, TopPassages, width
@@ -89,16 +89,12 @@ class ViewIndex:
         with pq.ParquetFile(existing(folder / PASSAGES_FILE, REBUILD)) as file:
             table = file.read(["id", "offset", "views"]).combine_chunks()
         view_counts = numbers(table["views"]).astype(np.int64)
-        if faiss_index and (faiss_index.ntotal != view_counts.sum() or faiss_index.d != header["dim"]):
-            raise InputError(
-                f"{folder / INDEX_FILE}: {counted(faiss_index.ntotal, 'view')} of width {faiss_index.d}, but {PASSAGES_FILE} counts "
-                f"{view_counts.sum()} and {HEADER_FILE} says {header['dim']}; {REBUILD}"
-            )
-        if header["views"] != view_counts.sum():
-            raise InputError(
-                f"{folder / PASSAGES_FILE}: counts {counted(view_counts.sum(), 'view')}, but {HEADER_FILE} says {header['views']}; "
-                f"{REBUILD}"
-            )
+        counted_views = {HEADER_FILE: header["views"], PASSAGES_FILE: int(view_counts.sum())}
+        if faiss_index:
+            counted_views[INDEX_FILE] = faiss_index.ntotal
+        if len({*counted_views.values()}) > 1:
+            each = ", ".join(f"{count:,} by {name}" for name, count in counted_views.items())
+            raise InputError(f"{folder}: its files differ in the number of views: {each}; {REBUILD}")
         views = open_views(folder / VIEWS_FILE, header, streamed)
         ids, offsets = table["id"].combine_chunks(), numbers(table["offset"])
         queries = PassageRows([folder / QUERIES_FILE]) if (folder / QUERIES_FILE).is_file() else None

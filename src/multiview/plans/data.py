@@ -100,14 +100,14 @@ def add_made_questions(plan: Plan, config: Config, passages: Output) -> Node:
     """Adds the drafts of questions by shard, and the step that keeps some of them."""
     step, inputs = "crop-questions", dict[str, Source](passages=passages)
     if config.questions.origin == "generator":
-        step, inputs["generator"] = "generate-questions", _generator(plan, config)
+        step, inputs["generator"] = "generate-questions", generator_of(plan, config)
     drafts: list[Source] = [plan.add(StepPath(step), step, config, shard_names(config), **inputs).output()]
     return plan.add(
         StepPath("make-questions"), "make-questions", config, (), passages=passages, drafts=drafts
     )
 
 
-def _generator(plan: Plan, config: Config) -> Source:
+def generator_of(plan: Plan, config: Config) -> Source:
     """Returns the generator as it comes: an artifact, or the output of a step that is added if the plan lacks it."""
     if generator := published(config.generation.model):
         return generator
@@ -116,8 +116,8 @@ def _generator(plan: Plan, config: Config) -> Source:
 
 
 def add_queries(plan: Plan, config: Config, data: Data) -> Output:
-    """Adds the generation of queries for all passages and their evaluation; the generator may be fine-tuned first."""
-    generator = _generator(plan, config)
+    """Adds the generation of queries for all passages; the generator may be fine-tuned first."""
+    generator = generator_of(plan, config)
     if config.generation.fine_tune:
         generator = plan.add(
             StepPath("train-generator"),
@@ -127,17 +127,17 @@ def add_queries(plan: Plan, config: Config, data: Data) -> Output:
             passages=data.passages,
             questions=data.train_questions,
         ).output()
-    generated: list[Source] = [
-        plan.add(
-            StepPath("generate-queries"),
-            "generate-queries",
-            config,
-            data.shards,
-            generator=generator,
-            passages=data.passages,
-        ).output()
-    ]
-    return plan.add(StepPath("gather-queries"), "gather-queries", config, parts=generated).output()
+    return generated_queries(plan, config, generator, data.passages)
+
+
+def generated_queries(
+    plan: Plan, config: Config, generator: Source, passages: Source, system: str = ""
+) -> Output:
+    """Adds the generation of queries for all passages, by shard."""
+    path, step = StepPath("generate-queries", system), "generate-queries"
+    inputs: dict[str, Source] = {"generator": generator, "passages": passages}
+    parts: list[Source] = [plan.add(path, step, config, shard_names(config), **inputs).output()]
+    return plan.add(StepPath("gather-queries", system), "gather-queries", config, parts=parts).output()
 
 
 def shard_names(config: Config) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
 from multiview.generation.generators import published
 from multiview.model.systems import resolve
-from multiview.plans.data import check_names, reads_queries, shard_names
+from multiview.plans.data import check_names, generated_queries, generator_of, reads_queries, shard_names
 from multiview.plans.plan import Node, Output, Plan, Source
 from multiview.steps.path import StepPath
 
@@ -108,8 +108,13 @@ def _check_gate(config: Config) -> None:
 
 
 def _check_questions(config: Config) -> None:
-    """Raises InputError where the questions of the gate would have to be made."""
+    """Raises InputError where the questions of the gate, or the generator of queries, would have to be made."""
     asked = config.questions
+    if reads_queries(config) and config.generation.fine_tune and not published(config.generation.model):
+        raise InputError(
+            "generation.fine_tune: a refresh trains no generator: set generation.model=ADDRESS to that which wrote "
+            "the champion's queries, and generation.fine_tune=false"
+        )
     if asked.origin != "labelled" and not asked.source and not asked.dev_source:
         raise InputError(
             f"questions.origin={asked.origin}: a refresh makes no questions, and its gate needs some: set "
@@ -117,23 +122,11 @@ def _check_questions(config: Config) -> None:
         )
 
 
-def _generator(plan: Plan, config: Config) -> Source:
-    """Returns the generator of queries. Raises InputError where it would have to be trained."""
-    if generator := published(config.generation.model):
-        return generator
-    if config.generation.fine_tune:
-        raise InputError(
-            "generation.fine_tune: a refresh trains no generator: set generation.model=ADDRESS to that which wrote "
-            "the champion's queries, and generation.fine_tune=false"
-        )
-    return plan.add(StepPath("initial-generator"), "initial-generator", config).output()
-
-
 def _encode_changes(
     plan: Plan, config: Config, old: Source, model: Source, passages: Source
 ) -> tuple[Output, Output]:
     """Adds the changes since the index `old` and their embeddings, read with queries where the model reads them."""
-    generator = _generator(plan, config) if reads_queries(config) else None
+    generator = generator_of(plan, config) if reads_queries(config) else None
     inputs: dict[str, Source] = {"index": old, "model": model, "passages": passages}
     step = "changes"
     if generator:
@@ -142,24 +135,10 @@ def _encode_changes(
     inputs = {"model": model, "passages": changes}
     step = "encode"
     if generator:
-        step, inputs["queries"] = "encode-with-queries", _queries(plan, config, generator, changes)
+        queries = generated_queries(plan, config, generator, changes, names.CHALLENGER)
+        step, inputs["queries"] = "encode-with-queries", queries
     encode = plan.add(StepPath("encode", names.CHALLENGER), step, config, shard_names(config), **inputs)
     return changes, encode.output()
-
-
-def _queries(plan: Plan, config: Config, generator: Source, changes: Output) -> Output:
-    """Adds the generation of queries for the passages that have changed."""
-    generated = plan.add(
-        StepPath("generate-queries", names.CHALLENGER),
-        "generate-queries",
-        config,
-        shard_names(config),
-        generator=generator,
-        passages=changes,
-    ).output()
-    return plan.add(
-        StepPath("gather-queries", names.CHALLENGER), "gather-queries", config, parts=[generated]
-    ).output()
 
 
 def _evaluate(plan: Plan, config: Config, side: str, split: Node, inputs: dict[str, Output]) -> Output:
