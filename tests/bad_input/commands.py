@@ -121,9 +121,11 @@ CASES = {
     "an unknown section": line("multiview config trian", "trian", "train"),
     "an unknown setting": line("multiview config train.epoch", "train.epoch", "epochs"),
     "a preset of JSON": Command(
-        "multiview config --preset nested.json", ("preset nested.json", "no YAML file"), {"nested.json": "{}"}
+        "multiview config --preset nested.json",
+        ("no preset 'nested.json'", "ends in .yaml"),
+        {"nested.json": "{}"},
     ),
-    "a preset in no folder": line("multiview config --preset no/such", "preset no/such", "is not there"),
+    "a preset in no folder": line("multiview config --preset no/such", "no preset 'no/such'", "there are"),
     "an unknown preset": line("multiview config --preset deno", "deno", "did you mean demo"),
     "a setting without a value": line(
         "multiview config --set train.epochs", "train.epochs", "SECTION.NAME=VALUE"

@@ -97,7 +97,7 @@ def test_equals_brute_force(device, given_vectors, k, view, block_bytes, at_once
     questions at once and of passages that are kept."""
     views, offsets, ties, queries, among = given_vectors
     ranges = [ALL_VIEWS, (view, view + 1), (0, view + 1), (view, None)]
-    search = ExactSearch(views, offsets, ties, device=device)
+    search = ExactSearch(views, offsets, ties, longest_view(views), device)
     with pytest.MonkeyPatch.context() as patch:
         for limit, names in (
             (block_bytes, ("BLOCK_BYTES", "GPU_BLOCK_BYTES")),
@@ -160,7 +160,7 @@ def test_a_question_is_answered_alike_alone_and_among_others(device):
     views, offsets = rng.standard_normal((900, 32)).astype(np.float16), np.arange(0, 900, 3)
     queries = rng.standard_normal((70, 32)).astype(np.float32)
     order = tie_order(pa.array([str(number) for number in range(300)]))
-    search, here = ExactSearch(views, offsets, order, device=device), ExactSearch(views, offsets, order)
+    search, here = (ExactSearch(views, offsets, order, longest_view(views), on) for on in (device, "cpu"))
     together = here.top(queries, 10)[0]
     for row in (0, 33, 69):
         alone = search.top(queries[row : row + 1], 10)[0]
@@ -175,7 +175,9 @@ def test_views_may_be_mapped_from_a_file(tmp_path):
     norms = np.linalg.norm(views.astype(np.float64), axis=1)
     assert longest_view(mapped) == pytest.approx(norms.max(), rel=1e-12)
     one, other = (
-        ExactSearch(each, np.arange(50), np.arange(50)).top(np.ones((2, 8), np.float32), 5)[0]
+        ExactSearch(each, np.arange(50), np.arange(50), longest_view(each)).top(
+            np.ones((2, 8), np.float32), 5
+        )[0]
         for each in (mapped, views)
     )
     np.testing.assert_array_equal(one.passages, other.passages)
@@ -196,7 +198,7 @@ def test_equal_passages_with_short_views_take_little_memory():
     view = rng.normal(size=dim)
     queries = (view + 0.1 * rng.normal(size=(512, dim))).astype(np.float32)
     views = np.tile(view.astype(np.float16), (passages, 1))
-    search = ExactSearch(views, np.arange(passages), np.arange(passages))
+    search = ExactSearch(views, np.arange(passages), np.arange(passages), longest_view(views))
     (top,), peak = peak_of(lambda: search.top(queries, 10))
     assert (top.passages == np.arange(10)).all()
     assert peak < 300e6
@@ -209,7 +211,7 @@ def test_a_question_with_far_more_candidates_than_others_takes_little_memory():
     queries = rng.standard_normal((1000, 8)).astype(np.float32)
     queries[5] = 0
     ties = rng.permutation(20_000)
-    search = ExactSearch(views, np.arange(20_000), ties)
+    search = ExactSearch(views, np.arange(20_000), ties, longest_view(views))
     (top,), peak = peak_of(lambda: search.top(queries, 10))
     assert (ties[top.passages[5]] == np.arange(10)).all()
     assert (search.top(queries[4:7], 10)[0].passages == top.passages[4:7]).all()
@@ -218,7 +220,9 @@ def test_a_question_with_far_more_candidates_than_others_takes_little_memory():
 
 def test_fewer_passages_than_asked_are_padded_and_never_wrap_round():
     views = np.array([[1.0], [-3.0]], np.float16)
-    (top,) = ExactSearch(views, np.arange(2), np.arange(2)).top(np.ones((1, 1), np.float32), 5)
+    (top,) = ExactSearch(views, np.arange(2), np.arange(2), longest_view(views)).top(
+        np.ones((1, 1), np.float32), 5
+    )
     assert top.passages.tolist() == [[0, 1, -1, -1, -1]]
     assert top.scores[0, :2].tolist() == [1.0, -3.0]
     assert np.isneginf(top.scores[0, 2:]).all()
@@ -226,9 +230,9 @@ def test_fewer_passages_than_asked_are_padded_and_never_wrap_round():
 
 
 def test_no_questions_no_views_and_bad_questions():
-    search = ExactSearch(np.ones((2, 2), np.float16), np.arange(2), np.arange(2))
+    search = ExactSearch(np.ones((2, 2), np.float16), np.arange(2), np.arange(2), 2**0.5)
     assert search.top(np.empty((0, 2)), 3)[0].passages.shape == (0, 3)
-    none = ExactSearch(np.ones((0, 2), np.float16), np.zeros(3, np.int64), np.arange(3))
+    none = ExactSearch(np.ones((0, 2), np.float16), np.zeros(3, np.int64), np.arange(3), 0.0)
     assert none.top(np.ones((1, 2)), 2)[0].passages.tolist() == [[-1, -1]]
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match="not finite"):
@@ -243,6 +247,6 @@ def test_passages_of_one_view_in_many_blocks(questions, monkeypatch):
     rng = np.random.default_rng(0)
     views = rng.standard_normal((300, 8)).astype(np.float16)
     queries = rng.standard_normal((questions, 8)).astype(np.float32)
-    search = ExactSearch(views, np.arange(300), np.arange(300))
+    search = ExactSearch(views, np.arange(300), np.arange(300), longest_view(views))
     scores = queries.astype(np.float64) @ views.astype(np.float64).T
     assert (search.top(queries, 5)[0].passages == np.argsort(-scores, axis=1)[:, :5]).all()

@@ -77,8 +77,8 @@ def test_marks_intervals_and_costs_are_the_comparisons(compared, page):
             assert bool(cell.all("span", class_="mark")) == marked
     cost = page.one("section", id="cost")
     assert [cell.text for cell in cost.all("tr")[1].all("td")] == [
-        "2 min 5 s",
-        "1 min 1 s",
+        "0:02:05",
+        "0:01:01",
         "16.4 kB",
         "812",
         "14",

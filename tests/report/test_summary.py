@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from multiview.report.contents import Contents, System, Training
-from multiview.report.page import duration, page_templates
+from multiview.report.page import page_templates
 from multiview.report.summary import summary
 from tests.fixtures.page_tree import read
 
@@ -81,16 +81,6 @@ def test_the_summary_of_collapsed_views():
     )["Views"]
     assert "alike's views have collapsed" in said and "view 2 wins 96 % of the questions" in said
     assert "fine" not in said and "single" not in said
-
-
-def test_durations():
-    assert [duration(s) for s in (0.52, 48.2, 60, 425, 11_520)] == [
-        "0.5 s",
-        "48 s",
-        "1 min 0 s",
-        "7 min 5 s",
-        "3 h 12 min",
-    ]
 
 
 def test_the_summary_marks_generated_questions_and_who_learned_from_some():

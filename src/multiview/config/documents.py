@@ -158,12 +158,8 @@ def find_document(name: str, kind: str) -> Document:
     if _is_yaml(name):
         return read_document(Path(name), kind)
     if name not in document_names(kind):
-        if "/" in name or Path(name).suffix:
-            reason = "is no YAML file (.yaml, .yml)" if Path(name).exists() else "is not there"
-            raise InputError(
-                f"{kind} {name}: the file {reason}; name a YAML file, or one of {', '.join(document_names(kind))}"
-            )
-        raise InputError(f"there is no {kind} {name!r}{nearest(name, document_names(kind))}")
+        others = nearest(name, document_names(kind))
+        raise InputError(f"there is no {kind} {name!r}{others} (a file's name ends in .yaml or .yml)")
     return read_document(_folder(kind) / f"{name}.yaml", kind, name)
 
 

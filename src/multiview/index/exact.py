@@ -22,7 +22,7 @@ import numpy as np
 
 from multiview.data.arrays import rows_in
 from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions, width
-from multiview.index.stored_views import longest_view, score_passages
+from multiview.index.stored_views import score_passages
 from multiview.index.streamed_views import Matrix, StreamedViews
 
 if TYPE_CHECKING:
@@ -65,13 +65,13 @@ class ExactSearch:
         views: Matrix,
         offsets: np.ndarray,
         tie_order: Ties,
-        longest_view: float | None = None,
+        longest_view: float,
         device: str = "cpu",
     ) -> None:
         """`views` [v, dim] float16 may be memory-mapped or in a bucket; `offsets` [p] int64 is the row of each passage's
         first view, ascending; `tie_order` [p] is the position of each passage's id in string order.
 
-        `longest_view` is the largest norm of a view, computed where it is not given. `device` multiplies, as torch names it.
+        `longest_view` is the largest norm of a view. `device` multiplies, as torch names it.
         """
         self.views, self.offsets, self.tie_order = views, offsets, tie_order
         self.counts = np.diff(offsets, append=len(views))
@@ -152,7 +152,7 @@ class ExactSearch:
             found = products(part.read(first, last), vectors)
             for candidates, view_range in zip(rankings, ranges, strict=True):
                 candidates.add(maxima(found, part.counts[first:last], view_range))
-        bounds, best = product_bounds(queries, self._longest), []
+        bounds, best = product_bounds(queries, self._longest_view), []
         for candidates, view_range, known in zip(rankings, ranges, before, strict=True):
             survivors, uncertain = candidates.survivors(bounds, known[0, :, -1])
             scored = part.scored(queries, candidates.places.cpu().numpy(), survivors, view_range)
@@ -172,10 +172,6 @@ class ExactSearch:
             order = best_first(scores, self.tie_order[passages.astype(np.int64)])
             hits[:, question] = hits[:, question, order]
         return hits
-
-    @cached_property
-    def _longest(self) -> float:
-        return longest_view(self.views) if self._longest_view is None else self._longest_view
 
 
 @dataclass(frozen=True)

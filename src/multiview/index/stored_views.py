@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from multiview import environment
 from multiview.artifacts.staging import StoredFile
 from multiview.config import JsonObject
 from multiview.data.arrays import rows_in, stable_order
 from multiview.encoding.embeddings import map_views
-from multiview.errors import InputError
 from multiview.index.streamed_views import Matrix, StreamedViews
 
 # torch says so once: it only reads views, which may be mapped, and multiplies sparse matrices alone.
@@ -37,18 +35,14 @@ REBUILD = "delete this artifact's folder and run `index` again"
 def open_views(file: Path, header: JsonObject, streamed: StoredFile | None = None) -> Matrix:
     """Maps the views of an index with this header from a file, or reads them from a bucket where they are `streamed`.
 
-    Raises InputError where the file is missing or has another size, and for views in a bucket without digests.
+    Raises InputError where the file is missing or has another size, and for views in a bucket without digests of blocks.
     """
     shape = header["views"], header["dim"]
     if streamed is None:
         # The memory of the mapped file, without the cost of `np.memmap` per access.
         return np.asarray(map_views(file, *shape, REBUILD))
-    if "block_sha256" not in header:
-        raise InputError(
-            f"{streamed}: is of a version without digests of its blocks, so it cannot be read in parts: {REBUILD}, "
-            f"or give {environment.SCRATCH} room for a copy"
-        )
-    return StreamedViews(streamed, shape, header["rows_per_block"], header["block_sha256"], REBUILD)
+    rows_per_block, block_sha256 = header.get("rows_per_block", 1), header.get("block_sha256", ())
+    return StreamedViews(streamed, shape, rows_per_block, block_sha256, REBUILD)
 
 
 def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:

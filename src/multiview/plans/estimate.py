@@ -37,7 +37,7 @@ QUESTIONS_AT_ONCE = 4096
 """Questions that share a pass over views which do not fit in memory."""
 SHARD_SECONDS, MOST_SHARDS = 7200.0, 100
 """A shard is encoded within this time: it is what a pod that is killed repeats."""
-OF_CHANGES = ("encode", "generate-queries", "gather-queries")
+OF_CHANGES = ("encode", "generate-queries")
 """Steps of a refresh that read only the changed passages."""
 GENERATOR, GENERATOR_BYTES, GENERATOR_UNITS = 2e8, 9e8, 24 * 768
 """Parameters, bytes, and layers times width of a query generator, which is taken to be as large as T5-base."""
@@ -193,7 +193,6 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "initial-generator": lambda s: Cost(0.0, GENERATOR_BYTES, GENERATOR_BYTES),
     "train-generator": train_generator,
     "generate-queries": lambda s: generate(s, s.passages, s.config.generation.queries),
-    "gather-queries": of_passages(0.0, 0.0, 320.0),
     "generate-questions": lambda s: generate(s, drafts(s), 1),
     "make-questions": lambda s: bm25(s, drafts(s) if s.config.make_questions.found_within else 0, 0),
     "bm25-negatives": lambda s: bm25(s, s.questions, s.config.bm25.depth),

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 from importlib.resources import files
 
 import jinja2
@@ -158,18 +159,9 @@ def _text_of(name: str) -> str:
     return (files("multiview.report") / "templates" / name).read_text(encoding="utf-8")
 
 
-def duration(seconds: float) -> str:
-    """Returns a duration as text, such as `48 s`, `7 min 5 s`, `3 h 12 min`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours:,} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
 def _cost(value: float, name: str) -> str:
     if name.endswith("_seconds"):
-        return duration(value)
+        return f"{value:.1f} s" if value < 60 else str(timedelta(seconds=round(value)))
     if name.endswith("_bytes"):
         return do_filesizeformat(value)
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"

@@ -68,18 +68,12 @@ def check_factory(settings: Index) -> None:
 
 
 def train_index(index: FaissObject, sample: np.ndarray, settings: Index) -> None:
-    """Trains `index` on `sample` [n, dim] float32.
-
-    Raises InputError where the sample is too small.
-    """
+    """Trains `index` on `sample` [n, dim] float32. Raises InputError, with faiss's words, where the sample is too small."""
     try:
         index.train(sample)
     except RuntimeError as error:
-        too_few = re.search(r"should be at least as large as number of clusters \((\d+)\)", str(error))
-        if not too_few:
-            raise InputError(f"index.kind={settings.kind}: {faiss_message(error)}") from None
         raise InputError(
-            f"index.kind={settings.kind}: {counted(len(sample), 'view')} to train it with, and it needs {too_few[1]}: "
+            f"index.kind={settings.kind}: it cannot be trained with {counted(len(sample), 'view')}: {faiss_message(error)}; "
             "take another kind, or index.kind=exact, which needs no training"
         ) from None
 

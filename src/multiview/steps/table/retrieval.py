@@ -101,7 +101,7 @@ STEPS = (
     Step(
         name="report",
         about="One page about a comparison.",
-        version=6,
+        version=7,
         function_path="multiview.report.page:report",
         settings=("comparison.rows",),
         inputs=("comparison", "evaluations"),
