@@ -41,7 +41,22 @@ TEVATRON = {
     "positive_passages": [CONTEXT],
     "negative_passages": [CONTEXT],
 }
-SQUAD = {"version": "1.1", "data": [{"title": "T", "paragraphs": [{"context": "In Rome.", "qas": [{"id": "q", "question": "Where?", "answers": [{"text": "Rome", "answer_start": 3}]}]}]}]}  # fmt: skip
+SQUAD = {
+    "version": "1.1",
+    "data": [
+        {
+            "title": "T",
+            "paragraphs": [
+                {
+                    "context": "In Rome.",
+                    "qas": [
+                        {"id": "q", "question": "Where?", "answers": [{"text": "Rome", "answer_start": 3}]}
+                    ],
+                }
+            ],
+        }
+    ],
+}
 
 
 def _lines(*rows: object) -> bytes:
@@ -60,7 +75,15 @@ SEEDS: dict[str, bytes] = {
     "questions.jsonl": _lines(*QUESTIONS),
     "train.tevatron.jsonl": _lines(TEVATRON),
     "train.flag.jsonl": _lines({"query": "q", "pos": ["In Rome."], "neg": ["In Oslo."]}),
-    "hf.squad.jsonl": _lines({"id": "q", "title": "T", "context": "In Rome.", "question": "Where?", "answers": {"text": ["Rome"], "answer_start": [3]}}),  # fmt: skip
+    "hf.squad.jsonl": _lines(
+        {
+            "id": "q",
+            "title": "T",
+            "context": "In Rome.",
+            "question": "Where?",
+            "answers": {"text": ["Rome"], "answer_start": [3]},
+        }
+    ),
     "test.qrels.jsonl": _lines({"query-id": "1", "corpus-id": "0", "score": 1}),
     "squad.json": json.dumps(SQUAD).encode(),
     "dpr.json": json.dumps(DPR).encode(),
@@ -79,12 +102,74 @@ SEEDS: dict[str, bytes] = {
 """An intact file of each format; by its name the format is known."""
 
 WORDS = (
-    *(b'"', b"'", b"\\", b"{", b"}", b"[", b"]", b":", b",", b"\t", b"\n", b"\r", b"\r\n", b"\0", b"\xff", b"\xef\xbb\xbf"),
-    *(b"null", b"true", b"NaN", b"-Infinity", b"1e999", b"-1", b"0.5", b"9" * 30, b"9" * 5000, b'""', b"[]", b"{}", b"[[[["),
-    *(b"\\ud83d", b"\\udc00", b"\\u0000", b"\xed\xa0\xbd", "²".encode(), "\u2028".encode(), b"\x1b[31m", b"../", b"/"),
-    *(b"id", b"_id", b"qid", b"text", b"title", b"question", b"answers", b"answer_starts", b"positive_ids", b"relevance"),
-    *(b"negative_ids", b"data", b"paragraphs", b"context", b"qas", b"positive_ctxs", b"query_id", b"docid", b"content_hash"),
-)  # fmt: skip
+    *(
+        b'"',
+        b"'",
+        b"\\",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b":",
+        b",",
+        b"\t",
+        b"\n",
+        b"\r",
+        b"\r\n",
+        b"\0",
+        b"\xff",
+        b"\xef\xbb\xbf",
+    ),
+    *(
+        b"null",
+        b"true",
+        b"NaN",
+        b"-Infinity",
+        b"1e999",
+        b"-1",
+        b"0.5",
+        b"9" * 30,
+        b"9" * 5000,
+        b'""',
+        b"[]",
+        b"{}",
+        b"[[[[",
+    ),
+    *(
+        b"\\ud83d",
+        b"\\udc00",
+        b"\\u0000",
+        b"\xed\xa0\xbd",
+        "²".encode(),
+        "\u2028".encode(),
+        b"\x1b[31m",
+        b"../",
+        b"/",
+    ),
+    *(
+        b"id",
+        b"_id",
+        b"qid",
+        b"text",
+        b"title",
+        b"question",
+        b"answers",
+        b"answer_starts",
+        b"positive_ids",
+        b"relevance",
+    ),
+    *(
+        b"negative_ids",
+        b"data",
+        b"paragraphs",
+        b"context",
+        b"qas",
+        b"positive_ctxs",
+        b"query_id",
+        b"docid",
+        b"content_hash",
+    ),
+)
 """Pieces that readers look at."""
 
 
