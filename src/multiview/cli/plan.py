@@ -10,7 +10,7 @@ from datetime import timedelta
 from rich.filesize import decimal
 
 from multiview import names
-from multiview.artifacts.record import Record, read_record, split_address
+from multiview.artifacts.record import read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError, counted, nearest
@@ -56,7 +56,10 @@ def factors_of(store: Store, run: str, scenario: Scenario) -> dict[str, float]:
 
     Raises InputError for a run without embeddings, or on processors where GPUs are planned, and the other way round.
     """
-    described, records = read_run(store, run), dict(_records(store, run))
+    described, states = read_run(store, run), read_states(store, run)
+    outputs = {s.path: next(iter(s.outputs.values())) for s in states if s.finished and s.outputs}
+    found = {path: read_record(store, *split_address(made.address)[1:]) for path, made in outputs.items()}
+    records = {path: record for path, record in found.items() if record}
     by_kind = {record.kind: record for record in records.values()}
     if names.PASSAGES not in by_kind or names.EMBEDDINGS not in by_kind:
         raise InputError(
@@ -85,15 +88,6 @@ def factors_of(store: Store, run: str, scenario: Scenario) -> dict[str, float]:
             expected[node.step.name] += cost.seconds
     # The start decides how long shorter steps take.
     return {step: taken[step] / expected[step] for step in taken if taken[step] > 2 * START_SECONDS}
-
-
-def _records(store: Store, run: str) -> Iterator[tuple[str, Record]]:
-    """Yields the path of each finished step of a run, and the record of its first output."""
-    for state in read_states(store, run):
-        if state.finished and state.outputs:
-            _, kind, key = split_address(next(iter(state.outputs.values())).address)
-            if record := read_record(store, kind, key):
-                yield state.path, record
 
 
 def _table(request: Request, factors: Mapping[str, float], s: Scenario) -> Iterator[str]:

@@ -37,8 +37,6 @@ QUESTIONS_AT_ONCE = 4096
 """Questions that share a pass over views which do not fit in memory."""
 SHARD_SECONDS, MOST_SHARDS = 7200.0, 100
 """A shard is encoded within this time: it is what a pod that is killed repeats."""
-OF_CHANGES = ("encode", "generate-queries")
-"""Steps of a refresh that read only the changed passages."""
 GENERATOR, GENERATOR_BYTES, GENERATOR_UNITS = 2e8, 9e8, 24 * 768
 """Parameters, bytes, and layers times width of a query generator, which is taken to be as large as T5-base."""
 
@@ -57,7 +55,7 @@ class Cost:
     """GPUs that work at the same time."""
 
 
-def computed(
+def on_device(
     s: Scenario, seconds: float, held: float, disk: float, gpus: int = 1, memory: float = 0.0
 ) -> Cost:
     """The cost of a step whose model and batches, `held` bytes, are on a GPU if there is one, `memory` always in main
@@ -91,7 +89,7 @@ def generate(s: Scenario, texts: float, queries: int) -> Cost:
     written = texts * queries * 2 * QUESTION_TOKENS
     seconds = s.seconds("generate", GENERATOR * (texts * s.tokens + written), gpus=s.shards)
     keys_and_values = s.config.generation.batch_size * queries * 4.0 * GENERATOR_UNITS * (s.tokens + 28)
-    return computed(s, seconds, GENERATOR_BYTES + keys_and_values, written * STORED_WORD, s.shards)
+    return on_device(s, seconds, GENERATOR_BYTES + keys_and_values, written * STORED_WORD, s.shards)
 
 
 def train_generator(s: Scenario) -> Cost:
@@ -99,7 +97,7 @@ def train_generator(s: Scenario) -> Cost:
     pairs = min(settings.epochs * s.questions, (settings.max_steps or math.inf) * settings.batch_size)
     seconds = s.seconds("train", 6 * GENERATOR * pairs * length, settings.precision != "float32")
     batch = min(settings.batch_size, pairs) * length * ACTIVATIONS * GENERATOR_UNITS
-    return computed(s, seconds, 4 * GENERATOR_BYTES + batch, GENERATOR_BYTES)
+    return on_device(s, seconds, 4 * GENERATOR_BYTES + batch, GENERATOR_BYTES)
 
 
 def train(s: Scenario, questions: float, negatives: int) -> Cost:
@@ -122,7 +120,7 @@ def train(s: Scenario, questions: float, negatives: int) -> Cost:
     mined = s.config.bm25.depth + s.config.mining.number if negatives else 0
     data = questions * (QUESTION + 160.0 * mined)
     processes = min(8, s.gpus) * (s.model_bytes + data + PROCESS_BYTES)
-    return computed(s, seconds, held, s.model_bytes, s.gpus, data + processes)
+    return on_device(s, seconds, held, s.model_bytes, s.gpus, data + processes)
 
 
 def encode(s: Scenario) -> Cost:
@@ -130,7 +128,7 @@ def encode(s: Scenario) -> Cost:
     half, tokens = s.config.encode.compute != "float32", s.sequences * s.tokens
     seconds = s.forward("encode", tokens, half, s.shards, pods=max(1, min(s.shards, s.gpus)))
     batch = 4.0 * s.config.encode.batch_tokens * (s.shape.inner + 6 * s.shape.width)
-    return computed(s, seconds, 4.0 * s.shape.parameters + batch, s.view_bytes, s.shards)
+    return on_device(s, seconds, 4.0 * s.shape.parameters + batch, s.view_bytes, s.shards)
 
 
 def teach(s: Scenario) -> Cost:
@@ -138,7 +136,7 @@ def teach(s: Scenario) -> Cost:
     pairs = s.questions * (1 + s.config.bm25.depth + s.config.mining.number)
     seconds = s.forward("encode", pairs * s.tokens, s.config.encode.compute != "float32")
     held, data = 4.0 * s.shape.parameters, s.questions * QUESTION + 200 * pairs
-    return computed(s, seconds, held, pairs * HIT, memory=data)
+    return on_device(s, seconds, held, pairs * HIT, memory=data)
 
 
 def faiss_bytes(kind: str, s: Scenario) -> float:
@@ -224,12 +222,12 @@ def cost_of(step: str, scenario: Scenario) -> Cost:
 
 
 def estimate(request: Request, scenario: Scenario) -> dict[StepPath, Cost]:
-    """The cost of each step of a request's plan, with all of its shards."""
+    """The cost of each step of a request's plan, with all of its shards. A refresh encodes the changed passages alone."""
     few = replace(scenario, passages=scenario.passages * scenario.changed)
     costs = {}
     for path, node in request.plan.nodes.items():
-        of_changes = node.step.name.removesuffix("-with-queries") in OF_CHANGES
-        there = few if request.plan.name == "refresh" and of_changes else scenario
+        reads_changes = node.step.name in ("encode", "encode-with-queries", "generate-queries")
+        there = few if request.plan.name == "refresh" and reads_changes else scenario
         there = replace(there, config=config_of(node, request), shards=len(node.shards) or 1)
         costs[path] = cost_of(node.step.name, there)
     return costs
