@@ -98,7 +98,7 @@ def test_a_step_whose_forwarded_artifact_was_collected_is_done_again(store: Loca
     (read,) = first["counts"].inputs["passages"]
     work = Work.resolve(forwarding, settings(), {"passages": read}, store)
     assert find_outputs(work, store) == first
-    garbage.remove(store, Garbage("passages", read.address.removeprefix(f"{store.url}/"), 0))
+    list(garbage.remove_all(store, [Garbage("passages", read.address.removeprefix(f"{store.url}/"), 0)], set))
     assert find_outputs(work, store) == {}
 
 
@@ -158,7 +158,7 @@ def test_outputs_that_garbage_collection_takes_as_they_are_found_are_made_again(
     def taken(reporter: StepReporter, status: Status, attempt: str, outputs: Mapping[str, Reference]) -> None:
         finish(reporter, status, attempt, outputs)
         if status == "found":
-            garbage.remove(store, Garbage("counts", before["counts"].folder, 0))
+            list(garbage.remove_all(store, [Garbage("counts", before["counts"].folder, 0)], set))
 
     monkeypatch.setattr(StepReporter, "finish", taken)
     after, reporter = run(COUNT, store, "the old king won", "again")
@@ -184,7 +184,7 @@ def collect_forwarded(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     ) -> None:
         finish(reporter, status, attempt, outputs)
         if next(left, None) is not None:
-            garbage.remove(reporter.store, Garbage("passages", "passages/own", 0))
+            list(garbage.remove_all(reporter.store, [Garbage("passages", "passages/own", 0)], set))
 
     monkeypatch.setattr(StepReporter, "finish", collected)
 
