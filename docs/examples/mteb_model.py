@@ -31,7 +31,7 @@ from multiview.data.sentences import sentence_ends
 from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
 from multiview.encoding.encode import Encoder, Placer, encode_passages
 from multiview.errors import InputError
-from multiview.index.stored_views import view_norms
+from multiview.index.stored_views import LONGEST_VIEW, longest_view
 from multiview.index.view_index import ViewIndex
 from multiview.model.encoder import load_settings
 from multiview.model.layouts import architecture
@@ -109,7 +109,7 @@ class MtebModel:
             table["id"].combine_chunks(),
             table["offset"].to_numpy(),
             table["views"].to_numpy().astype(np.int64),
-            {"model": self.digest, **view_norms(embeddings.views)},
+            {"model": self.digest, LONGEST_VIEW: longest_view(embeddings.views)},
             device=str(encoder.device),
         )
 
