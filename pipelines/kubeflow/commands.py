@@ -166,7 +166,9 @@ def apply(
     client = connect(connection)
     tag = _check_server(client, connection, *submissions)
     wanted = {
-        schedule.name: recurring_runs.Wanted.of(schedule, submission, document.owner, connection, tag)
+        schedule.name: recurring_runs.CompiledSchedule.of(
+            schedule, submission, document.owner, connection, tag
+        )
         for schedule, submission in zip(document.schedules, submissions, strict=True)
     }
     for line in recurring_runs.apply(client, connection, document.owner, wanted, dry_run):

@@ -15,7 +15,7 @@ from components.steps import step_component
 from multiview.artifacts.record import Reference
 from multiview.kubeflow.run import CLOSE_RUN, OPEN_RUN
 from multiview.plans import PIPELINES
-from multiview.plans.parameters import FURTHER, Compiled, Parameter, parameters_of
+from multiview.plans.parameters import FURTHER, CompiledRequest, Parameter, parameters_of
 from multiview.plans.plan import Node, Output, Plan, Source
 from multiview.plans.pod_settings import check_gpus
 from multiview.plans.request import Request
@@ -39,7 +39,7 @@ def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
     """
     plan, config = request.plan, request.config
     pods = Pods(config, {node.step.name for node in plan.nodes.values()})
-    compiled = Compiled.of(request)
+    compiled = CompiledRequest.of(request)
     check_gpus(request.plan, config)
     parameters = parameters_of(request) if compiled else ()
 

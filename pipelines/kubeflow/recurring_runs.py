@@ -30,7 +30,7 @@ MARK = re.compile(r"\[multiview schedule of ([\w.-]+): ([0-9a-f]{12})\]$")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CompiledSchedule:
     """A schedule, checked and compiled."""
 
     schedule: Schedule
@@ -40,7 +40,9 @@ class Wanted:
     digest: str
 
     @classmethod
-    def of(cls, schedule: Schedule, submission: Submission, owner: str, profile: Profile, tag: str) -> Wanted:
+    def of(
+        cls, schedule: Schedule, submission: Submission, owner: str, profile: Profile, tag: str
+    ) -> CompiledSchedule:
         """Compiles a schedule's pipeline for a server of this version."""
         package = submission.package(tag)
         digest = _digest(schedule, submission, package, profile)
@@ -112,7 +114,7 @@ def _entry(run: ApiObject) -> Entry:
     )
 
 
-def reconcile(wanted: Mapping[str, Wanted], entries: Iterable[Entry], owner: str) -> list[Action]:
+def reconcile(wanted: Mapping[str, CompiledSchedule], entries: Iterable[Entry], owner: str) -> list[Action]:
     """Returns the actions that turn the recurring runs `entries` into the `wanted` ones.
 
     Raises InputError for the name of a recurring run with another owner.
@@ -145,7 +147,7 @@ DONE_WORDS = {"create": "created", "replace": "replaced", "delete": "deleted", "
 
 
 def apply(
-    client: Client, profile: Profile, owner: str, wanted: Mapping[str, Wanted], dry_run: bool
+    client: Client, profile: Profile, owner: str, wanted: Mapping[str, CompiledSchedule], dry_run: bool
 ) -> Iterator[str]:
     """Reconciles; yields a line per schedule. Raises InputError if Kubeflow refuses."""
     actions = reconcile(wanted, read_entries(client, profile), owner)
@@ -193,7 +195,7 @@ def _delete(client: Client, identity: str) -> None:
             raise
 
 
-def _uploaded(client: Client, profile: Profile, wanted: Wanted) -> dict[str, Any]:
+def _uploaded(client: Client, profile: Profile, wanted: CompiledSchedule) -> dict[str, Any]:
     """Uploads a schedule's pipeline; returns the arguments of its recurring run."""
     pipeline, version = start.upload(client, wanted.package)
     return {

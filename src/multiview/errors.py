@@ -93,7 +93,7 @@ class ProcessFailed(Exception):
     """Another process failed, and this is its one line."""
 
 
-class Undeclared(Exception):
+class UndeclaredAccess(Exception):
     """A step reads something that it does not declare: a setting, an input, an output or the store.
 
     The step's key would not cover it, so that a change would go unnoticed.

@@ -67,4 +67,4 @@ def test_models_are_evaluated_as_they_are_one_by_one_and_over_seeds(project, run
     for run in (alone, *both):
         assert "train" not in {state.step for state in read_states(open_store(project.store), run)}
     table = [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")]
-    assert table[-2:] == ["systems/mvr", "systems/bm25"] and "±" in output
+    assert {"systems/mvr", "systems/bm25"} < {*table} and "±" in output

@@ -112,7 +112,7 @@ def test_dev_questions_are_about_other_passages_and_are_not_filtered(tmp_path: P
 def test_a_limit_draws_from_all_kept_questions_and_searches_for_no_more_than_it_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "TOGETHER", 4)
+    monkeypatch.setattr(module, "DRAFTS_AT_ONCE", 4)
     drafts = [*GOOD, *LOST]
     whole = Made(tmp_path / "whole", drafts, {"found_within": 2})
     few = Made(tmp_path / "few", drafts, {"found_within": 2}, limit=7)

@@ -14,7 +14,7 @@ from multiview.config.kubeflow import Notify
 from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.kubeflow.run import close_run, open_run
-from multiview.plans.parameters import Compiled
+from multiview.plans.parameters import CompiledRequest
 from multiview.plans.request import Request, describe
 from multiview.steps.path import StepPath
 from multiview.steps.runs import (
@@ -40,8 +40,8 @@ def demo_request(*settings: str) -> Request:
     return Request.from_settings("training", "demo", [*DEMO, *settings])
 
 
-def compiled(request: Request) -> Compiled:
-    found = Compiled.of(request)
+def compiled(request: Request) -> CompiledRequest:
+    found = CompiledRequest.of(request)
     assert found is not None
     return found
 

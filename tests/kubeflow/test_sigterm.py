@@ -17,7 +17,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.kubeflow.run import open_run
 from multiview.kubeflow.sigterm import killed_by_sigterm
 from multiview.steps.runs import Run, read_state
-from multiview.steps.work import Killed, StepReporter
+from multiview.steps.work import StepReporter, Termination
 from tests.fixtures.servers import new_database
 
 STEP = """
@@ -91,7 +91,7 @@ def test_python_s_own_code_is_ended_at_once_with_the_status_of_a_killed_process(
     with pytest.raises(SystemExit) as ended, killed_by_sigterm(reporter, None), reporter.failures():
         signal.raise_signal(signal.SIGTERM)
         threading.Event().wait(60)
-    assert isinstance(ended.value, Killed) and ended.value.code == 143
+    assert isinstance(ended.value, Termination) and ended.value.code == 143
     state = read_state(reporter.store, "r", "split")
     assert state and state.status == "killed"
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL and signal.set_wakeup_fd(-1) == -1
@@ -100,7 +100,7 @@ def test_python_s_own_code_is_ended_at_once_with_the_status_of_a_killed_process(
 def test_what_a_killed_step_s_end_breaks_is_not_its_error(reporter):
     """As where the processes of a training get the signal too."""
     with pytest.raises(RuntimeError), reporter.failures():
-        reporter.fail(Killed())
+        reporter.fail(Termination())
         raise RuntimeError("a process of the training ended")
     state = read_state(reporter.store, "r", "split")
     assert state and state.status == "killed"
@@ -121,7 +121,7 @@ def test_a_worker_that_is_ended_speaks_for_itself(reporter):
 
 def test_a_step_that_is_done_stays_so(reporter):
     reporter.finish("done", "", {})
-    with pytest.raises(Killed), killed_by_sigterm(reporter, None):
+    with pytest.raises(Termination), killed_by_sigterm(reporter, None):
         signal.raise_signal(signal.SIGTERM)
         threading.Event().wait(60)
     state = read_state(reporter.store, "r", "split")
@@ -141,7 +141,7 @@ def test_sync_closes_the_runs_above_a_step_that_was_killed(tmp_path, monkeypatch
     client = MlflowClient(uri)
     statuses = {run.data.tags.get(names.TAG_PATH): run.info.status for run in client.search_runs(["1"])}
     assert statuses == {"split": "FINISHED", "camvr/round-1/train": "RUNNING", None: "RUNNING"}
-    train.fail(Killed())
+    train.fail(Termination())
     tracking.sync(store, uri)
     levels = {(run.data.tags[names.TAG_LEVEL], run.info.status) for run in client.search_runs(["1"])}
     assert levels == {("pipeline", "KILLED"), ("system", "KILLED"), ("step", "KILLED"), ("step", "FINISHED")}

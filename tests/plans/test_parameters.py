@@ -11,20 +11,20 @@ from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import gather, merge
 from multiview.errors import InputError
 from multiview.plans import PIPELINES
-from multiview.plans.parameters import SETTINGS, Compiled, parameters_of
+from multiview.plans.parameters import SETTINGS, CompiledRequest, parameters_of
 from multiview.plans.request import Request, describe
 from tests.fixtures.project import Project
 
 DATA = ["questions.source=demo://train.json", "questions.dev_source=demo://dev.json"]
 
 
-def compiled(pipeline: str = "training", preset: str | None = None, *settings: str) -> Compiled:
-    found = Compiled.of(Request.from_settings(pipeline, preset, settings))
+def compiled(pipeline: str = "training", preset: str | None = None, *settings: str) -> CompiledRequest:
+    found = CompiledRequest.of(Request.from_settings(pipeline, preset, settings))
     assert found is not None
-    return Compiled.model_validate_json(found.model_dump_json())
+    return CompiledRequest.model_validate_json(found.model_dump_json())
 
 
-def asked(pipeline: Compiled, settings: str = "", **given: object) -> Request:
+def asked(pipeline: CompiledRequest, settings: str = "", **given: object) -> Request:
     changes = pipeline.changes({**pipeline.defaults, **given}, settings)
     return pipeline.request(changes)
 
@@ -54,7 +54,7 @@ def test_what_each_system_has_for_itself_is_no_parameter():
 
 def test_a_part_of_a_pipeline_has_none():
     request = Request.make("training", {})
-    assert Compiled.of(Request(request.plan, {}, rerun_of="training-1")) is None
+    assert CompiledRequest.of(Request(request.plan, {}, rerun_of="training-1")) is None
 
 
 def test_unchanged_values_change_nothing_and_are_not_even_validated():

@@ -8,7 +8,7 @@ import pytest
 from multiview.artifacts.record import Reference
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config
-from multiview.errors import Undeclared
+from multiview.errors import UndeclaredAccess
 from multiview.steps.context import StepContext
 from multiview.steps.step import Step, key_settings
 
@@ -27,9 +27,9 @@ def test_a_declared_setting_is_read_and_any_other_raises():
     given = Config.model_validate({"questions": {"answer_matching": "regex", "seed": 7}, "bm25": {"k1": 1.5}})
     settings = STEP.parse(STEP.configure(given))
     assert settings.questions.answer_matching == "regex" and settings.bm25.k1 == 1.5
-    with pytest.raises(Undeclared, match=r"questions\.seed.*steps/table"):
+    with pytest.raises(UndeclaredAccess, match=r"questions\.seed.*steps/table"):
         _ = settings.questions.seed  # a default here would be another seed than the run's
-    with pytest.raises(Undeclared, match=r"config\.train"):
+    with pytest.raises(UndeclaredAccess, match=r"config\.train"):
         _ = settings.train
 
 
@@ -60,5 +60,5 @@ def test_inputs_outputs_and_the_store_are_those_that_are_declared(tmp_path: Path
         lambda: context.recorded_input("passages"),
         lambda: context.store,
     ):
-        with pytest.raises(Undeclared):
+        with pytest.raises(UndeclaredAccess):
             read()

@@ -8,7 +8,7 @@ import pytest
 
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
-from multiview.errors import InputError, Undeclared
+from multiview.errors import InputError, UndeclaredAccess
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import Events
 from multiview.steps.work import Work
@@ -81,7 +81,7 @@ def test_the_store_and_checkpoints_are_for_steps_that_declare_them(store: LocalS
     checkpoints = StoredCheckpoints(store, "key")
     plain = Work.resolve(COUNT, settings(), given, store).context(store, {}, Events(), checkpoints)
     assert plain.checkpoints is None
-    with pytest.raises(Undeclared, match="reads_store"):
+    with pytest.raises(UndeclaredAccess, match="reads_store"):
         _ = plain.store
     declared = replace(COUNT, reads_store=True, checkpoints=True)
     context = Work.resolve(declared, settings(), given, store).context(store, {}, Events(), checkpoints)

@@ -49,7 +49,7 @@ LARGEST_COUNT = 300_000
 """Most names, values and brackets of a document; an alias counts each time it is used."""
 
 
-class Refused(yaml.constructor.ConstructorError):
+class DocumentError(yaml.constructor.ConstructorError):
     """Well-formed YAML that cannot be settings."""
 
     def __init__(self, problem: str, mark: yaml.Mark | None = None) -> None:
@@ -64,7 +64,7 @@ class UniqueKeys(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
-                    raise Refused(f"{key.value!r} is given twice", key.start_mark)
+                    raise DocumentError(f"{key.value!r} is given twice", key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -110,7 +110,7 @@ def _problem(error: yaml.YAMLError) -> str:
     mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
     if not isinstance(error, yaml.MarkedYAMLError) or not error.problem:
         return " ".join(str(error).split())
-    said = error.problem if isinstance(error, Refused) else NAMED.sub("'…'", error.problem)
+    said = error.problem if isinstance(error, DocumentError) else NAMED.sub("'…'", error.problem)
     return f"{said} (line {mark.line + 1}, column {mark.column + 1})" if mark else said
 
 
@@ -123,16 +123,16 @@ def _load(text: str) -> Any:
         value = yaml.load(text, Loader=UniqueKeys)
         for number, _ in enumerate(json.JSONEncoder(default=_refuse, check_circular=False).iterencode(value)):
             if number > LARGEST_COUNT:
-                raise Refused(f"there are more than {LARGEST_COUNT:,} values")
+                raise DocumentError(f"there are more than {LARGEST_COUNT:,} values")
     except RecursionError:
-        raise Refused("values are nested too deeply") from None
+        raise DocumentError("values are nested too deeply") from None
     except (TypeError, ValueError) as error:  # a text that YAML's patterns take for a number or a date
-        raise Refused(f"{error}; quote the value if it is a text") from None
+        raise DocumentError(f"{error}; quote the value if it is a text") from None
     return value
 
 
 def _refuse(value: object) -> None:
-    raise Refused(f"{value!s:.80} is a {type(value).__name__}; quote it if it is a text")
+    raise DocumentError(f"{value!s:.80} is a {type(value).__name__}; quote it if it is a text")
 
 
 def read_value(text: str, where: str) -> object:
@@ -140,7 +140,7 @@ def read_value(text: str, where: str) -> object:
     try:
         return _load(text)
     except yaml.YAMLError as error:
-        reason = error.problem if isinstance(error, Refused) else "the value is not YAML; quote it"
+        reason = error.problem if isinstance(error, DocumentError) else "the value is not YAML; quote it"
         raise InputError(f"{where}: {reason}") from error
 
 

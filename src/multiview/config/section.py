@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-from multiview.errors import Undeclared
+from multiview.errors import UndeclaredAccess
 
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object. Its values have no static type: they are whatever `json.loads` returns."""
@@ -55,7 +55,7 @@ class Section(BaseModel):
 
     @classmethod
     def partial(cls, values: Mapping[str, object]) -> Self:
-        """Returns a section with the settings in `values` alone; reading any other raises Undeclared."""
+        """Returns a section with the settings in `values` alone; reading any other raises UndeclaredAccess."""
         section = cls.model_validate(values)
         for name in cls.model_fields.keys() - values.keys():
             del vars(section)[name]
@@ -76,7 +76,7 @@ class Section(BaseModel):
 
         def __getattr__(self, name: str) -> object:
             if name in type(self).model_fields:
-                raise Undeclared(
+                raise UndeclaredAccess(
                     f"{type(self).__name__.lower()}.{name} is read by a step that does not declare it: add it to "
                     "the step's settings in steps/table"
                 )

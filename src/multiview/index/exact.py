@@ -51,7 +51,7 @@ MULTIPLIED = 1024
 """Number of views that a CPU multiplies at once, in its cache."""
 
 FEW_QUESTIONS = 8
-"""Number of questions from which on a CPU multiplies with oneDNN, which on AMD's is twice as fast as MKL."""
+"""From this number of questions on, a CPU multiplies with oneDNN, which on AMD's is twice as fast as MKL."""
 
 GPU_SHARE = 0.5
 """Share of a GPU's free memory that the views may take; more of them are copied block by block in every pass."""
@@ -276,7 +276,7 @@ def _no_hits(questions: int, count: int) -> np.ndarray:
 
 
 def _groups(questions: np.ndarray, hits: int) -> list[np.ndarray]:
-    """Returns questions in groups that share a pass, where each keeps so many hits."""
+    """Returns questions in groups that share a pass; each question keeps `hits` hits."""
     at_once = max(1, min(QUESTIONS_AT_ONCE, HITS_AT_ONCE // hits))
     return [questions[start : start + at_once] for start in range(0, len(questions), at_once)]
 

@@ -13,7 +13,7 @@ from multiview.config.kubeflow import Notify, notified, reached_by_people
 from multiview.config.overrides import validate
 from multiview.errors import InputError
 from multiview.plans import make_plan
-from multiview.plans.parameters import Compiled
+from multiview.plans.parameters import CompiledRequest
 from multiview.plans.plan import Plan
 from multiview.plans.pod_settings import check_gpus
 from multiview.plans.request import describe
@@ -57,7 +57,7 @@ def open_run(
 
     - `described` is the JSON of a `runs.Run`; empty for a run created on Kubeflow's pages.
     - `job` is Kubeflow's id of this start of the run.
-    - `compiled` is the JSON of the `Compiled` that the pipeline carries, empty for a part of a pipeline; `given` and
+    - `compiled` is the JSON of the `CompiledRequest` that the pipeline carries, empty for a part of a pipeline; `given` and
       `settings` are the parameters of this start. Parameters that differ from the compiled ones make it another run than
       the described one.
 
@@ -104,7 +104,7 @@ def _opened(
                 "described is empty: a part of a pipeline is started by `python -m pipelines rerun`"
             )
         return run, make_plan(run.pipeline, run.config)
-    asked = Compiled.model_validate_json(compiled)
+    asked = CompiledRequest.model_validate_json(compiled)
     changes = asked.changes(given, settings)
     request = asked.request(changes)
     if run and not changes:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 
 from multiview import names
-from multiview.steps.work import Killed, StepReporter
+from multiview.steps.work import StepReporter, Termination
 
 REPORT_SECONDS = 10.0
 """Seconds that the end of the block waits for the report."""
@@ -17,7 +17,7 @@ REPORT_SECONDS = 10.0
 
 @contextlib.contextmanager
 def killed_by_sigterm(reporter: StepReporter, uri: str | None) -> Iterator[None]:
-    """While the block runs, SIGTERM writes at once that the step was killed, and ends the block with `Killed`.
+    """While the block runs, SIGTERM writes at once that the step was killed, and ends the block with `Termination`.
 
     `uri` is the MLflow server that the step is shipped to, if any. A thread of its own writes, since Python leaves a signal
     to the main thread, which may be in a library's code for minutes.
@@ -41,7 +41,7 @@ def killed_by_sigterm(reporter: StepReporter, uri: str | None) -> Iterator[None]
 
 
 def _raise(number: int, frame: object) -> None:
-    raise Killed
+    raise Termination
 
 
 def _leave_to_child() -> None:
@@ -65,7 +65,7 @@ def _wait(reading: int, reporter: StepReporter, uri: str | None) -> None:
 
 def _report(reporter: StepReporter, uri: str | None) -> None:
     """Writes that the step was killed into its state, into MLflow and, for whoever closes the run, into the store."""
-    reporter.fail(Killed())
+    reporter.fail(Termination())
     reporter.store.replace(f"{names.KILLED}/{reporter.run}", b"")
     if uri:
         from multiview import tracking

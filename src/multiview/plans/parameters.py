@@ -67,7 +67,7 @@ class Parameter:
     description: str
 
 
-class Compiled(BaseModel, frozen=True):
+class CompiledRequest(BaseModel, frozen=True):
     """The request that a pipeline was compiled from, as its first pod receives it."""
 
     pipeline: str
@@ -78,7 +78,7 @@ class Compiled(BaseModel, frozen=True):
     """The default of each typed parameter."""
 
     @classmethod
-    def of(cls, request: Request) -> Compiled | None:
+    def of(cls, request: Request) -> CompiledRequest | None:
         """Returns the compiled form of a request; None for a part of a pipeline, whose settings are fixed."""
         if request.rerun_of or request.there or request.plan.name not in PIPELINES:
             return None

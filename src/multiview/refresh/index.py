@@ -20,7 +20,7 @@ from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.approximate.build import description
-from multiview.index.approximate.editing import Editing, editable
+from multiview.index.approximate.editing import IndexEditor, editable
 from multiview.index.build import ApproximateBuilder, BlocksOfViews, open_embeddings, write_index
 from multiview.index.faiss_library import faiss
 from multiview.index.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
@@ -101,7 +101,7 @@ def _edit(
 ) -> tuple[FaissObject, JsonObject]:
     """Edits the old faiss `index`, whose drift is `found`, until it holds the new corpus's views; see `build`."""
     assert corpus.old is not None
-    editing = Editing(index, corpus.moved_view_rows(), corpus.rows)
+    editing = IndexEditor(index, corpus.moved_view_rows(), corpus.rows)
     for rows, block in blocks:
         new = corpus.are_new(rows)
         editing.add(block[new].astype(np.float32), rows[new])

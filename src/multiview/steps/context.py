@@ -10,7 +10,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.staging import LocalArtifact
 from multiview.artifacts.store import Store
 from multiview.config import Config
-from multiview.errors import Undeclared
+from multiview.errors import UndeclaredAccess
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Events
 from multiview.steps.runs import NO_PAGES, Pages
@@ -21,7 +21,7 @@ Input = LocalArtifact | Reference | list[LocalArtifact]
 
 @dataclass(frozen=True)
 class StepContext:
-    """Everything that the function of a step may use. Anything that the step does not declare raises Undeclared.
+    """Everything that the function of a step may use. Anything that the step does not declare raises UndeclaredAccess.
 
     Example, the function of a step with an input `queries` and an output `counts`, and a call of it as in a test:
 
@@ -36,11 +36,11 @@ class StepContext:
     '3'
     >>> context.input("passages")
     Traceback (most recent call last):
-    multiview.errors.Undeclared: input passages is read by a step that does not declare it
+    multiview.errors.UndeclaredAccess: input passages is read by a step that does not declare it
     """
 
     settings: Config
-    """The settings that the step declares; reading any other raises Undeclared."""
+    """The settings that the step declares; reading any other raises UndeclaredAccess."""
     inputs: Mapping[str, Input] = field(default_factory=dict)
     outputs: Mapping[str, Path] = field(default_factory=dict)
     """An empty folder to fill for each kind of output."""
@@ -58,7 +58,7 @@ class StepContext:
         """Returns the input `name` on local disk."""
         staged = self.optional_input(name)
         if staged is None:
-            raise Undeclared(f"input {name} is read by a step that does not declare it")
+            raise UndeclaredAccess(f"input {name} is read by a step that does not declare it")
         return staged
 
     def optional_input(self, name: str) -> LocalArtifact | None:
@@ -72,25 +72,27 @@ class StepContext:
         """Returns the artifacts of the list input `name` on local disk, in the order of the plan."""
         staged = self.inputs.get(name)
         if not isinstance(staged, list):
-            raise Undeclared(f"input {name} is read as a list by a step that does not declare it as one")
+            raise UndeclaredAccess(
+                f"input {name} is read as a list by a step that does not declare it as one"
+            )
         return staged
 
     def recorded_input(self, name: str) -> Reference:
         """Returns the reference to the input `name`, which is only recorded."""
         recorded = self.inputs.get(name)
         if not isinstance(recorded, Reference):
-            raise Undeclared(f"input {name} is not one that the step only records")
+            raise UndeclaredAccess(f"input {name} is not one that the step only records")
         return recorded
 
     def output(self, kind: str) -> Path:
         """Returns the folder to fill for the output of this kind."""
         if kind not in self.outputs:
-            raise Undeclared(f"output {kind} is written by a step that does not declare it")
+            raise UndeclaredAccess(f"output {kind} is written by a step that does not declare it")
         return self.outputs[kind]
 
     @property
     def store(self) -> Store:
         """The store, for a step that declares `reads_store`."""
         if self.opened is None:
-            raise Undeclared("the store is read by a step that does not declare reads_store")
+            raise UndeclaredAccess("the store is read by a step that does not declare reads_store")
         return self.opened

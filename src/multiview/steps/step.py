@@ -119,7 +119,7 @@ class Step:
         return canonical_json(settings)
 
     def parse(self, config: str) -> Config:
-        """Returns the settings of `configure`'s JSON, as a Config in which reading any other setting raises Undeclared.
+        """Returns the settings of `configure`'s JSON, as a Config in which reading any other setting raises UndeclaredAccess.
 
         Raises InputError for a setting that this version does not have.
         """

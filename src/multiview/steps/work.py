@@ -134,7 +134,7 @@ def _read(reference: Reference, name: str) -> StepInput:
     return StepInput(reference, record, store)
 
 
-class Killed(SystemExit):
+class Termination(SystemExit):
     """This process was told to end, as when its run is cancelled or its node is taken away."""
 
     code = 128 + signal.SIGTERM
@@ -175,7 +175,7 @@ class StepReporter:
             return
         bad_input, status = isinstance(error, InputError), "failed"
         line = str(error) if bad_input else one_line(error)
-        if isinstance(error, Killed):
+        if isinstance(error, Termination):
             status, line = "killed", "its pod was told to end (SIGTERM)"
         self._change(status=status, ended=time.time(), error=line, bad_input=bad_input)
         self.write()

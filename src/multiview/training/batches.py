@@ -158,7 +158,7 @@ def locate_views(
 ) -> tuple[list[list[int]], list[list[View]]]:
     """Locates the views of each passage among the pooled vectors: (rows of the views, views), per passage.
 
-    Every sequence has `views_per_sequence` vectors there, whether it has so many views or fewer.
+    Every sequence has `views_per_sequence` vectors there, also where it has fewer views.
     """
     index: list[list[int]] = []
     views: list[list[View]] = []

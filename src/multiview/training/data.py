@@ -239,7 +239,7 @@ def pool_of(
 ) -> list[str]:
     """Returns the ids of the passages that held-out `questions` are ranked against, in string order.
 
-    The pool has `train.validation_passages` passages, if the corpus has so many: all gold passages, which may be
+    The pool has `train.validation_passages` passages, if the corpus has that many: all gold passages, which may be
     more; then hard negatives, for at most half of the remaining places, the best-ranked of every question first; then
     passages of the corpus, drawn by `train.seed`.
     """

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.index.approximate.editing import Editing, add, editable
+from multiview.index.approximate.editing import IndexEditor, add, editable
 from multiview.index.faiss_library import faiss
 from tests.fixtures.changing_vectors import check_same, filled_afresh
 
@@ -57,7 +57,7 @@ def test_as_if_filled_in_order(trained, views, kind, old, share, fresh, block, s
     index = faiss.clone_index(trained[kind])
     add(index, views[:old])
     assert editable(index)
-    editing = Editing(index, rows, len(places))
+    editing = IndexEditor(index, rows, len(places))
     for start in range(0, fresh, block):
         part = slice(start, start + block)
         editing.add(views[300 : 300 + fresh][part], new_rows[part])
@@ -70,4 +70,4 @@ def test_as_if_filled_in_order(trained, views, kind, old, share, fresh, block, s
 def test_graphs_and_interleaved_codes_are_refused(trained, kind):
     assert not editable(trained[kind])
     with pytest.raises(ValueError, match="cannot be edited"):
-        Editing(trained[kind], np.empty(0, np.int64), 0)
+        IndexEditor(trained[kind], np.empty(0, np.int64), 0)

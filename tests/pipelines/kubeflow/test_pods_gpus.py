@@ -6,9 +6,7 @@ import sys
 
 import pytest
 
-from components import CPU_IMAGE, GPU_IMAGE
-from multiview import environment
-from multiview.config.overrides import Overrides
+from components import CPU_IMAGE
 from multiview.errors import InputError
 from multiview.plans.request import Request
 from pipelines.kubeflow.compile import compile_request
@@ -16,21 +14,9 @@ from tests.fixtures.compiled import ON_GPU, compiled, documents
 from tests.fixtures.project import ROOT
 
 
-def test_an_index_that_is_built_on_a_gpu_is_so_in_the_gpu_image(tmp_path):
-    overrides: Overrides = {
-        "index": {"device": "cuda", "kind": "compact"},
-        "kubeflow": {"steps": {"index": {"gpus": 1}}},
-    }
-    ir, _ = documents(compile_request(Request.make("training", overrides), tmp_path / "training.yaml"))
-    container = ir["deploymentSpec"]["executors"]["exec-index"]["container"]
-    variables = {variable["name"]: variable["value"] for variable in container["env"]}
-    assert container["image"] == variables[environment.IMAGE] == GPU_IMAGE
-    assert variables[environment.GPUS] == container["resources"]["accelerator"]["resourceCount"] == "1"
-
-
 @pytest.mark.parametrize("step", ["index", "split", "bm25-negatives", "open-run", "close-run"])
 def test_no_gpu_is_paid_for_that_a_step_leaves_idle(tmp_path, step):
-    with pytest.raises(InputError, match="would be idle" if step == "index" else f": {step} uses no GPU"):
+    with pytest.raises(InputError, match=f": {step} uses no GPU"):
         compiled(tmp_path, steps={step: {"gpus": 1}})
 
 

@@ -33,8 +33,8 @@ def test_seeds_make_a_row_each_and_a_table_of_means(project, monkeypatch, capsys
     output = study(project, monkeypatch, capsys, write(project, runs=rows, seeds=[0, 1]))
     table = [line for line in output.splitlines() if line.startswith("| ")]
     named = [line.split("|")[1].strip() for line in table]
-    assert named[1:5] == ["camvr/seed-0", "camvr/seed-1", "dpr/seed-0", "dpr/seed-1"]
-    assert named[6:] == ["camvr", "dpr"] and "±" in table[-1]
+    assert named[1:3] == ["camvr", "dpr"] and "±" in table[1]
+    assert named[4:] == ["camvr/seed-0", "camvr/seed-1", "dpr/seed-0", "dpr/seed-1"]
     (file,) = Path(project.store).glob("comparison/*/attempts/*/seeds.json")
     figures, metrics = json.loads(file.read_text()), json.loads((file.parent / "metrics.json").read_text())
     for system in ("camvr", "dpr"):
@@ -42,7 +42,7 @@ def test_seeds_make_a_row_each_and_a_table_of_means(project, monkeypatch, capsys
             values = [metrics[f"{system}/seed-{seed}"][name] for seed in (0, 1)]
             assert figure["value"] == pytest.approx(np.mean(values)) and figure["seeds"] == 2
             assert figure["deviation"] == pytest.approx(np.std(values, ddof=1))
-    shown = float(table[-1].split("|")[2].split("±")[0])
+    shown = float(table[2].split("|")[2].split("±")[0])
     assert shown == pytest.approx(100 * figures["dpr"]["accuracy_at_1"]["value"], abs=0.051)
 
 
@@ -69,8 +69,8 @@ def test_a_single_row_with_seeds_has_means_of_every_system(project, monkeypatch,
     file = write(project, pipeline="comparison", runs={"all": {}}, seeds=[0, 1])
     output = study(project, monkeypatch, capsys, file)
     named = [line.split("|")[1].strip() for line in output.splitlines() if line.startswith("| ")]
-    assert named[1:5] == ["all/seed-0/mvr", "all/seed-0/bm25", "all/seed-1/mvr", "all/seed-1/bm25"]
-    assert named[6:] == ["all/mvr", "all/bm25"]
+    assert named[1:3] == ["all/mvr", "all/bm25"]
+    assert named[4:] == ["all/seed-0/mvr", "all/seed-0/bm25", "all/seed-1/mvr", "all/seed-1/bm25"]
 
 
 def test_a_baseline_among_several_systems_is_a_row_s_system(project, monkeypatch, capsys):

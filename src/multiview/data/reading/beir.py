@@ -47,7 +47,7 @@ MD5 = {
 TIMEOUT = (10, 60)
 """Seconds to connect, and between two pieces of an answer."""
 PIECE_BYTES = 1 << 16
-"""Bytes that are fetched at a time; at most so many are fetched again after a broken connection."""
+"""Bytes fetched at a time, and at most fetched again after a broken connection."""
 
 WAY_OUT = (
     f"check the network, set {environment.BEIR} to the address of a mirror, or unpack the archive elsewhere and name "

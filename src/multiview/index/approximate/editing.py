@@ -41,7 +41,7 @@ def transformed(index: FaissObject, views: np.ndarray) -> np.ndarray:
     return transformed(index.index, views)
 
 
-class Editing:
+class IndexEditor:
     """Edits an index in memory, as if it had been filled with the new views in the order of their rows.
 
     `__init__` moves the old views to their new rows, `add` adds new views, in order, and `finish` completes the index.
@@ -79,7 +79,7 @@ class Editing:
 
 
 def editable(index: FaissObject) -> bool:
-    """Whether `Editing` supports an index: inverted lists or plain codes, with transforms before or refinement after them.
+    """Whether `IndexEditor` supports an index: inverted lists or plain codes, with transforms before or refinement after them.
 
     Graphs are not supported, because they are made of their views, nor are interleaved codes (`fs`).
     """
