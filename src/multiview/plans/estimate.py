@@ -18,7 +18,7 @@ from multiview.plans.request import Request
 from multiview.plans.scenario import TOKENS_PER_WORD, Scenario
 from multiview.steps.path import StepPath
 
-START_SECONDS, PROCESS_BYTES = 5.0, 6.5e8
+START_SECONDS, PROCESS_BYTES = 5.0, 7e8
 """Start and memory of a process with torch and transformers."""
 SPLIT_WORDS, BM25_WORDS, BM25_SCORES, HNSW_VIEWS = 4e6, 1.2e6, 4e8, 1.5e4
 """Words, scores and views into a graph per second."""
