@@ -33,7 +33,9 @@ def follow(
     compiled: str,
     tracking_uri: str | None = None,
 ) -> list[StepState]:
-    """Returns the states of the steps of a run of the `compiled` pipeline once it has succeeded; an empty list where the store cannot be read from here.
+    """Returns the states of the steps of a run of the `compiled` pipeline once it has succeeded.
+
+    The list is empty where the store cannot be read from here.
 
     Raises StepFailed with the reason where it has not, and where Kubeflow is unavailable for minutes.
     """

@@ -69,9 +69,8 @@ def reason_in(log: str) -> str | None:
     errors = [line.removeprefix("error:").strip() for line in lines if line.startswith("error:")]
     if errors:
         return errors[-1]
-    begun = max(
-        (number for number, line in enumerate(lines, 1) if line == "}"), default=0
-    )  # the executor's JSON
+    # The step's own lines begin after the executor's JSON.
+    begun = max((number for number, line in enumerate(lines, 1) if line == "}"), default=0)
     own = [line.strip() for line in lines[begun:] if not OTHERS.match(line)]
     said = " / ".join(own[-LAST_LINES:] or [line.partition("] ")[2] for line in lines[-1:]])
     killed = any("signal: killed" in line for line in lines if OTHERS.match(line))

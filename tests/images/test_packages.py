@@ -72,5 +72,5 @@ def test_compiling_imports_nothing_that_the_runner_leaves_out(tmp_path):
 
 def test_versions_that_images_pick_by_name_are_pinned():
     pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text().splitlines()}
-    assert {"torch", "kfp", "faiss-cpu", "faiss-gpu", "mlflow", "mlflow-skinny"} <= pinned
+    assert {"torch", "kfp", "faiss-cpu", "mlflow", "mlflow-skinny"} <= pinned
     assert all("==" in model for model in models(PROJECT))

@@ -36,7 +36,7 @@ class Needle(NamedTuple):
     tokens: tuple[str, ...]
     """Its tokens in order, normalised (see `normalized`)."""
     longest_first: tuple[str, ...]
-    """The same in another order: a normalised text without one does not hold the answer."""
+    """The tokens, the longest first: the order to look for them in a normalised text, which needs all of them."""
 
     @classmethod
     def of(cls, answer: str, mode: Mode = "string") -> Needle | None:

@@ -187,7 +187,7 @@ class _Part:
     views: np.ndarray
     """[v, dim] float16."""
     resident: Tensor | None = None
-    """The same in a GPU's memory."""
+    """The views in a GPU's memory, if they are there."""
 
     def blocks(self, questions: int, dim: int, block_bytes: int) -> Iterator[tuple[int, int]]:
         """Yields positions [first, last) of passages whose views are multiplied at once."""
@@ -269,7 +269,7 @@ class _Candidates:
 
 
 def _no_hits(questions: int, count: int) -> np.ndarray:
-    """Returns hits [3, q, n] float64, as yet of no passage: their scores, passages and winning views."""
+    """Returns hits [3, q, n] float64, which holds rows exactly too: scores, passages and winning views, as yet none."""
     hits = np.full((3, questions, count), -1.0)
     hits[0] = -np.inf
     return hits

@@ -32,7 +32,7 @@ ADDED_FILE = "added.parquet"
 
 
 class OldIndex:
-    """An index as a step wrote it, whose vectors stay on disk."""
+    """Index before a refresh. Its vectors are mapped from the disk, as they are only copied."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -61,7 +61,7 @@ def exit_with_one_line() -> Iterator[None]:
 def execute(
     name: str, run: str, path: str, config: str, *, shard: str = "", there: str = "{}", **artifacts: Given
 ) -> str:
-    """Runs a step, or finds its outputs; returns the address of the first one.
+    """Runs a step, or finds its outputs, and returns the address of its first output.
 
     - `name` is the step's name in the table of steps, which declares the inputs and outputs among the `artifacts`.
     - `run` is the JSON of a `runs.RunReference`, or the address of a store, in which the step is a run of its own.

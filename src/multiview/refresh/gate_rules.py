@@ -109,7 +109,7 @@ def decide(
 def differences(
     champion: Measurements | None, challenger: Measurements, resamples: int, seed: int
 ) -> dict[str, Difference]:
-    """Returns every metric of the challenger that judges a question, with the champion's over the same questions."""
+    """Returns the challenger's mean of each metric, and its change from the champion over the questions that both have."""
     compared: dict[str, Difference] = {}
     paired: dict[str, np.ndarray] = {}
     for name, challenger_values in challenger.values.items():

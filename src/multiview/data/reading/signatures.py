@@ -17,7 +17,6 @@ COMPRESSED = {
 }
 """Compressions that are read, by fsspec's names."""
 
-
 UNPACK = "unpack it: files are read plain, or compressed as .gz, .bz2, .xz, .zst"
 """Way out of other archives and compressions."""
 EXPORT = "write it as Parquet, JSONL or CSV"

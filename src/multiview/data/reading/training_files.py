@@ -216,7 +216,7 @@ HALF = re.compile(
     rb"(?<!\\)(?:\\\\)*"
     rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
-"""Half a character (a lone surrogate), which ijson would read as a question mark."""
+"""Pattern of a lone surrogate, half of a character, which ijson would read as a question mark."""
 
 OPEN_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB]..(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?\Z")
 """The end of a block within an escape, or between the two of one character."""
