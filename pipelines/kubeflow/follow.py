@@ -125,8 +125,8 @@ def reason(
         return line
     failure = view.failure
     if failure is None:
-        said = run.error.message if run.error and run.error.message else "its page knows more"
-        return f"{run.display_name} failed: {' '.join(said.split())}"
+        said = " ".join(run.error.message.split()) if run.error and run.error.message else ""
+        return f"{run.display_name} failed{f': {said}' if said else f', and no step of it: {_ended(connection, view)}'}"
     if tracking_uri and (line := _tracked(tracking_uri, run, failure.path)):
         return line
     said = None
@@ -134,9 +134,19 @@ def reason(
         said = reason_in(read_log(connection, run, failure.node) or "") if failure.node else None
     if failure.started:
         unread = "Kubeflow has no log of its pod, which was deleted or could not begin; the run's page has its events"
-        return f"{failure.path}: {said or f'failed, and {unread}'}"
+        over_it = f"; or the run was ended over it: {_ended(connection, view)}" if failure.at_work else ""
+        return f"{failure.path}: {said or f'failed, and {unread}'}{over_it}"
     return (
         f"{failure.path}: never started: {said or 'the log of its driver knows more, on the page of the run'}"
+    )
+
+
+def _ended(connection: Connection, view: RunView) -> str:
+    """Returns the words for a run that Argo may have ended by itself, for which the API has no reason."""
+    ask = f"kubectl --namespace {connection.namespace or 'kubeflow'} get workflow {view.workflow or ''}".rstrip()
+    return (
+        "Argo ended it, as it does where a run is too large for it (docs/cluster.md, Many shards, many systems); "
+        f"{ask} -o jsonpath='{{.status.message}}' says why"
     )
 
 

@@ -70,6 +70,8 @@ class Failure:
     """The id of the node of the pod that failed; None where the API does not tell it."""
     started: bool
     """Whether it was the step's own pod, and not its driver's."""
+    at_work: bool = False
+    """Whether the API has it still RUNNING: it failed last, or the run was ended over it."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,12 @@ class RunView:
         return max(times)
 
     @property
+    def workflow(self) -> str | None:
+        """The name of the run's workflow; None before it has one."""
+        ids = [child for node in self.nodes for child in _children(node)]
+        return ids[0].rpartition("-")[0] if ids else None
+
+    @property
     def waits(self) -> bool:
         """Whether a pod waits for a node, for its turn in a queue or for its image."""
         return any(node.state == "PENDING" for node in self.nodes)
@@ -145,7 +153,8 @@ class RunView:
                     if nodes is drivers or child in executors
                 ]
                 path = self.tasks[key].path if key in self.tasks else key
-                return Failure(path, pods[-1] if pods else None, started=nodes is steps)
+                pod = pods[-1] if pods else None
+                return Failure(path, pod, started=nodes is steps, at_work=state == "RUNNING")
         return None
 
     def _executors(self) -> dict[str, str]:

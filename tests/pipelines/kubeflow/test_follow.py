@@ -174,6 +174,10 @@ def test_where_the_store_cannot_be_read_kfp_s_nodes_are_told_as_steps(kubeflow, 
     ]
 
 
+ENDED = (
+    "Argo ended it, as it does where a run is too large for it (docs/cluster.md, Many shards, many systems); kubectl "
+    "--namespace kubeflow get workflow training-x7k2p -o jsonpath='{.status.message}' says why"
+)
 NO_LOG = "failed, and Kubeflow has no log of its pod, which was deleted or could not begin; the run's page has its events"
 
 
@@ -196,7 +200,11 @@ NO_LOG = "failed, and Kubeflow has no log of its pod, which was deleted or could
             {"open-run": "Failed", "close-run": "Failed"},
             f"open-run: {NO_LOG}",
         ),
-        ({}, "RUN failed: its page knows more"),
+        ({}, f"RUN failed, and no step of it: {ENDED}"),
+        (
+            {"open-run": "Succeeded", "split": "Running"},
+            f"split: {NO_LOG}; or the run was ended over it: {ENDED}",
+        ),
     ],
 )
 def test_a_run_that_fails_without_a_log_is_still_one_line(kubeflow, command, store, unreadable, phases, line):

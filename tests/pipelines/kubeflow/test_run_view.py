@@ -9,6 +9,8 @@ import kfp_server_api as api
 import pytest
 
 from multiview import environment
+from pipelines.kubeflow.connection import Connection
+from pipelines.kubeflow.follow import reason
 from pipelines.kubeflow.run_view import Failure, RunView, Task, _id_below
 from tests.fixtures.argo_nodes import Phases, Workflow
 from tests.fixtures.kubeflow_server import parsed
@@ -56,6 +58,14 @@ def test_what_a_real_server_answered(name, word, heard, waits, failure):
     if failure:
         assert view.failure
         assert (view.failure.path, view.failure.node, view.failure.started) == failure
+
+
+def test_a_run_that_argo_ends_for_its_size_has_a_line_of_its_own():
+    """Of four nodes none has failed but the workflow's own, and no reason is told anywhere."""
+    (view,) = recorded("run-too-large")
+    line = reason(Connection(host="http://nowhere.invalid"), view, None)
+    assert line.startswith(f"{view.run.display_name} failed, and no step of it: Argo ended it, as it does")
+    assert "get workflow comparison-zx8gj -o jsonpath='{.status.message}' says why" in line
 
 
 def test_a_run_whose_workflow_was_deleted_goes_on_for_ever():
