@@ -33,7 +33,7 @@ def going(
             other = max(runs, key=lambda run: run.created_at)
             silence, _ = silence_of(RunView(other), partial(readable, submission.store), submission.run.id)
             if not (again and silence):
-                package = submission.package(tag)
+                package = submission.compiled(tag)
                 words = _going(client, package, other) + (f"; {silence}" if silence else "")
                 return other, words, package
     return None

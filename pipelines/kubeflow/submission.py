@@ -100,7 +100,7 @@ class Submission:
         left_out = tuple(str(path) for path in plan.paths() if path in found)
         return replace(self, request=replace(self.request, plan=plan.part(nodes, made), there=left_out))
 
-    def package(self, tag: str) -> Package:
+    def compiled(self, tag: str) -> Package:
         """Compiles the pipeline for a server of this version, with what it takes of `run_as_non_root` and `retry_policy`
         unless the settings say otherwise."""
         from pipelines.kubeflow.pods import TAKES_POLICY
@@ -108,8 +108,12 @@ class Submission:
         given = {"run_as_non_root": True} | ({"retry_policy": "Always"} if TAKES_POLICY else {})
         taken = {name: value for name, value in given.items() if takes(tag, name)}
         request = self.request.over({"kubeflow": taken}) if taken else self.request
-        made = package(request, self.store)
-        if (size := estimate_size(made.text, request.plan)) > workflow_limit():
+        return package(request, self.store)
+
+    def package(self, tag: str) -> Package:
+        """Compiles a pipeline that is about to be sent. Raises InputError for a run that Argo has no room for."""
+        made = self.compiled(tag)
+        if (size := estimate_size(made.text, self.request.plan)) > workflow_limit():
             raise InputError(
                 f"this run would be a workflow of about {size / 2**20:.1f} MB, and Argo takes "
                 f"{workflow_limit() / 2**20:.1f} (its {environment.WORKFLOW_LIMIT}, which may be set here too): "

@@ -80,6 +80,16 @@ def test_notices_link_to_the_pages_that_submit_knows(kubeflow, command, options,
     assert kubeflow.url not in str(version.pipeline_spec), "nor the pipeline"
 
 
+def test_a_run_that_is_going_is_followed_however_large_it_is_said_to_be(kubeflow, command, monkeypatch):
+    """As one without the steps that were there, which alone has room."""
+    command(f"{SUBMIT} --host {kubeflow.url}")
+    monkeypatch.setenv("MAX_WORKFLOW_SIZE", "1000")
+    assert "is going already: " in command(f"{SUBMIT} --host {kubeflow.url}")
+    (run,) = kubeflow.runs.values()
+    run.state = "FAILED"
+    assert "would be a workflow of about" in command(f"{SUBMIT} --host {kubeflow.url}", status=2)
+
+
 def test_a_run_into_another_store_is_another_run(kubeflow, command):
     command(f"{SUBMIT} --host {kubeflow.url}")
     printed = command(f"{SUBMIT.replace('/store', '/other')} --host {kubeflow.url}")
