@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import shlex
 import tempfile
 import threading
@@ -53,6 +54,8 @@ class Submission:
     pages: str | None = None
     """The address of Kubeflow's pages for links in notices, unless the settings name one. It is not part of `run`: the
     machine that submits changes neither the run nor a schedule."""
+    mlflow: str | None = None
+    """The address of MLflow as this machine reaches it, for the command that joins parts."""
 
     @property
     def config(self) -> Config:
@@ -135,22 +138,28 @@ class Submission:
                 baseline = self.config.comparison.baseline
                 join = ["python", "-m", "pipelines", "compare", *runs, "--store", self.store]
                 join += ["--baseline", baseline] if baseline else []
+                known = environment.MLFLOW_TRACKING_URI in os.environ
+                join += ["--tracking-uri", self.mlflow] if self.mlflow and not known else []
+                unknown = not (self.mlflow or known)
+                where = f", with {environment.MLFLOW_TRACKING_URI} as it is from here" if unknown else ""
                 return (
                     f"{counted(-(-len(systems) // count), 'system')} fit. Give the same command with each of "
-                    f"--part 1/{count} to --part {count}/{count}, then join them by {shlex.join(join)}"
+                    f"--part 1/{count} to --part {count}/{count}, then join them by {shlex.join(join)}{where}"
                 )
         return "set a smaller corpus.shards"
 
 
-def prepare(request: Request, store: str | None, pages: str | None = None) -> Submission:
-    """Checks a request as far as this machine can, and sends nothing. `pages` is that of the submission.
+def prepare(
+    request: Request, store: str | None, pages: str | None = None, mlflow: str | None = None
+) -> Submission:
+    """Checks a request as far as this machine can, and sends nothing. `pages` and `mlflow` are those of the submission.
 
     Raises InputError for settings that a cluster would refuse, and for sources that do not exist.
     """
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)
-    return Submission(describe(request, opened), opened.url, request, pages=pages)
+    return Submission(describe(request, opened), opened.url, request, pages=pages, mlflow=mlflow)
 
 
 def readable(url: str) -> Store | None:

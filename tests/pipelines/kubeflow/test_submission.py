@@ -125,7 +125,9 @@ def test_a_comparison_that_argo_has_no_room_for_is_submitted_in_the_parts_that_t
     assert re.search(
         r"a workflow of about 1\.\d MB, and Argo takes 1\.0 .*: 6 systems fit\. Give the same", told
     )
-    assert not kubeflow.changes()
+    assert not kubeflow.changes() and told.endswith(", with MLFLOW_TRACKING_URI as it is from here\n")
+    seen_from_here = command(f"{line} --mlflow-ui http://localhost:5000", status=2)
+    assert seen_from_here.endswith(" --tracking-uri http://localhost:5000\n")
     runs = re.findall(r"comparison-\w{10}", told)
     for number, run in enumerate(runs, 1):
         assert f"--part {number}/{len(runs)}" in told
