@@ -14,7 +14,7 @@ from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState, read_start, read_states
 from pipelines.kubeflow.client import FOLLOWING_RETRY, ApiObject, Unavailable, connect, explained
 from pipelines.kubeflow.connection import Connection
-from pipelines.kubeflow.pod_log import read_log, reason_in
+from pipelines.kubeflow.pod_log import read_log, reason_in, why_it_waits
 from pipelines.kubeflow.run_view import RunView, Task, read_tasks, silence_of
 from pipelines.kubeflow.submission import Submission, readable
 from pipelines.runs.progress import Progress
@@ -46,10 +46,10 @@ def follow(
             if store:
                 began = min(submission.checked, kfp_run.created_at.timestamp())
                 with Progress(store, run.id, run.steps, began) as progress:
-                    view = _end(views, run, store)
+                    view = _end(connection, views, run, store)
                     states = progress.finish()
             else:
-                view, states = _end(views, run, None), []
+                view, states = _end(connection, views, run, None), []
             if view.cancelled and store and tracking_uri:
                 with contextlib.suppress(Exception):  # which the next `submit`, or `multiview sync`, does
                     tracking.ship(store, run.id, tracking_uri, ended="KILLED")
@@ -80,13 +80,14 @@ def _views(connection: Connection, run: str, tasks: Mapping[str, Task]) -> Itera
         time.sleep(POLL_SECONDS)
 
 
-def _end(views: Iterable[RunView], run: Run, store: Store | None) -> RunView:
-    """Returns how a run has ended; prints its tasks' lines where the store cannot be read.
+def _end(connection: Connection, views: Iterable[RunView], run: Run, store: Store | None) -> RunView:
+    """Returns how a run has ended; prints what its pods wait for, and its tasks' lines where the store cannot be read.
 
     Raises StepFailed for a run that is gone.
     """
     console, told = Console(highlight=False, soft_wrap=True), False
     reported: dict[tuple[str, str], set[str]] = {}
+    waiting: set[str] = set()
     looked = -SILENCE_POLL_SECONDS
     for view in views:
         for line in () if store else _changes(view, reported):
@@ -95,12 +96,25 @@ def _end(views: Iterable[RunView], run: Run, store: Store | None) -> RunView:
             return view
         if time.monotonic() - looked >= SILENCE_POLL_SECONDS:
             looked, (silence, gone) = time.monotonic(), silence_of(view, lambda: store, run.id)
+            for line in _waiting(connection, view, waiting) if view.waits and not gone else ():
+                console.print(line, style="yellow", markup=False)
             if gone:
                 raise StepFailed(f"{run.id}: {silence}", bad_input=False)
             if silence and not told:
                 console.print(f"{run.id}: {silence}", style="yellow", markup=False)
             told = bool(silence)
     raise AssertionError("views end with the run")
+
+
+def _waiting(connection: Connection, view: RunView, told: set[str]) -> Iterator[str]:
+    """Yields a line for each step whose pod waits for something else than was `told`, and adds it."""
+    for pod in view.at_work:
+        why = None
+        with contextlib.suppress(InputError), explained(connection):
+            why = why_it_waits(connection, pod)
+        if why and (known := f"{pod.task.path} {why.partition(':')[0]}") not in told:
+            told.add(known)
+            yield f"{pod.task.path} waits: {why}"
 
 
 def _changes(view: RunView, reported: dict[tuple[str, str], set[str]]) -> Iterator[str]:
@@ -127,18 +141,16 @@ def reason(
     if failure is None:
         said = " ".join(run.error.message.split()) if run.error and run.error.message else ""
         return f"{run.display_name} failed{f': {said}' if said else f', and no step of it: {_ended(connection, view)}'}"
-    if tracking_uri and (line := _tracked(tracking_uri, run, failure.path)):
+    if tracking_uri and (line := _tracked(tracking_uri, run, failure.task.path)):
         return line
     said = None
     with contextlib.suppress(InputError), explained(connection):
-        said = reason_in(read_log(connection, run, failure.node) or "") if failure.node else None
+        said = reason_in(read_log(connection, run, failure) or "") if failure.node else None
     if failure.started:
         unread = "Kubeflow has no log of its pod, which was deleted or could not begin; the run's page has its events"
         over_it = f"; or the run was ended over it: {_ended(connection, view)}" if failure.at_work else ""
-        return f"{failure.path}: {said or f'failed, and {unread}'}{over_it}"
-    return (
-        f"{failure.path}: never started: {said or 'the log of its driver knows more, on the page of the run'}"
-    )
+        return f"{failure.task.path}: {said or f'failed, and {unread}'}{over_it}"
+    return f"{failure.task.path}: never started: {said or 'the log of its driver knows more, on the page of the run'}"
 
 
 def _ended(connection: Connection, view: RunView) -> str:

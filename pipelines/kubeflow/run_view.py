@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from itertools import count, takewhile
 
 from multiview.artifacts.store import Store
@@ -43,35 +44,42 @@ class Task:
     """The step's path, without the shard."""
     count: int | None = None
     """The number of its shards, whose nodes have the same names; None for a step without shards."""
+    prefix: str = ""
+    """What KFP puts before the names of its templates for pods with annotations or labels: how many of each."""
 
 
 def read_tasks(text: str) -> dict[str, Task]:
     """Returns the steps of a compiled pipeline by the keys of their tasks."""
-    spec = read_compiled(text)
-    return dict(_read(spec, spec["root"], None))
+    spec, pods = read_compiled(text)
+    return dict(_read(spec, pods, spec["root"], None))
 
 
-def _read(spec: JsonObject, component: JsonObject, count: int | None) -> Iterator[tuple[str, Task]]:
+def _read(
+    spec: JsonObject, pods: JsonObject, component: JsonObject, count: int | None
+) -> Iterator[tuple[str, Task]]:
     for key, task in component["dag"]["tasks"].items():
         inner = spec["components"][task["componentRef"]["name"]]
         if "dag" in inner:
             items = task.get("parameterIterator", {}).get("items", {}).get("raw")
-            yield from _read(spec, inner, len(json.loads(items)) if items else count)
+            yield from _read(spec, pods, inner, len(json.loads(items)) if items else count)
         else:
-            yield key, Task(task["taskInfo"]["name"], count)
+            given = pods.get(inner["executorLabel"], {}).get("podMetadata")
+            numbers = [len(given.get(name, {})) for name in ("annotations", "labels")] if given else []
+            prefix = "metadata-{}-{}-".format(*numbers) if numbers else ""
+            yield key, Task(task["taskInfo"]["name"], count, prefix)
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A step that failed, or that Kubeflow could not start."""
+class StepPod:
+    """The last pod of a step, or that of its driver."""
 
-    path: str
+    task: Task
     node: str | None
-    """The id of the node of the pod that failed; None where the API does not tell it."""
-    started: bool
-    """Whether it was the step's own pod, and not its driver's."""
+    """The id of the pod's node; None where the API does not tell it."""
+    started: bool = True
+    """Whether it is the step's own pod, and not its driver's."""
     at_work: bool = False
-    """Whether the API has it still RUNNING: it failed last, or the run was ended over it."""
+    """Whether the API has it still RUNNING; if the run has failed, it failed last, or the run was ended over it."""
 
 
 @dataclass(frozen=True)
@@ -134,29 +142,39 @@ class RunView:
         return any(node.state == "PENDING" for node in self.nodes)
 
     @property
-    def failure(self) -> Failure | None:
+    def failure(self) -> StepPod | None:
         """The step that failed first; None if none has failed. Where no step has, the driver of one counts, and else a step
         that the API has still RUNNING."""
         drivers, others = [], []
         for node in self.nodes:
             (drivers if (node.display_name or "").endswith(DRIVER) else others).append(node)
-        executors = self._executors()
-        steps = [node for node in others if executors.keys() & _children(node)]
+        steps = [node for node in others if self._pods(node)]
         for nodes, state in ((steps, "FAILED"), (drivers, "FAILED"), (steps, "RUNNING")):
             failed = [node for node in nodes if node.state == state]
             if failed:
                 node = min(failed, key=lambda node: node.end_time)
-                key = re.sub(rf"({DRIVER})?(\(\d+\))?$", "", node.display_name)
-                pods = [
-                    executors.get(child, child)
-                    for child in _children(node)
-                    if nodes is drivers or child in executors
-                ]
-                path = self.tasks[key].path if key in self.tasks else key
+                pods = self._pods(node) if nodes is steps else _children(node)
                 pod = pods[-1] if pods else None
-                return Failure(path, pod, started=nodes is steps, at_work=state == "RUNNING")
+                return StepPod(self._task(node), pod, nodes is steps, at_work=state == "RUNNING")
         return None
 
+    @property
+    def at_work(self) -> list[StepPod]:
+        """The steps that have begun and not ended."""
+        going = [node for node in self.nodes if node.state in ("PENDING", "RUNNING")]
+        return list(
+            dict.fromkeys(StepPod(self._task(node), pod) for node in going for pod in self._pods(node))
+        )
+
+    def _task(self, node: ApiObject) -> Task:
+        key = re.sub(rf"({DRIVER})?(\(\d+\))?$", "", node.display_name)
+        return self.tasks.get(key, Task(key))
+
+    def _pods(self, node: ApiObject) -> list[str]:
+        """Returns the ids of the last pod below each executor that is below a node."""
+        return [self._executors[child] for child in _children(node) if child in self._executors]
+
+    @cached_property
     def _executors(self) -> dict[str, str]:
         """Returns the id of the last pod of each executor by the executor's id, and by that of the node around it."""
         ids = {child for node in self.nodes for child in _children(node)}

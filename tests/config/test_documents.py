@@ -102,10 +102,10 @@ def test_yaml_is_loaded_in_one_place():
     assert found == {"src/multiview/config/documents.py"}
 
 
-def test_a_compiled_pipeline_is_read_without_the_settings_of_its_pods():
-    text = compiled_text("training")
-    assert read_compiled(f"{text}\n---\nplatforms: {{}}\n")["pipelineInfo"]["name"] == "training"
-    assert read_compiled("root: {}\n") == {"root": {}}
+def test_a_compiled_pipeline_is_read_with_the_settings_of_its_pods():
+    ir, pods = read_compiled(compiled_text("training"))
+    assert ir["pipelineInfo"]["name"] == "training" and pods["exec-split"]["activeDeadlineSeconds"]
+    assert read_compiled("root: {}\n") == ({"root": {}}, {})
 
 
 def test_a_document_s_former_name_is_understood_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,10 +144,11 @@ def read_value(text: str, where: str) -> object:
         raise InputError(f"{where}: {reason}") from error
 
 
-def read_compiled(text: str) -> JsonObject:
-    """Returns the first document of a compiled pipeline, its IR; a second one may hold the settings of its pods."""
+def read_compiled(text: str) -> tuple[JsonObject, JsonObject]:
+    """Returns the documents of a compiled pipeline: its IR, and the settings of its pods by the executor; empty for none."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # several times faster, but not built everywhere
-    return next(yaml.load_all(text, Loader=loader))
+    ir, *pods = yaml.load_all(text, Loader=loader)
+    return ir, pods[0]["platforms"]["kubernetes"]["deploymentSpec"]["executors"] if pods else {}
 
 
 def find_document(name: str, kind: str) -> Document:

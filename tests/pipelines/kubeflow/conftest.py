@@ -5,8 +5,10 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
 from multiview.cli.app import run_app
 from pipelines.__main__ import app
@@ -16,6 +18,7 @@ from tests.fixtures.kubeflow_server import FakeKubeflow, serving
 os.environ.update(ENVIRONMENT)  # before anything imports gcsfs
 
 Command = Callable[..., str]
+LOCATION = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
 
 
 @pytest.fixture
@@ -87,3 +90,31 @@ def command(monkeypatch, capsys) -> Command:
         return printed.out + printed.err
 
     return call
+
+
+def kubeconfig(server: str, token: str) -> str:
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "other",
+            "clusters": [
+                {"name": "ours", "cluster": {"server": server}},
+                {"name": "other", "cluster": {"server": "http://127.0.0.1:9"}},
+            ],
+            "users": [{"name": "me", "user": {"token": token}}],
+            "contexts": [
+                {"name": "training-cluster", "context": {"cluster": "ours", "user": "me"}},
+                {"name": "other", "context": {"cluster": "other", "user": "me"}},
+            ],
+        }
+    )
+
+
+@pytest.fixture
+def kubernetes(kubeflow, monkeypatch) -> None:
+    """A kubeconfig with a context of a Kubernetes API that passes requests on to Kubeflow."""
+    kubeflow.token = "of-the-kubeconfig"
+    kubeflow.below = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy"
+    Path("config").write_text(kubeconfig(kubeflow.url, kubeflow.token))
+    monkeypatch.setattr(LOCATION, str(Path("config").absolute()))

@@ -4,38 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
+
+from tests.pipelines.kubeflow.conftest import LOCATION
 
 LIST = "schedule status"
-LOCATION = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
-
-
-def kubeconfig(server: str, token: str) -> str:
-    return yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "other",
-            "clusters": [
-                {"name": "ours", "cluster": {"server": server}},
-                {"name": "other", "cluster": {"server": "http://127.0.0.1:9"}},
-            ],
-            "users": [{"name": "me", "user": {"token": token}}],
-            "contexts": [
-                {"name": "training-cluster", "context": {"cluster": "ours", "user": "me"}},
-                {"name": "other", "context": {"cluster": "other", "user": "me"}},
-            ],
-        }
-    )
-
-
-@pytest.fixture
-def kubernetes(kubeflow, monkeypatch) -> None:
-    """A kubeconfig with a context of a Kubernetes API that passes requests on to Kubeflow."""
-    kubeflow.token = "of-the-kubeconfig"
-    kubeflow.below = "/api/v1/namespaces/kubeflow/services/ml-pipeline:http/proxy"
-    Path("config").write_text(kubeconfig(kubeflow.url, kubeflow.token))
-    monkeypatch.setattr(LOCATION, str(Path("config").absolute()))
 
 
 def test_a_kube_context_goes_through_the_kubernetes_api(kubeflow, command, kubernetes):

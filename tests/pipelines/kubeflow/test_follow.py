@@ -21,7 +21,7 @@ from multiview.steps.events import Progress, progress_path
 from multiview.steps.runs import Run, StepState, write_state
 from pipelines.kubeflow import follow
 from pipelines.kubeflow.client import FOLLOWING_RETRY
-from pipelines.kubeflow.pod_log import reason_in
+from pipelines.kubeflow.pod_log import reason_in, waits_for
 from pipelines.runs import results
 from tests.fixtures.argo_nodes import NEVER_STARTED, Phases, Workflow
 from tests.fixtures.kubeflow_server import Fault
@@ -273,6 +273,19 @@ def test_the_log_of_the_pod_has_the_line_of_a_step_that_wrote_no_state(
     assert printed.endswith("error: open-run: train.learning_rate: input should be greater than 0, not -1\n")
 
 
+@pytest.mark.parametrize(("version", "pages"), [("2.17.0", True), ("2.16.1", False)])
+def test_a_pod_with_labels_or_annotations_is_named_after_how_many_there_are(
+    kubeflow, command, store, version, pages
+):
+    """As `addContainerExecutorTemplate` of KFP names its template."""
+    kubeflow.version, kubeflow.pages = version, pages
+    failed = {"open-run": "Failed", "close-run": "Failed"}
+    fail_with(kubeflow, failed, "open-run", BAD_RATE, "metadata-0-2-system-container-impl")
+    labels = "--set 'kubeflow.cpu.labels={team: search, cost-centre: a}'"
+    printed = command(f"{SUBMIT} {labels} --host {kubeflow.url} --store {store}", status=1)
+    assert printed.endswith("error: open-run: train.learning_rate: input should be greater than 0, not -1\n")
+
+
 def test_each_of_several_failed_shards_has_its_own_log(kubeflow, command, store):
     phases = {**BEFORE, "encode": ["Failed", "Succeeded"], "close-run": "Succeeded"}
     fail_with(kubeflow, phases, "encode", "error: no\n", "system-container-impl")
@@ -280,7 +293,9 @@ def test_each_of_several_failed_shards_has_its_own_log(kubeflow, command, store)
     assert "camvr/round-1/encode: failed, and Kubeflow has no log of its pod" in printed, "it is the other's"
 
 
-def test_a_driver_s_log_says_why_a_step_never_started(kubeflow, command, store):
+@pytest.mark.parametrize("pages", [False, True])
+def test_a_driver_s_log_says_why_a_step_never_started(kubeflow, command, store, pages):
+    kubeflow.pages = pages
     log = "F1126 11:44:55.606574       1 main.go:79] KFP driver: failed to resolve inputs: no artifact"
     fail_with(kubeflow, {**OPENED, "split": NEVER_STARTED}, "split-driver", log, "system-container-driver")
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}", status=1)
@@ -381,6 +396,46 @@ def test_what_may_still_be_going_is_said_once_and_waited_for(
     kubeflow.on_run = on_run
     printed = command(f"{SUBMIT} --host {kubeflow.url} --store {store}")
     assert printed.count("nothing has been heard of it since") == 1 and why in printed
+
+
+UNKNOWN = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "r/cpu:1"'}}
+FULL = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are free"}
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({"containerStatuses": [{"state": UNKNOWN}]}, 'ImagePullBackOff: Back-off pulling image "r/cpu:1"'),
+        ({"initContainerStatuses": [{"state": UNKNOWN}]}, 'ImagePullBackOff: Back-off pulling image "r/cpu:1"'),
+        ({"conditions": [FULL]}, "Unschedulable: 0/3 nodes are free"),
+        ({"containerStatuses": [{"state": {"waiting": {"reason": "ContainerCreating"}}}]}, None),
+        ({"containerStatuses": [{"state": {"running": {}}}], "conditions": [{**FULL, "status": "True"}]}, None),
+        ({}, None),
+    ],
+)  # fmt: skip
+def test_what_a_pod_waits_for_is_in_its_status(status, said):
+    assert waits_for(status) == said
+
+
+@pytest.mark.parametrize("way", ["pages", "kube-context"])
+def test_what_a_pod_waits_for_is_said_once(
+    kubeflow, command, store, unreadable, monkeypatch, kubernetes, way
+):
+    monkeypatch.setattr(follow, "SILENCE_POLL_SECONDS", 0.0)
+    looks = Argo(kubeflow, *[("RUNNING", {"open-run": "Pending"})] * 3, ("SUCCEEDED", OPENED))
+
+    def on_run(run) -> None:
+        looks(run)
+        nodes = [node for node in run.run_details.task_details if node.display_name == "executor"]
+        workflow, _, number = nodes[0].child_tasks[-1].pod_name.rpartition("-")
+        kubeflow.pods = {f"{workflow}-system-container-impl-{number}": {"conditions": [FULL]}}
+
+    kubeflow.on_run, kubeflow.pages = on_run, way == "pages"
+    options = "--kube-context training-cluster"
+    if kubeflow.pages:
+        kubeflow.below, options = "", f"--host {kubeflow.url} --token {kubeflow.token}"
+    printed = command(f"{SUBMIT} {options} --store {store}")
+    assert printed.count("\nopen-run waits: Unschedulable: 0/3 nodes are free\n") == 1
 
 
 def test_nothing_waits_for_days(kubeflow, command, store, unreadable):

@@ -11,7 +11,7 @@ import pytest
 from multiview import environment
 from pipelines.kubeflow.connection import Connection
 from pipelines.kubeflow.follow import reason
-from pipelines.kubeflow.run_view import Failure, RunView, Task, _id_below
+from pipelines.kubeflow.run_view import RunView, StepPod, Task, _id_below
 from tests.fixtures.argo_nodes import Phases, Workflow
 from tests.fixtures.kubeflow_server import parsed
 
@@ -57,7 +57,7 @@ def test_what_a_real_server_answered(name, word, heard, waits, failure):
         assert (f"{view.heard:%H:%M:%S}", view.waits) == (heard, waits)
     if failure:
         assert view.failure
-        assert (view.failure.path, view.failure.node, view.failure.started) == failure
+        assert (view.failure.task.path, view.failure.node, view.failure.started) == failure
 
 
 def test_a_run_that_argo_ends_for_its_size_has_a_line_of_its_own():
@@ -87,14 +87,14 @@ def run(phases: Phases, state: str, *history: str, retried: bool = True) -> tupl
 def test_without_the_pipeline_a_step_is_known_by_the_pod_below_it():
     (view,) = recorded("run-failed-in-open-run")
     failures = {RunView(view.run, tasks).failure for tasks in ({}, {"open-run": Task("open-run")})}
-    assert failures == {Failure("open-run", "training-mz9nt-3146704611", True)}
+    assert failures == {StepPod(Task("open-run"), "training-mz9nt-3146704611")}
 
 
 @pytest.mark.parametrize("retried", [True, False])
 def test_the_pod_that_failed_is_found_by_the_ids_of_its_nodes(retried):
     view, workflow = run({"open-run": "Succeeded", "split": "Failed"}, "FAILED", retried=retried)
     failure = view.failure
-    assert failure and (failure.path, failure.node) == ("split", workflow.pod("split"))
+    assert failure and (failure.task.path, failure.node) == ("split", workflow.pod("split"))
 
 
 def test_a_step_that_the_api_has_still_running_explains_a_run_that_has_failed():
