@@ -29,8 +29,6 @@ TEMPLATES = (
 """KFP's names of the templates of steps and of drivers, which their pods are named after: WORKFLOW-TEMPLATE-NUMBER. The
 server finds a log in its archive by the node's id, WORKFLOW-NUMBER, from KFP 2.17 on, and that of a pod that is still
 there by the pod's name."""
-BEGINNING = ("ContainerCreating", "PodInitializing")
-"""For what a container waits that is about to begin."""
 END = 64 * 1024
 """Bytes of a log's end that are read."""
 OTHERS = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ |\[KFP Executor ")
@@ -82,7 +80,7 @@ def waits_for(status: JsonObject) -> str | None:
         if condition["type"] == "PodScheduled" and condition["status"] == "False"
     ]
     for each in (*states, *unscheduled):
-        if each.get("reason") not in (None, *BEGINNING):
+        if each.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             return shortened(f"{each['reason']}: {each.get('message', '')}".rstrip(": "))
     return None
 

@@ -64,8 +64,8 @@ def _read(
             yield from _read(spec, pods, inner, len(json.loads(items)) if items else count)
         else:
             given = pods.get(inner["executorLabel"], {}).get("podMetadata")
-            numbers = [len(given.get(name, {})) for name in ("annotations", "labels")] if given else []
-            prefix = "metadata-{}-{}-".format(*numbers) if numbers else ""
+            number = {name: len(each) for name, each in (given or {}).items()}
+            prefix = f"metadata-{number.get('annotations', 0)}-{number.get('labels', 0)}-" if given else ""
             yield key, Task(task["taskInfo"]["name"], count, prefix)
 
 
@@ -160,11 +160,14 @@ class RunView:
 
     @property
     def at_work(self) -> list[StepPod]:
-        """The steps that have begun and not ended."""
-        going = [node for node in self.nodes if node.state in ("PENDING", "RUNNING")]
-        return list(
-            dict.fromkeys(StepPod(self._task(node), pod) for node in going for pod in self._pods(node))
-        )
+        """The steps, and drivers of steps, that have begun and not ended."""
+        pods: dict[StepPod, None] = {}
+        for node in self.nodes:
+            if node.state in ("PENDING", "RUNNING"):
+                driver = (node.display_name or "").endswith(DRIVER)
+                for pod in _children(node) if driver else self._pods(node):
+                    pods[StepPod(self._task(node), pod, started=not driver)] = None
+        return list(pods)
 
     def _task(self, node: ApiObject) -> Task:
         key = re.sub(rf"({DRIVER})?(\(\d+\))?$", "", node.display_name)
