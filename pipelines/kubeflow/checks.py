@@ -48,8 +48,7 @@ Argo 4.0.5 has measured of a comparison of 20 systems."""
 
 STATUS_SIZE = 6_000
 """Bytes of packed status per step, and per shard of a step, as computed: six nodes of Argo's with KFP 2.17, twelve of a
-shard, in the order of their hashes, most with the whole command of the step's pod and so with its inputs' addresses and
-digests."""
+shard, in the order of their hashes, most with the whole command of the step's pod, addresses and digests."""
 
 
 def check_store(store: str | None) -> str:

@@ -98,13 +98,10 @@ def upload(client: Client, package: Package) -> tuple[str, str]:
             made = _quietly(client.upload_pipeline_version, str(file), package.version, pipeline_id=pipeline)
         return made.pipeline_version_id
 
-    pipeline = _found_or_made(lambda: _pipeline_id(client, package.pipeline), make_pipeline)
-    return pipeline, _found_or_made(lambda: _version_id(client, pipeline, package.version), make_version)
-
-
-def _found_or_made(find: Callable[[], str | None], make: Callable[[], str]) -> str:
-    """Returns the id of what is found, else made."""
-    return find() or _made(make, find)
+    find_pipeline = partial(_pipeline_id, client, package.pipeline)
+    pipeline = find_pipeline() or _made(make_pipeline, find_pipeline)
+    find_version = partial(_version_id, client, pipeline, package.version)
+    return pipeline, find_version() or _made(make_version, find_version)
 
 
 def _made(make: Callable[[], str], find: Callable[[], str | None]) -> str:

@@ -115,10 +115,10 @@ class Submission:
 
     def package(self, tag: str) -> Package:
         """Compiles a pipeline that is about to be sent. Raises InputError for a run that Argo has no room for."""
-        made = self.compiled(tag)
+        made, schedule = self.compiled(tag), self.request.schedule
         if (size := estimate_size(made.text, self.request.plan)) > workflow_limit():
             raise InputError(
-                f"this run would be a workflow of about {size / 2**20:.1f} MB, and Argo takes "
+                f"{f'schedule {schedule}: ' if schedule else ''}this run would be a workflow of about {size / 2**20:.1f} MB, and Argo takes "
                 f"{workflow_limit() / 2**20:.1f} (its {environment.WORKFLOW_LIMIT}, which may be set here too): "
                 f"{self._way_out(size)}"
             )
@@ -134,6 +134,9 @@ class Submission:
                 break
             largest = max(parts, key=lambda part: len(part.plan.paths()))
             if estimate_size(package(largest, self.store).text, largest.plan) <= workflow_limit():
+                fit = f"{counted(-(-len(systems) // count), 'system')} fit"
+                if self.request.schedule:
+                    return f"{fit}: give each part of comparison.systems a schedule of its own"
                 runs = [describe(part, open_store(self.store)).id for part in parts]
                 baseline = self.config.comparison.baseline
                 join = ["python", "-m", "pipelines", "compare", *runs, "--store", self.store]
@@ -143,8 +146,8 @@ class Submission:
                 unknown = not (self.mlflow or known)
                 where = f", with {environment.MLFLOW_TRACKING_URI} as it is from here" if unknown else ""
                 return (
-                    f"{counted(-(-len(systems) // count), 'system')} fit. Give the same command with each of "
-                    f"--part 1/{count} to --part {count}/{count}, then join them by {shlex.join(join)}{where}"
+                    f"{fit}. Give the same command with each of --part 1/{count} to --part {count}/{count}, then join them "
+                    f"by {shlex.join(join)}{where}"
                 )
         return "set a smaller corpus.shards"
 

@@ -179,6 +179,17 @@ def test_bad_input_is_one_line_and_nothing_is_sent(change, line, kubeflow, apply
     assert not kubeflow.requests
 
 
+def test_a_schedule_that_argo_has_no_room_for_is_named(kubeflow, command, monkeypatch):
+    """It has no `--part`."""
+    systems = {f"seed-{seed}": {"train": {"seed": seed}} for seed in range(4)}
+    write({**NIGHTLY, "pipeline": "comparison", "settings": {"comparison": {"systems": systems}}})
+    monkeypatch.setenv("MAX_WORKFLOW_SIZE", "300000")
+    told = command(f"schedule apply refresh.yaml --host {kubeflow.url}", status=2)
+    assert told.startswith("error: schedule nightly: this run would be a workflow of about 0.")
+    assert told.endswith(": 2 systems fit: give each part of comparison.systems a schedule of its own\n")
+    assert not kubeflow.changes()
+
+
 def test_two_schedules_of_one_name_are_refused(kubeflow, apply):
     (printed,) = apply(NIGHTLY, {**WEEKLY, "name": "nightly"}, status=2)
     assert "nightly is there twice" in printed
