@@ -18,6 +18,7 @@ from multiview import environment, tracking
 from multiview.artifacts.scratch import remove_scratch
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
+from multiview.names import PASSAGES
 from multiview.plans.plan import Node, Output, Outputs, Plan
 from multiview.steps.execution import find_outputs, references_of, run_step
 from multiview.steps.path import StepPath
@@ -63,9 +64,14 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
 
 
 def execute(plan: Plan, run: Run, store: Store) -> None:
-    """Runs or finds each step of a plan. Raises every exception of a step."""
+    """Runs or finds each step of a plan. Raises every exception of a step.
+
+    Base models come before the data, so that one that does not fit ends the run at once.
+    """
     outputs: Outputs = {}
-    for node in plan.nodes.values():
+    for node in sorted(
+        plan.nodes.values(), key=lambda node: bool(node.inputs) or PASSAGES in node.step.outputs
+    ):
         for path in node.paths():
             reporter = StepReporter(store, run.id, str(path), node.step.name)
             with reporter.failures():

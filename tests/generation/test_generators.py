@@ -62,7 +62,10 @@ def test_what_is_no_generator_is_refused_with_one_line(t5: Path, tmp_path: Path)
     assert "holds no *.safetensors; load and save the model once" in refusal(pickled, "a")
     assert "there is no folder" in refusal(tmp_path / "nowhere", "b")
     bert = tiny_bert(tmp_path / "bert")
-    assert "as a sequence-to-sequence model such as T5" in refusal(bert, "c")
+    assert (
+        "is the encoder or decoder bert (BertModel); give a sequence-to-sequence model such as T5"
+        in refusal(bert, "c")
+    )
 
 
 def test_a_hub_model_is_that_of_the_commit_in_the_key_and_never_pickled(
@@ -84,7 +87,7 @@ def test_a_hub_model_is_that_of_the_commit_in_the_key_and_never_pickled(
     assert generator_fingerprint(settings) == {"hub": "a/t5", "commit": "commit of a/t5"}
     initial(Path("a/t5"), tmp_path / "out")
     assert asked == [("a/t5", "commit of a/t5")]
-    with pytest.raises(InputError, match=r"generation\.model: a/pickled has neither \*\.safetensors nor"):
+    with pytest.raises(InputError, match=r"generation\.model: a/pickled holds no \*\.safetensors or"):
         initial(Path("a/pickled"), tmp_path / "none")
 
 

@@ -12,6 +12,7 @@ from multiview.config import Config, Generation
 from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
+from multiview.model.base_model.files import GENERATOR
 from multiview.steps.context import StepContext
 
 if TYPE_CHECKING:  # a plan asks for sources of generators, without loading torch
@@ -19,8 +20,6 @@ if TYPE_CHECKING:  # a plan asks for sources of generators, without loading torc
 
     from multiview.model.base_model.loading import LoadedModel
     from multiview.model.layouts import PreTrainedTokenizer
-
-SETTING = "generation.model"
 
 INPUT_LENGTH = 512
 """Longest input in tokens; longer inputs are truncated at the end (the authors' code)."""
@@ -39,13 +38,13 @@ def published(model: str) -> Reference | None:
     if record is None:
         return None
     if kind != names.GENERATOR:
-        raise InputError(f"{SETTING}: {model} is the address of {kind}, not of a generator")
+        raise InputError(f"{GENERATOR}: {model} is the address of {kind}, not of a generator")
     return Reference(address=model.rstrip("/"), digest=record.digest)
 
 
 def generator_fingerprint(settings: Config) -> dict[str, str]:
     """Returns the content fingerprint of `settings.generation.model`: part of the key of the generator made from it."""
-    return base_fingerprint(settings.generation.model, SETTING)
+    return base_fingerprint(settings.generation.model, GENERATOR)
 
 
 def initial_generator(context: StepContext) -> None:
@@ -53,32 +52,30 @@ def initial_generator(context: StepContext) -> None:
 
     The hub is then asked once and not per shard, and a model that is no generator is rejected early.
     """
-    with staged_base(context.settings.generation.model, SETTING) as folder:
-        model, tokenizer = load(Path(folder))
+    with staged_base(context.settings.generation.model, GENERATOR) as folder:
+        model, tokenizer = load(Path(folder), context.settings.generation.model)
     save(model, tokenizer, context.output("generator"))
     context.events.fact("parameters", model.num_parameters())
 
 
-def load(folder: Path) -> tuple[LoadedModel, PreTrainedTokenizer]:
+def load(folder: Path, name: str | None = None) -> tuple[LoadedModel, PreTrainedTokenizer]:
     """Returns the model in float32, in evaluation mode, and its tokenizer.
 
-    Reads safetensors and runs no code from the model's folder. Raises InputError if it is not a sequence-to-sequence
-    model.
+    Reads safetensors and runs no code from the model's folder. Raises InputError, which calls the model `name` or else
+    its folder, if it is not a sequence-to-sequence model or not whole (`load_model`).
     """
     import torch
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig
+    from transformers import AutoModelForSeq2SeqLM, GenerationConfig
 
-    from multiview.model.base_model.loading import load_pretrained
+    from multiview.model.base_model.loading import load_model, load_tokenizer
 
-    problem = f"{SETTING}: cannot load {folder} as a sequence-to-sequence model such as T5"
-    model: LoadedModel = load_pretrained(
-        AutoModelForSeq2SeqLM, folder, problem, dtype=torch.float32, use_safetensors=True
-    )
-    tokenizer: PreTrainedTokenizer = load_pretrained(AutoTokenizer, folder, problem)
+    base = name or str(folder)
+    model = load_model(AutoModelForSeq2SeqLM, folder, GENERATOR, base, torch.float32)
+    tokenizer = load_tokenizer(str(folder), base, GENERATOR, model)
     saved = model.generation_config.to_dict()  # the special tokens are kept, and nothing about the search
     tokens = {name: value for name, value in saved.items() if name.endswith("_token_id")}
     model.generation_config = GenerationConfig(**tokens)
-    return model.eval(), tokenizer
+    return model, tokenizer
 
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

@@ -9,8 +9,10 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from multiview.config import Model, canonical_json
-from multiview.errors import InputError
+from multiview.data.passages import Passage
+from multiview.errors import InputError, one_line
 from multiview.model.base_model.checkpoint import SETTINGS_FILE, staged_base
+from multiview.model.base_model.files import BASE, NEEDED
 from multiview.model.base_model.loading import (
     LoadedModel,
     add_viewers,
@@ -20,12 +22,19 @@ from multiview.model.base_model.loading import (
     max_positions,
     quiet,
 )
-from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, pool
+from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, make_batch, pool
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
 from multiview.steps.context import StepContext
 
 PASSAGE = "passage"
 QUESTION = "question"
+_TEXTS = (
+    Passage("", "one", "two three. four", (11, 15)),
+    Passage("", "five a", "b c d e f g. h i", (13, 16)),
+)
+"""Of different lengths, so that one is padded."""
+_EQUAL = 1e-5
+"""Difference of two vectors, relative to their largest number, that is rounding."""
 
 
 class BiEncoder(nn.Module):
@@ -147,11 +156,38 @@ class BiEncoder(nn.Module):
         kind.check(settings)
         with quiet(), staged_base(settings.base) as folder:
             encoder = load_encoder(folder, torch.float32, settings.base)
-            tokenizer = load_tokenizer(folder, settings.base)
+            tokenizer = load_tokenizer(folder, settings.base, model=encoder)
         kind.check(settings, max_positions(encoder))
         add_viewers(encoder, tokenizer, kind.viewers(settings), settings)
         question = None if settings.tied else copy.deepcopy(encoder)
-        return cls(settings, tokenizer, encoder, question).eval()
+        model = cls(settings, tokenizer, encoder, question).eval()
+        _check_views(model, encoder.config.model_type)
+        return model
+
+
+@torch.inference_mode()
+def _check_views(model: BiEncoder, kind: str) -> None:
+    """Raises InputError if the base, of type `kind`, cannot encode, or gives two texts one vector.
+
+    It does where a causal base reads no text before the tokens that the layout pools.
+    """
+    layout, base = model.layout, f"{BASE}: {model.settings.base} ({kind})"
+    for name, encode, (one, other) in (
+        ("question", model.encode_questions, [layout.question(text.text) for text in _TEXTS]),
+        ("passage", model.encode_passages, [layout.passage(text)[0] for text in _TEXTS]),
+    ):
+        try:
+            vectors = encode(make_batch([one, other], model.tokenizer.pad_token_id, layout.max_views))
+            first, second = vectors.reshape(2, -1, model.dim)
+        except Exception as error:  # of any kind: its code was written for other inputs
+            raise InputError(f"{base} cannot encode: {one_line(error)}; give {NEEDED[BASE]}") from error
+        common = min(len(one.views), len(other.views))
+        differences = (first - second)[:common].abs().amax(dim=-1)
+        if one.input_ids != other.input_ids and differences.min() <= _EQUAL * first.abs().max():
+            raise InputError(
+                f"{base} is causal, and architecture {layout.name} pools tokens that read no text there: every {name} would have "
+                "the same vector; give a bidirectional encoder such as BERT, or use camvr or dpr with model.pooling=snippet"
+            )
 
 
 def _inputs(encoder: LoadedModel, batch: Batch) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification
 
 from multiview.config import Config, Encode
 from multiview.data.passages import COLUMNS, Passage, PassageLookup, ids_in, passages_of
@@ -21,7 +21,8 @@ from multiview.encoding.batches import Buckets, Shape
 from multiview.encoding.encode import arithmetic, smaller_batches, weights_type
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import staged_base
-from multiview.model.base_model.loading import load_pretrained
+from multiview.model.base_model.files import TEACHER
+from multiview.model.base_model.loading import load_model, load_tokenizer
 from multiview.model.devices import device
 from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
 from multiview.negatives.filters import hits_by_passage
@@ -29,7 +30,6 @@ from multiview.negatives.negatives_file import NEGATIVES_FILE, read_negatives, r
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
-SETTING = "mining.cross_encoder"
 PAIR_LENGTH = 512
 """Longest pair in tokens, unless the model allows less; the longer of the two texts is cut first."""
 ROWS = 8
@@ -55,25 +55,13 @@ class CrossEncoder:
         """Loads the checkpoint in `folder`, called `name` in error lines. Raises InputError if it is not such a classifier."""
         self.settings = settings
         self.device = device(settings.device, "encode.device")
-        problem = f"{SETTING}: cannot load {name}"
-        model, notes = load_pretrained(
-            AutoModelForSequenceClassification,
-            folder,
-            problem,
-            dtype=weights_type(settings),
-            use_safetensors=True,
-            output_loading_info=True,
-        )
-        self.tokenizer: PreTrainedTokenizer = load_pretrained(AutoTokenizer, folder, problem)
+        model = load_model(AutoModelForSequenceClassification, folder, TEACHER, name, weights_type(settings))
+        self.tokenizer: PreTrainedTokenizer = load_tokenizer(str(folder), name, TEACHER, model)
         if (labels := model.config.num_labels) != 1:
             raise InputError(
-                f"{SETTING}: {name} gives {labels} logits per pair; give a cross-encoder with one (num_labels 1)"
+                f"{TEACHER}: {name} gives {labels} logits per pair; give a cross-encoder with one (num_labels 1)"
             )
-        if missing := sorted(notes["missing_keys"]):
-            raise InputError(
-                f"{SETTING}: {name} has no weights for {missing[0]}; give a model trained as a cross-encoder"
-            )
-        self.model = model.to(self.device).eval()
+        self.model = model.to(self.device)
         positions = getattr(model.config, "max_position_embeddings", PAIR_LENGTH)
         self.length = min(PAIR_LENGTH, positions, self.tokenizer.model_max_length)
 
@@ -138,7 +126,7 @@ def logits(
     if not total:
         return result
     name = settings.mining.cross_encoder or ""
-    with staged_base(name, SETTING) as folder:
+    with staged_base(name, TEACHER) as folder:
         cross_encoder = CrossEncoder(Path(folder), settings.encode, name)
 
     def pairs() -> Iterator[tuple[str, Passage, tuple[int, int]]]:
@@ -150,7 +138,7 @@ def logits(
 
     for done, (position, logit) in enumerate(cross_encoder.logits(pairs()), 1):
         if not np.isfinite(logit):
-            raise InputError(f"{SETTING}: {name} gives scores that are not numbers; give another model")
+            raise InputError(f"{TEACHER}: {name} gives scores that are not numbers; give another model")
         result[position] = logit
         events.progress(done, total, "pairs")
     return result

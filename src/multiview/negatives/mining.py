@@ -21,6 +21,7 @@ from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError, counted
 from multiview.index.ranking import TopPassages
 from multiview.model.base_model.checkpoint import base_fingerprint
+from multiview.model.base_model.files import TEACHER
 from multiview.negatives.filters import AnswerHits, FilteredHits, Positives, above_margin, filter_hits
 from multiview.negatives.negatives_file import (
     MINED,
@@ -57,7 +58,7 @@ class MiningResult:
 def cross_encoder_fingerprint(settings: Config) -> JsonObject:
     """Returns the fingerprint of `mining.cross_encoder`, if it is set: part of the key of the negatives that it filters."""
     name = settings.mining.cross_encoder
-    return {"cross_encoder": base_fingerprint(name, "mining.cross_encoder")} if name else {}
+    return {"cross_encoder": base_fingerprint(name, TEACHER)} if name else {}
 
 
 def teacher_fingerprint(settings: Config) -> JsonObject:

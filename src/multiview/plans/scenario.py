@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from multiview.config import Config
 from multiview.errors import InputError, nearest
-from multiview.model.base_model.checkpoint import CONFIG_FILE, staged_base
+from multiview.model.base_model.checkpoint import staged_base
+from multiview.model.base_model.files import CONFIG_FILE
 from multiview.model.layouts import architecture
 
 

@@ -147,7 +147,11 @@ def test_a_revision_is_a_branch_a_tag_or_a_commit(ask):
     [
         ("team/none", "model.base: team/none is neither a folder here nor a model of the hub"),
         ("team/safe@v2", "model.base: team/safe has no revision v2 on the hub"),
-        ("team/empty", "model.base: team/empty has neither *.safetensors nor pytorch_model*.bin on the hub"),
+        (
+            "team/empty",
+            "model.base: team/empty holds no *.safetensors or pytorch_model*.bin; load and save the model once with transformers "
+            "to convert it",
+        ),
     ],
 )
 def test_what_is_not_there_is_told_by_the_hub_s_name(ask, base, line):

@@ -7,8 +7,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
+from safetensors.numpy import save_file
 
 from multiview.cli.app import run_app
 from pipelines.__main__ import app
@@ -55,13 +57,14 @@ def no_bucket(request, monkeypatch):
 def user(monkeypatch, tmp_path):
     """A user with the images' names in the environment, in a folder with a preset of their own.
 
-    Its base is a package that holds a checkpoint in name only: what is submitted here never runs.
+    Its base is a package that holds a checkpoint of one weight: what is submitted here never runs.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "small_base").mkdir()
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+    for name in ("config.json", "tokenizer.json"):
         (tmp_path / "small_base" / name).write_text("{}")
+    save_file({"weight": np.zeros(1, np.float32)}, tmp_path / "small_base" / "model.safetensors")
     (tmp_path / "small.yaml").write_text(SMALL)
     for name in [name for name in os.environ if name.startswith(("KF_PIPELINES", "KFP_", "MULTIVIEW_"))]:
         monkeypatch.delenv(name)

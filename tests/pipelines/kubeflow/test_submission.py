@@ -42,7 +42,7 @@ def test_a_base_is_looked_for_on_the_hub_before_anything_is_done(kubeflow, comma
         f"run training {base} --store here",
     ):
         told = command(line, status=2)
-        assert f"model.base: {name} has neither *.safetensors nor pytorch_model*.bin on the hub" in told
+        assert f"model.base: {name} holds no *.safetensors or pytorch_model*.bin" in told
     assert not kubeflow.requests and not Path("here").exists()
     hub_with_presets.listings[name] = LISTINGS[name]
     hub.commit_of.cache_clear()

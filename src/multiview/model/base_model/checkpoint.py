@@ -1,6 +1,7 @@
 """Location and content fingerprint of a base model. Needs neither torch nor transformers."""
 
 import contextlib
+import functools
 import hashlib
 import importlib.util
 import tempfile
@@ -13,16 +14,12 @@ from multiview.artifacts.servers import errors_explained, file_system
 from multiview.config import Config
 from multiview.errors import InputError
 from multiview.model.base_model import hub
+from multiview.model.base_model.files import BASE, CONFIG_FILE, check_files
 
 SETTINGS_FILE = "multiview.json"
 """File with the settings of a saved model."""
-CONFIG_FILE = "config.json"
-"""File with the architecture of a model of transformers."""
 PACKAGE = "package:"
 """Prefix of a base model that is a checkpoint in an installed package."""
-
-BASE = "model.base"
-"""Default name of the setting in error lines about a base model."""
 
 
 @contextlib.contextmanager
@@ -30,13 +27,20 @@ def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
     """Yields a local folder with the base model; for a hub model, the files of the commit in the artifact's key.
 
     A remote folder is copied to a temporary folder, which is deleted at the end of the context. Raises InputError that
-    names `setting` if there is no such model or its weights are not safetensors; pickled weights
-    are read only from the hub, and only as tensors.
+    names `setting` if there is no such model or its files do not suit it (`check_files`); pickled weights are read only
+    from the hub, and only as tensors.
     """
     with contextlib.ExitStack() as stack:
         with _naming(setting):
-            folder = _staged(base, stack)
-        yield folder
+            if "://" in base:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="base-")))
+                filesystem, paths = _remote(base, setting)
+                for path in paths:
+                    filesystem.get_file(path, str(folder / Path(path).name))
+            else:
+                folder = _folder(base) or Path(hub.fetch(base, stack))
+                _model_files(base, folder, setting)
+        yield str(folder)
 
 
 def model_fingerprint(settings: Config) -> dict[str, str]:
@@ -49,13 +53,14 @@ def base_fingerprint(base: str, setting: str = BASE) -> dict[str, str]:
 
     A local folder is identified by the digests of its files, a remote folder by the checksums of its file system, and
     a hub model by the commit that the hub or the local cache reports. Raises InputError that names `setting` if there
-    is no such model.
+    is no such model, or if its files, unless it is on the hub, do not suit the setting (`check_files`).
     """
     with _naming(setting):
         if (folder := _folder(base)) is not None:
-            return {"files": _digest({path.name: _sha256(path) for path in _model_files(folder)})}
+            files = _model_files(base, folder, setting)
+            return {"files": _digest({path.name: _sha256(path) for path in files})}
         if "://" in base:
-            filesystem, files = _remote(base)
+            filesystem, files = _remote(base, setting)
             return {"checksums": _digest({Path(path).name: str(filesystem.checksum(path)) for path in files})}
         return {"hub": hub.split_name(base)[0], "commit": hub.commit_of(base)}
 
@@ -69,18 +74,6 @@ def _naming(setting: str) -> Iterator[None]:
         raise InputError(f"{setting}: {error}") from error
 
 
-def _staged(base: str, stack: contextlib.ExitStack) -> str:
-    if (folder := _folder(base)) is not None:
-        return str(folder)
-    if "://" in base:
-        copy = stack.enter_context(tempfile.TemporaryDirectory(prefix="base-"))
-        filesystem, files = _remote(base)
-        for path in files:
-            filesystem.get_file(path, str(Path(copy) / Path(path).name))
-        return copy
-    return hub.fetch(base, stack)
-
-
 def _folder(base: str) -> Path | None:
     """Returns the local folder that `base` names; None for a hub name or a URL."""
     if base.startswith(PACKAGE):
@@ -89,7 +82,6 @@ def _folder(base: str) -> Path | None:
         return None
     path = Path(base).expanduser()
     if path.is_dir():
-        _model_files(path)
         return path
     if path.is_absolute() or base.startswith((".", "~")):
         raise InputError(f"there is no folder {base}; give a folder, a hub name, a URL or package:NAME")
@@ -110,35 +102,26 @@ def _package_folder(name: str) -> Path:
     raise InputError(f"package {name!r} contains no config.json with safetensors weights beside it")
 
 
-def _model_files(folder: Path) -> list[Path]:
-    """Returns the files of a checkpoint, sorted by name. Raises InputError if `folder` holds no checkpoint."""
-    files = sorted(
-        {path for pattern in hub.PATTERNS for path in folder.glob(pattern)}, key=lambda path: path.name
-    )
-    _check_checkpoint(str(folder), [path.name for path in files])
-    return files
+def _model_files(base: str, folder: Path, setting: str) -> list[Path]:
+    """Returns the files of a checkpoint, sorted by name. Raises InputError if they do not suit `setting`."""
+    files = {path.name: path for pattern in hub.PATTERNS for path in folder.glob(pattern)}
+    files = dict(sorted(files.items()))
+    check_files(base, {name: functools.partial(path.open, "rb") for name, path in files.items()}, setting)
+    return list(files.values())
 
 
-def _remote(base: str) -> tuple[fsspec.AbstractFileSystem, list[str]]:
+def _remote(base: str, setting: str) -> tuple[fsspec.AbstractFileSystem, list[str]]:
     """Returns the file system of a URL, and the sorted paths of the checkpoint's files on it."""
     try:
         filesystem, root = file_system(base)
         with errors_explained(base):
-            files = sorted(path for path in filesystem.ls(root, detail=False) if Path(path).match("*.*"))
+            paths = sorted(path for path in filesystem.ls(root, detail=False) if Path(path).match("*.*"))
+            paths = [path for path in paths if any(Path(path).match(pattern) for pattern in hub.PATTERNS)]
+            files = {Path(path).name: functools.partial(filesystem.open, path, "rb") for path in paths}
+            check_files(base, files, setting)
     except (OSError, ImportError, ValueError) as error:
         raise InputError(f"cannot read {base}: {error}") from error
-    files = [path for path in files if any(Path(path).match(pattern) for pattern in hub.PATTERNS)]
-    _check_checkpoint(base, [Path(path).name for path in files])
-    return filesystem, files
-
-
-def _check_checkpoint(folder: str, names: list[str]) -> None:
-    if CONFIG_FILE not in names:
-        raise InputError(f"{folder} holds no config.json; give the folder that save_pretrained wrote")
-    if not any(name.endswith(".safetensors") for name in names):
-        raise InputError(
-            f"{folder} holds no *.safetensors; load and save the model once with transformers to convert it"
-        )
+    return filesystem, paths
 
 
 def _digest(files: dict[str, str]) -> str:

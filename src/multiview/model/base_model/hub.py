@@ -8,8 +8,9 @@ import tempfile
 from pathlib import Path
 
 from multiview.errors import InputError
+from multiview.model.base_model.files import SAFETENSORS, check_names
 
-PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model")
+PATTERNS = (SAFETENSORS, "*.json", "*.txt", "*.model")
 """Weights, configuration and tokenizer; never pickled weights, which run code when they are read."""
 
 PICKLED = "pytorch_model*.bin"
@@ -17,9 +18,6 @@ PICKLED = "pytorch_model*.bin"
 
 WEIGHTS = "model.safetensors"
 """The file of converted weights, under the name by which transformers looks for it."""
-
-TOKENIZERS = ("tokenizer*.json", "vocab.*", "*.model")
-"""A tokenizer has at least one of these files."""
 
 
 def split_name(base: str) -> tuple[str, str | None]:
@@ -57,7 +55,7 @@ def commit_of(base: str) -> str:
     except Exception:  # for any failure, such as being offline, the cache is used next
         pass
     if info and info.sha:
-        _check_files(base, [file.rfilename for file in info.siblings or []])
+        check_names(base, [file.rfilename for file in info.siblings or []], (SAFETENSORS, PICKLED))
         return info.sha
     if commit := _cached_commit(name, revision):
         return commit
@@ -74,10 +72,10 @@ def fetch(base: str, stack: contextlib.ExitStack) -> str:
     """
     commit = commit_of(base)
     snapshot = _download(base, commit, PATTERNS)
-    if not any(snapshot.glob("*.safetensors")):
+    if not any(snapshot.glob(SAFETENSORS)):
         snapshot = _download(base, commit, (*PATTERNS, PICKLED))
-    _check_files(base, sorted(file.name for file in snapshot.iterdir()))
-    if any(snapshot.glob("*.safetensors")):
+    check_names(base, [file.name for file in snapshot.iterdir()], (SAFETENSORS, PICKLED))
+    if any(snapshot.glob(SAFETENSORS)):
         return str(snapshot)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="base-")))
     for file in snapshot.iterdir():
@@ -135,15 +133,3 @@ def _download(base: str, commit: str, patterns: tuple[str, ...]) -> Path:
         return Path(huggingface_hub.snapshot_download(name, revision=commit, allow_patterns=list(patterns)))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot fetch {base} at {commit}: {' '.join(str(error).split())}") from error
-
-
-def _check_files(base: str, names: list[str]) -> None:
-    """Raises InputError unless a model's files hold a configuration, weights and a tokenizer."""
-    if "config.json" not in names:
-        raise InputError(f"{base} has no config.json on the hub: it is no model of transformers")
-    if not any(
-        "/" not in name and (name.endswith(".safetensors") or Path(name).match(PICKLED)) for name in names
-    ):
-        raise InputError(f"{base} has neither *.safetensors nor {PICKLED} on the hub")
-    if not any(Path(name).match(pattern) for name in names if "/" not in name for pattern in TOKENIZERS):
-        raise InputError(f"{base} has no tokenizer on the hub: none of {', '.join(TOKENIZERS)}")

@@ -1,16 +1,18 @@
 """Models and tokenizers as transformers loads them, and the viewer tokens that are added to them."""
 
 import contextlib
+import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from multiview.config import Model
 from multiview.errors import InputError
+from multiview.model.base_model.files import BASE, NEEDED
 from multiview.model.layouts import PreTrainedTokenizer
 from multiview.model.layouts.base import CLS_FIRST, SNIPPET_MEAN
 
@@ -24,30 +26,82 @@ VIEWER_STD = 0.02
 """Standard deviation of new tokens' embeddings (BERT's own initialisation)."""
 _SHIFTED_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet"}
 """Model types whose positions start after the padding token's id."""
+_NUMBER = re.compile(r"\d+")
 
 
 def load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> "PreTrainedModel":
     """Returns a model without its pooler, which is unused: unused parameters stop distributed training.
 
-    Raises InputError if it cannot be loaded; the error names the model as `base` does, otherwise its folder.
+    Raises InputError as `load_model` does; the error names the model as `base` does, otherwise its folder.
     """
     from transformers import AutoModel
 
     # With attention by torch where transformers has it for the model: not for MPNet and DeBERTa.
-    problem = f"model.base: cannot load {base or folder}"
-    encoder = load_pretrained(AutoModel, folder, problem, dtype=dtype, use_safetensors=True)
+    encoder = load_model(AutoModel, folder, BASE, base or folder, dtype, unused=("pooler.",))
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None
     return encoder
 
 
-def load_tokenizer(folder: str, base: str | None = None) -> PreTrainedTokenizer:
-    """Returns a model's tokenizer. Raises InputError, as `load_encoder` does."""
+def load_model(
+    kind: Any, folder: Path | str, setting: str, base: str, dtype: torch.dtype, unused: tuple[str, ...] = ()
+) -> LoadedModel:
+    """Returns the model that one of transformers' `Auto` classes loads from a folder, in evaluation mode.
+
+    Raises InputError, which names `setting` and the model as `base` does, unless it is what was saved: without random
+    weights, but for names that begin with `unused`, and all of the saved layers; or if a weight is not finite.
+    """
+    options = {"use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
+    model, notes = load_pretrained(kind, folder, f"{setting}: cannot load {base}", dtype=dtype, **options)
+    for problem in _problems(model, notes, unused):
+        raise InputError(f"{setting}: {base} {problem}; give {NEEDED[setting]} as save_pretrained writes it")
+    return model.eval()
+
+
+def _problems(model: LoadedModel, notes: dict[str, Any], unused: tuple[str, ...]) -> Iterator[str]:
+    """Yields what is wrong with a model's weights, by transformers' `notes` of loading it."""
+    weights, unexpected = model.state_dict(), sorted(notes["unexpected_keys"])
+    shapes = {name: [list(saved), list(made)] for name, saved, made in notes["mismatched_keys"]}
+    for name, weight in weights.items():
+        if name in shapes:
+            yield "has {} of shape {} where its config.json means {}".format(name, *shapes[name])
+        elif name in notes["missing_keys"] and not name.startswith(unused):
+            others = [key for key in unexpected if key.endswith(name)] + unexpected
+            yield f"has no weights for {name}" + (f", but for {others[0]}" if others else "")
+        elif weight.is_floating_point() and not torch.stack(weight.aminmax()).isfinite().all():
+            yield f"has NaN or infinity in {name}"
+    prefix = f"{model.base_model_prefix}."
+    layers = {_NUMBER.sub("#", name.removeprefix(prefix)) for name in weights}
+    for key in unexpected:
+        if _NUMBER.sub("#", key.removeprefix(prefix)) in layers:
+            yield f"has weights for {key}, a layer that its config.json leaves out"
+
+
+def load_tokenizer(
+    folder: str, base: str | None = None, setting: str = BASE, model: LoadedModel = None
+) -> PreTrainedTokenizer:
+    """Returns a model's tokenizer. Raises InputError, as `load_encoder` does.
+
+    So it does if the folder holds no vocabulary, or if `model` has no embedding for a token that a text may hold.
+    """
     from transformers import AutoTokenizer
 
-    return load_pretrained(
-        AutoTokenizer, folder, f"model.base: cannot load the tokenizer of {base or folder}"
-    )
+    name = f"{setting}: {base or folder}"
+    tokenizer = load_pretrained(AutoTokenizer, folder, f"{name}: cannot load its tokenizer")
+    needed = [tokenizer.vocab_files_names.get(key) for key in ("vocab_file", "merges_file")]
+    whole = [*Path(folder).glob("tokenizer.json"), *Path(folder).glob("*.model")]
+    if not whole and not all((Path(folder) / file).is_file() for file in needed if file):
+        raise InputError(f"{name} holds no vocabulary of its tokenizer; save its tokenizer there too")
+    used = {getattr(tokenizer, f"{role}_token_id") for role in ("cls", "sep", "eos", "pad")}
+    unused = {id_ for id_, token in tokenizer.added_tokens_decoder.items() if token.special} - used
+    rows = math.inf if model is None else len(embedding_matrix(model))
+    for token, id_ in tokenizer.get_vocab().items():
+        if id_ >= rows and id_ not in unused:
+            raise InputError(
+                f"{name} has {rows} embeddings, and its tokenizer gives {token!r} the id {id_}; give the tokenizer that belongs "
+                "to it, or call resize_token_embeddings and save both"
+            )
+    return tokenizer
 
 
 def load_pretrained(kind: Any, folder: Path | str, problem: str, **options: object) -> Any:
@@ -58,7 +112,7 @@ def load_pretrained(kind: Any, folder: Path | str, problem: str, **options: obje
     try:
         with quiet():
             return kind.from_pretrained(folder, trust_remote_code=False, **options)
-    except (OSError, ValueError, ImportError, KeyError, SafetensorError) as error:
+    except Exception as error:  # tokenizers raises Exception itself
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"{problem}: {reason}") from error
 
@@ -72,7 +126,7 @@ def first_position(encoder: LoadedModel) -> int:
 def max_positions(encoder: LoadedModel) -> int | None:
     """Returns the maximum number of tokens per sequence; None if the model has no limit."""
     positions = getattr(encoder.config, "max_position_embeddings", None)
-    return None if positions is None else positions - first_position(encoder)
+    return positions - first_position(encoder) if positions and positions > 0 else None
 
 
 @contextlib.contextmanager
@@ -104,7 +158,9 @@ def add_viewers(
     new = [token for token in tokens if token not in tokenizer.get_vocab()]
     tokenizer.add_tokens(new, special_tokens=True)
     if len(tokenizer) > len(embedding_matrix(encoder)):
-        encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+        with torch.random.fork_rng(devices=[]):  # special tokens of others may get rows too
+            torch.manual_seed(settings.seed)
+            encoder.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     weight = embedding_matrix(encoder)
     generator = torch.Generator().manual_seed(settings.seed)
     with torch.no_grad():
@@ -127,10 +183,13 @@ def _to_first_position(encoder: LoadedModel, settings: Model) -> Tensor:
 
 
 def embedding_matrix(encoder: nn.Module) -> Tensor:
-    """Returns the word embeddings [vocabulary, D] of one encoder of a bi-encoder."""
+    """Returns the word embeddings [vocabulary, D] of one encoder of a bi-encoder. Raises InputError if it has none."""
     from transformers import PreTrainedModel
 
     assert isinstance(encoder, PreTrainedModel)
-    weight = encoder.get_input_embeddings().weight
+    try:
+        weight = encoder.get_input_embeddings().weight
+    except NotImplementedError as error:
+        raise InputError(f"{BASE}: {error}; give {NEEDED[BASE]}") from error
     assert isinstance(weight, Tensor)
     return weight

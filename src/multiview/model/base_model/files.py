@@ -1,0 +1,95 @@
+"""What the files of a base model say before anything is loaded. Needs neither torch nor transformers."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from fnmatch import fnmatch
+from typing import IO, Any
+
+from multiview.errors import InputError
+
+CONFIG_FILE = "config.json"
+"""File with the architecture of a model of transformers."""
+SAFETENSORS = "*.safetensors"
+TOKENIZERS = ("tokenizer*.json", "vocab.*", "*.model")
+"""A tokenizer has at least one of these files."""
+BASE, GENERATOR, TEACHER = "model.base", "generation.model", "mining.cross_encoder"
+NEEDED = {
+    BASE: "an encoder such as BERT",
+    GENERATOR: "a sequence-to-sequence model such as T5",
+    TEACHER: "a model trained as a cross-encoder",
+}
+"""What a setting that names a base model needs, in error lines."""
+_POINTER = b"version https://git-lfs"
+_WRAPPER = re.compile(r"(?:(?:module|_orig_mod|question_encoder|ctx_encoder|auto_model|bert_model|\d+)\.)+")
+
+
+def check_names(base: str, names: Collection[str], weights: tuple[str, ...] = (SAFETENSORS,)) -> None:
+    """Raises InputError unless a folder called `base` has a configuration, weights and a tokenizer, by its files' names."""
+    if "adapter_config.json" in names:
+        raise InputError(f"{base} is an adapter; merge it into its model (merge_and_unload) and save that")
+    for patterns, way_out in (
+        ((CONFIG_FILE,), "give the folder that save_pretrained wrote"),
+        (weights, "load and save the model once with transformers to convert it"),
+        (TOKENIZERS, "save its tokenizer there too"),
+    ):
+        if not any(fnmatch(name, pattern) for name in names for pattern in patterns if "/" not in name):
+            raise InputError(f"{base} holds no {' or '.join(patterns)}; {way_out}")
+
+
+def check_files(base: str, files: Mapping[str, Callable[[], Any]], setting: str) -> None:
+    """Raises InputError unless a folder called `base` holds a whole model of the kind that `setting` needs.
+
+    `files` are its files by name, each as a function that opens it. None may be a Git LFS pointer, and the weights may
+    be neither quantised nor named as in a wrapper around the model.
+    """
+    check_names(base, files)
+    for name, opened in files.items():
+        with opened() as file:
+            begin, size = file.read(len(_POINTER)), file.seek(0, 2)
+            file.seek(0)
+            if begin == _POINTER:
+                raise InputError(
+                    f"{base}: {name} is a Git LFS pointer of {size} bytes, not the file; run git lfs pull there"
+                )
+            if name == CONFIG_FILE:
+                _check_config(base, file, setting)
+            elif fnmatch(name, SAFETENSORS):
+                _check_weights(base, name, file, size)
+
+
+def _check_config(base: str, file: IO[bytes], setting: str) -> None:
+    try:
+        config: dict[str, Any] = dict(json.load(file))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{base}: its {CONFIG_FILE} is not an object of JSON ({error})") from error
+    if config.get("quantization_config"):
+        raise InputError(f"{base} is quantised; give the model in float32, float16 or bfloat16")
+    decodes, classes = bool(config.get("is_encoder_decoder")), config.get("architectures") or []
+    judges = not classes or any("SequenceClassification" in name for name in classes)
+    if {BASE: decodes, GENERATOR: not decodes, TEACHER: not judges}.get(setting):
+        kind = f"{'encoder-decoder' if decodes else 'encoder or decoder'} {config.get('model_type')}"
+        raise InputError(f"{base} is the {kind} ({', '.join(classes)}); give {NEEDED[setting]}")
+
+
+def _check_weights(base: str, file_name: str, file: IO[bytes], size: int) -> None:
+    """Raises InputError by the header of a file of safetensors: its length in 8 bytes, then JSON."""
+    length, tensors, end = int.from_bytes(file.read(8), "little"), {}, 0
+    try:
+        tensors: dict[str, Any] = json.loads(file.read(length)) if length < size else {}
+        tensors.pop("__metadata__", None)
+        end = 8 + length + max(tensor["data_offsets"][1] for tensor in tensors.values())
+    except (ValueError, AttributeError, TypeError, KeyError):
+        pass
+    if end != size:
+        raise InputError(f"{base}: {file_name} is damaged or cut off; copy it again")
+    for name, tensor in tensors.items():
+        if wrapper := _WRAPPER.match(name):
+            raise InputError(
+                f"{base}: the names of its weights begin with {wrapper[0]} ({name}), so a wrapper around the model was saved "
+                "(DDP, torch.compile, DPR, sentence-transformers); save the model inside it with save_pretrained"
+            )
+        if name.endswith("weight") and tensor["dtype"] not in ("F64", "F32", "F16", "BF16"):
+            raise InputError(
+                f"{base} is quantised ({name} is {tensor['dtype']}); give the model in float32, float16 or bfloat16"
+            )

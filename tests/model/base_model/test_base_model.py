@@ -1,0 +1,293 @@
+"""Base models that do not fit are refused in one line, as encoder, generator and teacher; those that fit are whole."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import fsspec
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import AutoTokenizer, BertConfig, BertForPreTraining, BertModel
+
+from multiview.config import Config, Encode, Generation, Model
+from multiview.errors import InputError
+from multiview.generation.generators import initial_generator
+from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
+from multiview.model.base_model.files import BASE, GENERATOR, TEACHER
+from multiview.model.encoder import BiEncoder, initial_model
+from multiview.negatives.cross_encoder import CrossEncoder
+from multiview.steps.context import StepContext
+from tests.fixtures.cross_encoders import classifier
+from tests.fixtures.events import RecordedEvents
+from tests.fixtures.tiny import tiny_bert, tiny_t5
+
+Change = Callable[[Path], object]
+"""Breaks the base model in a folder."""
+Weights = dict[str, Tensor]
+WEIGHTS = "model.safetensors"
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 9\n"
+MAKE = {BASE: tiny_bert, GENERATOR: tiny_t5, TEACHER: classifier}
+
+
+def reweighted(change: Callable[[str, Tensor], tuple[str, Tensor] | None]) -> Change:
+    """Changes or leaves out each weight."""
+
+    def write(folder: Path) -> None:
+        weights = (change(name, weight) for name, weight in load_file(folder / WEIGHTS).items())
+        save_file(dict(kept for kept in weights if kept), folder / WEIGHTS, metadata={"format": "pt"})
+
+    return write
+
+
+def prefixed(prefix: str) -> Change:
+    return reweighted(lambda name, weight: (prefix + name, weight))
+
+
+def valued(value: float) -> Change:
+    return reweighted(
+        lambda name, weight: (
+            name,
+            weight.clone().fill_(value) if ".1." in name else weight,
+        )
+    )
+
+
+def typed(dtype: torch.dtype) -> Change:
+    return reweighted(lambda name, weight: (name, weight.to(dtype)))
+
+
+def configured(**values: object) -> Change:
+    def write(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+    return write
+
+
+def written(name: str, content: str) -> Change:
+    return lambda folder: (folder / name).write_text(content)
+
+
+def without_tokenizer(*kept: str) -> Change:
+    def remove(folder: Path) -> None:
+        for file in folder.iterdir():
+            if file.name not in ("config.json", WEIGHTS, *kept):
+                file.unlink()
+
+    return remove
+
+
+def cut_off(folder: Path) -> None:
+    content = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(content[:-100])
+
+
+def with_tokens(folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_tokens(["newword"])
+    tokenizer.save_pretrained(folder)
+
+
+def bert_tokenizer_without_words(folder: Path) -> None:
+    without_tokenizer()(folder)
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+
+
+FILES: dict[str, tuple[Change, str]] = {
+    **{
+        prefix: (
+            prefixed(prefix),
+            f"the names of its weights begin with {prefix} \\({prefix}.*save the model inside",
+        )
+        for prefix in (
+            "module.",
+            "_orig_mod.",
+            "module._orig_mod.",
+            "question_encoder.bert_model.",
+            "0.auto_model.",
+        )
+    },
+    "pointer": (
+        written(WEIGHTS, POINTER),
+        f"{WEIGHTS} is a Git LFS pointer of 126 bytes, .*run git lfs pull",
+    ),
+    "tokenizer's pointer": (written("tokenizer.json", POINTER), "tokenizer.json is a Git LFS pointer"),
+    "cut off": (cut_off, f"{WEIGHTS} is damaged or cut off; copy it again"),
+    "no safetensors": (written(WEIGHTS, "PK"), f"{WEIGHTS} is damaged or cut off; copy it again"),
+    "no JSON": (written("config.json", "{"), "config.json is not an object of JSON"),
+    "no tokenizer": (without_tokenizer(), "holds no tokenizer.*; save its tokenizer there too"),
+    "quantised": (
+        configured(quantization_config={"quant_method": "gptq"}),
+        "is quantised; give the model in float32",
+    ),
+    "int8": (typed(torch.int8), r"is quantised \(.*weight is I8\); give the model in float32"),
+    "fp8": (typed(torch.float8_e4m3fn), r"is quantised \(.*weight is F8_E4M3\)"),
+    "adapter": (written("adapter_config.json", "{}"), "is an adapter; merge it into its model"),
+}
+"""Bases whose files alone show that they do not fit, and the line about each."""
+
+LOADED: dict[str, tuple[Change, str]] = {
+    "prefix": (prefixed("net."), r"has no weights for (\S+), but for net\.\1; give .* as save_pretrained writes it"),
+    "missing layer": (
+        reweighted(lambda name, weight: None if ".1." in name else (name, weight)),
+        r"has no weights for \S+\.1\.\S+; give",
+    ),
+    "shape": (
+        reweighted(lambda name, weight: (name, weight[:300].clone() if len(weight) > 300 else weight)),
+        r"has \S+ of shape \[300, \d+\] where its config.json means \[\d+, \d+\]; give",
+    ),
+    "NaN": (valued(float("nan")), r"has NaN or infinity in \S+\.1\.\S+; give"),
+    "infinity": (valued(float("-inf")), r"has NaN or infinity in \S+\.1\.\S+; give"),
+    "tokens": (with_tokens, r"has (\d+) embeddings, and its tokenizer gives 'newword' the id \1; give the tokenizer"),
+    "words": (bert_tokenizer_without_words, "holds no vocabulary of its tokenizer; save its tokenizer there too"),
+    "damaged tokenizer": (written("tokenizer.json", "{}"), "cannot load its tokenizer"),
+}  # fmt: skip
+"""Bases that are seen not to fit when they are loaded."""
+LAYERS = {BASE: "num_hidden_layers", GENERATOR: "num_layers", TEACHER: "num_hidden_layers"}
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {setting: make(tmp_path_factory.mktemp("bases") / "base") for setting, make in MAKE.items()}
+
+
+@pytest.fixture(params=MAKE)
+def setting(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def load(setting: str, base: Path | str, output: Path) -> None:
+    """What the first step that loads the base does."""
+    settings = Config.partial({"model": Model(base=str(base)), "generation": Generation(model=str(base))})
+    output.mkdir(exist_ok=True)
+    if setting == TEACHER:
+        with staged_base(str(base), setting) as folder:
+            CrossEncoder(Path(folder), Encode(), str(base))
+    else:
+        step, name = (initial_model, "model") if setting == BASE else (initial_generator, "generator")
+        step(StepContext(settings, {}, {name: output}, RecordedEvents()))
+
+
+@contextmanager
+def refused(setting: str, base: Path | str, line: str) -> Iterator[None]:
+    with pytest.raises(InputError, match=f"^{setting}: (?:cannot load )?.*{line}") as error:
+        yield
+    assert str(base) in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_base_is_refused_by_its_files_before_anything_is_loaded(
+    bases: dict[str, Path], setting: str, kind: str, tmp_path: Path
+) -> None:
+    base, (change, line) = tmp_path / "base", FILES[kind]
+    change(Path(shutil.copytree(bases[setting], base)))
+    with refused(setting, base, line):
+        base_fingerprint(str(base), setting)
+    with refused(setting, base, line):
+        load(setting, base, tmp_path / "output")
+    assert not list((tmp_path / "output").iterdir())
+
+
+@pytest.mark.parametrize("kind", LOADED)
+def test_a_base_is_refused_when_it_is_loaded(
+    bases: dict[str, Path], setting: str, kind: str, tmp_path: Path
+) -> None:
+    base, (change, line) = tmp_path / "base", LOADED[kind]
+    change(Path(shutil.copytree(bases[setting], base)))
+    with refused(setting, base, line):
+        load(setting, base, tmp_path / "output")
+    assert not list((tmp_path / "output").iterdir())
+
+
+def test_weights_of_further_layers_are_refused(bases: dict[str, Path], setting: str, tmp_path: Path) -> None:
+    base = Path(shutil.copytree(bases[setting], tmp_path / "base"))
+    configured(**{LAYERS[setting]: 1})(base)
+    with refused(setting, base, r"has weights for \S+1\S+, a layer that its config.json leaves out"):
+        load(setting, base, tmp_path / "output")
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "line"),
+    [
+        (
+            BASE,
+            GENERATOR,
+            r"is the encoder-decoder t5 \(T5ForConditionalGeneration\); give an encoder such as BERT",
+        ),
+        (
+            GENERATOR,
+            BASE,
+            r"is the encoder or decoder bert \(BertModel\); give a sequence-to-sequence model such as T5",
+        ),
+        (
+            TEACHER,
+            BASE,
+            r"is the encoder or decoder bert \(BertModel\); give a model trained as a cross-encoder",
+        ),
+    ],
+)
+def test_a_base_of_another_kind_is_refused(
+    bases: dict[str, Path], setting: str, given: str, line: str, tmp_path: Path
+) -> None:
+    with refused(setting, bases[given], line):
+        base_fingerprint(str(bases[given]), setting)
+    with refused(setting, bases[given], line):
+        load(setting, bases[given], tmp_path / "output")
+
+
+def test_a_base_in_a_bucket_is_refused_by_its_files(bases: dict[str, Path], tmp_path: Path) -> None:
+    memory, change = fsspec.filesystem("memory"), FILES["module."][0]
+    change(Path(shutil.copytree(bases[BASE], tmp_path / "base")))
+    memory.put(str(tmp_path / "base"), "/broken/base", recursive=True)
+    with refused(BASE, "memory://broken/base", "the names of its weights begin with module."):
+        base_fingerprint("memory://broken/base")
+
+
+def vectors(folder: Path) -> Weights:
+    return BiEncoder.create(Model(base=str(folder), tied=True)).state_dict()
+
+
+def test_a_base_that_fits_is_loaded_whole(bases: dict[str, Path], tmp_path: Path) -> None:
+    """With heads, with or without a pooler, in shards, in half precision."""
+    bert = bases[BASE]
+    expected = vectors(bert)
+
+    def copied(name: str, save: Callable[[Path], object]) -> Path:
+        folder = Path(shutil.copytree(bert, tmp_path / name))
+        (folder / WEIGHTS).unlink()
+        save(folder)
+        return folder
+
+    whole = BertForPreTraining(BertConfig.from_pretrained(bert))
+    whole.bert.load_state_dict(load_file(bert / WEIGHTS), strict=False)
+    headed = copied("headed", whole.save_pretrained)
+    assert {name.partition(".")[0] for name in load_file(headed / WEIGHTS)} == {"bert", "cls"}
+    sharded = copied("sharded", lambda folder: whole.bert.save_pretrained(folder, max_shard_size="100KB"))
+    assert len(list(sharded.glob("*.safetensors"))) > 1
+    for folder in (headed, sharded):
+        found = vectors(folder)
+        assert found.keys() == expected.keys() and all(
+            torch.equal(found[name], expected[name]) for name in found
+        )
+    for dtype in (torch.float16, torch.bfloat16):
+        model = BertModel.from_pretrained(bert, dtype=dtype)
+        found = vectors(copied(str(dtype), model.save_pretrained))
+        assert all(
+            torch.equal(found[name], expected[name].to(dtype).float()) for name in found if "word" not in name
+        )
+
+
+def test_a_special_token_without_an_embedding_is_drawn_from_the_seed(
+    bases: dict[str, Path], tmp_path: Path
+) -> None:
+    """As in EmbeddingGemma, whose tokenizer has a token of images: no text holds it."""
+    base = Path(shutil.copytree(bases[BASE], tmp_path / "base"))
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokenizer.add_tokens(["<image>"], special_tokens=True)
+    tokenizer.save_pretrained(base)
+    first, second = vectors(base), vectors(base)
+    assert all(torch.equal(first[name], second[name]) for name in first)

@@ -1,0 +1,72 @@
+"""Bases that cannot encode, or that read nothing before the tokens that a layout pools."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel
+
+from multiview.config import Model
+from multiview.errors import InputError
+from multiview.model.encoder import BiEncoder
+from tests.fixtures.tiny import tiny_tokenizer
+
+SIZES = {
+    "num_hidden_layers": 2,
+    "hidden_size": 32,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 64,
+    "max_position_embeddings": 256,
+    "pad_token_id": 0,
+}
+"""Sizes that any kind has; it takes no notice of the others."""
+
+
+def random_base(folder: Path, kind: str, **options: object) -> Path:
+    tokenizer = tiny_tokenizer()
+    config = AutoConfig.for_model(kind, vocab_size=len(tokenizer), **SIZES | options)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        AutoModel.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def create(base: Path, architecture: str, pooling: str = "viewer") -> BiEncoder:
+    return BiEncoder.create(
+        Model(base=str(base), architecture=architecture, pooling=pooling, views=3, passage_length=64)  # pyright: ignore[reportArgumentType]
+    )
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "gemma3_text", "mamba"])
+def test_a_causal_base_is_refused_where_the_first_tokens_are_pooled(kind: str, tmp_path: Path) -> None:
+    base = random_base(tmp_path, kind)
+    for name in ("dpr", "me-bert", "mvr", "camvr", "dual-cross", "sentence", "equal-splits"):
+        line = f"^model.base: {base} \\({kind}\\) is causal, and architecture {name} pools tokens that read no text .*; give"
+        with pytest.raises(InputError, match=line):
+            create(base, name)
+    for name in ("dpr", "camvr", "dual-cross", "sentence", "equal-splits"):
+        assert create(base, name, "snippet").dim == 32
+
+
+def test_the_same_architecture_is_admitted_where_it_reads_both_ways(tmp_path: Path) -> None:
+    base = random_base(tmp_path, "gemma3_text", use_bidirectional_attention=True)
+    assert create(base, "mvr").dim == 32
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "line"),
+    [
+        ("lfm2", {"num_key_value_heads": 8}, r"\(lfm2\) cannot encode: RuntimeError: .*; give an encoder such as BERT"),
+        ("canine", {}, "`get_input_embeddings` .*; give an encoder such as BERT"),
+    ],
+)  # fmt: skip
+def test_a_base_that_cannot_encode_is_refused(
+    kind: str, options: dict[str, object], line: str, tmp_path: Path
+) -> None:
+    base = random_base(tmp_path, kind, **options)
+    with pytest.raises(InputError, match=f"^model.base: .*{line}") as error:
+        create(base, "camvr", "snippet")
+    assert "\n" not in str(error.value)
