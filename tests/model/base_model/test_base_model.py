@@ -216,17 +216,17 @@ def test_weights_of_further_layers_are_refused(bases: dict[str, Path], setting: 
         (
             BASE,
             GENERATOR,
-            r"is the encoder-decoder t5 \(T5ForConditionalGeneration\); give an encoder such as BERT",
+            r"is of type t5 \(T5ForConditionalGeneration\), an encoder-decoder; give an encoder such as BERT",
         ),
         (
             GENERATOR,
             BASE,
-            r"is the encoder or decoder bert \(BertModel\); give a sequence-to-sequence model such as T5",
+            r"is of type bert \(BertModel\); give a sequence-to-sequence model such as T5",
         ),
         (
             TEACHER,
             BASE,
-            r"is the encoder or decoder bert \(BertModel\); give a model trained as a cross-encoder",
+            r"is of type bert \(BertModel\); give a model trained as a cross-encoder",
         ),
     ],
 )

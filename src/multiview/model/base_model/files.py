@@ -68,8 +68,8 @@ def _check_config(base: str, file: IO[bytes], setting: str) -> None:
     decodes, classes = bool(config.get("is_encoder_decoder")), config.get("architectures") or []
     judges = not classes or any("SequenceClassification" in name for name in classes)
     if {BASE: decodes, GENERATOR: not decodes, TEACHER: not judges}.get(setting):
-        kind = f"{'encoder-decoder' if decodes else 'encoder or decoder'} {config.get('model_type')}"
-        raise InputError(f"{base} is the {kind} ({', '.join(classes)}); give {NEEDED[setting]}")
+        kind = f"{config.get('model_type')} ({', '.join(classes)})" + ", an encoder-decoder" * decodes
+        raise InputError(f"{base} is of type {kind}; give {NEEDED[setting]}")
 
 
 def _check_weights(base: str, file_name: str, file: IO[bytes], size: int) -> None:
