@@ -9,6 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from multiview import names, tracking
 from multiview.artifacts.bucket_store import BucketStore
@@ -279,3 +280,23 @@ def test_steps_leave_nothing_in_the_temporary_folder(project, trained, tmp_path)
     left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     # A lock's file stays: who removed it could remove another's.
     assert not {name for name in left if not fnmatch(name, "multiview-ship-*.lock")}
+
+
+def test_a_base_that_does_not_fit_ends_a_run_before_its_data_is_read(tmp_path):
+    project = Project.make(tmp_path)
+    weights = tmp_path / "base" / "model.safetensors"
+    whole = load_file(weights)
+    for change, line in (
+        (lambda name: f"module.{name}", "error: model.base: .* begin with module."),
+        (
+            lambda name: f"net.{name}",
+            r"error: \S+/initial-model: model.base: .* has no weights for (\S+), but for net.\1;",
+        ),
+    ):
+        save_file(
+            {change(name): weight for name, weight in whole.items()}, weights, metadata={"format": "pt"}
+        )
+        assert re.search(line, project("run", "comparison", status=2))
+        assert not list((tmp_path / "store").rglob("*.parquet")) and not list(
+            (tmp_path / "store").rglob("*.safetensors")
+        )
