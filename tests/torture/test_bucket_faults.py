@@ -10,11 +10,13 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import pytest
 
 from tests.fixtures.bucket_kinds import S3, CloudStorage
 from tests.fixtures.faulty_proxy import FAULTS, Fault
+from tests.fixtures.lost_answers import CALLERS, Losses, LostAnswers, callers, lost_answers
 from tests.fixtures.tally import POINTS, Tally
 from tests.fixtures.tortured import SEED, WHOLE, Share, each_share
 from tests.fixtures.tortured_buckets import CHAMPION, TorturedBucket, tortured_bucket
@@ -139,3 +141,40 @@ def test_a_process_that_dies_at_a_request_is_continued(
     assert died
     if share == "all":
         tally.add(POINTS, len(points), of=f"{bucket.name}, killed at a request")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[CloudStorage(), S3()],
+    ids=["gs", "s3"],
+)
+def answers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LostAnswers]:
+    with lost_answers(request.param, tmp_path_factory.mktemp("answers")) as made:
+        yield made
+
+
+LOSSES = (
+    "first done-503",
+    "twice lost",
+    "twice done-503",
+    "all lost",
+    "all done-503",
+    "first held",
+    "first late",
+)
+
+
+@pytest.mark.parametrize(
+    "loss", ["first lost", *(pytest.param(loss, marks=pytest.mark.torture) for loss in LOSSES)]
+)
+def test_what_was_created_and_never_answered_is_ours(answers: LostAnswers, loss: str, tally: Tally) -> None:
+    """By every caller of `Store.create`: one winner, no record lost, and no second run in MLflow."""
+    assert callers() == CALLERS
+    losses, fault = loss.split()
+    answers.count(tally, answers.survive(cast(Fault, fault), cast(Losses, losses)))
+
+
+def test_of_two_that_create_and_are_not_answered_one_has_won(answers: LostAnswers, tally: Tally) -> None:
+    answers.count(tally, answers.survive_race())

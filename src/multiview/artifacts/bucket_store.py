@@ -9,7 +9,6 @@ from typing import Any, BinaryIO
 from multiview.artifacts.base_store import Entry, Store
 from multiview.artifacts.scratch import scratch
 from multiview.artifacts.servers import PROTOCOLS, errors_explained, file_system
-from multiview.errors import InputError
 
 PART, PARTS = 8 << 20, 10_000
 """Bytes per request of a large file to or from a bucket, and the largest number of requests that S3 allows."""
@@ -29,11 +28,15 @@ class BucketStore(Store):
         self.fs, root = file_system(url, use_listings_cache=False, **OPTIONS[protocol])
         self.root = root.rstrip("/")
         self.url = f"{protocol}://{self.root}"
+        if protocol == "s3":
+            import s3fs.core
+
+            s3fs.core.set_custom_error_handler(_is_conflict)
 
     def create(self, path: str, data: bytes) -> bool:
         try:
             self._ask("pipe_file", path, data, mode="create")
-        except (OSError, InputError):
+        except Exception:
             # The existing file decides. A request is repeated after a lost answer and then refused, and
             # servers of S3 name a refusal differently: s3fs knows only AWS's name.
             existing = self.read(path)
@@ -76,8 +79,14 @@ class BucketStore(Store):
         for file in sorted(p for p in workspace.rglob("*") if p.is_file()):
             relative = file.relative_to(workspace).as_posix()
             part = PART * max(1, -(-file.stat().st_size // (PART * PARTS)))
-            with errors_explained(self.url):
-                self.fs.put_file(str(file), f"{self.root}/{path}/{relative}", chunksize=part)
+            try:
+                with errors_explained(self.url):
+                    self.fs.put_file(str(file), f"{self.root}/{path}/{relative}", chunksize=part)
+            except Exception:
+                # As in `create`: putting the parts together was done, its answer was lost, and the repetition found none.
+                written = self._found("info", f"{path}/{relative}")
+                if written is None or written["size"] != file.stat().st_size:
+                    raise
 
     def fetch(self, path: str, target: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -107,3 +116,8 @@ class BucketStore(Store):
             return self._ask(operation, path, **options)
         except FileNotFoundError:
             return None
+
+
+def _is_conflict(error: Exception) -> bool:
+    """Whether S3 asks for a repetition, because another exclusive write of the same file is under way."""
+    return "ConditionalRequestConflict" in str(error)
