@@ -63,7 +63,9 @@ def test_the_same_command_again_ends_with_the_very_same_artifacts(
     begun.set()
     ended.set()
     killer.join()
-    assert killed and hit.status == 1, hit
+    assert killed
+    # A worker that had handed over its last batch is not missed.
+    assert hit.status == 1 or tortured.difference(0, f"during {writes}") is None, hit
     rerun = injection.run(run_ahead, tortured.plan, tortured.store, watched=root)
     assert rerun.status == 0, rerun.error
     assert tortured.difference(0, f"after {writes}") is None

@@ -28,8 +28,8 @@ def papers_loop(title: str, text: str, sentence_ends: list[int], n: int, merge_t
     for _, spans in [*apart, *parts]:
         body = [span for span in spans if span is not None]
         span = (body[0][0], body[-1][1]) if body else None
-        words = [title] if spans[0] is None else []
-        snippets.append(Snippet(" ".join([*words, *([text[span[0] : span[1]]] if span else [])]), span))
+        words = f"{title} " if spans[0] is None and text else title if spans[0] is None else ""
+        snippets.append(Snippet(words + (text[span[0] : span[1]] if span else ""), span))
     return snippets + [Snippet("", None, True)] * (n - len(snippets))
 
 
@@ -69,7 +69,7 @@ ENDS = (9, 26, 31)
 
 def test_title_is_snippet_one_and_missing_ones_are_padding_at_the_end():
     assert split_snippets("Title", TEXT, ENDS, 6) == [
-        Snippet("Title", None),
+        Snippet("Title ", None),
         Snippet("One two. ", (0, 9)),
         Snippet("Three four five. ", (9, 26)),
         Snippet("Six. ", (26, 31)),

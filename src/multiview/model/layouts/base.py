@@ -5,6 +5,7 @@ All later parts (pooling, scoring by max, losses, index, evaluation) are the sam
 
 import re
 from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -115,6 +116,10 @@ class Layout(ABC):
         self._tokenizer = tokenizer
         self._cls = _special(tokenizer, "cls_token", "[CLS]")
         self._sep = _special(tokenizer, "sep_token", "[SEP]")
+        if not tokenizer.is_fast:
+            raise InputError(
+                "model.base: its tokenizer has no tokenizer.json, which tells where a token is in the text: save it with transformers' fast tokenizer"
+            )
         self._viewers = [_known(tokenizer, token) for token in self.viewers(settings)]
 
     @classmethod
@@ -188,24 +193,49 @@ class Layout(ABC):
 
         Text that spells a special token is tokenised as text.
         """
-        room = max(self.settings.passage_length, self.settings.question_length)
-        begins = [_beginning(text, room * CHARACTERS) for text in texts]
-        tokens = self._all_tokens(begins)
-        for number, (text, begin) in enumerate(zip(texts, begins, strict=True)):
-            if len(begin) < len(text) and len(tokens[number]) <= room:
-                (tokens[number],) = self._all_tokens([text])
+        tokens = self._encode([_beginning(text, self._room * CHARACTERS) for text in texts])["input_ids"]
+        for number, text in enumerate(texts):
+            if len(text) > self._room * CHARACTERS and len(tokens[number]) <= self._room:
+                (tokens[number],) = self._encode([text])["input_ids"]
         return tokens
 
-    def _all_tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        encoded = self._tokenizer(
+    def _cut_tokens(self, parts: Sequence[str]) -> list[list[int]]:
+        """Returns the word pieces of each part of a text, which is tokenised as one.
+
+        A piece belongs to the part in which its first character stands, and white space to the word behind it. Of a
+        long part there are at least as many pieces as a sequence has room for.
+        """
+        begins = [_beginning(part, self._room * CHARACTERS, 1) for part in parts]
+        while True:
+            stops = _word_stops(begins)
+            last = bisect_left(stops, stops[-1])
+            encoded = self._encode(["".join(begins)], return_offsets_mapping=True)
+            tokens: list[list[int]] = [[] for _ in parts]
+            for token, (start, _) in zip(encoded["input_ids"][0], encoded["offset_mapping"][0], strict=True):
+                tokens[min(bisect_right(stops, start), last)].append(token)
+            short = [
+                len(begin) < len(part) and len(pieces) <= self._room
+                for begin, part, pieces in zip(begins, parts, tokens, strict=True)
+            ]
+            if not any(short):
+                return tokens
+            begins = [part if cut else begin for begin, part, cut in zip(begins, parts, short, strict=True)]
+
+    @property
+    def _room(self) -> int:
+        """Tokens of the longest sequence."""
+        return max(self.settings.passage_length, self.settings.question_length)
+
+    def _encode(self, texts: Sequence[str], **options: bool) -> Mapping[str, Any]:
+        return self._tokenizer(
             list(texts),
             add_special_tokens=False,
             split_special_tokens=True,
             return_attention_mask=False,
             return_token_type_ids=False,
             verbose=False,
+            **options,
         )
-        return encoded["input_ids"]
 
     def _whole(self, length: int, span: "Span | None" = None) -> View:
         """Returns the only view of a sequence: its first token, the mean of all tokens, or the sum of both."""
@@ -227,10 +257,22 @@ class Layout(ABC):
         return [*ids[: room - 1], self._sep]
 
 
-def _beginning(text: str, length: int) -> str:
-    """Returns a text up to the first white space after `length` characters, where no tokenizer has a word piece."""
+def _beginning(text: str, length: int, white: int = 0) -> str:
+    """Returns a text up to the first white space after `length` characters, where no tokenizer has a word piece.
+
+    `white` is 1 to keep this white space, 0 to leave it out.
+    """
     end = WHITE.search(text, length) if len(text) > length else None
-    return text[: end.start()] if end else text
+    return text[: end.start() + white] if end else text
+
+
+def _word_stops(parts: Sequence[str]) -> list[int]:
+    """Returns where the last word of each part ends in the text of all parts; of a blank part, where that before it ends."""
+    stops, length = [0], 0
+    for part in parts:
+        stops.append(length + len(word) if (word := part.rstrip()) else stops[-1])
+        length += len(part)
+    return stops[1:]
 
 
 def plain_apostrophes(question: str) -> str:

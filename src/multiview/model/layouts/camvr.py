@@ -60,7 +60,7 @@ class Camvr(Layout):
         marks = [[viewer] for viewer in self._viewers[1:]] or [[]] * n
         ids = [] if self._viewers else [self._cls]
         snippets = self._snippets(passage)
-        tokens = self._tokens([snippet.text for snippet in snippets])
+        tokens = self._cut_tokens([snippet.text for snippet in snippets])
         room = self.settings.passage_length - len(ids) - sum(map(len, marks)) - 1
         kept = cut_longest([len(pieces) for pieces in tokens], room)
         views: list[View] = []

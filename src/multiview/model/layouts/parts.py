@@ -36,7 +36,8 @@ class Parts(Layout):
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         spans = self.spans(passage)
-        title, *parts = self._tokens([passage.title, *(passage.text[start:stop] for start, stop in spans)])
+        (title,) = self._tokens([passage.title])
+        parts = self._cut_tokens([passage.text[start:stop] for start, stop in spans])
         head = [self._cls, *title, self._sep] if title else [self._cls]
         sequences = []
         for span, part in zip(spans, parts, strict=True):

@@ -12,9 +12,8 @@ from itertools import pairwise
 class Snippet:
     """One of a passage's n snippets.
 
-    `text` is raw, white space included. `span` is the part of the passage's text in the snippet, in code points; None
-    for a snippet of only the title and for padding. The text of a snippet of the title and sentences is
-    `title + " " + text[start:stop]`, and its span is that of the sentences.
+    `text` is raw, white space included: a passage's snippets together are `title + " " + text`. `span` is the part of
+    the passage's text in the snippet, in code points; None for a snippet of only the title and for padding.
     """
 
     text: str
@@ -76,7 +75,7 @@ def covered(parts: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
 def _join(title: str, text: str, parts: Sequence[tuple[int, int] | None]) -> Snippet:
     """Returns one snippet of neighbouring parts; the part None is the title."""
     if (span := covered(parts)) is None:
-        return Snippet(title, None)
+        return Snippet(f"{title} " if text else title, None)
     body = text[slice(*span)]
     return Snippet(f"{title} {body}" if parts[0] is None else body, span)
 
