@@ -16,6 +16,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.kubeflow import component
 from multiview.kubeflow.component import configured, execute, import_artifact, open_index
+from multiview.steps import events
 from multiview.steps.runs import NO_PAGES, Pages, RunReference, read_run, read_state, write_settings
 from multiview.steps.table import STEPS, step
 from tests.fixtures.champions import champion
@@ -121,6 +122,19 @@ def test_what_was_there_is_read_by_address_and_digest(store, run, done, tmp_path
     execute("encode", run, "encode", "{}", shard="shard-01", embeddings=embeddings, **texts)
     part = given_["passages"].model_copy(update={"file": "shard-01.parquet"})
     assert done == [("encode", {"model": given_["model"], "passages": part})]
+
+
+def test_the_log_of_a_pod_says_what_its_step_does_and_what_it_wrote_where(
+    store, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(events, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(events, "PROGRESS_SECONDS", 0.01)
+    outputs = {kind: Dataset(uri=str(tmp_path / kind)) for kind in step("split").outputs}
+    config = "questions.source=demo://train.json; questions.dev_source=demo://dev.json"
+    address = execute("split", store.url, "", config, **outputs)
+    first, *between, _, _, _, _ = lines = capsys.readouterr().out.splitlines()
+    assert first.endswith(" split started") and any(" so far" in line or "/s" in line for line in between)
+    assert f"  split: wrote passages {address}" in lines
 
 
 def test_an_input_that_no_step_published_is_named_and_reported_as_a_failure(store, run, done, tmp_path):

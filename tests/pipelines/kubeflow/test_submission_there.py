@@ -75,8 +75,10 @@ def put(plan: Plan, store: Store, but: str = "") -> Outputs:
 
 def test_a_run_whose_steps_are_all_there_starts_nothing_and_prints_its_result(kubeflow, command, store, plan):
     outputs = put(plan, store)
-    printed = command(f"{SUBMIT} --wait --host {kubeflow.url} --store {store.url}")
+    line = f"{SUBMIT} --wait --host {kubeflow.url} --store {store.url} --mlflow-ui http://localhost:5000"
+    printed = command(line)
     assert not kubeflow.runs and not kubeflow.changes()
+    assert "Look at it:   http://localhost:5000\n" in printed
     (run,) = store.folders(names.RUNS)
     steps = [str(path) for path in plan.paths()]
     assert f"{run}: {len(steps)} steps found, nothing to start\n" in printed
