@@ -15,6 +15,7 @@ import torch
 from multiview.config import Config, Train
 from multiview.errors import InputError, ProcessFailed, one_line
 from multiview.steps.context import StepContext
+from multiview.training import processes
 from multiview.training.processes import on_processes, processes_here
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
@@ -88,3 +89,14 @@ def test_processes_are_as_many_as_gpus_unless_set(monkeypatch: pytest.MonkeyPatc
     assert processes_here(Train()) == 2 and processes_here(Train(processes=1)) == 1
     with pytest.raises(InputError, match=r"train\.processes: 3, but torch sees 2 GPUs"):
         processes_here(Train(processes=3))
+
+
+def test_processes_share_the_processors_of_their_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(processes, "processors", lambda: 7)
+    monkeypatch.setattr(processes, "_launch", lambda config, job: threads.append(job.threads))
+    for count in (2, 3, 8):
+        settings = Config.partial({"train": Train(processes=count)})
+        on_processes(print, StepContext(settings, {}, {}, RecordedEvents()))
+    assert threads == [3, 2, 1]
