@@ -129,7 +129,7 @@ def test_the_log_of_a_pod_says_what_its_step_does_and_what_it_wrote_where(
 ):
     monkeypatch.setattr(events, "LINE_SECONDS", 0.0)
     monkeypatch.setattr(events, "PROGRESS_SECONDS", 0.01)
-    outputs = {kind: Dataset(uri=str(tmp_path / kind)) for kind in step("split").outputs}
+    outputs: dict[str, Any] = {kind: Dataset(uri=str(tmp_path / kind)) for kind in step("split").outputs}
     config = "questions.source=demo://train.json; questions.dev_source=demo://dev.json"
     address = execute("split", store.url, "", config, **outputs)
     first, *between, _, _, _, _ = lines = capsys.readouterr().out.splitlines()
