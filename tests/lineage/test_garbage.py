@@ -81,6 +81,19 @@ def test_attempts_that_became_nothing_go_whatever_their_kind(store: LocalStore) 
     assert record is not None and store.read(f"{record.data}/file") == b"model made"
 
 
+def test_all_that_a_killed_attempt_leaves_goes_and_the_artifact_stays(store: LocalStore) -> None:
+    """Its progress, and files that it was killed while writing, whose names begin with a dot."""
+    artifact(store, names.MODEL, "made")
+    before = store.files("model")
+    killed = Attempt(store, names.MODEL, "made")
+    for left in (f"{killed.id}.progress.json", f".{killed.id}.progress.json.{'0' * 32}", f"{killed.id}/half"):
+        (killed.path.parent / left).write_text("half")
+    aged(store)
+    assert collected(store) == {killed.data}
+    list(garbage.remove_all(store, garbage.collectable(store, set(), DAYS), set))
+    assert store.files("model") == before
+
+
 def test_champions_keep_what_they_answer_with(store: LocalStore) -> None:
     for number in (1, 2, 3, 4):
         crown(store, champion(store, number))

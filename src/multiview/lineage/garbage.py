@@ -167,11 +167,16 @@ def _collectable(
     attempts: dict[str, list[Entry]] = {}
     for entry in entries:
         if entry.path.startswith(f"{folder}/{ATTEMPTS}/"):
-            attempts.setdefault(entry.path.split("/")[3].partition(".")[0], []).append(entry)
+            attempts.setdefault(_attempt_of(entry.path), []).append(entry)
     for attempt, files in attempts.items():
         published = record is not None and record.attempt == attempt
         if not published and not _young(files, min(since, time.time() - DAY)):
             yield Garbage(ATTEMPT, f"{folder}/{ATTEMPTS}/{attempt}", sum(entry.bytes for entry in files))
+
+
+def _attempt_of(path: str) -> str:
+    """Returns the attempt that a file is of; one that a process was killed while writing begins with a dot."""
+    return path.split("/")[3].lstrip(".").partition(".")[0]
 
 
 def _young(entries: Iterable[Entry], since: float) -> bool:
@@ -213,9 +218,12 @@ def _drop(store: Store, garbage: Garbage) -> None:
         store.replace(f"{garbage.path}/{names.COLLECTED_FILE}", record)
         store.remove(aside)  # from now on nobody begins to read it
         data = parse_record(record, garbage.path).data  # other attempts, which may be alive, are left alone
+        store.remove(verified_file(data))
     else:
-        store.remove(f"{data}.events.jsonl")
-    store.remove(verified_file(data))
+        folder, _, attempt = data.rpartition("/")
+        for file in store.files(folder):
+            if _attempt_of(file) == attempt:
+                store.remove(file)
     store.remove(data)
 
 
