@@ -67,6 +67,7 @@ ACROSS_ROOMS = {
     "test_source.py": "the whole source",
     "test_tree.py": "this rule",
     "torture/test_bucket_faults.py": "a training in a bucket, behind a proxy that fails",
+    "torture/test_churn.py": "many refreshes, promotions, rollbacks and collections, one after another",
     "torture/test_concurrency.py": "runs, collections of garbage, searches and requests at the same time",
     "torture/test_comparison_faults.py": "a comparison with generated queries, from its first step to its report",
     "torture/test_corruption.py": "every artifact of a training, damaged after its end",
