@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from multiview.config import Encode, Model
 from multiview.encoding.encode import Encoder
+from multiview.model.base_model.loading import load_encoder
 from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder
 from tests.fixtures import training_material
@@ -52,3 +55,13 @@ def test_a_base_of_each_kind_makes_a_model_that_encodes_as_it_is(
         np.testing.assert_allclose(found[number], expected[: len(sequence.views)], rtol=1e-3, atol=1e-4)
     eager = model.with_eager_attention()
     assert eager.passage_attention(make_batch(sequences[:1], 0, model.layout.max_views)).isfinite().all()
+
+
+def test_threads_that_load_at_once_get_what_each_asked_for_and_leave_torch_as_it_was(base: Path) -> None:
+    """transformers sets torch's default type and its initialisation for the whole process while it loads."""
+    before = (torch.get_default_dtype(), nn.init.normal_, nn.init.ones_)
+    types = [torch.float32, torch.bfloat16] * 20
+    with ThreadPoolExecutor(8) as pool:
+        loaded = list(pool.map(lambda dtype: load_encoder(str(base), dtype), types))
+    assert (torch.get_default_dtype(), nn.init.normal_, nn.init.ones_) == before
+    assert [{weight.dtype for weight in each.parameters()} for each in loaded] == [{dtype} for dtype in types]

@@ -3,6 +3,7 @@
 import contextlib
 import math
 import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -27,6 +28,8 @@ VIEWER_STD = 0.02
 _SHIFTED_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet"}
 """Model types whose positions start after the padding token's id."""
 _NUMBER = re.compile(r"\d+")
+_ONE_AT_A_TIME = threading.Lock()
+"""While transformers loads a model, torch's default type and its initialisation are of that model, in all threads."""
 
 
 def load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> "PreTrainedModel":
@@ -110,7 +113,7 @@ def load_pretrained(kind: Any, folder: Path | str, problem: str, **options: obje
     Raises InputError with `problem`, which names the setting and the model, where it cannot be loaded.
     """
     try:
-        with quiet():
+        with _ONE_AT_A_TIME, quiet():
             return kind.from_pretrained(folder, trust_remote_code=False, **options)
     except Exception as error:  # tokenizers raises Exception itself
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
