@@ -78,6 +78,7 @@ ACROSS_ROOMS = {
     "torture/test_mlflow_database.py": "shipping to a file at whose changes the process dies",
     "torture/test_dead_workers.py": "processes that prepare batches, for training and encoding",
     "torture/test_other_faults.py": "trainings and a refresh with the steps that few pipelines have",
+    "torture/test_power_loss.py": "publication on a machine that loses power",
     "torture/test_refresh_faults.py": "a refresh, from its first step to its report",
     "torture/test_training_resume.py": "the step `train`, ended after each of its steps",
     "torture/test_training_faults.py": "a training, from its first step to its figures",

@@ -42,7 +42,8 @@ class LocalStore(Store):
             ) from error
         finally:
             temporary.unlink()
-        _sync(target.parent)
+        for folder in target.parents[: len(Path(path).parts)]:  # whose names may all be new, up to the root
+            _sync(folder)
         return True
 
     def replace(self, path: str, data: bytes) -> None:
