@@ -1,21 +1,28 @@
 """Reading shards back."""
 
 import os
+import tempfile
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from multiview.config import Corpus, Questions
 from multiview.data.passages import (
     ROW_GROUP,
     SCHEMA,
+    Passage,
     PassageLookup,
+    equal_texts,
     read_passages,
     read_tables,
     shard_files,
 )
 from multiview.errors import InputError
+from tests.fixtures.artifacts import write_passages
 from tests.fixtures.split_run import Done, passage_rows, question_rows, write
 
 
@@ -58,3 +65,19 @@ def test_of_a_shard_a_row_group_is_held(tmp_path):
 def test_no_shards(tmp_path):
     with pytest.raises(InputError, match="no shards"):
         list(read_passages(tmp_path))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("abc")), max_size=9), st.sets(st.integers(0, 9))
+)
+def test_equal_texts_are_those_with_the_same_title_and_text(texts, some):
+    passages = [Passage(f"p{n}", title, text, (1,)) for n, (title, text) in enumerate(texts)]
+    groups = [[p.id for p in passages if (p.title, p.text) == of] for of in dict.fromkeys(texts)]
+    groups = [group for group in groups if len(group) > 1]
+    asked = {f"p{n}" for n in some}
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = write_passages(Path(folder) / "passages", passages, shards=2)
+        assert equal_texts(corpus) == {id_: group[0] for group in groups for id_ in group}
+        expected = {id_: group[0] for group in groups if asked.intersection(group) for id_ in group}
+        assert equal_texts(corpus, asked) == expected

@@ -7,10 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.config import Bm25
+from multiview.artifacts.staging import LocalArtifact
+from multiview.config import Bm25, Config
 from multiview.negatives.bm25 import WORD, Bm25Index, best_rows, bm25_negatives, tokenizer, words
-from multiview.negatives.negatives_file import read_table
-from tests.fixtures.artifacts import passage
+from multiview.negatives.negatives_file import read_negatives, read_table
+from multiview.steps.context import StepContext
+from tests.fixtures.artifacts import passage, question, questions_folder, write_passages
+from tests.fixtures.events import RecordedEvents
 from tests.fixtures.retrieval_run import check_negatives
 
 PASSAGES = [
@@ -131,6 +134,20 @@ def test_bm25_negatives(retrieval):
     facts = events.facts
     assert facts["hits"] == kept + facts["excluded_positive"] + facts["excluded_answer"]
     assert facts["excluded_positive"] >= len(rows) / 2 and facts["excluded_answer"] > 0
+
+
+def test_the_text_of_a_positive_is_no_bm25_negative_under_another_id(tmp_path):
+    passages = [passage("a", "red house"), passage("b", "red boat"), passage("c", "red house")]
+    inputs = {
+        "passages": LocalArtifact(write_passages(tmp_path / "passages", passages), "p"),
+        "questions": LocalArtifact(
+            questions_folder(tmp_path / "questions", [question("q", "red?", ["x"], ["c"])]), "q"
+        ),
+    }
+    out = tmp_path / "negatives"
+    out.mkdir()
+    bm25_negatives(StepContext(Config(), inputs, {"negatives": out}, RecordedEvents()))
+    assert read_negatives(out)["q"] == {"bm25": ["b"]}
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.data.answers import has_answer
-from multiview.data.passages import PassageLookup
+from multiview.data.passages import PassageLookup, equal_texts
+from multiview.data.questions import positive_ids
 from multiview.errors import InputError
 from multiview.negatives.filters import AnswerHits, Positives, filter_hits
 from tests.fixtures.artifacts import passage, question, write_passages
@@ -98,6 +99,22 @@ def test_positives_are_those_that_the_corpus_has(named, data):
     retrieved = [data.draw(st.lists(st.integers(-1, 3), min_size=4, max_size=4)) for _ in named]
     hits = positives.hits(np.array(retrieved, np.int64).reshape(-1, 4))
     assert hits.tolist() == [[row in of for row in found] for found, of in zip(retrieved, rows, strict=True)]
+
+
+@given(retrieved())
+@settings(max_examples=40, deadline=None)
+def test_a_text_of_a_positive_is_no_negative_under_another_id(case):
+    """Whatever the order of the corpus, and where the index lacks some of its passages."""
+    passages, questions, numbers, shuffled = case
+    with tempfile.TemporaryDirectory() as folder:
+        others = [passage(f"other {p.id}", p.text, p.title) for p in shuffled[::2]]
+        corpus = write_passages(Path(folder) / "passages", [*others, *shuffled], 2)
+        equal = equal_texts(corpus, positive_ids(questions))
+    hits = Positives(pa.array([p.id for p in passages]), questions, equal).hits(numbers)
+    text_of = {p.id: p.text for p in passages}
+    for asked, rows, found in zip(questions, numbers, hits, strict=True):
+        gold = {text_of[id_] for id_ in asked.positive_ids if id_ in text_of}
+        assert found.tolist() == [row >= 0 and passages[row].text in gold for row in rows]
 
 
 def test_answers_may_be_patterns():

@@ -77,7 +77,7 @@ def test_a_hit_that_ties_with_its_positive_is_not_above_it_by_rounding(tmp_path)
     rng = np.random.default_rng(0)
     same = rng.normal(size=2) * 9
     queries = rng.normal(size=(40, 2)).astype(np.float32)
-    twins = mined_vectors(tmp_path, [passage(f"p{i}", "x") for i in range(9)], [[same]] * 9)
+    twins = mined_vectors(tmp_path, [passage(f"p{i}", f"x {i}") for i in range(9)], [[same]] * 9)
     mined = twins.mine(
         [question(f"q{i}", "?", ["gold"], ["p3"]) for i in range(40)], queries, depth=9, margin=0.0
     )
@@ -148,7 +148,7 @@ def test_too_few_survivors_stay_too_few_however_deep_the_search(tmp_path):
 
 
 def test_answer_hits_are_left_out_kept_or_made_positives(tmp_path):
-    small = line(tmp_path, [9.0, 8.0, 7.0, 6.0, 5.0], {0: "gold", 1: "gold", 3: "all gold"})
+    small = line(tmp_path, [9.0, 8.0, 7.0, 6.0, 5.0], {0: "gold too", 1: "gold", 3: "all gold"})
     left = {}
     for answers in ("exclude", "keep", "positives"):
         mined = small.mine(asked("p1"), depth=5, range_start=1, answer_hits=answers)
@@ -159,6 +159,14 @@ def test_answer_hits_are_left_out_kept_or_made_positives(tmp_path):
         # A passed-over rank is no negative, but an answer there is an answer; the gold passage is known.
         "positives": (["p2", "p4"], ["p0", "p3"]),
     }
+
+
+def test_the_text_of_a_positive_is_not_mined_under_another_id(tmp_path):
+    small = line(tmp_path, [9.0, 8.0, 7.0], {0: "the same", 2: "the same"})
+    for answers in ("exclude", "keep", "positives"):
+        mined = small.mine(asked("p2"), answer_hits=answers)
+        assert small.names(mined, mined.sampled) == ["p1"] and not mined.found.any()
+        assert mined.filtered.totals()["positive"] == 2
 
 
 def test_a_found_positive_is_what_training_reads(tmp_path):
@@ -195,9 +203,9 @@ def test_a_hit_counts_at_the_first_reason_that_leaves_it_out():
 
 @pytest.fixture(scope="module")
 def crowd(tmp_path_factory):
-    """Thirty passages with up to three views, half of them holding `gold`."""
+    """Thirty passages with up to three views, half of them holding `gold`; some texts come several times."""
     rng = np.random.default_rng(1)
-    passages = [passage(f"p{i}", "gold" if rng.random() < 0.5 else "x") for i in range(30)]
+    passages = [passage(f"p{i}", f"{'gold' if rng.random() < 0.5 else 'x'} {i % 9}") for i in range(30)]
     views = [rng.normal(size=(rng.integers(1, 4), 2)) * 5 for _ in passages]
     return mined_vectors(tmp_path_factory.mktemp("crowd"), passages, views)
 
@@ -240,10 +248,11 @@ def test_whatever_the_settings_counts_add_up_and_each_negative_is_one(
         assert row["drawn"] == min(number, row["left"])
         order = np.argsort(-plain[i])
         best = max([plain[i][int(p[1:])] for p in asked_.positive_ids if int(p[1:]) < 30], default=None)
+        positive = {p.text for p in crowd.passages if p.id in asked_.positive_ids}
         expected = [
             crowd.passages[n].id
             for n in order[start:depth]
-            if crowd.passages[n].id not in asked_.positive_ids
+            if crowd.passages[n].text not in positive
             and (answers == "keep" or not has_answer(crowd.passages[n].text, asked_.answers))
             and (best is None or margin is None or plain[i][n] <= best - margin)
             and (best is None or share is None or plain[i][n] <= best - share * abs(best))

@@ -180,13 +180,13 @@ def test_a_passage_that_is_a_positive_of_the_same_question_is_no_negative_of_it(
     examples = [Example(both, "p1", ("n1",)), Example(other, "p2", ("p1",))]
     # The passages are p1, p2, n1, p1: the hard negative of b is the positive of a.
     ids = ["p1", "p2", "n1", "p1"]
-    assert excluded_passages(examples, ids, None).tolist() == [
+    assert excluded_passages(examples, ids, None, {}).tolist() == [
         [False, True, False, True],
         [False, False, False, False],
     ]
-    assert torch.equal(excluded_passages(examples, ids, 2), excluded_passages(examples, ids, None))
+    assert torch.equal(excluded_passages(examples, ids, 2, {}), excluded_passages(examples, ids, None, {}))
     # Groups of one question: the other one's positive and hard negative are none of its own.
-    assert excluded_passages(examples, ids, 1).tolist() == [
+    assert excluded_passages(examples, ids, 1, {}).tolist() == [
         [False, True, False, True],
         [True, False, True, False],
     ]
@@ -200,8 +200,10 @@ NAMES = st.sampled_from("abcde")
         st.tuples(NAMES, st.lists(NAMES, max_size=3), st.lists(NAMES, max_size=3)), min_size=1, max_size=7
     ),
     st.none() | st.integers(1, 4),
+    st.sampled_from([{}, {"b": "a", "a": "a"}, {"c": "b", "b": "b", "e": "b", "a": "a", "d": "a"}]),
 )
-def test_excluded_passages_are_those_of_the_plain_rule(drawn, group):
+def test_excluded_passages_are_those_of_the_plain_rule(drawn, group, equal):
+    """Every passage with the text of a positive, whether that positive is in the batch or not; `equal` are ids of equal texts."""
     examples = [
         Example(Question(f"q{n}", "?", (), None, (positive, *others)), positive, tuple(negatives))
         for n, (positive, others, negatives) in enumerate(drawn)
@@ -209,11 +211,12 @@ def test_excluded_passages_are_those_of_the_plain_rule(drawn, group):
     ids, size = passage_ids(examples), group or len(examples)
     owners = [*range(len(examples)), *(n for n, example in enumerate(examples) for _ in example.negatives)]
     for n, example in enumerate(examples):
+        gold = {equal.get(name, name) for name in example.question.positive_ids}
         expected = [
-            column != n and (name in example.question.positive_ids or owner // size != n // size)
+            column != n and (equal.get(name, name) in gold or owner // size != n // size)
             for column, (name, owner) in enumerate(zip(ids, owners, strict=True))
         ]
-        assert excluded_passages(examples, ids, group)[n].tolist() == expected
+        assert excluded_passages(examples, ids, group, equal)[n].tolist() == expected
 
 
 def test_groups_of_questions_are_as_batches_of_their_own() -> None:
@@ -227,7 +230,7 @@ def test_groups_of_questions_are_as_batches_of_their_own() -> None:
     def loss(rows: list[int], group: int | None) -> float:
         positions = [*rows, *(4 + row for row in rows)]
         part = [examples[row] for row in rows]
-        masks = excluded_passages(part, [ids[position] for position in positions], group)
+        masks = excluded_passages(part, [ids[position] for position in positions], group, {})
         views = torch.ones(len(positions), 2, dtype=torch.bool)
         diagonal = torch.arange(len(rows))
         found, _ = contrastive_loss(scores[rows][:, positions], views, diagonal, masks, 1.0, real_views=views)

@@ -4,6 +4,7 @@ import gc
 import random
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.config import Train
-from multiview.data.passages import SCHEMA, Passage, read_passages
+from multiview.artifacts.staging import LocalArtifact
+from multiview.config import Config, Train
+from multiview.data.passages import SCHEMA, Passage, content_hash, read_passages
 from multiview.data.queries import with_queries
 from multiview.data.questions import seeded_hash
 from multiview.errors import InputError
+from multiview.steps.context import StepContext
+from multiview.training.data import warm_up_data
 from multiview.training.example_order import QueryStream
 from multiview.training.mapped_passages import MappedPassages
+from tests.fixtures.events import RecordedEvents
 from tests.fixtures.written_queries import write_queries
 
 Rows = list[tuple[Passage, tuple[str, ...]]]
@@ -40,7 +45,9 @@ def corpus(folder: Path, of: Iterator[tuple[Passage, tuple[str, ...]]], shards: 
     queries.mkdir()
     for shard in range(shards):
         part = found[len(found) * shard // shards : len(found) * (shard + 1) // shards]
-        columns = [[p.id, p.title, p.text, list(p.sentence_ends), ""] for p, _ in part]
+        columns = [
+            [p.id, p.title, p.text, list(p.sentence_ends), content_hash(p.title, p.text)] for p, _ in part
+        ]
         table = pa.table([list(column) for column in zip(*columns, strict=True)], schema=SCHEMA)
         pq.write_table(table, passages / f"shard-{shard:02d}.parquet", row_group_size=1000)
         write_queries([(p.id, asked) for p, asked in part], queries / f"shard-{shard:02d}.parquet")
@@ -88,6 +95,14 @@ def test_the_warm_up_takes_each_passage_s_next_query_every_epoch() -> None:
             expected, key=lambda id_, epoch=epoch: seeded_hash(stream.settings.seed, f"{epoch}:{id_}")
         )
         assert example.positive == order[item % size]
+
+
+def test_a_warm_up_knows_equal_texts(tmp_path: Path) -> None:
+    (one, _), *others = rows(8)
+    passages, queries = corpus(tmp_path, iter([(one, ("?",)), *others, (replace(one, id="again"), ("?",))]))
+    inputs = {"passages": LocalArtifact(passages, "p"), "queries": LocalArtifact(queries, "q")}
+    data = warm_up_data(StepContext(Config(), inputs, {}, RecordedEvents()), tmp_path)
+    assert data.equal == {one.id: one.id, "again": one.id}
 
 
 def taken(folder: Path, passages: int) -> np.ndarray:

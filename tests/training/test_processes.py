@@ -15,7 +15,7 @@ from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.negatives.cross_encoder import write_teacher
 from multiview.steps.context import StepContext
-from multiview.training.batches import Collator, passage_ids, passage_order, shares
+from multiview.training.batches import Collator, excluded_passages, passage_ids, passage_order, shares
 from multiview.training.example_order import Example
 from multiview.training.processes import on_processes
 from multiview.training.train import train
@@ -248,9 +248,12 @@ def test_shares_are_the_whole_batch_in_another_order(processes: int) -> None:
 def test_a_share_masks_the_negatives_of_the_whole_batch(base: Path, tmp_path: Path) -> None:
     model = BiEncoder.load(training_material.saved_model(tmp_path / "m", base).path)
     texts = {p.id: p for p in map(training_material.passage, range(9))}
-    collator = Collator(model.layout, 0, texts, Train(negative_group=2))
+    equal = {"p000": "p000", "p002": "p000", "p004": "p000"}
+    collator = Collator(model.layout, 0, texts, Train(negative_group=2), equal)
     whole, share = collator(examples()), collator.share(examples(), 1, 2)
     assert torch.equal(share["excluded"], whole["excluded"]) and whole["excluded"].any()
+    by_id = excluded_passages(examples(), passage_ids(examples()), 2, {})
+    assert (whole["excluded"] & ~by_id).any(), "passages with the text of a positive"
     assert torch.equal(share["positive"], whole["positive"])
     assert len(share["questions"]["order"]) == 3
 

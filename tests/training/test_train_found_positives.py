@@ -10,11 +10,43 @@ import pyarrow.parquet as pq
 from multiview.config import Config, Train
 from multiview.data.questions import Question
 from multiview.steps.context import StepContext
-from multiview.training.batches import excluded_passages
+from multiview.training.batches import excluded_passages, passage_ids
 from multiview.training.data import training_data
 from multiview.training.example_order import QuestionStream
 from tests.fixtures import training_material
 from tests.fixtures.events import RecordedEvents
+
+
+def test_the_text_of_a_positive_is_no_negative_under_another_id(tmp_path: Path) -> None:
+    """Neither as a hard negative that a file names, nor where another question brings it into the batch."""
+    passages = [training_material.passage(i) for i in range(4)]
+    passages += [replace(passages[0], id="again"), replace(passages[1], id="second again")]
+    questions = [
+        Question("q0", "?", ("x",), None, ("p000", "p001")),
+        Question("q1", "?", ("x",), None, ("again",)),
+        Question("q2", "?", ("x",), None, ("p002",)),
+    ]
+    pool = {"q0": ["again", "p003", "second again"], "q2": ["second again"]}
+    inputs = {
+        "passages": training_material.write_shard(tmp_path / "passages", passages),
+        **training_material.write_training_data(tmp_path, questions, pool),
+    }
+    context = StepContext(Config(train=Train(batch_size=3, epochs=1)), inputs, {}, RecordedEvents())
+    data = training_data(context, tmp_path)
+    assert isinstance(data.stream, QuestionStream)
+    assert {qid: dict(data.stream.pool[qid]) for qid in pool} == {
+        "q0": {"bm25": ["p003"]},
+        "q2": {"bm25": ["second again"]},
+    }
+    examples = sorted(data.stream.step(0), key=lambda example: example.question.qid)
+    ids = passage_ids(examples)
+    assert ids == ["p000", "again", "p002", "p003", "second again"]
+    excluded = excluded_passages(examples, ids, None, data.equal)
+    assert {(q, ids[p]) for q, p in excluded.nonzero().tolist()} == {
+        (0, "again"),
+        (0, "second again"),  # the text of its second positive, which is not in the batch
+        (1, "p000"),
+    }
 
 
 def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path: Path) -> None:
@@ -57,7 +89,7 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
     # All of them are masked where other questions bring them into the batch.
     example = next(e for e in examples if e.positive == "p000")
     example = replace(example, negatives=("p001", "p002", "p003"))
-    assert excluded_passages([example], ["p000", "p001", "p002", "p003"], None).tolist() == [
+    assert excluded_passages([example], ["p000", "p001", "p002", "p003"], None, {}).tolist() == [
         [False, True, True, False]
     ]
     # The offset is into p000, the question's own; no offset outlives its passage.

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -168,6 +169,30 @@ def ids_in(folder: Path, ids: set[str]) -> set[str]:
         for batch in read_tables(folder, ["id"])
         for name in batch.column("id").to_pylist()
         if name in ids
+    }
+
+
+def equal_texts(folder: Path, ids: Collection[str] | None = None) -> dict[str, str]:
+    """Returns id to the first id with the same title and text, for passages that share theirs; with `ids`, with one of these.
+
+    Memory holds some 8-byte numbers per passage, then the ids of repeated texts.
+    """
+
+    def rows() -> Iterator[tuple[str, str]]:
+        for batch in read_tables(folder, ["id", "content_hash"]):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    digests, counts = np.unique(np.fromiter((hash(of) for _, of in rows()), np.int64), return_counts=True)
+    repeated = set(digests[counts > 1].tolist())
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for name, of in rows() if repeated else ():
+        if hash(of) in repeated:
+            groups[of].append(name)
+    return {
+        name: group[0]
+        for group in groups.values()
+        if len(group) > 1 and (ids is None or any(name in ids for name in group))
+        for name in group
     }
 
 

@@ -124,6 +124,11 @@ def read_questions(folder: Path) -> list[Question]:
     return list(iterate_questions(folder))
 
 
+def positive_ids(questions: Iterable[Question]) -> set[str]:
+    """Returns the ids of all positives of some questions."""
+    return {id_ for question in questions for id_ in question.positive_ids}
+
+
 def seeded_hash(seed: int, name: str) -> str:
     """Returns 64 pseudo-random hex digits that depend only on the seed and the name: a rank, or a further seed."""
     return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).hexdigest()

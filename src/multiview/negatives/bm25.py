@@ -23,8 +23,8 @@ from bm25s.tokenization import Tokenizer
 from multiview.config import Bm25
 from multiview.data import cjk
 from multiview.data.answers import matching_mode
-from multiview.data.passages import Passage, PassageLookup, read_passages
-from multiview.data.questions import Question, read_questions
+from multiview.data.passages import Passage, PassageLookup, equal_texts, read_passages
+from multiview.data.questions import Question, positive_ids, read_questions
 from multiview.errors import counted
 from multiview.index.ranking import TopPassages, best_first, tie_order, width
 from multiview.negatives.filters import AnswerHits, Positives, filter_hits
@@ -154,7 +154,7 @@ def best_rows(scores: np.ndarray, tie_order: np.ndarray, k: int) -> np.ndarray:
 
 
 def bm25_negatives(context: StepContext) -> None:
-    """Step: makes negatives from each question's top `bm25.depth` hits, without answer-holding passages and positives.
+    """Step: makes negatives from each question's top `bm25.depth` hits, without answer-holding passages and texts of positives.
 
     Inputs `passages`, `questions`; output `negatives`, one row per question, in the order of the questions. With
     `questions.hard_negatives=both` the rows of given negatives follow.
@@ -167,7 +167,8 @@ def bm25_negatives(context: StepContext) -> None:
         context.settings.bm25.depth,
         lambda done: context.events.progress(done, len(questions), "searches"),
     )
-    positive = Positives(index.ids, questions).hits(top.passages)
+    equal = equal_texts(passages, positive_ids(questions))
+    positive = Positives(index.ids, questions, equal).hits(top.passages)
     corpus = PassageLookup(passages)
     answer = AnswerHits(questions, index.ids, corpus, matching_mode(context.settings)).holds(top.passages)
     filtered = filter_hits(top.passages, {"positive": positive, "answer": answer})

@@ -81,13 +81,19 @@ class Positives:
     `rows` [n] int64 are their rows in the corpus, and `questions` [n] int64 the question of each.
     """
 
-    def __init__(self, ids: pa.Array, questions: Sequence[Question]) -> None:
-        """Finds the questions' positives among the `ids` of a corpus."""
+    def __init__(
+        self, ids: pa.Array, questions: Sequence[Question], equal: Mapping[str, str] | None = None
+    ) -> None:
+        """Finds the questions' positives among the `ids` of a corpus, in which passages may be `equal` (`equal_texts`)."""
         named = pa.array([id_ for question in questions for id_ in question.positive_ids], pa.string())
-        found = pc.call_function("index_in", [named], pc.SetLookupOptions(ids))
-        rows = pc.fill_null(found, -1).to_numpy().astype(np.int64)
+        rows = _rows(named, ids)
         asked = np.repeat(np.arange(len(questions)), [len(question.positive_ids) for question in questions])
         self.rows, self.questions, self._asked = rows[rows >= 0], asked[rows >= 0], len(questions)
+        self._texts = np.append(np.arange(len(ids)), -1)  # numbers of texts, by row; of none -1
+        if equal:
+            of = _rows(pa.array(list(equal), pa.string()), ids)
+            text = len(ids) + np.unique(list(equal.values()), return_inverse=True)[1]
+            self._texts[of[of >= 0]] = text[of >= 0]
 
     @property
     def first(self) -> np.ndarray:
@@ -97,13 +103,20 @@ class Positives:
         return first
 
     def hits(self, passage_rows: np.ndarray) -> np.ndarray:
-        """Returns which retrieved passages [q, k] are positives of their question [q, k] bool; -1 is none."""
+        """Returns which retrieved passages [q, k] have the text of a positive of their question [q, k] bool; -1 is none."""
         hits = np.zeros(passage_rows.shape, dtype=bool)
+        texts = self._texts[passage_rows]
         numbers = np.arange(len(self.rows)) - np.searchsorted(self.questions, self.questions)
         for number in range(numbers.max(initial=-1) + 1):  # most questions have few
             asked, rows = self.questions[numbers == number], self.rows[numbers == number]
-            hits[asked] |= passage_rows[asked] == rows[:, None]
+            hits[asked] |= texts[asked] == self._texts[rows][:, None]
         return hits
+
+
+def _rows(named: pa.Array, ids: pa.Array) -> np.ndarray:
+    """The row [n] int64 of each named passage among `ids`, -1 where it is none of them."""
+    found = pc.call_function("index_in", [named], pc.SetLookupOptions(ids))
+    return pc.fill_null(found, -1).to_numpy().astype(np.int64)
 
 
 def above_margin(

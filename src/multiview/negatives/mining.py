@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from multiview.config import Config, JsonObject, Mining
 from multiview.data.answers import matching_mode
-from multiview.data.passages import PassageLookup
-from multiview.data.questions import Question, read_questions
+from multiview.data.passages import PassageLookup, equal_texts
+from multiview.data.questions import Question, positive_ids, read_questions
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError, counted
 from multiview.index.ranking import TopPassages
@@ -118,9 +118,10 @@ def mine_hits(
     """
     mining: Mining = settings.mining
     top = index.search(queries, mining.depth, lambda done: events.progress(done, len(queries), "searches"))
+    equal = equal_texts(passages, positive_ids(questions))
     reasons = {
         "range": np.broadcast_to(np.arange(top.passages.shape[1]) < mining.range_start, top.passages.shape),
-        "positive": Positives(index.ids, questions).hits(top.passages),
+        "positive": Positives(index.ids, questions, equal).hits(top.passages),
     }
     found = np.zeros(top.passages.shape, bool)
     if mining.answer_hits != "keep":

@@ -99,12 +99,14 @@ class HardNegatives(Mapping[str, dict[str, list[str]]]):
     Memory has the id of each passage once, as Arrow strings, and 4 bytes per negative.
     """
 
-    def __init__(self, table: pa.Table, positives: Mapping[str, Collection[str]]) -> None:
+    def __init__(
+        self, table: pa.Table, positives: Mapping[str, Collection[str]], equal: Mapping[str, str]
+    ) -> None:
         # In chunks, since one array of strings holds 2 GiB at most.
         encoded = pc.list_flatten(table["negative_ids"]).dictionary_encode().unify_dictionaries().chunks
         self._ids = encoded[0].dictionary.cast(pa.string()) if encoded else pa.array([], pa.string())
         self._rows = np.concatenate([np.zeros(0, np.int32), *(chunk.indices.to_numpy() for chunk in encoded)])
-        self._positives = positives
+        self._positives, self._equal = positives, equal
         self._places: dict[str, dict[str, list[tuple[int, int]]]] = {}
         counts = pc.fill_null(pc.list_value_length(table["negative_ids"]), 0).to_pylist()
         qids, sources = table["qid"].to_pylist(), table["source"].to_pylist()
@@ -120,7 +122,8 @@ class HardNegatives(Mapping[str, dict[str, list[str]]]):
     def _distinct(self, places: Sequence[tuple[int, int]], left_out: Collection[str]) -> list[str]:
         rows = np.concatenate([self._rows[start:stop] for start, stop in places])
         ids = self._ids.take(pa.array(rows)).to_pylist()
-        return [id_ for id_ in dict.fromkeys(ids) if id_ not in left_out]
+        texts = {self._equal.get(id_, id_) for id_ in left_out}
+        return [id_ for id_ in dict.fromkeys(ids) if self._equal.get(id_, id_) not in texts]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -129,8 +132,12 @@ class HardNegatives(Mapping[str, dict[str, list[str]]]):
         return len(self._places)
 
 
-def read_negatives(folder: Path, positives: Mapping[str, Collection[str]] | None = None) -> HardNegatives:
-    """Returns the hard negatives of each question by source, without its `positives`.
+def read_negatives(
+    folder: Path,
+    positives: Mapping[str, Collection[str]] | None = None,
+    equal: Mapping[str, str] | None = None,
+) -> HardNegatives:
+    """Returns the hard negatives of each question by source, without its `positives` and passages `equal` to one (`equal_texts`).
 
     A passage may be a negative of several sources.
 
@@ -139,7 +146,7 @@ def read_negatives(folder: Path, positives: Mapping[str, Collection[str]] | None
     >>> read_negatives(folder)["q0"]
     {'bm25': ['p1', 'p2'], 'mined': ['p2', 'p3']}
     """
-    return HardNegatives(read_table(folder), positives or {})
+    return HardNegatives(read_table(folder), positives or {}, equal or {})
 
 
 def read_positives(folder: Path) -> dict[str, list[str]]:

@@ -64,14 +64,17 @@ class Collator:
         pad_id: int,
         passages: Mapping[str, Passage],
         settings: Train,
+        equal: Mapping[str, str] | None = None,
         matching: Mode = "string",
         with_question: bool = True,
         group_cost: float = GROUP_COST["cpu"],
     ) -> None:
+        """`equal` are ids of passages with equal texts (`equal_texts`)."""
         self.layout = layout
         self.pad_id = pad_id
         self.passages = passages
         self.settings = settings
+        self.equal = equal or {}
         self.matching: Mode = matching
         self.with_question = with_question
         self.group_cost = group_cost
@@ -96,7 +99,7 @@ class Collator:
             view_mask=_mask([[True] * len(row) for row in index], width),
             real_views=_mask([[not view.padding for view in row] for row in views], width),
             positive=torch.arange(len(examples)),
-            excluded=excluded_passages(examples, ids, self.settings.negative_group),
+            excluded=excluded_passages(examples, ids, self.settings.negative_group, self.equal),
             answer_views=_mask([self._answers(e, v) for e, v in zip(examples, views, strict=False)], width),
         )
         _add_teacher(batch, examples)
@@ -108,7 +111,7 @@ class Collator:
         batch = self(examples[parts[rank]])
         ids = passage_ids(examples)
         batch["positive"] = torch.arange(len(examples))
-        batch["excluded"] = excluded_passages(examples, ids, self.settings.negative_group)
+        batch["excluded"] = excluded_passages(examples, ids, self.settings.negative_group, self.equal)
         batch["order"] = torch.tensor(passage_order([examples[part] for part in parts]))
         _add_teacher(batch, examples)
         return batch
@@ -173,11 +176,13 @@ def locate_views(
     return index, views
 
 
-def excluded_passages(examples: Sequence[Example], ids: Sequence[str], group: int | None) -> Tensor:
+def excluded_passages(
+    examples: Sequence[Example], ids: Sequence[str], group: int | None, equal: Mapping[str, str]
+) -> Tensor:
     """Returns which passages are not negatives of each question, apart from its positive [B, P] bool.
 
-    These are the passages that are other positives of the question (ours), and with `group` the passages of questions
-    of other groups; a group is `group` consecutive questions.
+    These are the passages with the text of any positive of the question (ours), and with `group` the passages of
+    questions of other groups; a group is `group` consecutive questions. `equal` are ids of equal texts (`equal_texts`).
     """
     questions = torch.arange(len(examples))
     owners = torch.cat(
@@ -187,10 +192,10 @@ def excluded_passages(examples: Sequence[Example], ids: Sequence[str], group: in
     mask = questions[:, None] // size != owners // size
     columns: dict[str, list[int]] = defaultdict(list)
     for column, name in enumerate(ids):
-        columns[name].append(column)
+        columns[equal.get(name, name)].append(column)
     for question, example in enumerate(examples):
         for name in {example.positive, *example.question.positive_ids}:
-            mask[question, columns.get(name, [])] = True
+            mask[question, columns.get(equal.get(name, name), [])] = True
     mask[questions, questions] = False
     return mask
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 
@@ -14,9 +14,9 @@ import pyarrow as pa
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Train
 from multiview.data.answers import matching_mode
-from multiview.data.passages import Passage, PassageLookup, ids_in, read_passages, read_tables
+from multiview.data.passages import Passage, PassageLookup, equal_texts, ids_in, read_passages, read_tables
 from multiview.data.queries import with_queries
-from multiview.data.questions import Question, read_questions, seeded_hash
+from multiview.data.questions import Question, positive_ids, read_questions, seeded_hash
 from multiview.data.tokens import Mode
 from multiview.errors import InputError, counted
 from multiview.negatives.cross_encoder import read_teacher
@@ -51,6 +51,8 @@ class TrainingData:
     """The questions of the validation, if there is one."""
     matching: Mode = "string"
     """How answers are found in passages."""
+    equal: Mapping[str, str] = field(default_factory=dict)
+    """Ids of passages whose texts are equal, by which a question's positive is no negative under another id (`equal_texts`)."""
     with_question: bool = True
     """Whether passages are read together with their question where the layout does that."""
 
@@ -68,7 +70,7 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
     all_questions, held_out = _held_out(settings, all_questions, negatives, corpus, context)
     if negatives is not None:
         all_questions = with_found_positives(all_questions, read_positives(negatives.path))
-    in_corpus = ids_in(corpus, {name for question in all_questions for name in question.positive_ids})
+    in_corpus = ids_in(corpus, positive_ids(all_questions))
     questions: list[Question] = []
     positives: list[list[str]] = []
     dropped = 0
@@ -81,7 +83,8 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
             positives.append(present[:1] if settings.positive_passage == "first" else present)
     if not questions:
         raise InputError(f"{source}: no question has its positive passage in the corpus")
-    pool = _pool(negatives if settings.negatives else None, questions)
+    equal = equal_texts(corpus, positive_ids(questions))
+    pool = _pool(negatives if settings.negatives else None, questions, equal)
     stream = QuestionStream(questions, positives, pool, settings, _teacher(settings, negatives))
     if stream.batch_size < settings.batch_size:
         context.events.warning(
@@ -110,14 +113,15 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
         context.events.fact(f"questions_with_{source}_negatives", count)
     passages = ((passage, ()) for _, passage in PassageLookup(corpus).stream(pa.array(needed, pa.string())))
     mapped = MappedPassages.write(passages, folder / MAPPED_FILE)
-    return TrainingData(stream, mapped, held_out, matching_mode(context.settings))
+    return TrainingData(stream, mapped, held_out, matching_mode(context.settings), equal)
 
 
 def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
     """Returns a training's data in which the questions of an epoch are a query of each passage that has some; writes the
     passages into `folder`."""
     settings = context.settings.train
-    rows = with_queries(read_passages(context.input("passages").path), context.input("queries").path)
+    corpus = context.input("passages").path
+    rows = with_queries(read_passages(corpus), context.input("queries").path)
     passages = MappedPassages.write(rows, folder / MAPPED_FILE)
     if not len(passages.ids_with_queries):
         raise InputError(
@@ -136,7 +140,8 @@ def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
         ("passages_without_queries", len(passages) - len(passages.ids_with_queries)),
     ):
         context.events.fact(name, value)
-    return TrainingData(stream, passages, with_question=settings.warmup_passage == "with_query")
+    with_question = settings.warmup_passage == "with_query"
+    return TrainingData(stream, passages, equal=equal_texts(corpus), with_question=with_question)
 
 
 def _held_out(
@@ -149,7 +154,7 @@ def _held_out(
     """The questions to train on, those without a positive in the corpus among them, and the ones held out of them."""
     if settings.validate_steps is None:
         return questions, None
-    in_corpus = ids_in(corpus, {name for question in questions for name in question.positive_ids})
+    in_corpus = ids_in(corpus, positive_ids(questions))
     gold = {q.qid: [name for name in q.positive_ids if name in in_corpus] for q in questions}
     without = [question for question in questions if not gold[question.qid]]
     known = [question for question in questions if gold[question.qid]]
@@ -194,9 +199,12 @@ def _teacher(settings: Train, negatives: LocalArtifact | None) -> Mapping[str, M
     return read_teacher(negatives.path)
 
 
-def _pool(negatives: LocalArtifact | None, questions: list[Question]) -> Pool:
-    """The hard negatives of `questions`, without their positives, which a file of the user's may contain."""
-    return read_negatives(negatives.path, {q.qid: q.positive_ids for q in questions}) if negatives else {}
+def _pool(
+    negatives: LocalArtifact | None, questions: list[Question], equal: Mapping[str, str] | None = None
+) -> Pool:
+    """The hard negatives of `questions`, without their positives and what is `equal` to one, which files may contain."""
+    of = {question.qid: question.positive_ids for question in questions}
+    return read_negatives(negatives.path, of, equal) if negatives else {}
 
 
 # --- validation -----------------------------------------------------------------------------------

@@ -73,6 +73,7 @@ def fit(data: TrainingData, context: StepContext) -> None:
             model.tokenizer.pad_token_id,
             data.passages,
             settings,
+            data.equal,
             data.matching,
             data.with_question,
             GROUP_COST[arguments.device.type],

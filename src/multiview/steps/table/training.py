@@ -52,7 +52,7 @@ STEPS = (
     Step(
         name="bm25-negatives",
         about="BM25 negatives of the training questions.",
-        version=3,
+        version=4,
         function_path="multiview.negatives.bm25:bm25_negatives",
         settings=("bm25", "questions.hard_negatives", *MATCHING),
         inputs=("passages", "questions"),
@@ -69,7 +69,7 @@ STEPS = (
     Step(
         name="mine",
         about="Hard negatives mined with the index of the round before.",
-        version=11,
+        version=12,
         function_path="multiview.negatives.mining:mine",
         settings=("mining", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "bm25_negatives"),
@@ -91,7 +91,7 @@ STEPS = (
     Step(
         name="warm-up",
         about="The stage of training on generated queries, before the first round.",
-        version=8,
+        version=9,
         function_path="multiview.training.train:warm_up",
         settings=("train",),
         inputs=("start", "passages", "queries"),
@@ -102,7 +102,7 @@ STEPS = (
     Step(
         name="train",
         about="One round of training.",
-        version=9,
+        version=10,
         function_path="multiview.training.train:train",
         settings=("train", *MATCHING),
         inputs=("start", "passages", "questions", "negatives"),
