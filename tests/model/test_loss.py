@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiview.config import Temperature
 from multiview.model.batch import pool
-from multiview.model.loss import PositiveMode, contrastive_loss, distillation_loss
+from multiview.model.loss import PositiveMode, contrastive_loss, distillation_loss, in_sequence_loss
 from multiview.model.temperature import temperature
 
 
@@ -128,6 +128,57 @@ def test_its_gradient_is_that_of_the_formula(
             expected[place] += sign * plain_loss(case, tau, mode, weight) / (2 * step)
         case["scores"][place] = stood
     np.testing.assert_allclose(scores.grad.numpy(), expected, atol=1e-4)
+
+
+def plain_in_sequence(case: dict[str, Any], tau: float) -> float:
+    """The formula, one view with the answer at a time."""
+    pairs = []
+    for b, d in enumerate(case["positive"]):
+        f, answers = case["scores"][b][d] / tau, case["answers"][b]
+        others = [f[v] for v in range(case["V"]) if case["real"][d][v] and not answers[v]]
+        pairs += [math.log(sum(math.exp(s - f[v]) for s in [f[v], *others])) for v in np.flatnonzero(answers)]
+    return sum(pairs) / max(1, len(pairs))
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.3, 1.0]))
+@settings(max_examples=60, deadline=None)
+def test_in_sequence_negatives_and_their_gradient_are_those_of_the_formula(seed: int, tau: float) -> None:
+    """Answers in any number of views, in all, and in none; central differences in float64."""
+    case = random_case(seed)
+    scores = torch.tensor(case["scores"], dtype=torch.float32, requires_grad=True)
+    case["scores"] = scores.detach().double().numpy()
+    positive, real = torch.tensor(case["positive"]), torch.tensor(case["real"])
+    loss = in_sequence_loss(scores, positive, real, torch.tensor(case["answers"]), tau)
+    assert loss.item() == pytest.approx(plain_in_sequence(case, tau), rel=1e-4, abs=1e-4)
+    loss.backward()
+    assert scores.grad is not None
+    step, expected = 1e-6, np.zeros_like(case["scores"])
+    for place in np.ndindex(expected.shape):
+        stood = case["scores"][place]
+        for sign in (1, -1):
+            case["scores"][place] = stood + sign * step
+            expected[place] += sign * plain_in_sequence(case, tau) / (2 * step)
+        case["scores"][place] = stood
+    np.testing.assert_allclose(scores.grad.numpy(), expected, atol=1e-4)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.3, 1.0]))
+@settings(max_examples=20, deadline=None)
+def test_in_sequence_negatives_of_the_winning_view_are_the_local_loss(seed: int, tau: float) -> None:
+    case = random_case(seed)
+    case["real"] = case["mask"]
+    own = np.where(
+        case["mask"][case["positive"]],
+        case["scores"][np.arange(len(case["positive"])), case["positive"]],
+        -np.inf,
+    )
+    case["answers"] = np.arange(case["V"]) == own.argmax(axis=1)[:, None]
+    _, parts = run(case, tau)
+    scores, positive, real, answers = (
+        torch.tensor(case[name]) for name in ("scores", "positive", "real", "answers")
+    )
+    loss = in_sequence_loss(scores, positive, real, answers, tau)
+    assert loss.item() == pytest.approx(parts.local.item(), rel=1e-4, abs=1e-4)
 
 
 def plain_divergence(case: dict[str, Any], teacher: np.ndarray, tau: float, teacher_tau: float) -> float:

@@ -96,6 +96,11 @@ def test_a_wrong_setting_is_one_line_with_the_nearest_name(setting, says):
     assert "\n" not in str(error.value)
 
 
+def test_in_sequence_negatives_need_a_known_answer():
+    with pytest.raises(InputError, match=r"train\.in_sequence_weight: .* set train\.local_weight"):
+        resolve({"model": {"architecture": "mvr"}, "train": {"in_sequence_weight": 0.1}})
+
+
 def test_systems_override_what_they_share():
     systems = resolve_systems(gather("squad-small", []))
     assert set(systems) == {"snippet-means", "base", "base-pooled", "dpr", "mvr", "camvr"}

@@ -170,6 +170,17 @@ def test_chunks_replay_their_dropout_and_keep_no_activations(base: Path, tmp_pat
     assert not torch.equal(loss_and_gradients(model, settings, batch)[0], results[0][0])
 
 
+def test_in_sequence_negatives_are_added_with_their_weight(base: Path, tmp_path: Path) -> None:
+    model, settings = trained(base, tmp_path, "camvr")
+    batch = collated(model, settings)
+    without, once, twice = (
+        loss_and_gradients(model, settings.model_copy(update={"in_sequence_weight": weight}), batch)[0]
+        for weight in (0.0, 1.0, 2.0)
+    )
+    assert once > without
+    torch.testing.assert_close(twice - once, once - without, rtol=1e-4, atol=1e-5)
+
+
 def padded(batch: TrainingBatch) -> int:
     return sum(group["input_ids"].numel() for group in batch["passages"]["batches"])
 

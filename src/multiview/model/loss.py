@@ -1,4 +1,4 @@
-"""Contrastive loss over multi-view passages, with MVR's local term, and distillation from a cross-encoder.
+"""Contrastive loss over multi-view passages, with MVR's local term, in-sequence negatives, and distillation from a cross-encoder.
 
     L = -log( exp(s+/τ) / ( exp(s+/τ) + Σ exp(f(q,d-)/τ) ) )  -  λ · log( exp(f(q,d+)/τ) / Σ_i exp(f_i(q,d+)/τ) )
 
@@ -104,6 +104,27 @@ def contrastive_loss(
         wins=torch.bincount(view_scores.argmax(dim=-1), minlength=view_scores.shape[1]) / len(view_scores),
     )
     return loss, parts
+
+
+def in_sequence_loss(
+    scores: Tensor, positive: Tensor, real_views: Tensor, answer_views: Tensor, temperature: float
+) -> Tensor:
+    """Returns the mean loss of views with the answer against the other views of their passage (InSeNT's in-sequence negatives).
+
+        -log( exp(f_a(q,d+)/τ) / ( exp(f_a(q,d+)/τ) + Σ_i exp(f_i(q,d+)/τ) ) )
+
+    a are the `answer_views` [B, V] of the questions' positives, and i are the views in `real_views` [P, V] that are none
+    of these. `scores` [B, P, V] and `positive` [B] are those of `contrastive_loss`. Without any answer view it is 0.
+    With the winning view as a, and every other view as i, this would be the local term.
+
+    All values are computed in float32.
+    """
+    with torch.autocast(scores.device.type, enabled=False):
+        own = scores.float()[torch.arange(len(positive), device=scores.device), positive] / temperature
+        rows, views = answer_views.nonzero(as_tuple=True)
+        others = own.masked_fill(answer_views | ~real_views[positive], -torch.inf)[rows]
+        logits = torch.cat([own[rows, views][:, None], others], dim=1)
+        return -torch.log_softmax(logits, dim=-1)[:, 0].sum() / max(1, len(rows))
 
 
 def distillation_loss(

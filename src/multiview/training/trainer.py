@@ -21,7 +21,7 @@ from multiview.data.questions import seeded_hash
 from multiview.errors import InputError, counted
 from multiview.model.devices import workers
 from multiview.model.encoder import BiEncoder
-from multiview.model.loss import contrastive_loss, distillation_loss
+from multiview.model.loss import contrastive_loss, distillation_loss, in_sequence_loss
 from multiview.model.temperature import temperature
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Events
@@ -97,6 +97,12 @@ class BiEncoderTrainer(Trainer):
             positive_mode=self.settings.positive,
             local_weight=self.settings.local_weight,
         )
+        if self.settings.in_sequence_weight:
+            in_sequence = in_sequence_loss(
+                scores, batch["positive"], batch["real_views"], batch["answer_views"], self._temperature
+            )
+            loss = loss + self.settings.in_sequence_weight * in_sequence
+            self._parts["in_sequence_loss"].append(in_sequence.detach())
         if "teacher" in batch:
             divergence = distillation_loss(
                 scores,

@@ -60,6 +60,10 @@ def check(model: Model, train: Train | None = None) -> None:
             f"train.positive: {train.positive} does not suit architecture {kind.name}, whose views represent no part of the text; "
             "use max"
         )
+    if train is not None and train.in_sequence_weight and train.positive == "max":
+        raise InputError(
+            "train.in_sequence_weight: with train.positive=max it would be the local loss; set train.local_weight instead"
+        )
     if train is not None and train.validate_steps is not None and kind.reads_queries:
         raise InputError(
             f"train.validate_steps: a validation reads passages alone, and architecture {kind.name} reads them with queries; "
