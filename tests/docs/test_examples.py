@@ -20,6 +20,7 @@ from multiview.steps.path import StepPath
 from tests.fixtures.artifacts import questions_folder, write_passages
 from tests.fixtures.imports import module_paths
 from tests.fixtures.inprocess import run_plan
+from tests.fixtures.sentence_transformers_base import frame_texts
 from tests.fixtures.system_indexes import write_corpus
 from tests.fixtures.tiny import tiny_bert, tiny_tokenizer
 
@@ -93,6 +94,7 @@ def given(tmp_path, request) -> dict[str, Any]:
     tokenizer: Any = tiny_tokenizer()
     viewers = LAYOUTS["camvr"].viewers(Model(views=3))
     tokenizer.add_special_tokens({"additional_special_tokens": viewers})
+    frame_texts(tokenizer)
     return {
         "folder": tmp_path,
         "passages": write_passages(tmp_path / "passages", [PASSAGE]),

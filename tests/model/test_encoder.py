@@ -38,7 +38,8 @@ def test_saved_and_loaded_a_model_encodes_the_same(base: Path, tmp_path: Path, n
     BiEncoder.create(settings(tmp_path / "elsewhere", **MODELS[name], tied=tied)).save(tmp_path / "n")
     for file in (tmp_path / "m").rglob("*.*"):
         assert file.read_bytes() == (tmp_path / "n" / file.relative_to(tmp_path / "m")).read_bytes()
-    assert json.loads((tmp_path / "m" / "multiview.json").read_text())["scale"] == 1.0
+    assert json.loads((tmp_path / "m" / "multiview.json").read_text())["scale"] == model.scale
+    assert model.scale == (20 if model.settings.normalise else 1)
 
 
 def test_the_passage_part_loads_with_auto_model(base: Path, tmp_path: Path) -> None:

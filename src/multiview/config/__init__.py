@@ -35,7 +35,7 @@ from multiview.config.retrieval import (
     Refresh,
 )
 from multiview.config.section import UNKEYED, JsonObject, Section, canonical_json
-from multiview.config.training import Mining, Model, Pooling, Temperature, Train
+from multiview.config.training import DenseLayer, Mining, Model, Pooling, Temperature, Train
 
 
 class Config(Section):

@@ -6,9 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from multiview.config.section import UNKEYED, JsonObject, Section, Seed
+from multiview.config.section import DERIVED, UNKEYED, JsonObject, Section, Seed
 
-Pooling = Literal["viewer", "snippet", "both"]
+Pooling = Literal["viewer", "snippet", "both", "last"]
+
+
+class DenseLayer(Section):
+    """A dense layer behind the pooling."""
+
+    width: int
+    """Length of its vectors."""
+    activation: str
+    """Class of torch.nn."""
 
 
 class Model(Section):
@@ -17,11 +26,11 @@ class Model(Section):
     base: Annotated[str, UNKEYED] = "bert-base-uncased"
     """A BERT-like checkpoint: hub name (`NAME` or `NAME@REVISION`), folder, bucket folder, or `package:NAME` for an installed package that carries one."""
     architecture: str = "camvr"
-    """Layout of passages and questions: dpr, me-bert, mvr, camvr, dual-cross, sentence or equal-splits."""
+    """Layout of passages and questions: dpr, me-bert, mvr, camvr, dual-cross, sentence, equal-splits, or sentence-transformer: one vector per text, as the makers of the base use it (its modules.json)."""
     views: Annotated[int, Field(ge=1)] = 8
     """n, the views per passage: its viewer tokens (CAMVR 4.6, MVR 4.2), me-bert's tokens, or the runs of equal-splits."""
     pooling: Pooling = "viewer"
-    """A view's vector: its viewer token (the papers), the mean of its snippet's tokens, or the sum of both. *Ours.*"""
+    """A view's vector: its viewer token (the papers), the mean of its snippet's tokens, the sum of both, or its last token. *Ours.*"""
     normalise: bool = False
     """Scale every vector to length one. *Ours.*"""
     scale: float | None = None
@@ -38,6 +47,8 @@ class Model(Section):
     """Longest passage in tokens (CAMVR 4.2)."""
     seed: Seed = 0
     """Seed of the new tokens' embeddings."""
+    dense: Annotated[tuple[DenseLayer, ...], DERIVED] = ()
+    """The base's dense layers behind the pooling (architecture sentence-transformer)."""
 
 
 class Temperature(Section):

@@ -2,6 +2,8 @@
 
 import copy
 import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -19,10 +21,13 @@ from multiview.model.base_model.loading import (
     first_position,
     load_encoder,
     load_tokenizer,
+    lower_case,
     max_positions,
     quiet,
 )
+from multiview.model.base_model.sentence_transformers import Usage, read_usage
 from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, make_batch, pool
+from multiview.model.dense import load_dense, read_dense, save_dense
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
 from multiview.steps.context import StepContext
 
@@ -35,6 +40,8 @@ _TEXTS = (
 """Of different lengths, so that one is padded."""
 _EQUAL = 1e-5
 """Difference of two vectors, relative to their largest number, that is rounding."""
+OPTIONAL = ("dense",)
+"""Settings that a saved model names only where they are not the defaults."""
 
 
 class BiEncoder(nn.Module):
@@ -49,13 +56,16 @@ class BiEncoder(nn.Module):
         tokenizer: PreTrainedTokenizer,
         passage: nn.Module | None = None,
         question: nn.Module | None = None,
+        dense: Mapping[str, nn.Module] | None = None,
     ) -> None:
+        """`dense` has the dense layers of each encoder, where the base has some."""
         super().__init__()
         self.settings = settings
         self.tokenizer = tokenizer
         self.layout: Layout = layout(settings, tokenizer)
         parts = {PASSAGE: passage, QUESTION: question}
         self.encoders = nn.ModuleDict({name: part for name, part in parts.items() if part is not None})
+        self.dense = nn.ModuleDict(dense)
         self.scale = score_scale(settings)
         self.encode_again = False
         """Whether the backward pass of `forward` encodes each group anew, instead of keeping all activations."""
@@ -63,6 +73,8 @@ class BiEncoder(nn.Module):
     @property
     def dim(self) -> int:
         """Length of the vectors."""
+        if self.settings.dense:
+            return self.settings.dense[-1].width
         return self._encoder(next(iter(self.encoders))).config.hidden_size
 
     @property
@@ -103,12 +115,18 @@ class BiEncoder(nn.Module):
             raise ValueError(f"a {encoder.config.model_type} model does not give its attention")
         return attentions[-1]
 
+    def _name(self, part: str) -> str:
+        return part if part in self.encoders else PASSAGE
+
     def _encoder(self, part: str) -> LoadedModel:
-        return self.encoders[part if part in self.encoders else PASSAGE]
+        return self.encoders[self._name(part)]
 
     def _encode(self, part: str, batch: Batch) -> Tensor:
         encoder = self._encoder(part)
         vectors = pool(encoder(**_inputs(encoder, batch)).last_hidden_state, batch["weights"])
+        if self.dense:
+            with torch.autocast(vectors.device.type, enabled=False):
+                vectors = self.dense[self._name(part)](vectors)
         return nn.functional.normalize(vectors, dim=-1) if self.settings.normalise else vectors
 
     def checkpoint_activations(self) -> None:
@@ -123,12 +141,17 @@ class BiEncoder(nn.Module):
         differ.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        settings = {**self.settings.model_dump(mode="json", exclude={"base"}), "scale": self.scale}
+        unset = {
+            name for name in OPTIONAL if getattr(self.settings, name) == Model.model_fields[name].default
+        }
+        settings = {**self.settings.model_dump(mode="json", exclude={"base", *unset}), "scale": self.scale}
         (folder / SETTINGS_FILE).write_text(canonical_json(settings) + "\n")
         with quiet():
             for part in self.encoders:
                 self._encoder(part).save_pretrained(folder / part)
                 self.tokenizer.save_pretrained(folder / part)
+                if self.dense:
+                    save_dense(self.dense[part], folder / part)
 
     @classmethod
     def load(
@@ -143,7 +166,12 @@ class BiEncoder(nn.Module):
         with quiet():
             encoders = {part: load_encoder(str(folder / part), dtype) for part in parts}
             tokenizer = load_tokenizer(str(folder / parts[0]))
-        return cls(settings, tokenizer, **encoders).eval()
+        dense = {
+            part: load_dense(folder / part, settings.dense, encoder.config.hidden_size)
+            for part, encoder in encoders.items()
+            if settings.dense
+        }
+        return cls(settings, tokenizer, **encoders, dense=dense).eval()
 
     @classmethod
     def create(cls, settings: Model) -> "BiEncoder":
@@ -157,12 +185,40 @@ class BiEncoder(nn.Module):
         with quiet(), staged_base(settings.base) as folder:
             encoder = load_encoder(folder, torch.float32, settings.base)
             tokenizer = load_tokenizer(folder, settings.base, model=encoder)
+            usage = read_usage(Path(folder), settings.base, kind.as_base)
+            width = encoder.config.hidden_size
+            dense = read_dense(Path(folder), usage.dense_folders, usage.dense, width) if usage.dense else None
+        if usage.lower_case:
+            lower_case(tokenizer)
+        if kind.as_base:
+            longest = min(
+                usage.max_length or tokenizer.model_max_length, max_positions(encoder) or sys.maxsize
+            )
+            settings = _as_base(settings, usage, longest)
         kind.check(settings, max_positions(encoder))
         add_viewers(encoder, tokenizer, kind.viewers(settings), settings)
         question = None if settings.tied else copy.deepcopy(encoder)
-        model = cls(settings, tokenizer, encoder, question).eval()
+        parts = [PASSAGE] if settings.tied else [PASSAGE, QUESTION]
+        layers = {part: copy.deepcopy(dense) for part in parts} if dense else None
+        model = cls(settings, tokenizer, encoder, question, layers).eval()
         _check_views(model, encoder.config.model_type)
         return model
+
+
+def _as_base(settings: Model, usage: Usage, longest: int) -> Model:
+    """Returns the settings with what the base's makers say of its vectors, whose texts have up to `longest` tokens.
+
+    Raises InputError where the settings say otherwise.
+    """
+    for name in ("pooling", "normalise"):
+        given, made = getattr(settings, name), getattr(usage, name)
+        if given not in (made, Model.model_fields[name].default):
+            raise InputError(
+                f"model.{name}: {given}, but the base's makers use {made}; leave it out, or use architecture dpr"
+            )
+    lengths = {name: min(getattr(settings, name), longest) for name in ("question_length", "passage_length")}
+    made = {name: getattr(usage, name) for name in ("pooling", "normalise", "dense")}
+    return settings.model_copy(update={**lengths, **made})
 
 
 @torch.inference_mode()
@@ -207,6 +263,8 @@ def width(folder: Path) -> int:
     """Returns the length of the vectors of the model in `folder`, without loading the model."""
     from transformers import AutoConfig
 
+    if dense := load_settings(folder).dense:
+        return dense[-1].width
     return AutoConfig.from_pretrained(folder / PASSAGE).hidden_size
 
 

@@ -130,9 +130,12 @@ def challenger_of(store: Store, champion: Champion) -> Reference | None:
 
 def empty_artifacts(store: Store, model: Artifact) -> Artifacts:
     """Returns an empty index, its empty corpus, and the model that encodes its questions, by kind of artifact."""
-    # The length of the model's vectors stands in its encoder's configuration.
+    # The length of the model's vectors stands in its settings if it has dense layers, else in its encoder's.
     file = next(file.path for file in model[1].files if file.path.endswith("/config.json"))
-    dim = int(json.loads((stage(*model, file).path / file).read_text())["hidden_size"])
+    settings, encoder = (
+        json.loads((stage(*model, each).path / each).read_text()) for each in (SETTINGS_FILE, file)
+    )
+    dim = settings["dense"][-1]["width"] if "dense" in settings else int(encoder["hidden_size"])
     corpus = empty_corpus(store)
     index = empty_index(store, model.reference, Reference.to(store, corpus), dim)
     return {

@@ -28,7 +28,8 @@ try:
     with staged_base(sys.argv[1]) as folder:
         weights = Path(folder, "model.safetensors").read_bytes()
         Path(sys.argv[2]).write_bytes(weights)
-        print(json.dumps([found, sorted(file.name for file in Path(folder).iterdir())]))
+        files = [str(f.relative_to(folder)) for p in ("*", "*/*") for f in Path(folder).glob(p) if f.is_file()]
+        print(json.dumps([found, sorted(files)]))
 except InputError as error:
     print(json.dumps(str(error)))
 """
@@ -110,6 +111,16 @@ def test_pickled_weights_become_safetensors(name, served, ask, bert, tmp_path):
     assert all(torch.equal(weights[key], expected[key]) for key in expected)
     served.url = "http://127.0.0.1:9"
     assert ask(name) == [found, files], "without the hub, from its cache"
+
+
+@pytest.mark.parametrize("name", ["team/safe", "team/pickled"])
+def test_the_folders_of_modules_come_along(name, served, ask):
+    module = served.models[name] / "1_Pooling"
+    module.mkdir()
+    (module / "config.json").write_text("{}")
+    _, files = ask(name)
+    shutil.rmtree(module)
+    assert {"config.json", "1_Pooling/config.json", "model.safetensors"} <= set(files)
 
 
 def test_pickles_are_not_even_fetched_where_there_are_safetensors(served, ask, bert):

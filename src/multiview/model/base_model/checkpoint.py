@@ -15,6 +15,7 @@ from multiview.config import Config
 from multiview.errors import InputError
 from multiview.model.base_model import hub
 from multiview.model.base_model.files import BASE, CONFIG_FILE, check_files
+from multiview.model.base_model.sentence_transformers import MODULES_FILE, module_folders
 
 SETTINGS_FILE = "multiview.json"
 """File with the settings of a saved model."""
@@ -35,8 +36,9 @@ def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
             if "://" in base:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="base-")))
                 filesystem, paths = _remote(base, setting)
-                for path in paths:
-                    filesystem.get_file(path, str(folder / Path(path).name))
+                for name, path in paths.items():
+                    (folder / name).parent.mkdir(exist_ok=True)
+                    filesystem.get_file(path, str(folder / name))
             else:
                 folder = _folder(base) or Path(hub.fetch(base, stack))
                 _model_files(base, folder, setting)
@@ -58,10 +60,11 @@ def base_fingerprint(base: str, setting: str = BASE) -> dict[str, str]:
     with _naming(setting):
         if (folder := _folder(base)) is not None:
             files = _model_files(base, folder, setting)
-            return {"files": _digest({path.name: _sha256(path) for path in files})}
+            return {"files": _digest({name: _sha256(path) for name, path in files.items()})}
         if "://" in base:
             filesystem, files = _remote(base, setting)
-            return {"checksums": _digest({Path(path).name: str(filesystem.checksum(path)) for path in files})}
+            sums = {name: str(filesystem.checksum(path)) for name, path in files.items()}
+            return {"checksums": _digest(sums)}
         return {"hub": hub.split_name(base)[0], "commit": hub.commit_of(base)}
 
 
@@ -102,26 +105,44 @@ def _package_folder(name: str) -> Path:
     raise InputError(f"package {name!r} contains no config.json with safetensors weights beside it")
 
 
-def _model_files(base: str, folder: Path, setting: str) -> list[Path]:
-    """Returns the files of a checkpoint, sorted by name. Raises InputError if they do not suit `setting`."""
+def _model_files(base: str, folder: Path, setting: str) -> dict[str, Path]:
+    """Returns the files of a checkpoint by their names below `folder`, those of its modules too.
+
+    Raises InputError if they do not suit `setting`.
+    """
     files = {path.name: path for pattern in hub.PATTERNS for path in folder.glob(pattern)}
     files = dict(sorted(files.items()))
     check_files(base, {name: functools.partial(path.open, "rb") for name, path in files.items()}, setting)
-    return list(files.values())
+    for name in module_folders(files[MODULES_FILE].read_bytes()) if MODULES_FILE in files else ():
+        inside = (path for pattern in hub.PATTERNS for path in (folder / name).glob(pattern))
+        files |= {f"{name}/{path.name}": path for path in inside}
+    return files
 
 
-def _remote(base: str, setting: str) -> tuple[fsspec.AbstractFileSystem, list[str]]:
-    """Returns the file system of a URL, and the sorted paths of the checkpoint's files on it."""
+def _remote(base: str, setting: str) -> tuple[fsspec.AbstractFileSystem, dict[str, str]]:
+    """Returns the file system of a URL, and the paths of the checkpoint's files on it by their names below the URL."""
     try:
         filesystem, root = file_system(base)
         with errors_explained(base):
-            paths = sorted(path for path in filesystem.ls(root, detail=False) if Path(path).match("*.*"))
-            paths = [path for path in paths if any(Path(path).match(pattern) for pattern in hub.PATTERNS)]
-            files = {Path(path).name: functools.partial(filesystem.open, path, "rb") for path in paths}
-            check_files(base, files, setting)
+            files = _listed(filesystem, root)
+            opened = {name: functools.partial(filesystem.open, path, "rb") for name, path in files.items()}
+            check_files(base, opened, setting)
+            listed = filesystem.cat_file(files[MODULES_FILE]) if MODULES_FILE in files else b"[]"
+            for name in module_folders(listed):
+                with contextlib.suppress(FileNotFoundError):  # of a module without settings and weights
+                    inside = _listed(filesystem, f"{root.rstrip('/')}/{name}")
+                    files |= {f"{name}/{file}": path for file, path in inside.items()}
     except (OSError, ImportError, ValueError) as error:
         raise InputError(f"cannot read {base}: {error}") from error
-    return filesystem, paths
+    return filesystem, files
+
+
+def _listed(filesystem: fsspec.AbstractFileSystem, folder: str) -> dict[str, str]:
+    """Returns the paths of a checkpoint's files in a folder by their names."""
+    paths = sorted(filesystem.ls(folder, detail=False))
+    return {
+        Path(path).name: path for path in paths if any(Path(path).match(pattern) for pattern in hub.PATTERNS)
+    }
 
 
 def _digest(files: dict[str, str]) -> str:

@@ -79,7 +79,7 @@ def fetch(base: str, stack: contextlib.ExitStack) -> str:
         return str(snapshot)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="base-")))
     for file in snapshot.iterdir():
-        if file.is_file() and not file.match(PICKLED) and not file.name.endswith(".bin.index.json"):
+        if not file.match(PICKLED) and not file.name.endswith(".bin.index.json"):
             (folder / file.name).symlink_to(file.resolve())
     convert(base, snapshot, folder / WEIGHTS)
     return str(folder)

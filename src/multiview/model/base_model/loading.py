@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
+from tokenizers import normalizers
 from torch import Tensor, nn
 
 from multiview.config import Model
@@ -105,6 +106,12 @@ def load_tokenizer(
                 "to it, or call resize_token_embeddings and save both"
             )
     return tokenizer
+
+
+def lower_case(tokenizer: PreTrainedTokenizer) -> None:
+    """Lets a tokenizer read texts in lower case."""
+    lowered = [normalizers.Lowercase(), tokenizer.backend_tokenizer.normalizer]
+    tokenizer.backend_tokenizer.normalizer = normalizers.Sequence([each for each in lowered if each])
 
 
 def load_pretrained(kind: Any, folder: Path | str, problem: str, **options: object) -> Any:

@@ -20,6 +20,7 @@ from multiview.model.layouts.dual_cross import DualCross
 from multiview.model.layouts.me_bert import MeBert
 from multiview.model.layouts.mvr import Mvr
 from multiview.model.layouts.parts import EqualSplits, Sentence
+from multiview.model.layouts.sentence_transformer import SentenceTransformer
 
 __all__ = [
     "LAYOUTS",
@@ -35,7 +36,8 @@ __all__ = [
 ]
 
 LAYOUTS: dict[str, type[Layout]] = {
-    kind.name: kind for kind in (Dpr, MeBert, Mvr, Camvr, DualCross, Sentence, EqualSplits)
+    kind.name: kind
+    for kind in (Dpr, MeBert, Mvr, Camvr, DualCross, Sentence, EqualSplits, SentenceTransformer)
 }
 
 

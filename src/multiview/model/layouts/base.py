@@ -109,13 +109,18 @@ class Layout(ABC):
     """Whether a passage is read together with queries: the question in training, otherwise generated queries."""
     marks_snippets: ClassVar[bool] = False
     """Whether each viewer token, if there are any, is followed by the snippet that it represents."""
+    as_base: ClassVar[bool] = False
+    """Whether special tokens, pooling, dense layers and normalisation are those of the base's makers."""
+    _cls: int
+    _sep: int
 
     def __init__(self, settings: Model, tokenizer: PreTrainedTokenizer) -> None:
         self.check(settings)
         self.settings = settings
         self._tokenizer = tokenizer
-        self._cls = _special(tokenizer, "cls_token", "[CLS]")
-        self._sep = _special(tokenizer, "sep_token", "[SEP]")
+        if not self.as_base:
+            self._cls = _special(tokenizer, "cls_token", "[CLS]")
+            self._sep = _special(tokenizer, "sep_token", "[SEP]")
         if not tokenizer.is_fast:
             raise InputError(
                 "model.base: its tokenizer has no tokenizer.json, which tells where a token is in the text: save it with transformers' fast tokenizer"
@@ -238,9 +243,9 @@ class Layout(ABC):
         )
 
     def _whole(self, length: int, span: "Span | None" = None) -> View:
-        """Returns the only view of a sequence: its first token, the mean of all tokens, or the sum of both."""
-        first, whole = (0, 1), (0, length)
-        runs = {"viewer": (first,), "snippet": (whole,), "both": (first, whole)}
+        """Returns the only view of a sequence: its first token, the mean of all tokens, their sum, or its last token."""
+        first, whole, last = (0, 1), (0, length), (length - 1, length)
+        runs = {"viewer": (first,), "snippet": (whole,), "both": (first, whole), "last": (last,)}
         return View(runs[self.settings.pooling], span)
 
     def _starts(self, snippets: Sequence[TokenRange]) -> tuple[TokenRange, ...]:

@@ -39,6 +39,10 @@ class Camvr(Layout):
     @classmethod
     def check(cls, settings: Model, max_positions: int | None = None) -> None:
         super().check(settings, max_positions)
+        if settings.pooling == "last":
+            raise InputError(
+                "model.pooling: last does not suit architecture camvr, whose views are snippets; use viewer, snippet or both"
+            )
         if 2 * settings.views + 1 > settings.passage_length:
             raise InputError(
                 f"model.views: no room for {counted(settings.views, 'snippet')} with viewer tokens in model.passage_length "

@@ -1,0 +1,187 @@
+"""How the makers of a base use it, as its folder of sentence-transformers says: prompts, pooling, dense layers,
+normalisation. Needs neither torch nor transformers, and runs no code of the folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from multiview.config import DenseLayer, JsonObject, Pooling
+from multiview.errors import InputError
+
+MODULES_FILE = "modules.json"
+CONFIG_FILE = "config_sentence_transformers.json"
+TRANSFORMER_FILE = "sentence_bert_config.json"
+
+POOLINGS: dict[str, Pooling] = {"cls": "viewer", "mean": "snippet", "lasttoken": "last"}
+"""Our poolings by those of sentence-transformers."""
+
+PASSAGE_PROMPTS = ("document", "passage", "corpus")
+"""Names of a passage's prompt, the first one that is not empty first."""
+
+ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
+"""Activations of dense layers, classes of torch.nn."""
+
+_CHAIN = re.compile("Transformer Pooling( Dense)*( Normalize)?")
+_LEGACY = re.compile("pooling_mode_(.+?)(_tokens?)?")
+_SAFE = re.compile(r"\w[\w.-]*")
+_OTHER_TOKENS = ("query_expansion", "processing_kwargs")
+"""Settings of the transformer that change a text's tokens in ways of their own."""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How the makers of a base use it. A folder without modules.json is used as sentence-transformers does it: by the mean."""
+
+    question_prompt: str = ""
+    passage_prompt: str = ""
+    include_prompt: bool = True
+    """Whether a mean counts the prompt's tokens."""
+    lower_case: bool = False
+    """Whether a text is lower-cased before it is tokenised."""
+    max_length: int | None = None
+    """Tokens of the longest text; None: as many as the tokenizer allows."""
+    pooling: Pooling = "snippet"
+    dense: tuple[DenseLayer, ...] = ()
+    """The layers that a pooled vector passes."""
+    dense_folders: tuple[str, ...] = ()
+    """The folder of each dense layer."""
+    normalise: bool = True
+    """Whether vectors have length one: by a module, or because the similarity is the cosine."""
+
+
+def module_folders(modules: bytes | str) -> list[str]:
+    """Returns the sub folders of the modules that a modules.json lists. Raises InputError for anything else."""
+    return [path for _, path in _modules(modules) if path]
+
+
+def read_usage(folder: Path, base: str, whole: bool) -> Usage:
+    """Returns how the base in `folder` is used; with `whole` from tokens to vectors, else its prompts and tokens alone.
+
+    Raises InputError that calls the base as `base` does: for a file that does not say it in the form of
+    sentence-transformers, and with `whole` for modules, poolings and similarities beyond the ones of this file.
+    """
+    try:
+        return _usage(folder, whole)
+    except InputError as error:
+        raise InputError(f"model.base: {base}: {error}") from error
+
+
+def _usage(folder: Path, whole: bool) -> Usage:
+    if not (file := folder / MODULES_FILE).is_file():
+        return Usage()
+    modules = _modules(file.read_bytes())
+    made, transformer = _json(folder / CONFIG_FILE), _json(folder / TRANSFORMER_FILE)
+    poolings = [_json(folder / path / "config.json") for name, path in modules if name == "Pooling"]
+    question_prompt, passage_prompt = _prompts(made)
+    usage = Usage(
+        question_prompt,
+        passage_prompt,
+        include_prompt=all(pooling.get("include_prompt", True) for pooling in poolings),
+        lower_case=bool(transformer.get("do_lower_case")),
+    )
+    if not whole:
+        return usage
+    _check(made, transformer, modules)
+    similarity = made.get("similarity_fn_name") or "cosine"
+    dense = {path: _dense(folder, path) for name, path in modules if name == "Dense"}
+    return replace(
+        usage,
+        dense=tuple(dense.values()),
+        dense_folders=tuple(dense),
+        max_length=transformer.get("max_seq_length"),
+        pooling=_pooling(poolings[0]),
+        normalise=similarity == "cosine" or modules[-1][0] == "Normalize",
+    )
+
+
+def _modules(content: bytes | str) -> list[tuple[str, str]]:
+    """Returns name and folder of each module; another library's has its whole name."""
+    listed = _parsed(content, MODULES_FILE, list)
+    modules = []
+    for each in listed:
+        kind, path = (each.get("type"), each.get("path", "")) if isinstance(each, dict) else (None, None)
+        if not (isinstance(kind, str) and isinstance(path, str) and (not path or _SAFE.fullmatch(path))):
+            raise InputError(f"{MODULES_FILE} does not list modules, each with a type and a sub folder")
+        ours = kind.startswith("sentence_transformers.")
+        modules.append((kind.rpartition(".")[2] if ours else kind, path))
+    return modules
+
+
+def _check(made: JsonObject, transformer: JsonObject, modules: list[tuple[str, str]]) -> None:
+    """Raises InputError for a model that is more than one vector per text, by modules that are known here."""
+    chain = " ".join(name for name, _ in modules)
+    if not _CHAIN.fullmatch(chain) or modules[0][1]:
+        raise InputError(
+            f"its modules are {chain or 'none'}; architecture sentence-transformer knows a Transformer in the folder itself, "
+            "Pooling, Dense layers and Normalize in this order: choose another base or architecture"
+        )
+    if (kind := made.get("model_type") or "SentenceTransformer") != "SentenceTransformer":
+        raise InputError(f"it is a {kind}, and no SentenceTransformer: choose another base or architecture")
+    if (similarity := made.get("similarity_fn_name") or "cosine") not in ("cosine", "dot"):
+        raise InputError(
+            f"{CONFIG_FILE}: similarity {similarity} is neither cosine nor dot: choose another base"
+        )
+    task = transformer.get("transformer_task", "feature-extraction")
+    if odd := [name for name in _OTHER_TOKENS if transformer.get(name)] or task != "feature-extraction":
+        named = "transformer_task" if odd is True else odd[0]
+        raise InputError(f"{TRANSFORMER_FILE}: {named} is not supported: choose another base or architecture")
+
+
+def _prompts(made: JsonObject) -> tuple[str, str]:
+    """Returns the prompts of questions and passages, which encode_query and encode_document set."""
+    prompts = made.get("prompts") or {}
+    if not isinstance(prompts, dict) or not all(
+        isinstance(prompt, str | None) for prompt in prompts.values()
+    ):
+        raise InputError(f"{CONFIG_FILE}: prompts does not map names to texts")
+    if made.get("model_type", "SentenceTransformer") != "SentenceTransformer":
+        return "", ""  # of another use of the transformer
+    passage = next(filter(None, map(prompts.get, PASSAGE_PROMPTS)), "")
+    return prompts.get("query") or "", passage
+
+
+def _pooling(config: JsonObject) -> Pooling:
+    mode = config.get("pooling_mode")
+    if mode is None:
+        legacy = [(match, config[name]) for name in config if (match := _LEGACY.fullmatch(name))]
+        mode = [match[1] for match, active in legacy if active] or "mean"
+    modes = [mode] if isinstance(mode, str) else mode
+    if not isinstance(modes, list) or len(modes) != 1 or modes[0] not in POOLINGS:
+        raise InputError(
+            f"pooling {mode} is none of {', '.join(POOLINGS)}: choose another base or architecture"
+        )
+    return POOLINGS[modes[0]]
+
+
+def _dense(folder: Path, path: str) -> DenseLayer:
+    config = _json(folder / path / "config.json")
+    activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
+    name = activation.rpartition(".")[2]
+    around = {config.get(f"module_{end}_name") or "sentence_embedding" for end in ("input", "output")}
+    if not activation.startswith("torch.nn.") or name not in ACTIVATIONS or config.get("use_residual"):
+        raise InputError(
+            f"{path}: a dense layer with {activation} or a residual is not known; choose another base"
+        )
+    width = config.get("out_features")
+    if around != {"sentence_embedding"} or not isinstance(width, int):
+        raise InputError(f"{path}: its config.json describes no dense layer of sentence embeddings")
+    return DenseLayer(width=width, activation=name)
+
+
+def _json(file: Path) -> JsonObject:
+    """Returns the object in a file, empty if there is no file."""
+    return _parsed(file.read_bytes(), file.name, dict) if file.is_file() else {}
+
+
+def _parsed(content: bytes | str, name: str, kind: type) -> Any:
+    try:
+        parsed = json.loads(content)
+    except ValueError as error:
+        raise InputError(f"{name} is not JSON ({error})") from error
+    if not isinstance(parsed, kind):
+        raise InputError(f"{name} holds no {'list' if kind is list else 'object'}")
+    return parsed

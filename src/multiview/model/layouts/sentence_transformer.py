@@ -1,0 +1,55 @@
+"""A base as its makers use it: the vector that sentence-transformers gives a text."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from multiview.config import Model
+from multiview.model.layouts.base import Layout, Part, PreTrainedTokenizer, TokenSequence
+
+if TYPE_CHECKING:
+    from multiview.data.passages import Passage
+
+
+class SentenceTransformer(Layout):
+    """`[CLS] title text [SEP]`, with whatever special tokens the base's own tokenizer puts around a text.
+
+    Pooling, dense layers and normalisation are those of the base's modules.json, so vectors equal those of
+    `SentenceTransformer.encode_query` and, for the title and the text joined by a space, `encode_document`. The lengths
+    are `model.question_length` and `model.passage_length`, or the base's own where they are shorter.
+
+    >>> (sequence,) = SentenceTransformer(Model(), tokenizer).passage(passage)
+    >>> tokenizer.decode(sequence.input_ids)
+    '[CLS] tower it was built by the king. he died. [SEP]'
+    """
+
+    name = "sentence-transformer"
+    has_spans = True
+    as_base = True
+
+    def __init__(self, settings: Model, tokenizer: PreTrainedTokenizer) -> None:
+        super().__init__(settings, tokenizer)
+        probe = tokenizer("a", add_special_tokens=False)["input_ids"]
+        framed = tokenizer("a")["input_ids"]
+        start = next(i for i in range(len(framed)) if framed[i : i + len(probe)] == probe)
+        self._before, self._after = framed[:start], framed[start + len(probe) :]
+
+    @property
+    def max_views(self) -> int:
+        return 1
+
+    def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
+        text = f"{passage.title} {passage.text}" if passage.title else passage.text
+        ids = self._framed(text, self.settings.passage_length)
+        return [TokenSequence(ids, (self._whole(len(ids), (0, len(passage.text))),))]
+
+    def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
+        return [Part((0, len(passage.text)))]
+
+    def question(self, text: str) -> TokenSequence:
+        ids = self._framed(text, self.settings.question_length)
+        return TokenSequence(ids, (self._whole(len(ids)),))
+
+    def _framed(self, text: str, length: int) -> list[int]:
+        (tokens,) = self._tokens([text])
+        room = length - len(self._before) - len(self._after)
+        return [*self._before, *tokens[:room], *self._after] or [self._tokenizer.pad_token_id]

@@ -1,0 +1,186 @@
+"""A base in a folder of sentence-transformers is used as its makers use it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from transformers import AutoTokenizer
+
+from multiview.config import Encode, Model
+from multiview.data.passages import Passage
+from multiview.encoding.encode import Encoder
+from multiview.errors import InputError
+from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
+from multiview.model.encoder import BiEncoder
+from tests.fixtures.sentence_transformers_base import CHAINS, framed_base, save_base
+
+TEXTS = ["The king won a castle", "Oxygen", "the queen’s [year] " * 40, ""]
+PASSAGES = [
+    Passage(str(i), title, text, (len(text),)) for i, text in enumerate(TEXTS) for title in ("", "Old tower")
+]
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return framed_base(tmp_path_factory.mktemp("bare"))
+
+
+def encoder(base: Path | str, folder: Path, **options: Any) -> Encoder:
+    """The base as architecture sentence-transformer, saved and loaded."""
+    options = {"architecture": "sentence-transformer", "passage_length": 64, "question_length": 32, **options}
+    BiEncoder.create(Model(base=str(base), **options)).save(folder)
+    return Encoder(folder, Encode())
+
+
+def vectors(encoder: Encoder) -> tuple[np.ndarray, np.ndarray]:
+    """The vectors of questions, without the model's scale, and those of passages."""
+    questions = encoder.question_vectors(TEXTS) / encoder.model.scale
+    sequences = [(sequence, i) for i, p in enumerate(PASSAGES) for sequence in encoder.layout.passage(p)]
+    found = {i: rows[0] for _, i, rows in encoder.passages(sequences)}
+    return questions, np.stack([found[i] for i in range(len(PASSAGES))])
+
+
+def of_makers(made: Any) -> tuple[np.ndarray, np.ndarray]:
+    options = {"normalize_embeddings": made.similarity_fn_name == "cosine"}
+    longest = made.max_seq_length
+    made.max_seq_length = min(32, longest)
+    questions = made.encode_query(TEXTS, **options)
+    made.max_seq_length = min(64, longest)
+    documents = [f"{p.title} {p.text}" if p.title else p.text for p in PASSAGES]
+    return questions, made.encode_document(documents, **options)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("pooling", ["mean", "cls", "lasttoken"])
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
+def test_vectors_are_those_of_sentence_transformers(bare, tmp_path, pooling, chain, similarity, tied):
+    if tied and (pooling, similarity) != ("mean", "dot"):
+        pytest.skip("tried with one of them")
+    made = save_base(tmp_path / "base", bare, pooling, chain, similarity_fn_name=similarity)
+    ours = encoder(tmp_path / "base", tmp_path / "model", tied=tied)
+    for given, expected in zip(vectors(ours), of_makers(made), strict=True):
+        np.testing.assert_allclose(given, expected, atol=1e-5)
+
+
+def test_a_bare_folder_is_used_by_the_mean_as_sentence_transformers_does(bare, tmp_path):
+    made = SentenceTransformer(str(bare), device="cpu")
+    for given, expected in zip(vectors(encoder(bare, tmp_path / "model")), of_makers(made), strict=True):
+        np.testing.assert_allclose(given, expected, atol=1e-5)
+
+
+def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path):
+    folder = tmp_path / "base"
+    save_base(folder, bare, "cls", "normalised")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.backend_tokenizer.normalizer = None
+    tokenizer.save_pretrained(folder)
+    write(folder / "sentence_bert_config.json", {"max_seq_length": 20, "do_lower_case": True})
+    modes = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "lasttoken")
+    legacy = {f"pooling_mode_{mode}": mode == "cls_token" for mode in modes}
+    write(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": 64, **legacy})
+    kinds = ("Transformer", "Pooling", "Normalize")
+    old = [
+        {"type": f"sentence_transformers.models.{kind}", "path": f"{i}_{kind}"}
+        for i, kind in enumerate(kinds)
+    ]
+    old[0]["path"] = ""
+    write(folder / "modules.json", [{"idx": i, "name": str(i), **each} for i, each in enumerate(old)])
+    ours = encoder(folder, tmp_path / "model")
+    made = SentenceTransformer(str(folder), device="cpu")
+    assert len(ours.layout.question(TEXTS[2]).input_ids) == made.max_seq_length == 20
+    for given, expected in zip(vectors(ours), of_makers(made), strict=True):
+        np.testing.assert_allclose(given, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("modules.json", "[{", "modules.json is not JSON"),
+        (
+            "modules.json",
+            [{"type": "sentence_transformers.models.Pooling", "path": "../x"}],
+            "does not list modules",
+        ),
+        (
+            "modules.json",
+            [{"type": "custom_st.Transformer", "path": ""}],
+            "its modules are custom_st.Transformer;",
+        ),
+        (
+            "modules.json",
+            [{"type": "sentence_transformers.models.Transformer"}],
+            "its modules are Transformer;",
+        ),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode": "weightedmean"},
+            "pooling weightedmean is none of cls, mean",
+        ),
+        ("1_Pooling/config.json", {"pooling_mode": ["cls", "mean"]}, "pooling .*is none of"),
+        ("2_Dense/config.json", {"activation_function": "os.system"}, "2_Dense: .* os.system"),
+        ("2_Dense/config.json", {"out_features": 3}, "dense layers are not those of its config.json"),
+        (
+            "2_Dense/config.json",
+            {"out_features": 24, "use_residual": True},
+            "2_Dense: .* residual is not known",
+        ),
+        ("2_Dense/model.safetensors", None, "cannot read 2_Dense/model.safetensors"),
+        ("2_Dense/model.safetensors", "x", "cannot read 2_Dense/model.safetensors"),
+        ("config_sentence_transformers.json", {"model_type": "CrossEncoder"}, "it is a CrossEncoder"),
+        ("config_sentence_transformers.json", {"similarity_fn_name": "euclidean"}, "similarity euclidean"),
+        ("config_sentence_transformers.json", {"prompts": ["query: "]}, "prompts does not map"),
+        (
+            "sentence_bert_config.json",
+            {"query_expansion": {"length": 32}},
+            "query_expansion is not supported",
+        ),
+        ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task is not supported"),
+    ],
+)
+def test_a_folder_of_another_form_is_refused_with_its_name(bare, tmp_path, file, content, message):
+    save_base(tmp_path / "base", bare, "mean", "dense")
+    if content is None:
+        (tmp_path / "base" / file).unlink()
+    else:
+        write(tmp_path / "base" / file, content)
+    with pytest.raises(InputError, match=f"^model.base: .*{message}"):
+        BiEncoder.create(Model(base=str(tmp_path / "base"), architecture="sentence-transformer"))
+
+
+def test_settings_against_the_makers_are_refused(bare, tmp_path):
+    save_base(tmp_path / "base", bare, "cls", similarity_fn_name="dot")
+    for options in ({"pooling": "snippet"}, {"normalise": True}):
+        with pytest.raises(
+            InputError, match=f"model.{min(options)}: .*; leave it out, or use architecture dpr"
+        ):
+            encoder(tmp_path / "base", tmp_path / "model", **options)
+
+
+def test_the_files_of_modules_are_part_of_a_base_wherever_it_lies(bare, tmp_path):
+    folder = tmp_path / "base"
+    made = save_base(folder, bare, "mean", "dense")
+    remote = fsspec.filesystem("memory")
+    remote.put(f"{folder}/", "/bases/dense", recursive=True)
+    for number, name in enumerate((str(folder), "memory://bases/dense")):
+        with staged_base(name) as staged:
+            assert {"1_Pooling/config.json", "2_Dense/model.safetensors"} <= files_in(Path(staged)), name
+        ours = vectors(encoder(name, tmp_path / f"model-{number}"))
+        np.testing.assert_allclose(ours[0], of_makers(made)[0], atol=1e-5)
+    before = base_fingerprint(str(folder)), base_fingerprint("memory://bases/dense")
+    write(folder / "1_Pooling" / "config.json", {"pooling_mode": "cls"})
+    remote.put(f"{folder}/1_Pooling/config.json", "/bases/dense/1_Pooling/config.json")
+    after = base_fingerprint(str(folder)), base_fingerprint("memory://bases/dense")
+    assert before[0] != after[0] and before[1] != after[1]
+
+
+def write(file: Path, content: Any) -> None:
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def files_in(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
