@@ -23,6 +23,7 @@ EXAMPLE = {"title": "Tower", "text": "It was built by the king. He died in 1850.
 POOLED = {
     "viewer": "the last hidden state of its token",
     "snippet": "the mean of its tokens' last hidden states",
+    "last": "the last hidden state of its last token",
     "both": "the last hidden state of its token plus the mean of its tokens'",
 }
 

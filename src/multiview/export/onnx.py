@@ -50,7 +50,9 @@ class QuestionEncoder(nn.Module):
         mean = mask / mask.sum(1, keepdim=True)
         first = torch.zeros_like(mask)
         first[:, 0] = 1
-        weights = {"viewer": first, "snippet": mean, "both": first + mean}[self.model.settings.pooling]
+        last = mask - torch.cat([mask[:, 1:], torch.zeros_like(mask[:, :1])], dim=1)
+        poolings = {"viewer": first, "snippet": mean, "both": first + mean, "last": last}
+        weights = poolings[self.model.settings.pooling]
         batch = {"input_ids": input_ids, "attention_mask": attention_mask, "weights": weights[:, None]}
         if self.model.settings.init == SNIPPET_MEAN:
             # The question's tokens: all but the first and the last.
@@ -88,8 +90,11 @@ def write_onnx(model: Path, folder: Path) -> None:
 
 def question_tokenizer(folder: Path, settings: Model) -> PreTrainedTokenizerFast:
     """Returns the tokenizer in `folder` for questions as layouts read them: `[VIE] question [SEP]`, or with `[CLS]`
-    where there is no viewer token, and with ’ as '."""
-    viewers = architecture(settings.architecture).viewers(settings)
+    where there is no viewer token, and with ’ as '; as the base's makers read them if the layout is theirs."""
+    kind = architecture(settings.architecture)
+    if kind.as_base:
+        return text_tokenizer(folder, settings.question_length, own_frame=True)
+    viewers = kind.viewers(settings)
     tokenizer = text_tokenizer(folder, settings.question_length, viewers[0] if viewers else None)
     fast: Any = tokenizer.backend_tokenizer
     plain = normalizers.Replace("’", "'")
@@ -97,8 +102,12 @@ def question_tokenizer(folder: Path, settings: Model) -> PreTrainedTokenizerFast
     return tokenizer
 
 
-def text_tokenizer(folder: Path, length: int, first: str | None = None) -> PreTrainedTokenizerFast:
+def text_tokenizer(
+    folder: Path, length: int, first: str | None = None, own_frame: bool = False
+) -> PreTrainedTokenizerFast:
     """Returns the tokenizer in `folder` for texts of up to `length` tokens between `first`, else `[CLS]`, and `[SEP]`.
+
+    With `own_frame` the special tokens around a text stay those of the tokenizer.
 
     Raises InputError for a tokenizer that has no file for other programs.
     """
@@ -112,16 +121,17 @@ def text_tokenizer(folder: Path, length: int, first: str | None = None) -> PreTr
     fast: Any = Tokenizer.from_str(loaded.backend_tokenizer.to_str())
     fast.no_truncation()
     fast.no_padding()
-    around = [first or loaded.cls_token, loaded.sep_token]
-    ids = [(token, loaded.convert_tokens_to_ids(token)) for token in around]
-    fast.post_processor = TemplateProcessing(single=[around[0], "$A", around[1]], special_tokens=ids)
+    if not own_frame:
+        around = [first or loaded.cls_token, loaded.sep_token]
+        ids = [(token, loaded.convert_tokens_to_ids(token)) for token in around]
+        fast.post_processor = TemplateProcessing(single=[around[0], "$A", around[1]], special_tokens=ids)
     special = {name: token for name, token in loaded.special_tokens_map.items() if isinstance(token, str)}
     return PreTrainedTokenizerFast(tokenizer_object=fast, model_max_length=length, **special)
 
 
 def _exported(encoder: BiEncoder) -> onnx_ir.Model:
     """Returns the graph of the question encoder, for any batch and length."""
-    ids = torch.full((2, 6), encoder.tokenizer.cls_token_id)
+    ids = torch.full((2, 6), encoder.layout.question("a").input_ids[0])
     mask = torch.tensor([[1] * 6, [1] * 4 + [0] * 2])
     axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=encoder.settings.question_length)}
     with _silent(), torch.no_grad():

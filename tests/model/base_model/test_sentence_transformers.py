@@ -7,13 +7,16 @@ from typing import Any
 import fsspec
 import numpy as np
 import pytest
+from onnxruntime import InferenceSession
 from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
 from multiview.config import Encode, Model
 from multiview.data.passages import Passage
 from multiview.encoding.encode import Encoder
 from multiview.errors import InputError
+from multiview.export.onnx import write_onnx
 from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
 from multiview.model.encoder import BiEncoder
 from tests.fixtures.sentence_transformers_base import CHAINS, framed_base, save_base
@@ -184,3 +187,16 @@ def write(file: Path, content: Any) -> None:
 
 def files_in(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+def test_its_questions_in_onnx_are_the_same(bare, tmp_path):
+    save_base(tmp_path / "base", bare, "lasttoken", "two-dense", similarity_fn_name="dot")
+    ours = encoder(tmp_path / "base", tmp_path / "model", tied=True)
+    write_onnx(tmp_path / "model", tmp_path / "onnx")
+    tokens = Tokenizer.from_file(str(tmp_path / "onnx" / "tokenizer.json")).encode_batch(TEXTS)
+    inputs = {
+        "input_ids": np.array([each.ids for each in tokens]),
+        "attention_mask": np.array([each.attention_mask for each in tokens]),
+    }
+    session = InferenceSession(tmp_path / "onnx" / "model.onnx", providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(["vector"], inputs)[0], ours.question_vectors(TEXTS), atol=1e-4)
