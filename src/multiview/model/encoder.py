@@ -216,6 +216,11 @@ def _as_base(settings: Model, usage: Usage, longest: int) -> Model:
             raise InputError(
                 f"model.{name}: {given}, but the base's makers use {made}; leave it out, or use architecture dpr"
             )
+    if prompt := usage.question_prompt or usage.passage_prompt:
+        raise InputError(
+            f"model.base: its makers begin texts with {prompt!r}, which architecture {settings.architecture} does not yet; "
+            "use architecture dpr"
+        )
     lengths = {name: min(getattr(settings, name), longest) for name in ("question_length", "passage_length")}
     made = {name: getattr(usage, name) for name in ("pooling", "normalise", "dense")}
     return settings.model_copy(update={**lengths, **made})

@@ -138,6 +138,11 @@ def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path):
         ("config_sentence_transformers.json", {"similarity_fn_name": "euclidean"}, "similarity euclidean"),
         ("config_sentence_transformers.json", {"prompts": ["query: "]}, "prompts does not map"),
         (
+            "config_sentence_transformers.json",
+            {"prompts": {"query": "query: "}},
+            "begin texts with 'query: '",
+        ),
+        (
             "sentence_bert_config.json",
             {"query_expansion": {"length": 32}},
             "query_expansion is not supported",

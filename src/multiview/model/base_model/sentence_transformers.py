@@ -38,8 +38,6 @@ class Usage:
 
     question_prompt: str = ""
     passage_prompt: str = ""
-    include_prompt: bool = True
-    """Whether a mean counts the prompt's tokens."""
     lower_case: bool = False
     """Whether a text is lower-cased before it is tokenised."""
     max_length: int | None = None
@@ -80,7 +78,6 @@ def _usage(folder: Path, whole: bool) -> Usage:
     usage = Usage(
         question_prompt,
         passage_prompt,
-        include_prompt=all(pooling.get("include_prompt", True) for pooling in poolings),
         lower_case=bool(transformer.get("do_lower_case")),
     )
     if not whole:
