@@ -2,7 +2,8 @@
 
 import datetime
 import json
-from functools import partial
+from decimal import Decimal
+from itertools import product
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,9 +12,6 @@ import pytest
 from multiview.config import Config, Corpus
 from multiview.data.corpus_scan import FurtherColumns
 from multiview.data.inspection import inspect
-from multiview.data.passages import SCHEMA
-from multiview.data.sentences import begin_sentence_ends
-from multiview.data.shards import PassageCache
 from multiview.errors import InputError
 from tests.fixtures.split_run import Done, passage_rows, settings
 
@@ -74,20 +72,46 @@ WITHIN = {
 }
 
 
+@pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("name", WITHIN)
-def test_values_within_lists_and_objects_are_refused_when_they_are_written(tmp_path, name):
-    columns, cache = (
-        FurtherColumns(),
-        PassageCache(tmp_path, partial(begin_sentence_ends, language="english"), None),
-    )
-    for values in WITHIN[name]:
-        table = pa.table({"id": ["a", "b"], "title": ["", ""], "text": ["x", "y"], "n": values})
-        columns.add(table, lambda: "p.parquet rows 1-2")
-        cache.add(table)
-    with pytest.raises(
-        InputError, match=r"^corpus\.source: column 'n' of .* does not fit .*; write it as text$"
-    ):
-        list(cache.tables({"a", "b"}, pa.schema([*SCHEMA, *columns.schema])))
+def test_values_within_lists_and_objects_are_refused_too(name, turned):
+    columns, tables = FurtherColumns(), [pa.table({"n": values}) for values in WITHIN[name]]
+    message = r"^p\.parquet rows 1-2: column 'n' has .* values that do not fit .*; write it as text$"
+    with pytest.raises(InputError, match=message):
+        for table in reversed(tables) if turned else tables:
+            columns.add(table, lambda: "p.parquet rows 1-2")
+
+
+LEAVES = [
+    *(values for pair in DIFFERENT.values() for values in pair[:2]),
+    *WITHIN["durations"],
+    pa.array([Decimal("0.5")] * 2, pa.decimal128(5, 2)),
+    pa.array(["a", None]),
+    pa.nulls(2),
+]
+AROUND = {
+    "nothing": lambda values: values,
+    "a list": lambda values: pa.ListArray.from_arrays(STARTS, values),
+    "an object": lambda values: pa.StructArray.from_arrays([values], ["x"]),
+    "a map": lambda values: pa.MapArray.from_arrays(STARTS, pa.array(["k", "l"]), values),
+    "a list in an object": lambda values: AROUND["an object"](AROUND["a list"](values)),
+}
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_what_is_taken_can_be_written_as_the_common_type_and_nothing_else_is_refused(around):
+    for pair in product(LEAVES, LEAVES):
+        tables = [pa.table({"n": AROUND[around](values)}) for values in pair]
+        columns = FurtherColumns()
+        try:
+            for table in tables:
+                columns.add(table, lambda: "p")
+        except InputError:
+            with pytest.raises(pa.ArrowException):
+                common = pa.unify_schemas([table.schema for table in tables], promote_options="permissive")
+                [table.cast(common) for table in tables]
+        else:
+            [table.cast(columns.schema) for table in tables]
 
 
 def test_types_without_a_cast_are_refused():

@@ -673,6 +673,82 @@ def test_judgements_are_read_in_every_usual_form(name, tmp_path):
     check(JUDGEMENTS[name], tmp_path)
 
 
+ELASTIC = lines(
+    {"_index": "w", "_id": "1", "_source": {"title": "Orlen", "text": "Orlen."}},
+    {"_index": "w", "_id": "2", "_source": {"text": "Bask."}},
+)
+LANGCHAIN = {"page_content": "Orlen.", "metadata": {"source": "a.txt"}}
+BY_SOURCE = ("corpus.columns={id: metadata.source, text: page_content}",)
+KILT = [
+    {"id": "k1", "input": JUDGED[0][0]}
+    | {"output": [{"answer": "Mirja Toll", "provenance": [{"wikipedia_id": "t0"}]}, {"answer": "Toll"}]},
+    {"id": "k2", "input": JUDGED[1][0]}
+    | {"output": [{"answer": "Ola Brandt", "provenance": [{"wikipedia_id": "t1"}]}]},
+]
+NAMED_WITHIN = "qid: id, question: input, positive_ids: output.provenance.wikipedia_id"
+
+OBJECTS = {
+    "Elasticsearch's dump": Case(
+        {"p.json": ELASTIC},
+        passages=["1", "2"],
+        settings=("corpus.columns={title: _source.title, text: _source.text}",),
+    ),
+    "Elasticsearch's dump without a mapping": Case(
+        {"p.json": ELASTIC}, ("no column 'text'", "as in _source.yours")
+    ),
+    "Elasticsearch's dump under a wrong name": Case(
+        {"p.json": ELASTIC},
+        ("no column '_source.titel'",),
+        settings=("corpus.columns={title: _source.titel, text: _source.text}",),
+    ),
+    "an object where a text is named": Case(
+        {"p.jsonl": lines({"id": "a", "x": {"y": {"z": 1}}})},
+        ("row 1: column 'x.y' holds an object",),
+        settings=("corpus.columns={text: x.y}",),
+    ),
+    "LangChain's": Case({"p.jsonl": lines(LANGCHAIN)}, passages=["a.txt"], settings=BY_SOURCE),
+    "LangChain's in Parquet": Case(
+        {"p.parquet": rows_of([LANGCHAIN])}, passages=["a.txt"], settings=BY_SOURCE
+    ),
+    "a map of Spark": Case(
+        {
+            "p.parquet": table(
+                page_content=["Orlen."],
+                metadata=pa.array([[("source", "a.txt")]], pa.map_(pa.string(), pa.string())),
+            )
+        },
+        passages=["a.txt"],
+        settings=BY_SOURCE,
+    ),
+    "an object in a cell": Case(
+        {"p.csv": 'page_content,metadata\nOrlen.,"{""source"": ""a.txt""}"\n'},
+        passages=["a.txt"],
+        settings=BY_SOURCE,
+    ),
+    "a name with a dot": Case(
+        {"p.csv": "id,meta.text\na,Orlen.\n"}, passages=["a"], settings=("corpus.columns={text: meta.text}",)
+    ),
+    "KILT's questions": Case(
+        {"p.jsonl": LINES, "train.jsonl": lines(*KILT)},
+        questions=[
+            (JUDGED[0][0], ("Mirja Toll", "Toll"), ("t0",)),
+            (JUDGED[1][0], ("Ola Brandt",), ("t1",)),
+        ],
+        settings=(f"questions.columns={{{NAMED_WITHIN}, answers: output.answer}}",),
+    ),
+    "KILT's questions under a wrong name": Case(
+        {"p.jsonl": LINES, "train.jsonl": lines(*KILT)},
+        ("output.answers}: no file of questions has this column",),
+        settings=(f"questions.columns={{{NAMED_WITHIN}, answers: output.answers}}",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_values_within_objects_are_named_by_their_path(name, tmp_path):
+    check(OBJECTS[name], tmp_path)
+
+
 ID = uuid.UUID(int=1)
 LATE = datetime(9999, 12, 31)
 COLUMNS = {

@@ -105,46 +105,77 @@ def _titles_as_texts(table: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
+def _leaves_of(name: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """Yields the values of a column or, of lists, maps and objects, those within; a NUL is between the names of a path."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        inner = zip((f"{NUL}{field.name}" for field in kind), values.flatten(), strict=True)
+    elif pa.types.is_map(kind):
+        inner = zip((f"{NUL}key", f"{NUL}value"), (values.keys, values.items), strict=True)
+    elif pa.types.is_nested(kind):
+        inner = [(NUL, values.flatten())]
+    else:
+        yield name, values
+        return
+    for path, each in inner:
+        yield from _leaves_of(f"{name}{path}", each)
+
+
 class FurtherColumns:
     """The further columns of all tables so far; a column is null in tables that lack it."""
 
     def __init__(self) -> None:
         self.schema = pa.schema([])
         """The columns, each with the type of all its tables."""
-        self._extremes: dict[tuple[str, pa.DataType], tuple[pa.ChunkedArray, str]] = {}
-        """Column and type to its least and greatest values, and the location of one of them."""
+        self._leaves = pa.schema([])
+        """The same of the values within lists and objects, under the names of `_leaves_of`."""
+        self._extremes: dict[tuple[str, pa.DataType], tuple[pa.Array, str]] = {}
+        """Name and type of such values to the least and greatest of them, and the location of one."""
 
     def add(self, table: pa.Table, location: Callable[[], str]) -> None:
-        """Adds the columns of a table. Raises InputError where no type holds the values of all tables; those of durations
-        and of lists and objects are compared when they are written (`PassageCache.tables`).
+        """Adds the columns of a table. Raises InputError where no type holds the values of all tables.
 
         `location` says where the table's rows are, for the error.
         """
         further = table.drop_columns([name for name in PASSAGE_COLUMNS if name in table.column_names])
-        self._unify(further.schema, location)
-        for field, values in zip(further.schema, further.columns, strict=True):
-            if pa.types.is_integer(field.type) or pa.types.is_timestamp(field.type):
-                known, _ = self._extremes.get((field.name, field.type), (values.slice(0, 0), ""))
-                least, greatest = pc.min_max(pa.chunked_array([*known.chunks, *values.chunks])).values()
-                ends = pa.chunked_array([pa.array([least, greatest], field.type)])
+        columns = zip(further.column_names, further.columns, strict=True)
+        leaves = {
+            key: leaf for name, each in columns for key, leaf in _leaves_of(name, each.combine_chunks())
+        }
+        within = pa.schema([(key, values.type) for key, values in leaves.items()])
+        self._unify(further.schema, within, location)
+        for key, values in leaves.items():
+            kind = values.type
+            if pa.types.is_integer(kind) or pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+                known, _ = self._extremes.get((key, kind), (values.slice(0, 0), ""))
+                both = pa.concat_arrays([known, values])
+                numbers = both.cast(pa.int64()) if pa.types.is_duration(kind) else both
+                ends = pa.array(pc.min_max(numbers).values(), numbers.type).cast(kind)
                 if not ends.equals(known):
-                    self._extremes[field.name, field.type] = ends, location()
-        for (name, kind), (ends, where) in self._extremes.items():
-            if kind != (common := self.schema.field(name).type):
+                    self._extremes[key, kind] = ends, location()
+        for (key, kind), (ends, where) in self._extremes.items():
+            if kind != (common := self._leaves.field(key).type):
                 try:
                     ends.cast(common)
                 except pa.ArrowInvalid as error:
                     raise InputError(
-                        f"{where}: column {name!r} has {kind} values that do not fit {common}, the type of the whole column "
+                        f"{where}: column {key.partition(NUL)[0]!r} has {kind} values that do not fit {common}, the type of the whole column "
                         f"({str(error).splitlines()[0]}); write it as text"
                     ) from None
 
-    def _unify(self, further: pa.Schema, location: Callable[[], str]) -> None:
+    def _unify(self, further: pa.Schema, within: pa.Schema, location: Callable[[], str]) -> None:
         try:
             unified = pa.unify_schemas([self.schema, further], promote_options="permissive")
-            for column in (*self.schema, *further):
-                if column.type != unified.field(column.name).type:
-                    pa.nulls(1, column.type).cast(unified.field(column.name).type)
+            leaves = pa.unify_schemas([self._leaves, within], promote_options="permissive")
+            for common, schema in (
+                (unified, self.schema),
+                (unified, further),
+                (leaves, self._leaves),
+                (leaves, within),
+            ):
+                for column in schema:
+                    if column.type != (kind := common.field(column.name).type):
+                        pa.nulls(1, column.type).cast(kind)
         except pa.ArrowException:
             named = ", ".join(
                 f"{f.name!r} ({f.type} after {self.schema.field(f.name).type})"
@@ -154,7 +185,7 @@ class FurtherColumns:
             raise InputError(
                 f"{location()}: the type differs from that of the rows before in column {named}; give a column one type"
             ) from None
-        self.schema = unified
+        self.schema, self._leaves = unified, leaves
 
 
 class CorpusScan:

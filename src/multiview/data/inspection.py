@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -23,6 +23,7 @@ from multiview.data.reading.formats import FORMATS, detect
 from multiview.data.reading.qrels import Use
 from multiview.data.reading.readers import unread_columns
 from multiview.data.reading.tables import PASSAGE_COLUMNS, QUESTION_COLUMNS, Row, match_columns
+from multiview.data.reading.values import add_nested
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
 from multiview.errors import InputError, Problems
 
@@ -138,7 +139,7 @@ def _use(file: str, config: Config) -> Use:
     if not FORMATS[format_name].names_columns:
         return "corpus" if format_name in ("marco", "text") else question_use
     read = FORMATS[format_name].questions
-    row: Mapping[str, object] = next(read(file), {}) if read else {}
+    row = add_nested(next(read(file), {}), config.questions.columns.values()) if read else {}
     columns = match_columns(config.questions.columns, dict.fromkeys(QUESTION_COLUMNS, ()), row)
     if "question" not in columns:
         return "corpus"

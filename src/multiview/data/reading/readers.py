@@ -27,8 +27,17 @@ from multiview.data.reading.tables import (
     checked_columns,
     match_columns,
     require,
+    with_nested_columns,
 )
-from multiview.data.reading.values import EXACT, id_text, inexact, is_blank, look_alike, number_texts
+from multiview.data.reading.values import (
+    EXACT,
+    add_nested,
+    id_text,
+    inexact,
+    is_blank,
+    look_alike,
+    number_texts,
+)
 from multiview.errors import InputError, ReportProblem, counted, ignore_problem, raise_problem
 
 DERIVED_COLUMNS = ("sentence_ends", "content_hash")
@@ -60,7 +69,7 @@ def passage_tables(
             f"{base_name(file)}: no passages in it, but {FORMATS[name].about}; see corpus.source"
         )
     ours: set[str] = set()
-    for table in read(file):
+    for table in with_nested_columns(read(file), columns.values(), file):
         for name in DERIVED_COLUMNS:
             if name in table.column_names and name not in ours:
                 report_remark(OURS, f"{base_name(file)}: column {name!r}; rename it to keep it")
@@ -167,7 +176,9 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
     present = table.column_names
     matched = match_columns(columns, PASSAGE_COLUMNS, present)
     required = [name for name in PASSAGE_COLUMNS if name != "title" or "title" in columns]
-    require(required, matched, columns, present, base_name(file), "corpus.columns")
+    fields = table.schema
+    objects = [f.name for f in fields if pa.types.is_struct(f.type) or OBJECT_AT in (f.metadata or {})]
+    require(required, matched, columns, present, base_name(file), "corpus.columns", objects)
     ours: dict[str, pa.Array | pa.ChunkedArray] = {}
     for name in PASSAGE_COLUMNS:
         if name not in matched:
@@ -202,13 +213,15 @@ def _question_rows(file: str, name: str, columns: Mapping[str, str], found: set[
     present: tuple[str, ...] | None = None
     taken: list[tuple[str, str]] = []
     for number, row in enumerate(read(file), 1):
+        add_nested(row, mapped.values())
         if tuple(row) != present:  # rows of most files have the same columns
             present = tuple(row)
             if found is not None and FORMATS[name].names_columns:
                 found.update(row)
             matched = match_columns(mapped, QUESTION_COLUMNS, row)
             location = f"{base_name(file)} row {number}" if name == "jsonl" else base_name(file)
-            require(("qid", "question"), matched, mapped, row, location, "questions.columns")
+            objects = [column for column, value in row.items() if isinstance(value, dict)]
+            require(("qid", "question"), matched, mapped, row, location, "questions.columns", objects)
             first = first or matched
             taken = list({**first, **matched}.items())
         yield {name: row.get(column) for name, column in taken}
@@ -218,6 +231,7 @@ def unread_columns(file: str, form: str, columns: Mapping[str, str]) -> list[str
     """Returns the columns of the first row of a file of questions that are not read; none for formats without names."""
     name = detect(file, form, "questions.format", columns.values())
     read = FORMATS[name].questions if FORMATS[name].names_columns else None
-    row = next(iter(read(file)), {}) if read else {}
-    taken = {*match_columns(columns, QUESTION_COLUMNS, row).values()}
+    row = add_nested(next(iter(read(file)), {}), columns.values()) if read else {}
+    taken = match_columns(columns, QUESTION_COLUMNS, row).values()
+    taken = {part for column in taken for part in (column, column.partition(".")[0])}
     return [column for column in row if column not in taken]

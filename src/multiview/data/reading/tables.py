@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from multiview.data.reading.files import base_name, lines, open_stream
-from multiview.data.reading.values import EXACT, has_half, is_nan, number_text
+from multiview.data.reading.values import EXACT, add_nested, has_half, is_nan, number_text
 from multiview.errors import InputError, counted
 
 Row: TypeAlias = dict[str, Any]
@@ -203,12 +203,33 @@ def tables_of_rows(rows: Iterable[Row], file: str) -> Iterator[pa.Table]:
         columns = dict.fromkeys(name for row in batch for name in row)
         arrays, fields = [], []
         for name in columns:
-            values = [row.get(name) for row in batch]
-            row = next((row for row, value in enumerate(values, first) if _is_nested(value)), None)
-            metadata = None if row is None else {OBJECT_AT: f"{base_name(file)} row {row}"}
-            arrays.append(_column(values, name, file, first))
-            fields.append(pa.field(name, arrays[-1].type, metadata=metadata))
+            field, array = _field([row.get(name) for row in batch], name, file, first)
+            fields.append(field)
+            arrays.append(array)
         yield pa.table(arrays, schema=pa.schema(fields))
+
+
+def with_nested_columns(tables: Iterable[pa.Table], names: Iterable[str], file: str) -> Iterator[pa.Table]:
+    """Yields tables with the columns that are named by paths within objects (`add_nested`) after their own."""
+    first = 1
+    for table in tables:
+        for name in names:
+            root = name.partition(".")[0]
+            if root == name or name in table.column_names or root not in table.column_names:
+                continue
+            objects = table.column(root).to_pylist(maps_as_pydicts="lossy")
+            rows = [add_nested({root: each}, [name]) for each in objects]
+            if any(name in row for row in rows):
+                table = table.append_column(*_field([row.get(name) for row in rows], name, file, first))
+        first += len(table)
+        yield table
+
+
+def _field(values: Sequence[object], name: str, file: str, first: int) -> tuple[pa.Field, pa.Array]:
+    row = next((row for row, value in enumerate(values, first) if _is_nested(value)), None)
+    metadata = None if row is None else {OBJECT_AT: f"{base_name(file)} row {row}"}
+    array = _column(values, name, file, first)
+    return pa.field(name, array.type, metadata=metadata), array
 
 
 def _column(values: Sequence[object], name: str, file: str, first: int) -> pa.Array:
@@ -322,13 +343,16 @@ def require(
     present: Collection[str],
     location: str,
     setting: str,
+    objects: Sequence[str] = (),
 ) -> None:
-    """Raises InputError for a required column of ours that is not `matched`; `present` are the file's."""
+    """Raises InputError for a required column of ours that is not `matched`; `present` are the file's, and `objects` those
+    of them that hold objects."""
+    within = f", or what an object holds, as in {objects[-1]}.yours" if objects else ""
     for name in required:
         if name not in matched:
             raise InputError(
                 f"{location}: no column {columns.get(name, name)!r} among {', '.join(present) or 'none'}; "
-                f"name the right one, as in {setting}={{{name}: yours}}{_separator_hint(present)}"
+                f"name the right one, as in {setting}={{{name}: yours}}{within}{_separator_hint(present)}"
             )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import json
 import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -73,6 +76,41 @@ def look_alike(id_: str, ids: Iterable[str], holder: str = "the corpus has") -> 
         return visible(id_)
     differences = [name for name in FOLDS if _folded(id_, name) != _folded(found, name)]
     return f"{visible(id_)}; {holder} {visible(found)}, the same but for {' and '.join(differences)}"
+
+
+def add_nested(row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Adds to a row each value that is named by a path, such as `_source.text`, unless a column is called so; returns the row.
+
+    Objects may be JSON in a text; of a list of objects each one's value is taken.
+
+    >>> add_nested({"a": {"b": 1}}, ["a.b", "a.c"])
+    {'a': {'b': 1}, 'a.b': 1}
+    """
+    for name in names:
+        root, _, path = name.partition(".")
+        if path and name not in row and root in row:
+            with contextlib.suppress(KeyError):
+                row[name] = _value_at(row[root], path)
+    return row
+
+
+def _value_at(value: Any, path: str) -> Any:
+    """Returns the value at a path within objects. Raises KeyError where there is none."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if isinstance(value, list):
+        inner: list[Any] = []
+        for each in value:
+            with contextlib.suppress(KeyError):
+                inner.append(_value_at(each, path))
+        if value and not inner:
+            raise KeyError(path)
+        return [item for each in inner for item in (each if isinstance(each, list) else [each])]
+    if not isinstance(value, dict):
+        raise KeyError(path)
+    name, _, rest = path.partition(".")
+    return _value_at(value[name], rest) if rest and path not in value else value[path]
 
 
 def is_nan(value: object) -> bool:
