@@ -187,6 +187,22 @@ STAND_INS = {
     "a login page in place of a CSV": Case(
         {"p.csv": "<!DOCTYPE html>\n<html><body>Sign in\n"}, ("p.csv: a web page",)
     ),
+    "UTF-16 without a mark": Case(
+        {"p.csv": "id,title,text\n".encode("utf-16-le")}, ("p.csv: UTF-16", "UTF-8")
+    ),
+    "Latin-1 in a list of JSON": Case(
+        {"p.json": '[{"id": "1", "text": "Z\u00fcrich"}]'.encode("latin-1")}, ("p.json: not UTF-8; convert",)
+    ),
+    "WikiExtractor's documents among articles": Case(
+        {
+            "wiki_00.txt": '<doc id="12" title="Orlen">\nOrlen\n</doc>\n<doc id="13" title="Bask">\nBask\n</doc>\n'
+        },
+        ("wiki_00.txt: documents in mark-up", "JSONL"),
+    ),
+    "TREC's documents": Case(
+        {"d.txt": "<DOC>\n<DOCNO> F-1 </DOCNO>\n<TEXT>Orlen</TEXT>\n</DOC>\n"},
+        ("d.txt: documents in mark-up",),
+    ),
     "UTF-16": Case({"p.csv": LINES.encode("utf-16")}, ("p.csv: UTF-16", "UTF-8")),
     "a folder of save_to_disk": Case(
         {"state.json": "{}", "dataset_info.json": "{}", "data-00000-of-00001.arrow": feathered},
@@ -296,6 +312,20 @@ FOLDERS = {
     "a shard that is missing": Case(
         {"p-00000-of-00003.jsonl": LINES, "p-00002-of-00003.jsonl": LINES.replace("t", "u")},
         ("2 of 00003 files p-*-of-00003.jsonl", "missing"),
+    ),
+    "a folder within a folder": Case(
+        {"p.jsonl": LINES, "more/q.jsonl": LINES.replace("t", "u")},
+        passages=["t0", "t1"],
+        remarks=("files and folders of a folder that are not read", "more"),
+    ),
+    "judgements of a collection under another name": Case(
+        {
+            "corpus/c.parquet": table(_id=["t0"], text=["Orlen."]),
+            "queries/q.parquet": table(_id=["q1"], text=["Who?"]),
+            "default/test.parquet": towns,
+        },
+        passages=["t0"],
+        remarks=("default",),
     ),
     "folders of Hive alone": Case(
         {"lang=de/p.parquet": towns, "lang=fr/p.parquet": towns},
@@ -444,6 +474,15 @@ TABLES = {
     ),
     "columns without a name or a value": Case(
         {"p.csv": "id,title,text,,\n1,Orlen,A lake.,,\n,,,,\n2,Bask,A bridge.,,\n"}, passages=["1", "2"]
+    ),
+    "semicolons and commas": Case(
+        {"p.csv": "\ufeffid;title;text\n1;Orlen;A lake, large\n"}, ("line 2", "separated by ';'?")
+    ),
+    "blanks in a header": Case({"p.csv": "id, title, text\n1,Orlen,A lake.\n"}, passages=["1"]),
+    "topics beside passages": Case(
+        {"p.jsonl": LINES, "topics.dev.tsv": "q1\tWho founded Orlen?\n", "qrels.dev.tsv": "q1\tQ0\tt0\t1\n"},
+        passages=["t0", "t1"],
+        questions=[("Who founded Orlen?", (), ("t0",))],
     ),
     "an index without a name": Case({"p.csv": ",id,text\n0,a,Orlen.\n1,b,Bask.\n"}, passages=["a", "b"]),
     "words for nothing": Case(
@@ -628,6 +667,12 @@ JUDGEMENTS = {
     "three columns without a header": judged("qrels.tsv", "q1\tt0\t1\nq2\tt1\t1\n"),
     "lines of JSON": judged("qrels.jsonl", lines(*HF_QRELS)),
     "Parquet": judged("qrels.parquet", rows_of(HF_QRELS)),
+    "a grade that is no whole number": Case(
+        judged("qrels.txt", "q1 0 t0 0.5\n").files,
+        ("qrels.txt line 1", "the grade '0.5' is no whole number"),
+        sources=("p.jsonl",),
+        settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.txt]",),
+    ),
     "prose": Case(
         judged("qrels.txt", "These are judgements.\n").files,
         ("qrels.txt line 1: not a judgement",),
@@ -663,9 +708,14 @@ JUDGEMENTS = {
     "a BEIR folder whose judgements are not there": Case(
         {"corpus.jsonl": lines(*HF_CORPUS), "queries.jsonl": lines(*HF_QUERIES)},
         passages=["t0", "t1"],
-        remarks=("files of a folder that are not read", "queries.jsonl"),
+        remarks=("files and folders of a folder that are not read", "queries.jsonl"),
     ),
 }
+
+
+def test_files_of_questions_are_not_among_those_that_are_not_read(tmp_path):
+    put(tmp_path, JUDGEMENTS["a BEIR folder with judgements as lines of JSON"].files)
+    assert not looked_into(tmp_path, ["."], []).remarks.counts
 
 
 @pytest.mark.parametrize("name", JUDGEMENTS)

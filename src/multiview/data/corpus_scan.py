@@ -35,7 +35,7 @@ NOTHING = ("NULL", "null", "\\N", "NaN", "nan", "None", "<NA>", "N/A")
 """Words that databases and pandas write for what is missing."""
 NOTHING_WRITTEN = "titles or texts that stand for nothing, kept as they are"
 EMPTY_FILES = "files without passages"
-UNREAD_FILES = "files of a folder that are not read"
+UNREAD_FILES = "files and folders of a folder that are not read"
 FOLDER_COLUMNS = "columns that only the names of folders hold, not read"
 """Kinds of remarks."""
 
@@ -204,6 +204,7 @@ class CorpusScan:
         """The user's further columns."""
         self.answers = GoldAnswers(questions, matching_mode(settings), report_remark)
         self.corpus = CorpusFiles(settings)
+        self._asked = settings.questions
         self._drops_empty = settings.corpus.empty_text == "drop"
         self._report_problem, self._report_remark = report_problem, report_remark
         self._firsts: list[tuple[int, str]] = []
@@ -233,8 +234,10 @@ class CorpusScan:
 
     def _remark_sources(self) -> None:
         """Remarks what lies beside the files that are read, and in the names of their folders."""
+        asked = sources.expand_sources(self._asked.source, "train")
+        asked += sources.expand_sources(self._asked.dev_source, "dev")
         for source in self.corpus.sources:
-            for name in sources.unread_files(source, self.corpus.formats):
+            for name in sources.unread_files(source, [*self.corpus.formats, *asked]):
                 self._report_remark(UNREAD_FILES, without_secrets(f"{source}: {name}"))
         for file in self.corpus.formats:
             if columns := re.findall(r"[^/=?]+=[^/=]+(?=/)", file.partition("?")[0]):

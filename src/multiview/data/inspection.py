@@ -34,6 +34,8 @@ SETTING: dict[Use, str] = {
 }
 EVALUATION_WORDS = {"dev", "test", "valid", "validation", "val", "eval"}
 """Words in a file name that mark its questions as not for training."""
+QUERY_WORDS = {"queries", "topics", "questions"}
+"""Words in the name of a TSV of id and text that mark the texts as questions."""
 GOLD_COLUMN = re.compile("pos|gold|passage|context|doc|pid", re.IGNORECASE)
 """Words in the name of a column that may name gold passages."""
 SENTENCE_SAMPLE = 20_000
@@ -134,7 +136,7 @@ def _use(file: str, config: Config) -> Use:
     question_use: Use = "dev" if words & EVALUATION_WORDS and "train" not in words else "train"
     if format_name == "qa":
         return "dev"
-    if FORMATS[format_name].is_companion or "queries" in words:
+    if FORMATS[format_name].is_companion or words & (QUERY_WORDS if format_name == "marco" else {"queries"}):
         return question_use
     if not FORMATS[format_name].names_columns:
         return "corpus" if format_name in ("marco", "text") else question_use

@@ -88,7 +88,9 @@ def judgements(
     for file in files:
         for place, (qid, passage, relevance) in _judged_rows(file):
             if not INTEGER.fullmatch(relevance):
-                raise InputError(f"{place}: not a judgement ({FORMS})")
+                raise InputError(
+                    f"{place}: not a judgement ({FORMS}): the grade {relevance!r:.80} is no whole number"
+                )
             check_ids((qid, passage), f"{place}: id")
             grades, grade = judged.setdefault(qid, {}), int(float(relevance))
             if grade > LARGEST_GRADE:

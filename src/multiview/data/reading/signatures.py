@@ -47,7 +47,14 @@ FOREIGN = {
         "an archive, or compressed in a way that is not read",
         UNPACK,
     ),
-    rb"\xff\xfe|\xfe\xff": ("UTF-16 or UTF-32, not UTF-8", "convert the file to UTF-8"),
+    rb"\s*<(doc id=|DOC>\s*<DOCNO>)": (
+        "documents in mark-up, of WikiExtractor or TREC",
+        "write them as JSONL (wikiextractor --json)",
+    ),
+    rb"\xff\xfe|\xfe\xff|([\x09-\x7f]\x00){8}|(\x00[\x09-\x7f]){8}": (
+        "UTF-16 or UTF-32, not UTF-8",
+        "convert the file to UTF-8",
+    ),
 }
 """Pattern of a file's first bytes to what the file is, and the way out."""
 

@@ -186,14 +186,13 @@ def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
 
 
 def unread_files(source: str, files: Collection[str]) -> list[str]:
-    """Returns the names of a folder's files that are not among the `files` it is read as."""
+    """Returns the names of a folder's files and folders of which nothing is among the `files` that are read."""
     fs, path = file_system(_address(source))
     if is_web(source) or not fs.isdir(path):
         return []
-    names = (str(name) for name in fs.ls(path, detail=False))
-    known = {base_name(file) for file in files}
-    names = [name for name in names if base_name(name)[0] not in "._" and base_name(name) not in known]
-    return sorted(base_name(name) for name in names if fs.isfile(name))
+    known = {name for file in files for name in file.partition("?")[0].split("/")[-2:]}
+    names = [base_name(str(name)) for name in fs.ls(path, detail=False)]
+    return sorted(name for name in names if name[0] not in "._" and name not in known)
 
 
 def _is_file(fs: AbstractFileSystem, name: str) -> bool:

@@ -102,7 +102,7 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
     """Yields the rows of a CSV or TSV file with a header line; an empty cell is null."""
     rows = cells(file, delimiter)
     header = next(rows, (1, []))[1]
-    header = [name or f"unnamed {number}" for number, name in enumerate(header, 1)]
+    header = [name.strip() or f"unnamed {number}" for number, name in enumerate(header, 1)]
     if len(set(header)) < len(header):
         raise InputError(f"{file}: the first line names a column twice: {', '.join(header)}")
     nameless = {name for number, name in enumerate(header, 1) if name == f"unnamed {number}"}
@@ -114,7 +114,7 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
         if len(row) != len(header):
             raise InputError(
                 f"{file} line {line}: {counted(len(row), 'cell')} under {counted(len(header), 'column')} ({', '.join(header)}); "
-                "quote every cell that holds the delimiter, a quote or a line end"
+                f"quote every cell that holds the delimiter, a quote or a line end{_separator_hint(header)}"
             )
         yield {
             name: cell or None for name, cell in zip(header, row, strict=True) if cell or name not in nameless

@@ -78,7 +78,9 @@ def text_id(context: str) -> str:
 
 def squad_entries(file: str) -> Iterator[Entry]:
     """Yields each paragraph with its questions, with one article in memory. Underscores in titles become spaces."""
-    other = InputError(f"{file}: not SQuAD's JSON (data, paragraphs, context, qas)")
+    other = InputError(
+        f"{file}: not SQuAD's JSON (data, paragraphs, context, qas); write other objects one per line, or as a list"
+    )
     found = False
     for article in _squad_articles(file):
         try:
@@ -266,6 +268,8 @@ def _events(stream: IO[bytes], file: str) -> Iterator[tuple[str, Any]]:
     try:
         yield from ijson.basic_parse(_WholeCharacters(stream, file), use_float=True)
     except ijson.JSONError as error:
+        if "UTF8" in str(error):
+            raise InputError(f"{file}: not UTF-8; convert the file") from error
         if "integer overflow" in str(error):
             line = "holds a whole number of more than 64 bits; write it as text, in quotes"
             raise InputError(f"{file}: {line}") from error
