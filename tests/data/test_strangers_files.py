@@ -472,6 +472,13 @@ TABLES = {
     "CSVs one after another": Case(
         {"p.csv": "id,text\n1,Orlen.\nid,text\n2,Bask.\n"}, ("p.csv line 3", "repeats the header")
     ),
+    "CSVs with marks one after another": Case(
+        {"p.csv": "\ufeffid, text\n1,Orlen.\n\ufeffid, text\n2,Bask.\n"},
+        ("p.csv line 3", "repeats the header"),
+    ),
+    "errors of a spreadsheet": Case(
+        {"p.csv": "id,title,text\n1,#N/A,Orlen.\n"}, passages=["1"], remarks=("stand for nothing", "#N/A")
+    ),
     "columns without a name or a value": Case(
         {"p.csv": "id,title,text,,\n1,Orlen,A lake.,,\n,,,,\n2,Bask,A bridge.,,\n"}, passages=["1", "2"]
     ),

@@ -31,8 +31,8 @@ from multiview.data.reading.values import NUL, cut_id
 from multiview.errors import InputError, ReportProblem, ignore_problem, raise_problem, without_secrets
 
 NO_TEXT = "passages without text, left out"
-NOTHING = ("NULL", "null", "\\N", "NaN", "nan", "None", "<NA>", "N/A")
-"""Words that databases and pandas write for what is missing."""
+NOTHING = ("NULL", "null", "\\N", "NaN", "nan", "None", "<NA>", "N/A", "#N/A", "#NAME?", "#REF!", "#VALUE!")
+"""Words that databases, spreadsheets and pandas write for what is missing."""
 NOTHING_WRITTEN = "titles or texts that stand for nothing, kept as they are"
 EMPTY_FILES = "files without passages"
 UNREAD_FILES = "files and folders of a folder that are not read"

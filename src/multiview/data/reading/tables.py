@@ -107,7 +107,7 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
         raise InputError(f"{file}: the first line names a column twice: {', '.join(header)}")
     nameless = {name for number, name in enumerate(header, 1) if name == f"unnamed {number}"}
     for line, row in rows:
-        if row == header:
+        if row[0].lstrip("\ufeff").strip() == header[0] and [cell.strip() for cell in row[1:]] == header[1:]:
             raise InputError(f"{file} line {line}: repeats the header; leave it out where files were joined")
         if not any(row) and len(header) > 1:
             continue
