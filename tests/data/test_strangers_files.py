@@ -101,6 +101,10 @@ def check(case: Case, folder: Path) -> None:
         assert any(part in " ".join(remark) for remark in remarks), (part, remarks)
 
 
+def lines(*rows: object) -> str:
+    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+
+
 def table(**columns: object) -> Callable[[Path], object]:
     return lambda path: pq.write_table(pa.table(columns), path)
 
@@ -455,6 +459,8 @@ LOOK_ALIKES = {
     ),
 }
 
+ASKED_BY_ID = [{"qid": f"q{n}", "question": "Who?", "positive_ids": [f"t{n}"]} for n in range(2)]
+
 TABLES = {
     "ids of passages beside those of their documents": Case(
         {"p.csv": "doc_id,passage_id,text\nd,d-0,Orlen.\nd,d-1,Bask.\n"}, passages=["d-0", "d-1"]
@@ -492,6 +498,10 @@ TABLES = {
         questions=[("Who founded Orlen?", (), ("t0",))],
     ),
     "an index without a name": Case({"p.csv": ",id,text\n0,a,Orlen.\n1,b,Bask.\n"}, passages=["a", "b"]),
+    "answers under another name": Case(
+        {"p.jsonl": LINES, "q.jsonl": lines(*(row | {"answer": "Toll"} for row in ASKED_BY_ID))},
+        remarks=("questions without answers beside a column that is not read", "{answers: answer}"),
+    ),
     "words for nothing": Case(
         {"p.csv": "id,title,text\n1,NULL,Orlen.\n2,\\N,Bask.\n"},
         passages=["1", "2"],
@@ -521,10 +531,6 @@ def test_a_table_is_its_rows(name, tmp_path):
 
 
 FOUNDED, BUILT = "Orlen lies on a lake. Mirja Toll founded it.", "Ola Brandt built the bridge of Bask."
-
-
-def lines(*rows: object) -> str:
-    return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
 
 
 def training(**named: str) -> list[dict]:
@@ -751,7 +757,7 @@ OBJECTS = {
         settings=("corpus.columns={title: _source.title, text: _source.text}",),
     ),
     "Elasticsearch's dump without a mapping": Case(
-        {"p.json": ELASTIC}, ("no column 'text'", "as in _source.yours")
+        {"p.json": ELASTIC}, ("no column 'text'", "yours.inner, of an object")
     ),
     "Elasticsearch's dump under a wrong name": Case(
         {"p.json": ELASTIC},

@@ -167,15 +167,9 @@ class FurtherColumns:
         try:
             unified = pa.unify_schemas([self.schema, further], promote_options="permissive")
             leaves = pa.unify_schemas([self._leaves, within], promote_options="permissive")
-            for common, schema in (
-                (unified, self.schema),
-                (unified, further),
-                (leaves, self._leaves),
-                (leaves, within),
-            ):
-                for column in schema:
-                    if column.type != (kind := common.field(column.name).type):
-                        pa.nulls(1, column.type).cast(kind)
+            for column in (*self._leaves, *within):
+                if column.type != (kind := leaves.field(column.name).type):
+                    pa.nulls(1, column.type).cast(kind)
         except pa.ArrowException:
             named = ", ".join(
                 f"{f.name!r} ({f.type} after {self.schema.field(f.name).type})"

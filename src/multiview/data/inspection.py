@@ -34,10 +34,11 @@ SETTING: dict[Use, str] = {
 }
 EVALUATION_WORDS = {"dev", "test", "valid", "validation", "val", "eval"}
 """Words in a file name that mark its questions as not for training."""
-QUERY_WORDS = {"queries", "topics", "questions"}
-"""Words in the name of a TSV of id and text that mark the texts as questions."""
-GOLD_COLUMN = re.compile("pos|gold|passage|context|doc|pid", re.IGNORECASE)
-"""Words in the name of a column that may name gold passages."""
+MAY_BE = {
+    "positive_ids": re.compile("pos|gold|passage|context|doc|pid", re.IGNORECASE),
+    "answers": re.compile("answer|target", re.IGNORECASE),
+}
+"""Our columns to words in the name of a column that may be one."""
 SENTENCE_SAMPLE = 20_000
 """Number of passages, from the first on, in which sentences are counted."""
 SHOWN_PASSAGES = 3
@@ -136,7 +137,7 @@ def _use(file: str, config: Config) -> Use:
     question_use: Use = "dev" if words & EVALUATION_WORDS and "train" not in words else "train"
     if format_name == "qa":
         return "dev"
-    if FORMATS[format_name].is_companion or words & (QUERY_WORDS if format_name == "marco" else {"queries"}):
+    if FORMATS[format_name].is_companion or words & {"queries", "topics"}:
         return question_use
     if not FORMATS[format_name].names_columns:
         return "corpus" if format_name in ("marco", "text") else question_use
@@ -162,7 +163,7 @@ def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
     _describe_questions(inspection, settings)
     train, dev = checks.read_all_questions(settings, report_problem, remark)
     inspection.questions = {"train": train, "dev": dev}
-    _remark_unread_gold(inspection)
+    _remark_unread_columns(inspection)
     try:
         scan = CorpusScan(config, [*train, *dev], report_problem, remark)
         inspection.formats["corpus"] = scan.corpus.formats
@@ -198,15 +199,16 @@ def _describe_questions(inspection: Inspection, settings: Questions) -> None:
         inspection.unread[use] = list(dict.fromkeys(column for each in unread for column in each))
 
 
-def _remark_unread_gold(inspection: Inspection) -> None:
-    """Remarks a column that may name gold passages, beside questions without any."""
+def _remark_unread_columns(inspection: Inspection) -> None:
+    """Remarks a column that may name gold passages or hold answers, beside questions without any."""
     for use, columns in inspection.unread.items():
-        gold = next((column for column in columns if GOLD_COLUMN.search(column)), None)
-        if gold and not any(question.positive_ids for question in inspection.questions[use]):
-            inspection.remarks(
-                "questions that name no passages beside a column that is not read",
-                f"{SETTING[use]}: if its column {gold} names them, set questions.columns={{positive_ids: {gold}}}",
-            )
+        for name, words in MAY_BE.items():
+            column = next(filter(words.search, columns), None)
+            if column and not any(getattr(question, name) for question in inspection.questions[use]):
+                inspection.remarks(
+                    f"questions without {name} beside a column that is not read",
+                    f"{SETTING[use]}: if its column {column} holds them, set questions.columns={{{name}: {column}}}",
+                )
 
 
 def _measure_passages(inspection: Inspection, table: pa.Table, language: str) -> None:

@@ -176,9 +176,7 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
     present = table.column_names
     matched = match_columns(columns, PASSAGE_COLUMNS, present)
     required = [name for name in PASSAGE_COLUMNS if name != "title" or "title" in columns]
-    fields = table.schema
-    objects = [f.name for f in fields if pa.types.is_struct(f.type) or OBJECT_AT in (f.metadata or {})]
-    require(required, matched, columns, present, base_name(file), "corpus.columns", objects)
+    require(required, matched, columns, present, base_name(file), "corpus.columns")
     ours: dict[str, pa.Array | pa.ChunkedArray] = {}
     for name in PASSAGE_COLUMNS:
         if name not in matched:
@@ -220,8 +218,7 @@ def _question_rows(file: str, name: str, columns: Mapping[str, str], found: set[
                 found.update(row)
             matched = match_columns(mapped, QUESTION_COLUMNS, row)
             location = f"{base_name(file)} row {number}" if name == "jsonl" else base_name(file)
-            objects = [column for column, value in row.items() if isinstance(value, dict)]
-            require(("qid", "question"), matched, mapped, row, location, "questions.columns", objects)
+            require(("qid", "question"), matched, mapped, row, location, "questions.columns")
             first = first or matched
             taken = list({**first, **matched}.items())
         yield {name: row.get(column) for name, column in taken}

@@ -343,16 +343,13 @@ def require(
     present: Collection[str],
     location: str,
     setting: str,
-    objects: Sequence[str] = (),
 ) -> None:
-    """Raises InputError for a required column of ours that is not `matched`; `present` are the file's, and `objects` those
-    of them that hold objects."""
-    within = f", or what an object holds, as in {objects[-1]}.yours" if objects else ""
+    """Raises InputError for a required column of ours that is not `matched`; `present` are the file's."""
     for name in required:
         if name not in matched:
             raise InputError(
                 f"{location}: no column {columns.get(name, name)!r} among {', '.join(present) or 'none'}; "
-                f"name the right one, as in {setting}={{{name}: yours}}{within}{_separator_hint(present)}"
+                f"name the right one, as in {setting}={{{name}: yours}} (or yours.inner, of an object){_separator_hint(present)}"
             )
 
 
