@@ -491,7 +491,16 @@ TABLES = {
     "semicolons and commas": Case(
         {"p.csv": "\ufeffid;title;text\n1;Orlen;A lake, large\n"}, ("line 2", "separated by ';'?")
     ),
-    "blanks in a header": Case({"p.csv": "id, title, text\n1,Orlen,A lake.\n"}, passages=["1"]),
+    "titles under another name": Case(
+        {"p.csv": "id,Title,text\n1,Orlen,A lake.\n"},
+        passages=["1"],
+        remarks=("without title", "corpus.columns={title: 'Title'}"),
+    ),
+    "blanks in a header": Case(
+        {"p.csv": "id,text, title\n1,A lake.,Orlen\n"},
+        passages=["1"],
+        remarks=("corpus.columns={title: ' title'}",),
+    ),
     "topics beside passages": Case(
         {"p.jsonl": LINES, "topics.dev.tsv": "q1\tWho founded Orlen?\n", "qrels.dev.tsv": "q1\tQ0\tt0\t1\n"},
         passages=["t0", "t1"],

@@ -43,7 +43,8 @@ from multiview.errors import InputError, ReportProblem, counted, ignore_problem,
 DERIVED_COLUMNS = ("sentence_ends", "content_hash")
 """Columns that `split` adds."""
 OURS = "columns with the names of ours, not read"
-"""Kind of a remark."""
+NO_TITLES = "passages without title beside a column that is called so"
+"""Kinds of remarks."""
 
 UNKNOWN_JUDGED = "judged questions that are in no file of questions"
 """Kind of a remark."""
@@ -74,6 +75,12 @@ def passage_tables(
             if name in table.column_names and name not in ours:
                 report_remark(OURS, f"{base_name(file)}: column {name!r}; rename it to keep it")
                 ours.add(name)
+        present = table.column_names
+        other = next((name for name in present if "title" in name.lower()), None)
+        if other and "title" not in {*ours, *match_columns(columns, PASSAGE_COLUMNS, present)}:
+            line = f"{base_name(file)}: if column {other!r} has them, set corpus.columns={{title: {other!r}}}"
+            report_remark(NO_TITLES, line)
+            ours.add("title")
         yield _as_passages(table, columns, file)
 
 

@@ -102,12 +102,12 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
     """Yields the rows of a CSV or TSV file with a header line; an empty cell is null."""
     rows = cells(file, delimiter)
     header = next(rows, (1, []))[1]
-    header = [name.strip() or f"unnamed {number}" for number, name in enumerate(header, 1)]
+    header = [name or f"unnamed {number}" for number, name in enumerate(header, 1)]
     if len(set(header)) < len(header):
         raise InputError(f"{file}: the first line names a column twice: {', '.join(header)}")
     nameless = {name for number, name in enumerate(header, 1) if name == f"unnamed {number}"}
     for line, row in rows:
-        if row[0].lstrip("\ufeff").strip() == header[0] and [cell.strip() for cell in row[1:]] == header[1:]:
+        if row[0].lstrip("\ufeff") == header[0] and row[1:] == header[1:]:
             raise InputError(f"{file} line {line}: repeats the header; leave it out where files were joined")
         if not any(row) and len(header) > 1:
             continue
