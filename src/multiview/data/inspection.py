@@ -207,7 +207,7 @@ def _remark_unread_columns(inspection: Inspection) -> None:
             if column and not any(getattr(question, name) for question in inspection.questions[use]):
                 inspection.remarks(
                     f"questions without {name} beside a column that is not read",
-                    f"{SETTING[use]}: if its column {column} holds them, set questions.columns={{{name}: {column}}}",
+                    f"{SETTING[use]}: if its column {column} names them, set questions.columns={{{name}: {column}}}",
                 )
 
 
