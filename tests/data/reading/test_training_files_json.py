@@ -56,7 +56,7 @@ def test_what_is_no_json_is_refused(tmp_path, content):
 def test_bytes_that_are_no_utf8_are_refused(tmp_path):
     for bad in (b"\xff", b"\xed\xa0\xbd", b"\xc3"):
         (tmp_path / "x.json").write_bytes(b'{"data": [{"a": "' + bad + b'"}]}')
-        with pytest.raises(InputError, match=r"x\.json: cannot be read"):
+        with pytest.raises(InputError, match=r"x\.json: not UTF-8; convert the file"):
             list(json_items(str(tmp_path / "x.json"), "data"))
 
 
