@@ -267,8 +267,8 @@ def _events(stream: IO[bytes], file: str) -> Iterator[tuple[str, Any]]:
 
     try:
         yield from ijson.basic_parse(_WholeCharacters(stream, file), use_float=True)
-    except ijson.JSONError as error:
-        if "UTF8" in str(error):
+    except (ijson.JSONError, UnicodeDecodeError) as error:
+        if isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
             raise InputError(f"{file}: not UTF-8; convert the file") from error
         if "integer overflow" in str(error):
             line = "holds a whole number of more than 64 bits; write it as text, in quotes"
