@@ -3,35 +3,11 @@
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import AutoConfig, AutoModel
 
 from multiview.config import Model
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
-from tests.fixtures.tiny import tiny_tokenizer
-
-SIZES = {
-    "num_hidden_layers": 2,
-    "hidden_size": 32,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "intermediate_size": 64,
-    "max_position_embeddings": 256,
-    "pad_token_id": 0,
-}
-"""Sizes that any kind has; it takes no notice of the others."""
-
-
-def random_base(folder: Path, kind: str, **options: object) -> Path:
-    tokenizer = tiny_tokenizer()
-    config = AutoConfig.for_model(kind, vocab_size=len(tokenizer), **SIZES | options)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        AutoModel.from_config(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+from tests.fixtures.bases import random_base
 
 
 def create(base: Path, architecture: str, pooling: str = "viewer") -> BiEncoder:
@@ -42,7 +18,7 @@ def create(base: Path, architecture: str, pooling: str = "viewer") -> BiEncoder:
 
 @pytest.mark.parametrize("kind", ["qwen3", "gemma3_text", "mamba"])
 def test_a_causal_base_is_refused_where_the_first_tokens_are_pooled(kind: str, tmp_path: Path) -> None:
-    base = random_base(tmp_path, kind)
+    base = random_base(tmp_path, kind, use_bidirectional_attention=False)
     for name in ("dpr", "me-bert", "mvr", "camvr", "dual-cross", "sentence", "equal-splits"):
         line = f"^model.base: {base} \\({kind}\\) is causal, and architecture {name} pools tokens that read no text .*; give"
         with pytest.raises(InputError, match=line):
@@ -52,7 +28,7 @@ def test_a_causal_base_is_refused_where_the_first_tokens_are_pooled(kind: str, t
 
 
 def test_the_same_architecture_is_admitted_where_it_reads_both_ways(tmp_path: Path) -> None:
-    base = random_base(tmp_path, "gemma3_text", use_bidirectional_attention=True)
+    base = random_base(tmp_path, "gemma3_text")
     assert create(base, "mvr").dim == 32
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import BertConfig, BertModel
+from transformers import AutoModel, BertConfig, BertModel
 
 from multiview.errors import InputError
 from multiview.plans.scenario import ModelShape, shape_of
+from tests.fixtures.bases import random_base
 from tests.fixtures.tiny import tiny_bert
 
 
@@ -28,6 +29,19 @@ def test_parameters_and_operations_are_those_of_the_model() -> None:
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         bert(input_ids=torch.zeros(4, 50, dtype=torch.long))
     assert counter.get_total_flops() == shape.flops(200, 50)
+
+
+@pytest.mark.parametrize(
+    "kind", ["bert", "distilbert", "modernbert", "nomic_bert", "eurobert", "gte", "qwen3", "gemma3_text"]
+)
+def test_gated_layers_and_shared_keys_are_counted(kind: str, tmp_path: Path) -> None:
+    base = random_base(tmp_path, kind, num_key_value_heads=1)
+    model, shape = AutoModel.from_pretrained(base, attn_implementation="eager"), shape_of(str(base))
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(
+            input_ids=torch.zeros(4, 50, dtype=torch.long), attention_mask=torch.ones(4, 50, dtype=torch.long)
+        )
+    assert counter.get_total_flops() == pytest.approx(shape.flops(200, 50), rel=0.1)
 
 
 def test_shapes_are_known_by_name_or_read_from_a_folder(tmp_path: Path) -> None:

@@ -239,9 +239,13 @@ def _check_views(model: BiEncoder, kind: str) -> None:
     ):
         try:
             vectors = encode(make_batch([one, other], model.tokenizer.pad_token_id, layout.max_views))
-            first, second = vectors.reshape(2, -1, model.dim)
         except Exception as error:  # of any kind: its code was written for other inputs
             raise InputError(f"{base} cannot encode: {one_line(error)}; give {NEEDED[BASE]}") from error
+        if vectors.shape[-1] != model.dim:
+            raise InputError(
+                f"{base} gives vectors of length {vectors.shape[-1]}, unlike its hidden_size {model.dim}; give {NEEDED[BASE]}"
+            )
+        first, second = vectors.reshape(2, -1, model.dim)
         common = min(len(one.views), len(other.views))
         differences = (first - second)[:common].abs().amax(dim=-1)
         if one.input_ids != other.input_ids and differences.min() <= _EQUAL * first.abs().max():

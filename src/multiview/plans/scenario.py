@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from multiview.config import Config
 from multiview.errors import InputError, nearest
 from multiview.model.base_model.checkpoint import staged_base
-from multiview.model.base_model.files import CONFIG_FILE
 from multiview.model.layouts import architecture
 
 
@@ -52,7 +49,7 @@ TOKENISED = 1.7e5
 
 
 class ModelShape(NamedTuple):
-    """The sizes of a BERT-like encoder, in the order of `SIZES`."""
+    """The sizes of a BERT-like encoder; `inner` is the width of a layer's two products that are not attention's."""
 
     layers: int
     width: int
@@ -74,7 +71,7 @@ class ModelShape(NamedTuple):
         return tokens * (2 * self.multiplied + 4 * self.layers * length * self.width)
 
 
-SIZES = ("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size")
+SIZES = ("num_hidden_layers", "hidden_size", "vocab_size")
 BERT_BASE = ModelShape(12, 768, 3072)
 SHAPES = {
     "minilm-l6": ModelShape(6, 384, 1536),
@@ -92,12 +89,29 @@ def shape_of(model: str) -> ModelShape:
         return SHAPES[model]
     try:
         with staged_base(model, "model") as folder:
-            config = json.loads((Path(folder) / CONFIG_FILE).read_text())
+            return _read_shape(folder, model)
     except InputError as error:
         raise InputError(f"{error}{nearest(model, SHAPES)}") from error
-    if missing := [name for name in SIZES if name not in config]:
-        raise InputError(f"model: {model} has no {missing[0]}: give one of {', '.join(SHAPES)}")
-    return ModelShape(*(config[name] for name in SIZES))
+
+
+def _read_shape(folder: str, name: str) -> ModelShape:
+    """The shape of the model in `folder`, made without memory: kinds differ in gated layers and shared keys, which count
+    in `inner`."""
+    import torch
+    from transformers import AutoConfig, AutoModel
+
+    from multiview.model.base_model.loading import load_pretrained
+
+    config = load_pretrained(AutoConfig, folder, f"model: cannot read {name}")
+    sizes: list[Any] = [getattr(config, size, None) for size in SIZES]
+    if None in sizes:
+        raise InputError(f"model: {name} has no {SIZES[sizes.index(None)]}: give one of {', '.join(SHAPES)}")
+    with torch.device("meta"):
+        parts = AutoModel.from_config(config).named_modules()
+    linear = [part for path, part in parts if isinstance(part, torch.nn.Linear) and "pooler" not in path]
+    layers, width, vocabulary = sizes
+    inner = (sum(part.weight.numel() for part in linear) / layers - 4 * width**2) / (2 * width)
+    return ModelShape(layers, width, round(inner), vocabulary)
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,11 @@ def _check_config(base: str, file: IO[bytes], setting: str) -> None:
         raise InputError(f"{base}: its {CONFIG_FILE} is not an object of JSON ({error})") from error
     if config.get("quantization_config"):
         raise InputError(f"{base} is quantised; give the model in float32, float16 or bfloat16")
+    if "flash" in str(config.get("attn_implementation") or config.get("_attn_implementation")):
+        raise InputError(
+            f"{base}: its {CONFIG_FILE} asks for flash attention, which would take MVR's viewer tokens for texts of their own; "
+            "remove attn_implementation from it"
+        )
     decodes, classes = bool(config.get("is_encoder_decoder")), config.get("architectures") or []
     judges = not classes or any("SequenceClassification" in name for name in classes)
     if {BASE: decodes, GENERATOR: not decodes, TEACHER: not judges}.get(setting):

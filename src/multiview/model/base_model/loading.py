@@ -86,7 +86,8 @@ def load_tokenizer(
 ) -> PreTrainedTokenizer:
     """Returns a model's tokenizer. Raises InputError, as `load_encoder` does.
 
-    So it does if the folder holds no vocabulary, or if `model` has no embedding for a token that a text may hold.
+    So it does if the folder holds no vocabulary, or if `model` has no embedding for a token that a text may hold. Padding
+    is the token at the end of a text where the tokenizer names none.
     """
     from transformers import AutoTokenizer
 
@@ -96,6 +97,10 @@ def load_tokenizer(
     whole = [*Path(folder).glob("tokenizer.json"), *Path(folder).glob("*.model")]
     if not whole and not all((Path(folder) / file).is_file() for file in needed if file):
         raise InputError(f"{name} holds no vocabulary of its tokenizer; save its tokenizer there too")
+    if tokenizer.pad_token is None:  # any will do, because padding is masked
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.sep_token
+    if tokenizer.pad_token is None:
+        raise InputError(f"{name} has a tokenizer without a padding token; set its pad_token and save it")
     used = {getattr(tokenizer, f"{role}_token_id") for role in ("cls", "sep", "eos", "pad")}
     unused = {id_ for id_, token in tokenizer.added_tokens_decoder.items() if token.special} - used
     rows = math.inf if model is None else len(embedding_matrix(model))

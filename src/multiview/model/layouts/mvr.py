@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 class Mvr(Layout):
     """`[VIE1]…[VIEn] title [SEP] text [SEP]`; all viewer tokens have position 0, the text starts at 1 (MVR 3.2).
 
+    MPNet and DeBERTa also read relative positions, which stay those of the sequence.
+
     >>> (sequence,) = Mvr(Model(views=2), tokenizer).passage(passage)
     >>> tokenizer.decode(sequence.input_ids)
     '[VIE1] [VIE2] tower [SEP] it was built by the king. he died. [SEP]'
