@@ -25,9 +25,12 @@ from tests.fixtures.events import RecordedEvents
 from tests.fixtures.exported_models import exported_scores, scores_of
 
 CAUSAL = {"qwen3"}
-RELATIVE = {"mpnet", "deberta-v2"}
-"""Kinds with a relative position in attention, which is a token's place whatever its position id."""
-LAYOUT_POOLINGS = [*((name, "viewer") for name in LAYOUTS), *((name, "snippet") for name in ("dpr", "camvr"))]
+BY_PLACE = {"mpnet", "deberta-v2", "modernbert"}
+"""Kinds whose attention also reads a token's place, whatever its position id: by relative positions or by a window."""
+LAYOUT_POOLINGS = [
+    *((name, "viewer") for name, made in LAYOUTS.items() if not made.as_base),
+    *((name, "snippet") for name in ("dpr", "camvr")),
+]
 PASSAGES = [training_material.passage(number, sentences=2 + number) for number in range(4)]
 
 
@@ -80,7 +83,7 @@ def test_mvr_has_all_viewer_tokens_at_one_position(kind: str, base: Path) -> Non
     with torch.inference_mode():
         together, apart = model.encode_passages(batch)[0], model.encode_passages(natural)[0]  # pyright: ignore[reportArgumentType]
     scale = apart.abs().max()
-    assert ((together - together[0]).abs().max() < 1e-4 * scale) == (kind not in RELATIVE)
+    assert ((together - together[0]).abs().max() < 1e-4 * scale) == (kind not in BY_PLACE)
     assert (apart - apart[0]).abs().max() > 1e-4 * scale
 
 
@@ -139,7 +142,10 @@ def test_flash_attention_is_refused(tmp_path: Path, key: str) -> None:
     base = random_base(tmp_path, "modernbert")
     config = json.loads((base / "config.json").read_text())
     (base / "config.json").write_text(json.dumps({**config, key: "flash_attention_2"}))
-    with pytest.raises(
-        InputError, match=r"config.json asks for flash attention, .*; remove attn_implementation"
-    ), staged_base(str(base)):
+    with (
+        pytest.raises(
+            InputError, match=r"config.json asks for flash attention, .*; remove attn_implementation"
+        ),
+        staged_base(str(base)),
+    ):
         pass
