@@ -22,7 +22,7 @@ STEPS = (
     Step(
         name="encode",
         about="Views of the passages of one shard.",
-        version=8,
+        version=9,
         function_path="multiview.encoding.encode:encode",
         settings=("encode",),
         inputs=("model", "passages"),
