@@ -128,7 +128,7 @@ class FurtherColumns:
         self.schema = pa.schema([])
         """The columns, each with the type of all its tables."""
         self._leaves = pa.schema([])
-        """The same of the values within lists and objects, under the names of `_leaves_of`."""
+        """Schema of the values within lists and objects, under the names of `_leaves_of`."""
         self._extremes: dict[tuple[str, pa.DataType], tuple[pa.Array, str]] = {}
         """Name and type of such values to the least and greatest of them, and the location of one."""
 

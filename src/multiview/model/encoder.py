@@ -37,7 +37,7 @@ _TEXTS = (
     Passage("", "one", "two three. four", (11, 15)),
     Passage("", "five a", "b c d e f g. h i", (13, 16)),
 )
-"""Of different lengths, so that one is padded."""
+"""Texts of different lengths, so that one is padded."""
 _EQUAL = 1e-5
 """Difference of two vectors, relative to their largest number, that is rounding."""
 OPTIONAL = ("dense",)

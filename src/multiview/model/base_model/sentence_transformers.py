@@ -13,7 +13,7 @@ from multiview.config import DenseLayer, JsonObject, Pooling
 from multiview.errors import InputError
 
 MODULES_FILE = "modules.json"
-CONFIG_FILE = "config_sentence_transformers.json"
+SETTINGS_FILE = "config_sentence_transformers.json"
 TRANSFORMER_FILE = "sentence_bert_config.json"
 
 POOLINGS: dict[str, Pooling] = {"cls": "viewer", "mean": "snippet", "lasttoken": "last"}
@@ -72,7 +72,7 @@ def _usage(folder: Path, whole: bool) -> Usage:
     if not (file := folder / MODULES_FILE).is_file():
         return Usage()
     modules = _modules(file.read_bytes())
-    made, transformer = _json(folder / CONFIG_FILE), _json(folder / TRANSFORMER_FILE)
+    made, transformer = _json(folder / SETTINGS_FILE), _json(folder / TRANSFORMER_FILE)
     poolings = [_json(folder / path / "config.json") for name, path in modules if name == "Pooling"]
     question_prompt, passage_prompt = _prompts(made)
     usage = Usage(
@@ -120,7 +120,7 @@ def _check(made: JsonObject, transformer: JsonObject, modules: list[tuple[str, s
         raise InputError(f"it is a {kind}, and no SentenceTransformer: choose another base or architecture")
     if (similarity := made.get("similarity_fn_name") or "cosine") not in ("cosine", "dot"):
         raise InputError(
-            f"{CONFIG_FILE}: similarity {similarity} is neither cosine nor dot: choose another base"
+            f"{SETTINGS_FILE}: similarity {similarity} is neither cosine nor dot: choose another base"
         )
     task = transformer.get("transformer_task", "feature-extraction")
     if odd := [name for name in _OTHER_TOKENS if transformer.get(name)] or task != "feature-extraction":
@@ -134,7 +134,7 @@ def _prompts(made: JsonObject) -> tuple[str, str]:
     if not isinstance(prompts, dict) or not all(
         isinstance(prompt, str | None) for prompt in prompts.values()
     ):
-        raise InputError(f"{CONFIG_FILE}: prompts does not map names to texts")
+        raise InputError(f"{SETTINGS_FILE}: prompts does not map names to texts")
     if made.get("model_type", "SentenceTransformer") != "SentenceTransformer":
         return "", ""  # of another use of the transformer
     passage = next(filter(None, map(prompts.get, PASSAGE_PROMPTS)), "")
