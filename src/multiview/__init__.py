@@ -15,13 +15,25 @@ __version__ = VERSION
 
 @overload
 def load(
-    address: str, *, store: str = ..., device: str = ..., verify: bool = ..., follow: Literal[False] = ...
+    address: str,
+    *,
+    store: str = ...,
+    device: str = ...,
+    verify: bool = ...,
+    follow: Literal[False] = ...,
+    views: int | None = ...,
 ) -> Retriever: ...
 
 
 @overload
 def load(
-    address: str, *, store: str = ..., device: str = ..., verify: bool = ..., follow: Literal[True]
+    address: str,
+    *,
+    store: str = ...,
+    device: str = ...,
+    verify: bool = ...,
+    follow: Literal[True],
+    views: int | None = ...,
 ) -> ChampionRetriever: ...
 
 
@@ -32,6 +44,7 @@ def load(
     device: str = "auto",
     verify: bool = False,
     follow: bool = False,
+    views: int | None = None,
 ) -> Retriever | ChampionRetriever:
     """Returns the retriever of the index at `address`, such as `gs://bucket/store/index/KEY`, or of the `champion` of `store`.
 
@@ -51,12 +64,12 @@ def load(
     if address != CHAMPION:
         if follow:
             raise ValueError(f"only {CHAMPION!r} can be followed, not {address}")
-        return retriever.load(address, device=device, verify=verify)
+        return retriever.load(address, device=device, verify=verify, views=views)
     from multiview.artifacts.champions import address_of, champion_of
     from multiview.artifacts.store import open_store
     from multiview.serving import follow as following
 
     opened = open_store(store)
     if follow:
-        return following.ChampionRetriever(following.Follower(opened, device))
-    return retriever.load(address_of(opened, champion_of(opened)), device=device, verify=verify)
+        return following.ChampionRetriever(following.Follower(opened, device, views))
+    return retriever.load(address_of(opened, champion_of(opened)), device=device, verify=verify, views=views)

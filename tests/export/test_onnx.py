@@ -27,6 +27,8 @@ MODELS = {
         "scale": 50.0,
     },
     "snippet-mean": {"architecture": "camvr", "init": "snippet-mean"},
+    "meta": {"architecture": "meta"},
+    "last": {"architecture": "dpr", "pooling": "last"},
 }
 TOLERANCE = 1e-4
 

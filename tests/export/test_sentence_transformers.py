@@ -17,6 +17,7 @@ from tests.fixtures.exported_models import QUESTIONS, exported_scores, saved_mod
 ALONE = {
     "dpr": {},
     "dpr-tied": {"tied": True},
+    "dpr-last": {"pooling": "last"},
     "dpr-mean": {"pooling": "snippet", "normalise": True, "tied": True, "scale": 50.0},
 }
 """Models that sentence-transformers loads by itself."""
@@ -24,6 +25,7 @@ ALONE = {
 OWN = {
     "dpr-both": {"architecture": "dpr", "pooling": "both"},
     "mvr": {"architecture": "mvr"},
+    "meta": {"architecture": "meta"},
     "camvr": {"architecture": "camvr"},
     "camvr-tied": {"architecture": "camvr", "tied": True, "normalise": True, "merge_title": False},
     "dual-cross": {"architecture": "dual-cross", "tied": True},

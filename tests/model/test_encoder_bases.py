@@ -25,6 +25,7 @@ def test_a_causal_base_is_refused_where_the_first_tokens_are_pooled(kind: str, t
             create(base, name)
     for name in ("dpr", "camvr", "dual-cross", "sentence", "equal-splits"):
         assert create(base, name, "snippet").dim == 32
+    assert create(base, "dpr", "last").dim == create(base, "meta").dim == 32
 
 
 def test_the_same_architecture_is_admitted_where_it_reads_both_ways(tmp_path: Path) -> None:

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from multiview.config import Temperature
 from multiview.model.batch import pool
-from multiview.model.loss import PositiveMode, contrastive_loss, distillation_loss, in_sequence_loss
+from multiview.model.loss import (
+    PositiveMode,
+    contrastive_loss,
+    distillation_loss,
+    in_sequence_loss,
+    nested_loss,
+)
 from multiview.model.temperature import temperature
 
 
@@ -179,6 +185,28 @@ def test_in_sequence_negatives_of_the_winning_view_are_the_local_loss(seed: int,
     )
     loss = in_sequence_loss(scores, positive, real, answers, tau)
     assert loss.item() == pytest.approx(parts.local.item(), rel=1e-4, abs=1e-4)
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.3, 1.0]), st.sampled_from([0.0, 0.5]))
+@settings(max_examples=60, deadline=None)
+def test_the_nested_loss_is_the_mean_over_the_first_1_2_4_and_all_views(
+    seed: int, tau: float, weight: float
+) -> None:
+    case = random_case(seed)
+    case["scores"] = case["scores"].astype(np.float32).astype(np.float64)
+    loss, parts = nested_loss(
+        torch.tensor(case["scores"], dtype=torch.float32),
+        torch.tensor(case["mask"]),
+        torch.tensor(case["positive"]),
+        torch.tensor(case["excluded"]),
+        tau,
+        real_views=torch.tensor(case["real"]),
+        local_weight=weight,
+    )
+    widths = {1: [1], 2: [1, 2], 3: [1, 2, 3], 4: [1, 2, 4], 5: [1, 2, 4, 5]}[case["V"]]
+    expected = [plain_loss({**case, "V": width}, tau, "max", weight) for width in widths]
+    assert loss.item() == pytest.approx(sum(expected) / len(expected), rel=1e-4, abs=1e-4)
+    assert len(parts.wins) == case["V"]
 
 
 def plain_divergence(case: dict[str, Any], teacher: np.ndarray, tau: float, teacher_tau: float) -> float:

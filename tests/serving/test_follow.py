@@ -192,3 +192,8 @@ def test_in_python_a_loaded_champion_is_followed_where_asked(crowned, monkeypatc
     assert still.architecture == "camvr" and followed.retriever.architecture == "mvr"
     with pytest.raises(ValueError, match="only 'champion' can be followed"):
         multiview.load(crowned.index("mvr"), follow=True)
+
+
+def test_a_champion_whose_first_views_do_not_stand_for_a_passage_is_refused(crowned):
+    with pytest.raises(InputError, match="views=1: the first views of architecture camvr"):
+        Follower(crowned.store, views=1)

@@ -350,6 +350,7 @@ def test_scores_are_taken_in_float32_inside_autocast() -> None:
         state=SimpleNamespace(global_step=0),
         stream=SimpleNamespace(steps_per_epoch=1, steps=1),
         settings=Train(),
+        collator=SimpleNamespace(layout=SimpleNamespace(nested=False)),
         _parts=defaultdict(list),
     )
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -12,7 +12,17 @@ import typer
 from typer.models import OptionInfo
 
 from multiview import names
-from multiview.cli.options import Debug, Device, Index, IndexStoreUrl, Preset, Settings, StoreUrl, TrackingUri
+from multiview.cli.options import (
+    Debug,
+    Device,
+    Index,
+    IndexStoreUrl,
+    Preset,
+    Settings,
+    StoreUrl,
+    TrackingUri,
+    Views,
+)
 from multiview.cli.serve import serve
 
 if TYPE_CHECKING:
@@ -36,6 +46,7 @@ def search(
         str | None,
         typer.Option(help="Search only passages whose columns satisfy a condition, as in 'year >= 2000'."),
     ] = None,
+    views: Views = None,
     device: Device = "auto",
     verify: Annotated[
         bool,
@@ -53,7 +64,8 @@ def search(
 
     batches = read_questions(question, questions)
     address = Lookup(store, tracking_uri).index(index)
-    print_answers(batches, address, k, explain=explain, where=where, json=json, device=device, verify=verify)
+    how = {"device": device, "verify": verify, "views": views}
+    print_answers(batches, address, k, explain=explain, where=where, json=json, **how)
     freeze()  # or Python looks for cycles among all that was imported once more at the end, for half a second
 
 

@@ -59,6 +59,13 @@ Index = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help="cpu, cuda, or auto.")]
+Views = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Search the first views of each passage alone, this many (architecture meta). Default: all.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, only print what would be done.")]
 Wait = Annotated[bool, typer.Option("--wait", help="On Kubeflow: follow the run to its end.")]
 Again = Annotated[

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
@@ -90,16 +90,15 @@ def print_answers(
     explain: bool = False,
     where: str | None = None,
     json: bool = False,
-    device: str = "auto",
-    verify: bool = False,
+    **how: Any,
 ) -> None:
-    """Print the hits of each question to standard output.
+    """Print the hits of each question, from the index as it is loaded by `how` (`retriever.load`), to standard output.
 
     Unless they are JSON, a line about the index and the times goes to standard error.
     """
     console, log = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
     with rare_collections():
-        retriever, loading = _load(address, device, verify, log)
+        retriever, loading = _load(address, log, **how)
     count, seconds = 0, 0.0
     for questions in batches:
         started = time.perf_counter()
@@ -116,7 +115,7 @@ def print_answers(
         log.print(line, style="dim", markup=False)
 
 
-def _load(address: str, device: str, verify: bool, log: Console) -> tuple[Retriever, str]:
+def _load(address: str, log: Console, **how: Any) -> tuple[Retriever, str]:
     """Returns the retriever of an index, and the seconds that importing and loading took."""
     from multiview.serving import retriever
 
@@ -125,7 +124,7 @@ def _load(address: str, device: str, verify: bool, log: Console) -> tuple[Retrie
         retriever.check_index(address)  # before what takes seconds to import
         import_module("multiview.encoding.encode")  # what takes longest, and is loaded for any index
         imported = time.perf_counter()
-        loaded = retriever.load(address, device=device, verify=verify)
+        loaded = retriever.load(address, **how)
     return loaded, f"imports {imported - started:.1f} s, loaded in {time.perf_counter() - imported:.1f} s"
 
 

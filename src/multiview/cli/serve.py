@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from multiview import environment, names
-from multiview.cli.options import Debug, Device, StoreUrl, TrackingUri, options_of, with_options
+from multiview.cli.options import Debug, Device, StoreUrl, TrackingUri, Views, options_of, with_options
 from multiview.errors import InputError
 from multiview.serving.limits import POLL_SECONDS, Limits
 
@@ -47,6 +47,7 @@ def serve(
             help="File to which questions are appended with the ids and scores of their hits; default: none."
         ),
     ] = None,
+    views: Views = None,
     device: Device = "auto",
     store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
@@ -69,12 +70,14 @@ def serve(
     keys, log = read_keys(api_keys), QuestionLog(question_log) if question_log else None
     lookup, follower = Lookup(store, tracking_uri), None
     if index in (None, names.CHAMPION):
-        follower = Follower(lookup.store, device)
+        follower = Follower(lookup.store, device, views)
         generations = follower.generations
     else:
-        generations = Generations(Generation(load(lookup.index(index), device=device, verify=True)))
+        generations = Generations(
+            Generation(load(lookup.index(index), device=device, verify=True, views=views))
+        )
     named = (
-        NamedIndexes(generations, lookup.store, lookup.index, limits.max_others, device)
+        NamedIndexes(generations, lookup.store, lookup.index, limits.max_others, device, views)
         if limits.max_others
         else None
     )

@@ -52,6 +52,8 @@ Analysis = Literal[
 class Evaluation(Section):
     """Metrics and analyses of an evaluation."""
 
+    views: Annotated[int, Field(ge=1)] | None = None
+    """Search the first views of each passage alone, this many, in an exact index of architecture meta; none: all. *Ours.*"""
     depth: Annotated[int, Field(ge=1)] = 100
     """Retrieved passages per question; metrics at a larger k are left out."""
     at: tuple[Annotated[int, Field(ge=1)], ...] = (1, 5, 20, 100)

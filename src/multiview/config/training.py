@@ -26,9 +26,9 @@ class Model(Section):
     base: Annotated[str, UNKEYED] = "bert-base-uncased"
     """A BERT-like checkpoint: hub name (`NAME` or `NAME@REVISION`), folder, bucket folder, or `package:NAME` for an installed package that carries one."""
     architecture: str = "camvr"
-    """Layout of passages and questions: dpr, me-bert, mvr, camvr, dual-cross, sentence, equal-splits, or sentence-transformer: one vector per text, as the makers of the base use it (its modules.json)."""
+    """Layout of passages and questions: dpr, me-bert, mvr, meta, camvr, dual-cross, sentence, equal-splits, or sentence-transformer: one vector per text, as the makers of the base use it (its modules.json)."""
     views: Annotated[int, Field(ge=1)] = 8
-    """n, the views per passage: its viewer tokens (CAMVR 4.6, MVR 4.2), me-bert's tokens, or the runs of equal-splits."""
+    """n, the views per passage: its viewer tokens (CAMVR 4.6, MVR 4.2; MetaEmbed's meta tokens), me-bert's tokens, or the runs of equal-splits."""
     pooling: Pooling = "viewer"
     """A view's vector: its viewer token (the papers), the mean of its snippet's tokens, the sum of both, or its last token. *Ours.*"""
     normalise: bool = False

@@ -75,6 +75,7 @@ def evaluate(context: StepContext) -> None:
     queries = encoder.question_vectors(
         texts, lambda done: context.events.progress(done, len(texts), "questions")
     )
+    index = index.first_views(context.settings.evaluation.views, encoder.layout)
     evaluate_queries(context, index, encoder.layout, questions, queries)
 
 

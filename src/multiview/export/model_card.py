@@ -25,6 +25,7 @@ POOLED = {
     "snippet": "the mean of its tokens' last hidden states",
     "last": "the last hidden state of its last token",
     "both": "the last hidden state of its token plus the mean of its tokens'",
+    "last": "the last hidden state of the last token",
 }
 
 
@@ -144,6 +145,7 @@ def model_card(
         scale=score_scale(settings),
         example=EXAMPLE if separator is None else separator.join(EXAMPLE.values()),
         alone=separator is not None,
+        separator=separator,
         described=described,
     )
     # No licence and no language, because the store knows neither.

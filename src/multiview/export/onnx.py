@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from multiview.errors import InputError
 from multiview.export.files import check_installed, new_folder, write_json
 from multiview.model.base_model.loading import load_tokenizer, quiet
 from multiview.model.encoder import PASSAGE, QUESTION, BiEncoder
-from multiview.model.layouts import architecture
+from multiview.model.layouts import architecture, layout
 from multiview.model.layouts.base import SNIPPET_MEAN
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class QuestionEncoder(nn.Module):
         first = torch.zeros_like(mask)
         first[:, 0] = 1
         last = mask - torch.cat([mask[:, 1:], torch.zeros_like(mask[:, :1])], dim=1)
-        poolings = {"viewer": first, "snippet": mean, "both": first + mean, "last": last}
-        weights = poolings[self.model.settings.pooling]
+        kinds = {"viewer": first, "snippet": mean, "both": first + mean, "last": last}
+        weights = kinds[self.model.layout.pooling]
         batch = {"input_ids": input_ids, "attention_mask": attention_mask, "weights": weights[:, None]}
         if self.model.settings.init == SNIPPET_MEAN:
             # The question's tokens: all but the first and the last.
@@ -89,13 +89,12 @@ def write_onnx(model: Path, folder: Path) -> None:
 
 
 def question_tokenizer(folder: Path, settings: Model) -> PreTrainedTokenizerFast:
-    """Returns the tokenizer in `folder` for questions as layouts read them: `[VIE] question [SEP]`, or with `[CLS]`
-    where there is no viewer token, and with ’ as '; as the base's makers read them if the layout is theirs."""
-    kind = architecture(settings.architecture)
-    if kind.as_base:
-        return text_tokenizer(folder, settings.question_length, own_frame=True)
-    viewers = kind.viewers(settings)
-    tokenizer = text_tokenizer(folder, settings.question_length, viewers[0] if viewers else None)
+    """Returns the tokenizer in `folder` for questions as the layout reads them: with its special tokens and with ’ as ', or
+    as the base's makers read them if the layout is theirs."""
+    if architecture(settings.architecture).as_base:
+        return text_tokenizer(folder, settings.question_length)
+    around = layout(settings, load_tokenizer(str(folder))).around_question
+    tokenizer = text_tokenizer(folder, settings.question_length, around)
     fast: Any = tokenizer.backend_tokenizer
     plain = normalizers.Replace("’", "'")
     fast.normalizer = normalizers.Sequence([plain, fast.normalizer]) if fast.normalizer else plain
@@ -103,11 +102,10 @@ def question_tokenizer(folder: Path, settings: Model) -> PreTrainedTokenizerFast
 
 
 def text_tokenizer(
-    folder: Path, length: int, first: str | None = None, own_frame: bool = False
+    folder: Path, length: int, around: tuple[Sequence[int], Sequence[int]] | None = None
 ) -> PreTrainedTokenizerFast:
-    """Returns the tokenizer in `folder` for texts of up to `length` tokens between `first`, else `[CLS]`, and `[SEP]`.
-
-    With `own_frame` the special tokens around a text stay those of the tokenizer.
+    """Returns the tokenizer in `folder` for texts of up to `length` tokens with the ids of special tokens before and behind
+    them, by default its own.
 
     Raises InputError for a tokenizer that has no file for other programs.
     """
@@ -121,10 +119,10 @@ def text_tokenizer(
     fast: Any = Tokenizer.from_str(loaded.backend_tokenizer.to_str())
     fast.no_truncation()
     fast.no_padding()
-    if not own_frame:
-        around = [first or loaded.cls_token, loaded.sep_token]
-        ids = [(token, loaded.convert_tokens_to_ids(token)) for token in around]
-        fast.post_processor = TemplateProcessing(single=[around[0], "$A", around[1]], special_tokens=ids)
+    if around:
+        first, last = (loaded.convert_ids_to_tokens(list(ids)) for ids in around)
+        ids = [(token, loaded.convert_tokens_to_ids(token)) for token in (*first, *last)]
+        fast.post_processor = TemplateProcessing(single=[*first, "$A", *last], special_tokens=ids)
     special = {name: token for name, token in loaded.special_tokens_map.items() if isinstance(token, str)}
     return PreTrainedTokenizerFast(tokenizer_object=fast, model_max_length=length, **special)
 

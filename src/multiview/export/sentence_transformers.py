@@ -17,6 +17,7 @@ from multiview.export.model_card import Description, model_card
 from multiview.export.onnx import question_tokenizer, text_tokenizer
 from multiview.model.base_model.loading import load_tokenizer, quiet
 from multiview.model.encoder import PASSAGE, QUESTION, load_settings, score_scale, width
+from multiview.model.layouts import layout
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -27,7 +28,7 @@ OWN_MODULE = "view-encoder"
 
 OWN_TYPE = "multiview.export.view_encoder.ViewEncoder"
 
-POOLINGS: dict[str, Any] = {"viewer": "cls", "snippet": "mean"}
+POOLINGS: dict[str, Any] = {"viewer": "cls", "snippet": "mean", "last": "lasttoken"}
 """Poolings of sentence-transformers by ours, for architectures without viewer tokens."""
 
 
@@ -54,7 +55,7 @@ def write_sentence_transformers(model: Path, folder: Path, described: Descriptio
             write_json(part / "modules.json", [{"idx": 0, "name": "0", "path": OWN_MODULE, "type": OWN_TYPE}])
             whole = {"model_type": "MultiVectorEncoder", "similarity_fn_name": "maxsim"}
             write_json(part / "config_sentence_transformers.json", whole)
-        separator = load_tokenizer(str(model / PASSAGE)).sep_token if alone else None
+        separator = (load_tokenizer(str(model / PASSAGE)).sep_token or " ") if alone else None
         card = model_card(folder.name, settings, width(model), separator, described)
         (part / "README.md").write_text(card, encoding="utf-8")
     return alone
@@ -85,7 +86,10 @@ def _plain_model(model: Path, settings: Model) -> SentenceTransformer:
         special_as_text = {"text": {"split_special_tokens": True}}
         tokenizer = question_tokenizer(source, settings)
         questions = route(source, settings.question_length, tokenizer, processing_kwargs=special_as_text)
-        tokenizer = text_tokenizer(model / PASSAGE, settings.passage_length)
+        around = layout(
+            settings, load_tokenizer(str(model / PASSAGE))
+        ).around_question  # DPR's of passages too
+        tokenizer = text_tokenizer(model / PASSAGE, settings.passage_length, around)
         passages = route(model / PASSAGE, settings.passage_length, tokenizer)
         if (scale := score_scale(settings)) != 1:
             weight = torch.eye(dimension) * scale

@@ -67,14 +67,16 @@ class ExactSearch:
         tie_order: Ties,
         longest_view: float,
         device: str = "cpu",
+        counts: np.ndarray | None = None,
     ) -> None:
         """`views` [v, dim] float16 may be memory-mapped or in a bucket; `offsets` [p] int64 is the row of each passage's
         first view, ascending; `tie_order` [p] is the position of each passage's id in string order.
 
         `longest_view` is the largest norm of a view. `device` multiplies, as torch names it.
+        `counts` [p] are the passages' views, where some rows between them are not searched.
         """
         self.views, self.offsets, self.tie_order = views, offsets, tie_order
-        self.counts = np.diff(offsets, append=len(views))
+        self.counts = np.diff(offsets, append=len(views)) if counts is None else counts
         self.device = device
         self._longest_view = longest_view
 

@@ -49,7 +49,9 @@ class IndexedPassage:
     queries: tuple[str, ...]
     """The queries that the passage was read with, repeats included; empty for most architectures."""
     view_count: int
-    """Number of the passage's views in the index."""
+    """Number of the passage's views that are searched."""
+    stored_views: int
+    """Number of the passage's views in the index, of which these are the first."""
     layout: Layout
 
     @cached_property
@@ -64,12 +66,12 @@ class IndexedPassage:
 
     @cached_property
     def views(self) -> list[IndexedView]:
-        """The views that the passage's rows in the index represent, row by row.
+        """The views that the passage's searched rows in the index represent, row by row.
 
         Raises InputError where the layout makes other views than were indexed.
         """
         try:
-            numbers = row_numbers(self.parts, self.view_count)
+            numbers = row_numbers(self.parts, self.stored_views)[: self.view_count]
         except InputError as error:
             raise InputError(f"passage {self.passage.id!r}: {error}") from error
         return [self._indexed(number, self.parts[number]) for number in numbers]
@@ -115,6 +117,5 @@ class IndexedPassages:
                         f"its passage {row} is {self._index.passage_id(row)!r}, but the corpus has {passage.id!r} there; "
                         "build the index again"
                     )
-                yield IndexedPassage(
-                    row, passage, own, queries[row], int(self._index.view_counts[row]), self._layout
-                )
+                searched, stored = int(self._index.view_counts[row]), int(self._index.stored_counts[row])
+                yield IndexedPassage(row, passage, own, queries[row], searched, stored, self._layout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
@@ -19,12 +20,13 @@ from multiview.config import JsonObject
 from multiview.data.arrays import numbers, stable_order
 from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import VIEWS_FILE, existing
-from multiview.errors import InputError
+from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
 from multiview.index.ranking import TieOrder, TopPassages, width
 from multiview.index.stored_views import LONGEST_VIEW, PAIRS_AT_ONCE, REBUILD, open_views, score_passages
 from multiview.index.streamed_views import Matrix
+from multiview.model.layouts import Layout
 
 INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
@@ -55,7 +57,7 @@ class ViewIndex:
         self.views = views
         self.ids = ids
         self.offsets = offsets
-        self.view_counts = view_counts
+        self.view_counts, self.stored_counts = view_counts, view_counts
         self.header = header
         self._faiss_index = faiss_index
         self._queries = queries
@@ -116,6 +118,34 @@ class ViewIndex:
                 f"the index holds views of model {self.model[:12]}, but the questions are of model {digest[:12]}: "
                 "search with the index's own model, or encode and index the corpus with this one"
             )
+
+    def first_views(self, count: int | None, layout: Layout | type[Layout]) -> ViewIndex:
+        """Returns this index as if each passage had its first `count` views alone; itself where that is None.
+
+        Raises InputError where `layout` does not train its views so, for an approximate index, and for more views than
+        there are.
+        """
+        if count is None:
+            return self
+        most = int(self.view_counts.max(initial=0))
+        if not layout.nested:
+            raise InputError(
+                f"views={count}: the first views of architecture {layout.name} do not stand for a passage; leave it out"
+            )
+        if not self.exact:
+            raise InputError(
+                f"views={count}: an approximate index proposes passages by all of their views; leave it out, or build one with "
+                f"index.kind={EXACT}"
+            )
+        if not 1 <= count <= most:
+            raise InputError(
+                f"views={count}: the index has {counted(most, 'view')} per passage; choose 1 to {most}"
+            )
+        first = copy.copy(self)
+        first.view_counts = np.minimum(self.view_counts, count)
+        parameters = self.header[LONGEST_VIEW], self._search.device, first.view_counts
+        first._search = ExactSearch(self.views, self.offsets, self.tie_order, *parameters)
+        return first
 
     def search(
         self,

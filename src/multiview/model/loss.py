@@ -12,7 +12,7 @@ The modes of s+:
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -125,6 +125,22 @@ def in_sequence_loss(
         others = own.masked_fill(answer_views | ~real_views[positive], -torch.inf)[rows]
         logits = torch.cat([own[rows, views][:, None], others], dim=1)
         return -torch.log_softmax(logits, dim=-1)[:, 0].sum() / max(1, len(rows))
+
+
+def nested_loss(
+    scores: Tensor, view_mask: Tensor, *others: Any, real_views: Tensor, **options: Any
+) -> tuple[Tensor, LossParts]:
+    """Returns the mean of `contrastive_loss` over nested views: the first 1, 2, 4, … and all V (MetaEmbed), equally weighted.
+
+    The components are those of all V. Every passage's first view is real; `positive_mode` is "max".
+    """
+    width = scores.shape[-1]
+    sizes = [*(2**i for i in range((width - 1).bit_length())), width]
+    each = [
+        contrastive_loss(scores[..., :k], view_mask[:, :k], *others, real_views=real_views[:, :k], **options)
+        for k in sizes
+    ]
+    return torch.stack([loss for loss, _ in each]).mean(), each[-1][1]
 
 
 def distillation_loss(

@@ -38,7 +38,25 @@ def resolve(overrides: Overrides) -> Config:
     name = validate(overrides).model.architecture
     config = validate(merge(architecture(name).defaults, overrides))
     check(config.model, config.train)
+    _check_first_views(config)
     return config
+
+
+def _check_first_views(config: Config) -> None:
+    """Raises InputError where `evaluation.views` does not suit the architecture, its views or the index."""
+    views, model = config.evaluation.views, config.model
+    if views is None:
+        return
+    setting = f"evaluation.views: {views}"
+    if not architecture(model.architecture).nested:
+        raise InputError(
+            f"{setting} needs an architecture whose first views stand for a passage, not architecture {model.architecture}; "
+            "leave it out, or use meta"
+        )
+    if views > model.views:
+        raise InputError(f"{setting}, but model.views is {model.views}; set it to {model.views} or less")
+    if config.index.kind != "exact":
+        raise InputError(f"{setting} needs index.kind=exact, not {config.index.kind}; leave one of them out")
 
 
 def resolve_systems(overrides: Overrides) -> dict[str, Config]:

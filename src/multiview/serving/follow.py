@@ -103,13 +103,13 @@ class Generations:
         with self._lock:
             return address in (self._newest.retriever.address, *self._beside)
 
-    def load_beside(self, address: str, most: int, device: str = "auto") -> None:
+    def load_beside(self, address: str, most: int, device: str = "auto", views: int | None = None) -> None:
         """Loads an index for requests that name it; the `most` that were named last are kept.
 
         Raises InputError where it cannot be loaded.
         """
         with self.loading():
-            other = Generation(_loaded(address, device))
+            other = Generation(_loaded(address, device, views))
             with self._lock:
                 self._beside.setdefault(address, other)
                 while len(self._beside) > most:
@@ -146,19 +146,21 @@ class Generations:
         self._leftover.update(*(each.retriever.copies for each in ended))
 
 
-def open_generation(store: Store, champion: Champion, device: str = "auto") -> Generation:
+def open_generation(
+    store: Store, champion: Champion, device: str = "auto", views: int | None = None
+) -> Generation:
     """Returns the generation of a champion after all of its bytes were checked and it answered a question.
 
     Raises InputError where an artifact is missing, short or altered.
     """
-    retriever = _loaded(address_of(store, champion), device, verify=True)
+    retriever = _loaded(address_of(store, champion), device, views, verify=True)
     retriever.search([TRIAL], k=1)
     return Generation(retriever, champion)
 
 
-def _loaded(address: str, device: str, verify: bool = False) -> Retriever:
+def _loaded(address: str, device: str, views: int | None, verify: bool = False) -> Retriever:
     """Loads an index and sorts its ids, so that the first request with tied passages does not wait for it."""
-    retriever = load(address, device=device, verify=verify)
+    retriever = load(address, device=device, verify=verify, views=views)
     retriever.index.tie_order.sort()
     return retriever
 
@@ -166,11 +168,11 @@ def _loaded(address: str, device: str, verify: bool = False) -> Retriever:
 class Follower:
     """Keeps the store's champion answering; `check` looks once."""
 
-    def __init__(self, store: Store, device: str = "auto") -> None:
-        """Loads the champion. Raises InputError where the store has none, or it cannot be loaded."""
+    def __init__(self, store: Store, device: str = "auto", views: int | None = None) -> None:
+        """Loads the champion, of each of whose passages the first `views` are searched (`load`). Raises InputError where the store has none, or it cannot be loaded."""
         champion = champion_of(store)
-        self._store, self._device = store, device
-        self.generations = Generations(open_generation(store, champion, device))
+        self._store, self._how = store, (device, views)
+        self.generations = Generations(open_generation(store, champion, *self._how))
         self.problem = ""
         """Why the store's champion does not answer, in one line; empty where it does."""
         self.loads = 0
@@ -210,7 +212,7 @@ class Follower:
         log.info("champion %d: loading beside %s", champion.number, answering.name)
         with self.generations.loading():
             try:
-                following = open_generation(self._store, champion, self._device)
+                following = open_generation(self._store, champion, *self._how)
             except Exception as error:
                 raise InputError(f"champion {champion.number} could not be loaded: {_line(error)}") from error
             self.generations.replace(following)

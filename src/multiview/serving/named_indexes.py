@@ -45,10 +45,11 @@ class NamedIndexes:
         find: Callable[[str], str],
         most: int,
         device: str = "auto",
+        views: int | None = None,
     ) -> None:
         """`find` returns the address of an index by a typed name, and raises InputError; `most` are kept loaded."""
         self._generations, self._store, self._find = generations, store, find
-        self._most, self._device = most, device
+        self._most, self._how = most, (device, views)
         self._flights = SingleFlight()
 
     @contextlib.asynccontextmanager
@@ -81,7 +82,7 @@ class NamedIndexes:
         try:
             address = self._address(name)
             if not self._generations.loaded(address):
-                self._generations.load_beside(address, self._most, self._device)
+                self._generations.load_beside(address, self._most, *self._how)
         except InputError as error:
             raise NoSuchIndex(str(error)) from error
         return address

@@ -198,13 +198,14 @@ def load_artifacts(address: str) -> tuple[Artifact, Artifact, Artifact]:
     return index, model, corpus
 
 
-def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriever:
+def load(address: str, *, device: str = "auto", verify: bool = False, views: int | None = None) -> Retriever:
     """Returns the retriever of the index at `address`, `<store>/index/<key>`.
 
     The index's record names the model, the settings of the encoder and the passages; no other artifact is needed. Files
     in a bucket are copied and checked. Files in a local store are checked by size, by sha256 if they were written to
     since they were last found whole, and with `verify` by sha256 in any case; faiss's file unless it was found whole
-    and has not changed since. `device` is cpu, cuda or auto.
+    and has not changed since. `device` is cpu, cuda or auto. `views` is the number of each passage's first views that are
+    searched (architecture meta); by default all.
 
     Raises InputError, with one line that names the way out, if there is no index at `address`, or if an artifact that
     its record names is missing, truncated or altered.
@@ -232,6 +233,7 @@ def load(address: str, *, device: str = "auto", verify: bool = False) -> Retriev
     index.check_model(model.record.digest)
     with _checked_on_error([model]):
         encoder = Encoder(staged(model), settings, questions_only=True)
+    index = index.first_views(views, encoder.layout)
     with _checked_on_error([corpus]):
         rows = PassageRows(shard_files(staged(corpus)))
     return Retriever(address, index, encoder, rows, [corpus], copies)

@@ -21,7 +21,7 @@ from multiview.data.questions import seeded_hash
 from multiview.errors import InputError, counted
 from multiview.model.devices import workers
 from multiview.model.encoder import BiEncoder
-from multiview.model.loss import contrastive_loss, distillation_loss, in_sequence_loss
+from multiview.model.loss import contrastive_loss, distillation_loss, in_sequence_loss, nested_loss
 from multiview.model.temperature import temperature
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Events
@@ -86,7 +86,8 @@ class BiEncoderTrainer(Trainer):
         self._temperature = temperature(
             self.settings.temperature, step, self.stream.steps_per_epoch, self.stream.steps
         )
-        loss, parts = contrastive_loss(
+        contrast = nested_loss if self.collator.layout.nested else contrastive_loss
+        loss, parts = contrast(
             scores,
             batch["view_mask"],
             batch["positive"],

@@ -31,7 +31,7 @@ def test_a_text_without_word_pieces_still_has_a_view(base: Path) -> None:
     assert len(sequence.views) == 1
 
 
-@pytest.mark.parametrize("pooling", ["viewer", "snippet", "both"])
+@pytest.mark.parametrize("pooling", ["viewer", "snippet", "both", "last"])
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_the_parts_of_views_are_those_of_the_sequences(base: Path, name: str, pooling: str) -> None:
     try:
@@ -94,6 +94,8 @@ def test_the_end_of_a_long_text_is_cut_and_the_last_sep_kept(base: Path, name: s
         ({"architecture": "mvr", "init": "snippet-mean"}, "model.init: snippet-mean .*architecture mvr"),
         ({"architecture": "dpr", "init": "snippet-mean"}, "architecture dpr .*use random or cls"),
         ({"architecture": "camvr", "init": "snippet-mean", "pooling": "snippet"}, "model.pooling=snippet"),
+        ({"architecture": "camvr", "pooling": "last"}, "use viewer, snippet or both"),
+        ({"architecture": "meta", "pooling": "last"}, "model.pooling"),
         ({"architecture": "camvr", "views": 40, "passage_length": 64}, "at most 31 views"),
         ({"architecture": "me-bert", "pooling": "both"}, "model.pooling"),
         ({"architecture": "me-bert", "views": 65, "passage_length": 64}, "at most 64 views"),
@@ -112,7 +114,7 @@ def test_answer_views_need_views_that_stand_for_text() -> None:
     answer = Train(positive="answer")
     for name in ("dpr", "camvr"):
         check(Model(architecture=name), answer)
-    for name in ("mvr", "me-bert"):
+    for name in ("mvr", "me-bert", "meta"):
         check(Model(architecture=name), Train())
         for positive in ("answer", "each"):
             with pytest.raises(InputError, match=rf"train\.positive: {positive}"):

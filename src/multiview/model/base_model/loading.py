@@ -170,6 +170,8 @@ def add_viewers(
     The embeddings are drawn here, because transformers' mean initialisation on resizing makes them almost equal. They
     are zero where the tokens start from their snippets (`add_snippet_means`).
     """
+    if settings.init in ("cls", CLS_FIRST) and tokenizer.cls_token_id is None:
+        raise InputError(f"model.init: {settings.init}, but the base's tokenizer has no [CLS]; use random")
     new = [token for token in tokens if token not in tokenizer.get_vocab()]
     tokenizer.add_tokens(new, special_tokens=True)
     if len(tokenizer) > len(embedding_matrix(encoder)):

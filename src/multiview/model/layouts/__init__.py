@@ -18,6 +18,7 @@ from multiview.model.layouts.camvr import Camvr
 from multiview.model.layouts.dpr import Dpr
 from multiview.model.layouts.dual_cross import DualCross
 from multiview.model.layouts.me_bert import MeBert
+from multiview.model.layouts.meta import Meta
 from multiview.model.layouts.mvr import Mvr
 from multiview.model.layouts.parts import EqualSplits, Sentence
 from multiview.model.layouts.sentence_transformer import SentenceTransformer
@@ -37,7 +38,7 @@ __all__ = [
 
 LAYOUTS: dict[str, type[Layout]] = {
     kind.name: kind
-    for kind in (Dpr, MeBert, Mvr, Camvr, DualCross, Sentence, EqualSplits, SentenceTransformer)
+    for kind in (Dpr, MeBert, Mvr, Meta, Camvr, DualCross, Sentence, EqualSplits, SentenceTransformer)
 }
 
 

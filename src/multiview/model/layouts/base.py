@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from multiview.config import Model
+from multiview.config import Model, Pooling
 from multiview.errors import InputError, counted
 
 if TYPE_CHECKING:
@@ -111,7 +111,10 @@ class Layout(ABC):
     """Whether each viewer token, if there are any, is followed by the snippet that it represents."""
     as_base: ClassVar[bool] = False
     """Whether special tokens, pooling, dense layers and normalisation are those of the base's makers."""
-    _cls: int
+    nested: ClassVar[bool] = False
+    """Whether the first k views are a passage's views too: training takes the losses of the first 1, 2, 4, … views
+    (`nested_loss`), and a search may read the first k."""
+    _first: list[int]
     _sep: int
 
     def __init__(self, settings: Model, tokenizer: PreTrainedTokenizer) -> None:
@@ -119,8 +122,12 @@ class Layout(ABC):
         self.settings = settings
         self._tokenizer = tokenizer
         if not self.as_base:
-            self._cls = _special(tokenizer, "cls_token", "[CLS]")
-            self._sep = _special(tokenizer, "sep_token", "[SEP]")
+            self._first, self._sep = _around(tokenizer)
+            if not self._first and not self.viewers(settings) and self.pooling in ("viewer", "both"):
+                raise InputError(
+                    f"model.base: its tokenizer has no [CLS] token, which architecture {self.name} pools; choose a BERT-like "
+                    "model, or use model.pooling=last or architecture meta"
+                )
         if not tokenizer.is_fast:
             raise InputError(
                 "model.base: its tokenizer has no tokenizer.json, which tells where a token is in the text: save it with transformers' fast tokenizer"
@@ -178,14 +185,25 @@ class Layout(ABC):
         return [part.span for part in self.parts(passage, queries)]
 
     def question(self, text: str) -> TokenSequence:
-        """Returns `[VIE] question [SEP]`, or `[CLS] question [SEP]` without viewer tokens, with one view.
+        """Returns a question between the tokens `around_question`, with one view.
 
         ’ becomes ', as in DPR. The snippet of `[VIE]` is the whole question.
         """
-        first = self._viewers[0] if self._viewers else self._cls
+        before, after = self.around_question
         (tokens,) = self._tokens([plain_apostrophes(text)])
-        ids = [first, *tokens[: self.settings.question_length - 2], self._sep]
-        return TokenSequence(ids, (self._whole(len(ids)),), snippets=self._starts([(1, len(ids) - 1)]))
+        tokens = tokens[: self.settings.question_length - len(before) - len(after)]
+        ids, snippet = [*before, *tokens, *after], (len(before), len(before) + len(tokens))
+        return TokenSequence(ids, (self._whole(len(ids)),), snippets=self._starts([snippet]))
+
+    @property
+    def around_question(self) -> tuple[list[int], list[int]]:
+        """Ids of the special tokens around a question: `[VIE]` or `[CLS]` before it, `[SEP]` behind it."""
+        return self._viewers[:1] or self._first, [self._sep]
+
+    @property
+    def pooling(self) -> Pooling:
+        """Pooling of a sequence with a single view, such as a question."""
+        return self.settings.pooling
 
     def lengthen_questions(self, tokens: int, positions: int | None) -> None:
         """Allows questions of up to `tokens` tokens. Raises InputError if the base model has fewer `positions`."""
@@ -246,7 +264,7 @@ class Layout(ABC):
         """Returns the only view of a sequence: its first token, the mean of all tokens, their sum, or its last token."""
         first, whole, last = (0, 1), (0, length), (length - 1, length)
         runs = {"viewer": (first,), "snippet": (whole,), "both": (first, whole), "last": (last,)}
-        return View(runs[self.settings.pooling], span)
+        return View(runs[self.pooling], span)
 
     def _starts(self, snippets: Sequence[TokenRange]) -> tuple[TokenRange, ...]:
         """Returns the snippets that viewer tokens start from: the given ones, or none unless `model.init` is snippet-mean."""
@@ -255,10 +273,14 @@ class Layout(ABC):
     def _title_and_text(self, passage: "Passage", room: int) -> list[int]:
         """Returns `title [SEP] text [SEP]` in at most `room` tokens: the end of the text is cut, the last `[SEP]` is kept.
 
-        Without a title the first `[SEP]` is left out too.
+        Without a title the first `[SEP]` is left out too. Between them is a space where the tokenizer has no `[SEP]`: the
+        last token is then the one that ends a text.
         """
-        title, text = self._tokens([passage.title, passage.text])
-        ids = [*title, self._sep, *text] if title else text
+        if self._tokenizer.sep_token_id is None:
+            (ids,) = self._tokens([f"{passage.title} {passage.text}".strip()])
+        else:
+            title, text = self._tokens([passage.title, passage.text])
+            ids = [*title, self._sep, *text] if title else text
         return [*ids[: room - 1], self._sep]
 
 
@@ -285,12 +307,19 @@ def plain_apostrophes(question: str) -> str:
     return question.replace("’", "'")
 
 
-def _special(tokenizer: PreTrainedTokenizer, attribute: str, shape: str) -> int:
-    """Returns the id of a special token that BERT-like models have. Raises InputError without such a token."""
-    token = getattr(tokenizer, f"{attribute}_id", None)
-    if token is None:
-        raise InputError(f"model.base: its tokenizer has no {shape} token; choose a BERT-like model")
-    return token
+def _around(tokenizer: PreTrainedTokenizer) -> tuple[list[int], int]:
+    """Returns the ids of the tokens that begin and end a text: `[CLS]` and `[SEP]`, or what a causal model has for them.
+
+    Of a causal model's the first may be missing. Raises InputError without the last.
+    """
+    cls, bos, sep, eos = (
+        getattr(tokenizer, f"{role}_token_id", None) for role in ("cls", "bos", "sep", "eos")
+    )
+    last = eos if sep is None else sep
+    if last is None:
+        raise InputError("model.base: its tokenizer has no [SEP] token; choose a BERT-like model")
+    first = bos if cls is None else cls
+    return [] if first is None else [first], last
 
 
 def _known(tokenizer: PreTrainedTokenizer, token: str) -> int:

@@ -19,7 +19,9 @@ class Camvr(Layout):
     """`[VIE1] s1 [VIE2] s2 … [VIEn] sn [SEP]` at natural positions (CAMVR Eq. 10-12); empty snippets are lone viewer tokens.
 
     With `pooling: snippet` no view needs the viewer tokens. The sequence is then `[CLS] s1 s2 … sn [SEP]`, and the
-    question `[CLS] question [SEP]` (ours). This was measured on an untrained base for mean pooling (all-MiniLM-L6-v2,
+    question `[CLS] question [SEP]` (ours). This is late chunking (Günther et al., arXiv 2409.04701) by Algorithm 1's
+    snippets, trained as it is searched: the positive is the chunk that holds the answer (Eq. 13), a negative its
+    best chunk. Late chunking pools chunks of a base as it comes, and its own training pools answers, not chunks. It was measured on an untrained base for mean pooling (all-MiniLM-L6-v2,
     2,067 SQuAD dev passages, 600 dev questions, gold passage's top-1/5/20, standard error of top-1 about 2):
     73.0/89.3/95.8 without viewer tokens, 67.2/87.5/95.2 with random viewer tokens between the snippets, and
     62.2/86.8/96.3 with one vector for all tokens.
@@ -62,7 +64,7 @@ class Camvr(Layout):
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         n = self.settings.views
         marks = [[viewer] for viewer in self._viewers[1:]] or [[]] * n
-        ids = [] if self._viewers else [self._cls]
+        ids = [] if self._viewers else [*self._first]
         snippets = self._snippets(passage)
         tokens = self._cut_tokens([snippet.text for snippet in snippets])
         room = self.settings.passage_length - len(ids) - sum(map(len, marks)) - 1

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 class Dpr(Layout):
     """`[CLS] title [SEP] text [SEP]`; the view is `[CLS]` and represents the whole text.
 
+    With `pooling: last` the view is the last token, which is the only one that has read the whole text in a causal model.
+
     >>> from multiview.config import Model
     >>> (sequence,) = Dpr(Model(), tokenizer).passage(passage)
     >>> tokenizer.decode(sequence.input_ids)
@@ -28,7 +30,8 @@ class Dpr(Layout):
         return 1
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
-        ids = [self._cls, *self._title_and_text(passage, self.settings.passage_length - 1)]
+        room = self.settings.passage_length - len(self._first)
+        ids = [*self._first, *self._title_and_text(passage, room)]
         return [TokenSequence(ids, (self._whole(len(ids), (0, len(passage.text))),))]
 
     def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:

@@ -37,7 +37,7 @@ class DualCross(Layout):
         sequences = []
         for head in heads or [[]]:
             query = [*head, self._sep] if head else []
-            ids = [*[self._cls, *query, *body][: self.settings.passage_length - 1], self._sep]
+            ids = [*[*self._first, *query, *body][: self.settings.passage_length - 1], self._sep]
             sequences.append(TokenSequence(ids, (self._whole(len(ids), (0, len(passage.text))),)))
         return sequences
 

@@ -39,6 +39,6 @@ class MeBert(Layout):
         return self.settings.views
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
-        ids = [self._cls, *self._title_and_text(passage, self.settings.passage_length - 1)]
+        ids = [*self._first, *self._title_and_text(passage, self.settings.passage_length - 1)]
         views = tuple(View(((i, i + 1),)) for i in range(min(self.settings.views, len(ids))))
         return [TokenSequence(ids, views)]

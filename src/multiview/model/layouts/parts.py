@@ -38,7 +38,7 @@ class Parts(Layout):
         spans = self.spans(passage)
         (title,) = self._tokens([passage.title])
         parts = self._cut_tokens([passage.text[start:stop] for start, stop in spans])
-        head = [self._cls, *title, self._sep] if title else [self._cls]
+        head = [*self._first, *title, self._sep] if title else self._first
         sequences = []
         for span, part in zip(spans, parts, strict=True):
             ids = [*[*head, *part][: self.settings.passage_length - 1], self._sep]
