@@ -25,7 +25,6 @@ POOLED = {
     "snippet": "the mean of its tokens' last hidden states",
     "last": "the last hidden state of its last token",
     "both": "the last hidden state of its token plus the mean of its tokens'",
-    "last": "the last hidden state of the last token",
 }
 
 
