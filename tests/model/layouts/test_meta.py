@@ -10,8 +10,8 @@ from multiview.data.passages import Passage
 from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import layout
-from tests.fixtures.laid_out import PASSAGE, make, tokens, view
 from tests.fixtures.bases import random_base
+from tests.fixtures.laid_out import PASSAGE, make, tokens, view
 
 
 def test_meta_tokens_stand_behind_the_text_whatever_its_length(base: Path) -> None:
@@ -42,16 +42,16 @@ def causal_base(folder: Path) -> Path:
 
 def test_without_cls_and_sep_a_text_is_title_text_and_its_end(tmp_path: Path) -> None:
     base = causal_base(tmp_path)
-    text = "old e ##u ##r ##o ##p ##e the king won . it was in paris . queen . [MASK]"
     for name, behind, asked in (
         ("dpr", "", ""),
         ("meta", " [VIE1] [VIE2] [VIE3] [VIE4]", " [VIE]"),
     ):
         made = make(base, name, pooling="last" if name == "dpr" else "viewer")
         (sequence,) = made.passage(PASSAGE)
-        assert tokens(made, sequence.input_ids) == text + behind
+        text, who = (tokens(made, ids) for ids in made._tokens([f"Old Europe {PASSAGE.text}", "Who won?"]))
+        assert tokens(made, sequence.input_ids) == f"{text} [MASK]{behind}"
         question = made.question("Who won?")
-        assert tokens(made, question.input_ids) == f"who won ? [MASK]{asked}"
+        assert tokens(made, question.input_ids) == f"{who} [MASK]{asked}"
         last = len(question.input_ids)
         assert question.views == (view((last - 1, last)),)
 
