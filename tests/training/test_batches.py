@@ -61,6 +61,7 @@ def loss_and_gradients(
         state=SimpleNamespace(global_step=0),
         stream=SimpleNamespace(steps_per_epoch=1, steps=1),
         settings=settings,
+        collator=SimpleNamespace(layout=model.layout),
         _parts=defaultdict(list),
     )
     model.zero_grad()
