@@ -170,11 +170,12 @@ def test_a_gpu_step_fits_on_a_machine_of_the_pool(folder):
     assert amount(validate(profile["settings"]).kubeflow.gpu.memory) <= MEMORY[machine] - 5e9
 
 
-def test_both_pages_say_the_same_of_the_way_in_with_several_users():
+def test_the_ways_in_with_several_users_are_told_and_have_their_commands():
     document = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
+    told = document.partition("## The connection")[2].partition("\n## ")[0]
     for way in ("a service account's token", "a session's cookie"):
-        (ours,) = re.findall(rf"^- \*\*{way}\*\*.*", GUIDE, re.M)
-        assert ours in document
+        assert re.search(rf"^- \*\*{way}\*\*", told, re.M)
+    assert "kubeflow.md#the-connection" in GUIDE
     assert {"m2m-dex-and-kind", "m2m-dex-and-eks", "m2m-dex-only"} == set(
         re.findall(r"`(m2m-\S+)`", document)
     )
