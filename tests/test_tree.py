@@ -41,6 +41,7 @@ ACROSS_ROOMS = {
     "manifests/test_namespaces.py": "every namespace of every overlay",
     "manifests/test_pod_security.py": "every pod of every overlay",
     "manifests/test_rules.py": "every object of every overlay",
+    "model/test_prompts.py": "the prompt of a question on every path, from the warm-up to an exported model",
     "pipelines/kubeflow/test_guide.py": "docs/kubeflow.md and docs/cluster.md as a person follows them",
     "pipelines/kubeflow/test_imports.py": "artifacts from outside a pipeline, from the plan to the task",
     "pipelines/kubeflow/test_metadata.py": "what KFP records of our pipelines, in the real core of ML-metadata",

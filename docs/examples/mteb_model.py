@@ -44,8 +44,8 @@ class MtebModel:
     """A model as MTEB runs it, by the methods of `mteb.models.SearchProtocol`.
 
     The corpus is encoded in views, and a passage's score is the max over its views, searched exactly. MTEB's
-    `batch_size` and `precision` mean nothing here: `encode` has our settings. Questions are read with their
-    instruction, where a task has some.
+    `batch_size` and `precision` mean nothing here: `encode` has our settings. Questions begin with
+    the model's prompt, and then with their instruction, where a task has some.
     """
 
     def __init__(
@@ -151,12 +151,12 @@ class MtebModel:
 
 
 def _question(row: Mapping[str, Any]) -> str:
-    """Returns a question's text with its instruction, in the order in which MTEB joins them."""
+    """Returns a question's text behind its instruction, as a prompt stands before it."""
     if not isinstance(row["text"], str):
         raise InputError(
             f"question {row['id']} is no text: tasks of conversations or images do not suit these models"
         )
-    return " ".join(filter(None, [row["text"], row.get("instruction")]))
+    return " ".join(filter(None, [row.get("instruction"), row["text"]]))
 
 
 def _found(model: str) -> tuple[Path, str, JsonObject]:

@@ -78,8 +78,8 @@ def test_a_passage_without_text_is_its_title_and_one_without_either_is_not_found
 def test_an_instruction_is_read_with_its_question(indexes):
     model = MtebModel(indexes.index("camvr"), device="cpu")
     model.index(corpus_of(indexes))
-    apart = model.search([{"id": "q", "text": "who", "instruction": "was it"}], top_k=3)
-    assert apart == model.search([{"id": "q", "text": "who was it"}], top_k=3)
+    apart = model.search([{"id": "q", "text": "who", "instruction": "was it:"}], top_k=3)
+    assert apart == model.search([{"id": "q", "text": "was it: who"}], top_k=3)
     assert apart != model.search([{"id": "q", "text": "who", "instruction": None}], top_k=3)
     with pytest.raises(InputError, match="question q is no text"):
         model.search([{"id": "q", "text": [{"role": "user", "content": "who"}]}], top_k=3)

@@ -10,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 from tokenizers import Tokenizer
+from transformers import AutoModel, AutoTokenizer
 
 from multiview.config import Encode
 from multiview.encoding.encode import Encoder
@@ -17,7 +18,9 @@ from multiview.errors import InputError
 from multiview.export.onnx import OPSET, write_onnx
 from tests.fixtures.exported_models import QUESTIONS, saved_model
 from tests.fixtures.project import ROOT
+from tests.fixtures.sentence_transformers_base import save_base
 
+PROMPT = "the king’s: "
 MODELS = {
     "snippet-means": {
         "architecture": "camvr",
@@ -26,7 +29,7 @@ MODELS = {
         "tied": True,
         "scale": 50.0,
     },
-    "snippet-mean": {"architecture": "camvr", "init": "snippet-mean"},
+    "snippet-mean-prompt": {"architecture": "camvr", "init": "snippet-mean", "question_prompt": PROMPT},
     "meta": {"architecture": "meta"},
     "last": {"architecture": "dpr", "pooling": "last"},
 }
@@ -69,9 +72,9 @@ def every_length() -> list[str]:
     return [*QUESTIONS, "", *("king " * words for words in range(1, 26))]
 
 
-def check_vectors(exported: Exported) -> None:
+def check_vectors(exported: Exported, questions: list[str] | None = None) -> None:
     """Compares vectors of questions alone, in batches, and all together."""
-    questions = every_length()
+    questions = every_length() if questions is None else questions
     ours = exported.ours(questions)
     for size in (1, 2, 7, len(questions)):
         for start in range(0, len(questions), size):
@@ -87,7 +90,32 @@ def test_onnxruntime_gives_our_vectors(mvr):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_other_poolings_give_our_vectors(name, base, tmp_path):
-    check_vectors(Exported(saved_model(tmp_path / "model", base, **MODELS[name]), tmp_path / "out"))
+    exported = Exported(saved_model(tmp_path / "model", base, **MODELS[name]), tmp_path / "out")
+    check_vectors(exported, [question for question in every_length() if question or "prompt" not in name])
+
+
+def test_a_prompt_is_in_the_tokenizer(base, tmp_path):
+    """And out of a mean that its base keeps it out of. tokenizers puts none before an empty text."""
+    save_base(tmp_path / "base", base, include_prompt=False)
+    chosen = {"base": tmp_path / "base", "architecture": "dpr", "pooling": "both"}
+    exported = Exported(saved_model(tmp_path / "model", question_prompt=PROMPT, **chosen), tmp_path / "out")
+    questions = list(filter(None, every_length()))
+    check_vectors(exported, questions)
+    plain = Encoder(saved_model(tmp_path / "plain", **chosen), Encode()).question_vectors(questions)
+    assert np.abs(plain - exported.ours(questions)).max(axis=1).min() > 0.01
+
+
+def test_a_tokenizer_that_cuts_texts_takes_no_prompt(base, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokenizer.add_tokens(["||IP||"])
+    grown = AutoModel.from_pretrained(base)
+    grown.resize_token_embeddings(len(tokenizer))
+    for each in (tokenizer, grown):
+        each.save_pretrained(tmp_path / "base")
+    model = saved_model(tmp_path / "model", tmp_path / "base", architecture="mvr", question_prompt=PROMPT)
+    with pytest.raises(InputError, match=r"^model.question_prompt: .* cuts texts at '\|\|IP\|\|'"):
+        write_onnx(model, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_demos_base_gives_our_vectors(tmp_path):

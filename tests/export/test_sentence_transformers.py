@@ -1,8 +1,11 @@
 import importlib.util
+import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+from sentence_transformers import MultiVectorEncoder
 
 from multiview.artifacts.staging import stage
 from multiview.config import Encode
@@ -13,6 +16,7 @@ from multiview.export.model_card import Description, describe, read_subject
 from multiview.export.sentence_transformers import write_sentence_transformers
 from multiview.index.view_index import ViewIndex
 from tests.fixtures.exported_models import QUESTIONS, exported_scores, saved_model, scores_of, some_passages
+from tests.fixtures.sentence_transformers_base import save_base
 
 ALONE = {
     "dpr": {},
@@ -63,8 +67,6 @@ def test_dpr_is_a_plain_model_of_sentence_transformers(name, base, tmp_path):
 
 @pytest.mark.parametrize("name", OWN)
 def test_other_views_come_from_a_module_of_ours(name, base, tmp_path):
-    from sentence_transformers import MultiVectorEncoder
-
     model = saved_model(tmp_path / "model", base, **OWN[name])
     assert not write_sentence_transformers(model, tmp_path / "out")
     passages, queries = some_passages(), queries_of(OWN[name])
@@ -73,6 +75,35 @@ def test_other_views_come_from_a_module_of_ours(name, base, tmp_path):
     assert np.abs(ours - theirs).max() <= TOLERANCE
     with pytest.raises(ValueError, match="trust_remote_code=True"):
         MultiVectorEncoder(str(tmp_path / "out"), device="cpu")
+
+
+@pytest.mark.parametrize("include_prompt", [True, False])
+@pytest.mark.parametrize("name", ["dpr", "dpr-mean", "camvr", "dual-cross", "equal-splits"])
+def test_prompts_come_along(name, include_prompt, base, tmp_path):
+    """Those of the base, and with a mean whatever that says of its tokens."""
+    prompts = {"query": "who: ", "document": "the old city: "}
+    save_base(tmp_path / "base", base, include_prompt=include_prompt, prompts=prompts)
+    settings: dict[str, Any] = {"architecture": "dpr", **(ALONE | OWN)[name]}
+    model = saved_model(tmp_path / "model", tmp_path / "base", **settings)
+    alone = write_sentence_transformers(model, tmp_path / "out")
+    saved = json.loads((tmp_path / "out" / "config_sentence_transformers.json").read_text())
+    assert saved["prompts"] == prompts
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert all(json.dumps(prompt) in card for prompt in prompts.values())
+    passages = [replace(p, title=p.title.strip("[]"), text=p.text.replace("[", "(")) for p in some_passages()]
+    questions, queries = [question.replace("[", "(") for question in QUESTIONS], queries_of(settings)
+    ours = scores_of(model, questions, passages, queries)
+    theirs = exported_scores(tmp_path / "out", questions, passages, queries)
+    assert np.abs(ours - theirs).max() <= TOLERANCE
+    plain = {"question_prompt": "", "passage_prompt": ""}
+    others = scores_of(
+        saved_model(tmp_path / "plain", tmp_path / "base", **settings, **plain), questions, passages, queries
+    )
+    assert np.abs(ours - others).max(axis=1).min() > 100 * TOLERANCE
+    if not alone:
+        loaded = MultiVectorEncoder(str(tmp_path / "out"), device="cpu", trust_remote_code=True)
+        (unlike, like) = (loaded.encode_query(["Who?"], prompt=prompt)[0] for prompt in ("", "who: "))
+        assert (loaded.encode_query(["Who?"])[0] == like).all() and (unlike != like).any()
 
 
 @pytest.mark.parametrize("system", ["camvr", "all-views", "pooled", "mvr"])
@@ -97,8 +128,6 @@ def test_passages_rank_as_in_the_index(system, indexes, tmp_path):
 
 
 def test_views_of_empty_snippets_count_where_they_are_indexed(base, tmp_path):
-    from sentence_transformers import MultiVectorEncoder
-
     model = saved_model(tmp_path / "model", base, architecture="camvr")
     for padding, views in ((False, 1), (True, 4)):
         folder = tmp_path / str(padding)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.artifacts.staging import LocalArtifact
-from multiview.config import Config, Generation
+from multiview.config import Config, Encode, Generation
 from multiview.data import queries
 from multiview.data.passages import Passage
 from multiview.data.queries import iterate_queries, with_queries
@@ -153,7 +153,7 @@ def run(
 ) -> tuple[RecordedEvents, Path]:
     output.mkdir()
     events = RecordedEvents()
-    chosen = Config.partial({"generation": SETTINGS.model_copy(update=options)})
+    chosen = Config.partial({"encode": Encode(), "generation": SETTINGS.model_copy(update=options)})
     inputs = {"generator": LocalArtifact(t5, "t5"), "passages": passages}
     generate_queries(StepContext(chosen, inputs, {"queries": output}, events, checkpoints))
     return events, output
@@ -229,8 +229,8 @@ def test_queries_are_read_beside_their_passages(t5: Path, tmp_path: Path) -> Non
 
 
 def test_settings_that_do_not_suit_are_refused_with_one_line(t5: Path) -> None:
-    with pytest.raises(InputError, match=r"generation\.device: torch has no device 'tpu9x' here"):
-        QueryGenerator(t5, SETTINGS.model_copy(update={"device": "tpu9x"}))
+    with pytest.raises(InputError, match=r"encode\.device: torch has no device 'tpu9x' here"):
+        QueryGenerator(t5, SETTINGS, "tpu9x")
     sixteen: Any = SimpleNamespace(config=SimpleNamespace(max_position_embeddings=16))
     with pytest.raises(InputError, match=r"generation\.max_length: 17, but the model has 16 positions"):
         input_length(sixteen, SETTINGS.model_copy(update={"max_length": 17}))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.artifacts.staging import LocalArtifact
-from multiview.config import Config, Corpus, Generation, MakeQuestions
+from multiview.config import Config, Corpus, Encode, Generation, MakeQuestions
 from multiview.data import queries
 from multiview.data.passages import Passage
 from multiview.data.questions import FILE, GENERATED, Question, read_questions
@@ -40,6 +40,7 @@ def context(passages: LocalArtifact, output: Path, checkpoints: Any = None, **ma
     inputs = {"passages": passages, **({"generator": made.pop("generator")} if generation else {})}
     chosen = Config.partial(
         {
+            "encode": Encode(),
             "make_questions": MakeQuestions(**made),
             "corpus": Corpus.partial({"language": "english"}),
             **generation,

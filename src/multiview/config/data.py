@@ -119,8 +119,6 @@ class GeneratorTraining(Section):
     """Pairs per step (the authors' code: 8 per GPU)."""
     learning_rate: Annotated[float, Field(gt=0)] = 5e-5
     """Peak learning rate, with linear decay to zero (the authors' code: transformers' default)."""
-    warmup_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Linear warm-up as a share of all steps."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Precision of the computation. Not float16: T5's activations overflow it."""
     checkpoint_steps: Annotated[int, Field(ge=1), UNKEYED] = 500
@@ -146,8 +144,6 @@ class Generation(Section):
     """Passages per batch; every batch has exactly this many. The last bits of the logits depend on it, so it is part of the key."""
     seed: Seed = 0
     """Seed of the draws, per passage and query: order and sharding do not matter."""
-    device: Annotated[str, UNKEYED] = "auto"
-    """cpu, cuda, or auto."""
     train: GeneratorTraining = GeneratorTraining()
 
 

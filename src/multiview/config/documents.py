@@ -32,6 +32,7 @@ RENAMED = {"camvr-plus": "snippet-means", "camvr-plus-views": "snippet-means-vie
 """Former names of presets and studies, which are understood for one more release."""
 
 MESSAGES = {
+    "string_type": "expected a text, in quotes where YAML reads it as something else",
     "tuple_type": "expected a list",
     "dict_type": "expected names with values",
     "model_type": "expected names with values",

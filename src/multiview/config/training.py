@@ -47,6 +47,12 @@ class Model(Section):
     """Longest passage in tokens (CAMVR 4.2)."""
     seed: Seed = 0
     """Seed of the new tokens' embeddings."""
+    question_prompt: str | None = None
+    """What every question begins with, such as "query: " (in quotes, which keep its space); none: the prompt of the base's makers; empty: no prompt."""
+    passage_prompt: str | None = None
+    """What every passage begins with, as `question_prompt`."""
+    include_prompt: Annotated[bool, DERIVED] = True
+    """Whether the mean of all tokens reads the prompt's too, as the base's makers say."""
     dense: Annotated[tuple[DenseLayer, ...], DERIVED] = ()
     """The base's dense layers behind the pooling (architecture sentence-transformer)."""
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from multiview.config import Model
 from multiview.errors import InputError
 from multiview.export.files import check_installed, new_folder, write_json
-from multiview.model.base_model.loading import load_tokenizer, quiet
+from multiview.model.base_model.loading import load_tokenizer, normalise_first, quiet
 from multiview.model.encoder import PASSAGE, QUESTION, BiEncoder
 from multiview.model.layouts import architecture, layout
 from multiview.model.layouts.base import SNIPPET_MEAN
@@ -47,19 +47,30 @@ class QuestionEncoder(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Returns question vectors [B, D], times the model's scale, of tokens [B, L]; `attention_mask` is 1 for tokens."""
         mask = attention_mask.float()
-        mean = mask / mask.sum(1, keepdim=True)
+        layout = self.model.layout
+        example = layout.question("a")
+        start = 0 if layout.pooling == "last" else example.views[0].runs[-1][0]
+        text = _behind(mask, start)
+        mean = text / text.sum(1, keepdim=True)
         first = torch.zeros_like(mask)
-        first[:, 0] = 1
+        first[:, start if layout.pooling == "viewer" else 0] = 1
         last = mask - torch.cat([mask[:, 1:], torch.zeros_like(mask[:, :1])], dim=1)
         kinds = {"viewer": first, "snippet": mean, "both": first + mean, "last": last}
-        weights = kinds[self.model.layout.pooling]
+        weights = kinds[layout.pooling]
         batch = {"input_ids": input_ids, "attention_mask": attention_mask, "weights": weights[:, None]}
         if self.model.settings.init == SNIPPET_MEAN:
-            # The question's tokens: all but the first and the last.
+            # The question's tokens: all but the first and the last, and its prompt's.
             snippet = torch.cat([mask[:, 1:], torch.zeros_like(mask[:, :1])], dim=1) * (1 - first)
+            if (prompt := example.snippets[0][0]) > 1:
+                snippet *= mask.cumsum(1) > prompt
             batch["snippets"] = (snippet / snippet.sum(1, keepdim=True).clamp(min=1))[:, None]
             batch["viewers"] = torch.zeros_like(input_ids[:, :1])
         return self.model.encode_questions(batch)  # pyright: ignore[reportArgumentType]
+
+
+def _behind(mask: Tensor, start: int) -> Tensor:
+    """Returns the mask [B, L] without the first `start` tokens of each text, of a short one without all but the last."""
+    return mask * (mask.cumsum(1) > (mask.sum(1, keepdim=True) - 1).clamp(max=start)) if start else mask
 
 
 def write_onnx(model: Path, folder: Path) -> None:
@@ -67,23 +78,30 @@ def write_onnx(model: Path, folder: Path) -> None:
 
     `model.onnx` takes `input_ids` and `attention_mask`, int64 [batch, length], of any batch and of lengths up to the
     model's, and gives `vector`, float32 [batch, D]: what `Encoder.question_vectors` returns. `tokenizer.json` reads
-    questions as the model does, padding and truncation included. The same model gives the same bytes with the same
-    versions of torch and onnxscript. Raises InputError where `folder` exists, the extra `onnx` is missing, or torch
-    cannot export the base model.
+    questions as the model does, prompt, padding and truncation included. The same model gives the same bytes with the same
+    versions of torch and onnxscript. Raises InputError where `folder` exists, the extra `onnx` is missing, torch
+    cannot export the base model, or its tokenizer has no place for a prompt.
     """
     check_installed("onnx", "onnx", "onnxscript")
     encoder = BiEncoder.load(model, questions_only=True)
     settings = encoder.settings
     with new_folder(folder) as part:
-        _save(_exported(encoder), part)
         tokenizer = question_tokenizer(model / (PASSAGE if settings.tied else QUESTION), settings)
         saved = json.loads(tokenizer.backend_tokenizer.to_str())
         # What spells a special token is text.
         saved["added_tokens"] = [token for token in saved["added_tokens"] if not token["special"]]
         plain = Tokenizer.from_str(json.dumps(saved))
+        if prompt := encoder.layout.question_prompt:
+            if saved["added_tokens"]:  # a text is normalised piece by piece between them
+                raise InputError(
+                    f"model.question_prompt: the base's tokenizer cuts texts at {saved['added_tokens'][0]['content']!r} first, so its "
+                    "tokenizer.json cannot begin them with a prompt; export the model for sentence-transformers"
+                )
+            normalise_first(plain, normalizers.Prepend(prompt))
         plain.enable_truncation(settings.question_length)
         plain.enable_padding(pad_id=tokenizer.pad_token_id, pad_token=tokenizer.pad_token)
         plain.save(str(part / "tokenizer.json"))
+        _save(_exported(encoder), part)
         content = {"dimension": encoder.dim, "question_length": settings.question_length, "opset": OPSET}
         write_json(part / CONFIG_FILE, {"architecture": settings.architecture, **content})
 
@@ -95,9 +113,7 @@ def question_tokenizer(folder: Path, settings: Model) -> PreTrainedTokenizerFast
         return text_tokenizer(folder, settings.question_length)
     around = layout(settings, load_tokenizer(str(folder))).around_question
     tokenizer = text_tokenizer(folder, settings.question_length, around)
-    fast: Any = tokenizer.backend_tokenizer
-    plain = normalizers.Replace("’", "'")
-    fast.normalizer = normalizers.Sequence([plain, fast.normalizer]) if fast.normalizer else plain
+    normalise_first(tokenizer.backend_tokenizer, normalizers.Replace("’", "'"))
     return tokenizer
 
 

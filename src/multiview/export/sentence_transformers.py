@@ -53,7 +53,7 @@ def write_sentence_transformers(model: Path, folder: Path, described: Descriptio
             own = {"language": described.language, "padding_views": described.padding_views}
             write_json(part / OWN_MODULE / "config.json", own)
             write_json(part / "modules.json", [{"idx": 0, "name": "0", "path": OWN_MODULE, "type": OWN_TYPE}])
-            whole = {"model_type": "MultiVectorEncoder", "similarity_fn_name": "maxsim"}
+            whole = {"model_type": "MultiVectorEncoder", "similarity_fn_name": "maxsim", **_prompts(settings)}
             write_json(part / "config_sentence_transformers.json", whole)
         separator = (load_tokenizer(str(model / PASSAGE)).sep_token or " ") if alone else None
         card = model_card(folder.name, settings, width(model), separator, described)
@@ -78,7 +78,8 @@ def _plain_model(model: Path, settings: Model) -> SentenceTransformer:
             transformer.model.pooler = None
             transformer.model_kwargs = {"add_pooling_layer": False}
             transformer.config_keys = [*transformer.config_keys, "model_kwargs"]
-        pooling = Pooling(dimension, POOLINGS[settings.pooling])
+        include_prompt = settings.include_prompt or settings.pooling != "snippet"
+        pooling = Pooling(dimension, POOLINGS[settings.pooling], include_prompt)
         return [transformer, pooling, *([Normalize()] if settings.normalise else [])]
 
     with quiet():
@@ -96,4 +97,12 @@ def _plain_model(model: Path, settings: Model) -> SentenceTransformer:
             factor = Dense(dimension, dimension, False, torch.nn.Identity(), weight)
             questions.append(factor)
         router = Router.for_query_document(questions, passages)
-        return SentenceTransformer(modules=[router], device="cpu", similarity_fn_name="dot")
+        return SentenceTransformer(
+            modules=[router], device="cpu", similarity_fn_name="dot", **_prompts(settings)
+        )
+
+
+def _prompts(settings: Model) -> dict[str, Any]:
+    """Returns the prompts that `encode_query` and `encode_document` set, where a model has some."""
+    prompts = {"query": settings.question_prompt or "", "document": settings.passage_prompt or ""}
+    return {"prompts": prompts} if any(prompts.values()) else {}

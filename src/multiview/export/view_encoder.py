@@ -49,10 +49,16 @@ class ViewEncoder(InputModule):
     def preprocess(
         self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None, **_: object
     ) -> dict[str, Any]:
-        """Returns questions (`task` is "query") or passages as a batch of sequences, and which views each has."""
+        """Returns questions (`task` is "query") or passages as a batch of sequences, and which views each has.
+
+        They begin with `prompt`, or with the model's own where there is none.
+        """
         layout = self.encoder.layout
+        if prompt is not None:
+            own = {"question_prompt": prompt, "passage_prompt": prompt}
+            layout = type(layout)(layout.settings.model_copy(update=own), self.tokenizer)
         if task == "query":
-            laid_out = [[layout.question((prompt or "") + _text(each))] for each in inputs]
+            laid_out = [[layout.question(_text(each))] for each in inputs]
         else:
             laid_out = [layout.passage(*self._passage(each)) for each in inputs]
         sequences = [sequence for each in laid_out for sequence in each]

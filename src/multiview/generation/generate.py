@@ -41,9 +41,10 @@ class QueryGenerator:
     bits of logits depend on the shape of a batch, but not on the other passages in it.
     """
 
-    def __init__(self, folder: Path, settings: Generation) -> None:
+    def __init__(self, folder: Path, settings: Generation, on: str = "auto") -> None:
+        """`on` is `encode.device`."""
         self.settings = settings
-        self.device = device(settings.device, "generation.device")
+        self.device = device(on, "encode.device")
         model, self.tokenizer = load(folder)
         self._longest = input_length(model, settings)
         self.model = model.to(self.device)
@@ -109,7 +110,8 @@ def generate_queries(context: StepContext) -> None:
     depend on the passage, the generator and settings.generation, not on shard, order or neighbours. Empty queries are
     left out and counted. A run that was killed continues from `checkpoints.latest()`.
     """
-    generator = QueryGenerator(context.input("generator").path, context.settings.generation)
+    settings = context.settings
+    generator = QueryGenerator(context.input("generator").path, settings.generation, settings.encode.device)
     shard, folder = context.input("passages").path, context.output("queries")
     total = count_passages(shard)
 

@@ -129,7 +129,7 @@ def generate_questions(context: StepContext) -> None:
     from multiview.generation.generate import QueryGenerator
 
     settings = context.settings.generation.model_copy(update={"queries": 1})
-    generator = QueryGenerator(context.input("generator").path, settings)
+    generator = QueryGenerator(context.input("generator").path, settings, context.settings.encode.device)
 
     def ask(snippets: Sequence[QuestionSnippet]) -> Iterator[tuple[int, list[str]]]:
         return generator.queries(

@@ -37,7 +37,6 @@ def train_generator(context: StepContext) -> None:
             per_device_train_batch_size=settings.batch_size,
             num_train_epochs=settings.epochs,
             max_steps=settings.max_steps or -1,
-            warmup_steps=settings.warmup_ratio,  # below 1: a share of all steps
         )
         trainer = Trainer(
             model=model,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from pydantic import ValidationError
+from tokenizers import normalizers
 from torch import Tensor, nn
 
 from multiview.config import Model, canonical_json
@@ -21,8 +22,8 @@ from multiview.model.base_model.loading import (
     first_position,
     load_encoder,
     load_tokenizer,
-    lower_case,
     max_positions,
+    normalise_first,
     quiet,
 )
 from multiview.model.base_model.sentence_transformers import Usage, read_usage
@@ -40,7 +41,7 @@ _TEXTS = (
 """Texts of different lengths, so that one is padded."""
 _EQUAL = 1e-5
 """Difference of two vectors, relative to their largest number, that is rounding."""
-OPTIONAL = ("dense",)
+OPTIONAL = ("dense", "question_prompt", "passage_prompt", "include_prompt")
 """Settings that a saved model names only where they are not the defaults."""
 
 
@@ -189,7 +190,8 @@ class BiEncoder(nn.Module):
             width = encoder.config.hidden_size
             dense = read_dense(Path(folder), usage.dense_folders, usage.dense, width) if usage.dense else None
         if usage.lower_case:
-            lower_case(tokenizer)
+            normalise_first(tokenizer.backend_tokenizer, normalizers.Lowercase())
+        settings = _with_prompts(settings, usage)
         if kind.as_base:
             longest = min(
                 usage.max_length or tokenizer.model_max_length, max_positions(encoder) or sys.maxsize
@@ -201,8 +203,18 @@ class BiEncoder(nn.Module):
         parts = [PASSAGE] if settings.tied else [PASSAGE, QUESTION]
         layers = {part: copy.deepcopy(dense) for part in parts} if dense else None
         model = cls(settings, tokenizer, encoder, question, layers).eval()
+        model.layout.check_prompts()
         _check_views(model, encoder.config.model_type)
         return model
+
+
+def _with_prompts(settings: Model, usage: Usage) -> Model:
+    """Returns the settings with the prompts of the base's makers where they set none; None for no prompt."""
+    prompts = {}
+    for name in ("question_prompt", "passage_prompt"):
+        given = getattr(settings, name)
+        prompts[name] = (getattr(usage, name) if given is None else given) or None
+    return settings.model_copy(update={**prompts, "include_prompt": usage.include_prompt})
 
 
 def _as_base(settings: Model, usage: Usage, longest: int) -> Model:
@@ -216,11 +228,6 @@ def _as_base(settings: Model, usage: Usage, longest: int) -> Model:
             raise InputError(
                 f"model.{name}: {given}, but the base's makers use {made}; leave it out, or use architecture dpr"
             )
-    if prompt := usage.question_prompt or usage.passage_prompt:
-        raise InputError(
-            f"model.base: its makers begin texts with {prompt!r}, which architecture {settings.architecture} does not yet; "
-            "use architecture dpr"
-        )
     lengths = {name: min(getattr(settings, name), longest) for name in ("question_length", "passage_length")}
     made = {name: getattr(usage, name) for name in ("pooling", "normalise", "dense")}
     return settings.model_copy(update={**lengths, **made})

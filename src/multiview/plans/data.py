@@ -167,6 +167,5 @@ def check_names(config: Config) -> None:
         from multiview.index.approximate.kinds import check_factory
 
         check_factory(config.index)
-    for section in ("encode", "generation"):
-        if not DEVICE.fullmatch(name := getattr(config, section).device):
-            raise InputError(f"{section}.device: there is no device {name!r}; use auto, cpu or cuda")
+    if not DEVICE.fullmatch(name := config.encode.device):
+        raise InputError(f"encode.device: there is no device {name!r}; use auto, cpu or cuda")

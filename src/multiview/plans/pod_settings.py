@@ -11,9 +11,6 @@ from multiview.errors import InputError
 from multiview.plans.plan import Plan
 from multiview.steps.table import GPU_STEPS
 
-HAVE_DEVICE = ("encode", "generation")
-"""Sections of the settings that have a device."""
-
 
 def pod_of(settings: Kubeflow, step: str) -> Pod:
     """Returns the pod of a step: the one for CPUs or for GPUs, with the changes of `kubeflow.steps` for this step.
@@ -58,8 +55,8 @@ def check_gpus(plan: Plan, config: Config) -> None:
         gpus = pod_of(config.kubeflow, name).gpus
         if not node.step.gpu:
             continue
-        devices = {f"{section}.device": settings.get(section, {}).get("device") for section in HAVE_DEVICE}
-        needs = {setting: device for setting, device in devices.items() if str(device).startswith("cuda")}
+        device = settings.get("encode", {}).get("device", "auto")
+        needs = {"encode.device": device} if device.startswith("cuda") else {}
         if settings.get("train", {}).get("precision") == "float16":
             needs["train.precision"] = "float16"
         for setting, value in needs.items() if not gpus else ():
@@ -67,9 +64,9 @@ def check_gpus(plan: Plan, config: Config) -> None:
                 f"{node.path}: {setting}={value} needs a GPU, and its pod has none: set kubeflow.gpu.gpus=1, or another "
                 f"{setting}"
             )
-        for setting in (setting for setting, device in devices.items() if gpus and device == "cpu"):
+        if gpus and device == "cpu":
             raise InputError(
-                f"{node.path}: {setting}=cpu would leave its pod's GPU idle: leave it out, or set "
+                f"{node.path}: encode.device=cpu would leave its pod's GPU idle: leave it out, or set "
                 f"kubeflow.steps.{name}.gpus=0"
             )
         processes = settings["train"].get("processes") if gpus and node.step.multi_node else None

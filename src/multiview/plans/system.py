@@ -167,6 +167,12 @@ def trained_model(config: Config) -> Reference:
         raise InputError(
             f"train.model: {address} is a {model.architecture} model: set model.architecture={model.architecture}"
         )
+    for name in ("question_prompt", "passage_prompt"):
+        given, own = getattr(config.model, name), getattr(model, name) or ""
+        if given not in (None, own):
+            raise InputError(
+                f"model.{name}: {given!r}, but the model at train.model has {own!r}: leave it out"
+            )
     check(model, config.train)
     return Reference.to(store, record)
 

@@ -19,7 +19,8 @@ from multiview.errors import InputError
 from multiview.export.onnx import write_onnx
 from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
 from multiview.model.encoder import BiEncoder
-from tests.fixtures.sentence_transformers_base import CHAINS, framed_base, save_base
+from tests.fixtures.bases import random_base
+from tests.fixtures.sentence_transformers_base import CHAINS, frame_texts, framed_base, save_base
 
 TEXTS = ["The king won a castle", "Oxygen", "the queen’s [year] " * 40, ""]
 PASSAGES = [
@@ -138,11 +139,6 @@ def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path):
         ("config_sentence_transformers.json", {"similarity_fn_name": "euclidean"}, "similarity euclidean"),
         ("config_sentence_transformers.json", {"prompts": ["query: "]}, "prompts does not map"),
         (
-            "config_sentence_transformers.json",
-            {"prompts": {"query": "query: "}},
-            "begin texts with 'query: '",
-        ),
-        (
             "sentence_bert_config.json",
             {"query_expansion": {"length": 32}},
             "query_expansion is not supported",
@@ -206,3 +202,26 @@ def test_its_questions_in_onnx_are_the_same(bare, tmp_path):
     session = InferenceSession(tmp_path / "onnx" / "model.onnx", providers=["CPUExecutionProvider"])
     (given,) = session.run(["vector"], inputs)
     np.testing.assert_allclose(np.asarray(given), ours.question_vectors(TEXTS), atol=1e-4)
+
+
+PROMPTS = {"query": "who: ", "document": "the old city: ", "passage": "not this one"}
+
+
+@pytest.mark.parametrize("include_prompt", [True, False])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "lasttoken"])
+@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta"])
+def test_texts_begin_with_the_makers_prompts(tmp_path, kind, pooling, include_prompt):
+    bare = random_base(tmp_path / "bare", kind)
+    tokenizer = AutoTokenizer.from_pretrained(bare)
+    frame_texts(tokenizer)
+    tokenizer.save_pretrained(bare)
+    options = {"include_prompt": include_prompt, "prompts": PROMPTS, "similarity_fn_name": "dot"}
+    made = save_base(tmp_path / "base", bare, pooling, width=32, **options)
+    ours = encoder(tmp_path / "base", tmp_path / "model")
+    for given, expected in zip(vectors(ours), of_makers(made), strict=True):
+        np.testing.assert_allclose(given, expected, atol=1e-5)
+    plain = encoder(tmp_path / "base", tmp_path / "plain", question_prompt="", passage_prompt="")
+    made.prompts.update(dict.fromkeys(made.prompts, ""))
+    for given, expected, other in zip(vectors(plain), of_makers(made), vectors(ours), strict=True):
+        np.testing.assert_allclose(given, expected, atol=1e-5)
+        assert abs(given - other).max(axis=1).min() > 1e-3

@@ -13,6 +13,7 @@ from multiview.data.passages import Passage
 from multiview.errors import InputError
 from multiview.model.layouts import LAYOUTS, Part, architecture, check, layout
 from tests.fixtures.laid_out import PASSAGE, make, tokens
+from tests.fixtures.tokenizers import tokenizer
 
 
 def test_single_vectors_and_questions_pool_all_their_tokens(base: Path) -> None:
@@ -161,3 +162,63 @@ def test_of_a_long_text_a_beginning_is_tokenised_and_the_sequence_is_the_same(
     monkeypatch.setattr("multiview.model.layouts.base.CHARACTERS", 10**9)
     assert (made.passage(long, queries), made.question(text)) == found
     assert max(read) >= len(text)
+
+
+PROMPT, BEGIN = "the battle, ", "thebattle,"
+LONG = Passage("p", "Old Europe", "The king won. " * 200, tuple(range(14, 2801, 14)))
+
+
+@pytest.mark.parametrize("pooling", ["viewer", "snippet"])
+@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_prompt_begins_the_text_and_is_never_cut(
+    tmp_path: Path, name: str, kind: str, pooling: str
+) -> None:
+    """It stands behind [CLS] and MVR's viewer tokens, before CAMVR's first one, and belongs to no snippet."""
+    tokenizer(kind).save_pretrained(tmp_path)
+    try:
+        made, plain = (
+            make(tmp_path, name, pooling=pooling, question_prompt=prompt, passage_prompt=prompt)
+            for prompt in (PROMPT, None)
+        )
+    except InputError:
+        pytest.skip("a pooling that does not suit")
+    special = {*made._tokenizer.all_special_ids, *made._viewers}
+    before = {"mvr": 4, "camvr": 0 if made._viewers else 1, "sentence-transformer": 0}.get(name, 1)
+
+    def text(ids: list[int]) -> str:
+        return made._tokenizer.decode([i for i in ids if i not in special]).replace(" ", "")
+
+    untitled = Passage("p", "", PASSAGE.text, PASSAGE.sentence_ends)
+    queries = ("Who won?", "Who’s she?") if made.reads_queries else ()
+    for passage in (PASSAGE, untitled, LONG):
+        both = zip(made.passage(passage, queries), plain.passage(passage, queries), strict=True)
+        for sequence, bare in both:
+            ids = sequence.input_ids
+            assert len(ids) <= made.settings.passage_length
+            assert {*ids[:before]} <= special and text(ids[before : before + 12]).startswith(BEGIN)
+            assert passage is LONG or text(ids) == BEGIN + text(bare.input_ids)
+            assert [view.span for view in sequence.views] == [view.span for view in bare.views]
+            runs = [ids[start:stop] for view in sequence.views for start, stop in view.runs]
+            assert all(runs)
+            assert name not in ("camvr", "me-bert") or not any("battle" in text(run) for run in runs)
+    for question in ("Who’s she?", "", "who won " * 200):
+        ids = made.question(question).input_ids
+        assert len(ids) <= made.settings.question_length
+        whole = BEGIN + text(plain.question(question).input_ids)
+        assert text(ids) == whole or (
+            len(question) > 200 and whole.startswith(text(ids)) and BEGIN in text(ids)
+        )
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_prompt_that_leaves_no_room_or_spells_a_special_token_is_refused(base: Path, name: str) -> None:
+    for side in ("question", "passage"):
+        lengths: dict[str, Any] = {"question_length": 32, "passage_length": 32, "views": 2}
+        for prompt, line in (
+            ("king " * 28, rf"model.{side}_prompt: it has 28 tokens, .* model.{side}_length 32; shorten"),
+            ("[SEP] king: ", rf"model.{side}_prompt: '\[SEP\] king: ' spells a special token"),
+        ):
+            with pytest.raises(InputError, match=f"^{line}"):
+                make(base, name, **lengths, **{f"{side}_prompt": prompt}).check_prompts()
+        make(base, name, **lengths, **{f"{side}_prompt": "king " * 12}).check_prompts()

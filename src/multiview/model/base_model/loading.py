@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from tokenizers import normalizers
+from tokenizers import Tokenizer, normalizers
 from torch import Tensor, nn
 
 from multiview.config import Model
@@ -113,10 +113,11 @@ def load_tokenizer(
     return tokenizer
 
 
-def lower_case(tokenizer: PreTrainedTokenizer) -> None:
-    """Lets a tokenizer read texts in lower case."""
-    lowered = [normalizers.Lowercase(), tokenizer.backend_tokenizer.normalizer]
-    tokenizer.backend_tokenizer.normalizer = normalizers.Sequence([each for each in lowered if each])
+def normalise_first(tokenizer: Tokenizer, normalizer: normalizers.Normalizer) -> None:
+    """Lets a fast tokenizer pass texts through `normalizer` before its own normalisation."""
+    own: Any = tokenizer.normalizer
+    made: Any = normalizers.Sequence([normalizer, own]) if own else normalizer
+    tokenizer.normalizer = made
 
 
 def load_pretrained(kind: Any, folder: Path | str, problem: str, **options: object) -> Any:

@@ -38,6 +38,8 @@ class Usage:
 
     question_prompt: str = ""
     passage_prompt: str = ""
+    include_prompt: bool = True
+    """Whether the mean of tokens reads the prompt's."""
     lower_case: bool = False
     """Whether a text is lower-cased before it is tokenised."""
     max_length: int | None = None
@@ -78,6 +80,7 @@ def _usage(folder: Path, whole: bool) -> Usage:
     usage = Usage(
         question_prompt,
         passage_prompt,
+        all(pooling.get("include_prompt", True) for pooling in poolings),
         lower_case=bool(transformer.get("do_lower_case")),
     )
     if not whole:

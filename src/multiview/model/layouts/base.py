@@ -25,6 +25,8 @@ CHARACTERS = 64
 """Characters of a text that are tokenised per token of a sequence. Only speed depends on it, and memory: a passage of
 10 MB takes seconds and a gigabyte as a whole."""
 WHITE = re.compile(r"[ \t\r\n]")
+TEXT_ROOM = 8
+"""Tokens of a sequence that are left for text beside a prompt."""
 TokenRange: TypeAlias = tuple[int, int]
 """Tokens [start, stop) of a sequence."""
 
@@ -133,6 +135,12 @@ class Layout(ABC):
                 "model.base: its tokenizer has no tokenizer.json, which tells where a token is in the text: save it with transformers' fast tokenizer"
             )
         self._viewers = [_known(tokenizer, token) for token in self.viewers(settings)]
+        self.question_prompt, self.passage_prompt = (
+            settings.question_prompt or "",
+            settings.passage_prompt or "",
+        )
+        prompts = [self.question_prompt, self.passage_prompt]
+        self._prompt_lengths = dict(zip(prompts, map(len, self._tokens(prompts)), strict=True))
 
     @classmethod
     def check(cls, settings: Model, max_positions: int | None = None) -> None:
@@ -185,15 +193,17 @@ class Layout(ABC):
         return [part.span for part in self.parts(passage, queries)]
 
     def question(self, text: str) -> TokenSequence:
-        """Returns a question between the tokens `around_question`, with one view.
+        """Returns a question behind its prompt, between the tokens `around_question`, with one view.
 
-        ’ becomes ', as in DPR. The snippet of `[VIE]` is the whole question.
+        ’ becomes ', as in DPR. The snippet of `[VIE]` is the whole question without the prompt.
         """
         before, after = self.around_question
-        (tokens,) = self._tokens([plain_apostrophes(text)])
-        tokens = tokens[: self.settings.question_length - len(before) - len(after)]
-        ids, snippet = [*before, *tokens, *after], (len(before), len(before) + len(tokens))
-        return TokenSequence(ids, (self._whole(len(ids)),), snippets=self._starts([snippet]))
+        (tokens,) = self._tokens([plain_apostrophes(self.question_prompt + text)])
+        ids = [*before, *tokens[: self.settings.question_length - len(before) - len(after)], *after]
+        start = len(before) + self._prompt_lengths[self.question_prompt]
+        snippets = self._starts([(start, max(start, len(ids) - len(after)))])
+        view = self._whole(len(ids), None, self._left_out(self.question_prompt, before))
+        return TokenSequence(ids, (view,), snippets=snippets)
 
     @property
     def around_question(self) -> tuple[list[int], list[int]]:
@@ -210,6 +220,24 @@ class Layout(ABC):
         settings = self.settings.model_copy(update={"question_length": tokens})
         self.check(settings, positions)
         self.settings = settings
+        self.check_prompts()
+
+    def check_prompts(self) -> None:
+        """Raises InputError for a prompt that leaves a text no room, or that spells a special token."""
+        from multiview.data.passages import Passage
+
+        empty = {"question": self.question(""), "passage": self.passage(Passage("", "", "", ()))[0]}
+        for name, sequence in empty.items():
+            prompt, length = getattr(self, f"{name}_prompt"), getattr(self.settings, f"{name}_length")
+            if prompt and len(sequence.input_ids) + TEXT_ROOM > length:
+                raise InputError(
+                    f"model.{name}_prompt: it has {counted(self._prompt_lengths[prompt], 'token')}, which leave no room for text in "
+                    f"model.{name}_length {length}; shorten it or raise the length"
+                )
+            if self._tokenizer(prompt, add_special_tokens=False)["input_ids"] != self._tokens([prompt])[0]:
+                raise InputError(
+                    f"model.{name}_prompt: {prompt!r} spells a special token of the base, which texts may not; choose another prompt"
+                )
 
     def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the word pieces of each text, of a long one at least as many as a sequence has room for.
@@ -260,9 +288,21 @@ class Layout(ABC):
             **options,
         )
 
-    def _whole(self, length: int, span: "Span | None" = None) -> View:
-        """Returns the only view of a sequence: its first token, the mean of all tokens, their sum, or its last token."""
-        first, whole, last = (0, 1), (0, length), (length - 1, length)
+    def _left_out(self, prompt: str, before: Sequence[int]) -> int:
+        """Returns how many tokens a mean leaves out: special ones `before` a prompt, and those of the prompt alone.
+
+        So sentence-transformers counts them where the base's makers leave its prompts out.
+        """
+        return 0 if self.settings.include_prompt or not prompt else len(before) + self._prompt_lengths[prompt]
+
+    def _whole(self, length: int, span: "Span | None" = None, left_out: int = 0) -> View:
+        """Returns the only view of a sequence: its first token, the mean of all tokens, their sum, or its last token.
+
+        The mean is without the first `left_out` tokens; for the base's makers the token behind them is the first.
+        """
+        start = min(left_out, length - 1)
+        whole, last = (start, length), (length - 1, length)
+        first = (start, start + 1) if self.as_base else (0, 1)
         runs = {"viewer": (first,), "snippet": (whole,), "both": (first, whole), "last": (last,)}
         return View(runs[self.pooling], span)
 
@@ -271,15 +311,20 @@ class Layout(ABC):
         return tuple(snippets) if self.settings.init == SNIPPET_MEAN else ()
 
     def _title_and_text(self, passage: "Passage", room: int) -> list[int]:
-        """Returns `title [SEP] text [SEP]` in at most `room` tokens: the end of the text is cut, the last `[SEP]` is kept.
+        """Returns `prompt title [SEP] text [SEP]` in at most `room` tokens: the end of the text is cut, the last `[SEP]` is kept.
 
         Without a title the first `[SEP]` is left out too. Between them is a space where the tokenizer has no `[SEP]`: the
         last token is then the one that ends a text.
         """
         if self._tokenizer.sep_token_id is None:
-            (ids,) = self._tokens([f"{passage.title} {passage.text}".strip()])
+            (ids,) = self._tokens([self.passage_prompt + f"{passage.title} {passage.text}".strip()])
         else:
-            title, text = self._tokens([passage.title, passage.text])
+            titled = bool(passage.title.strip())
+            title, text = self._tokens(
+                [f"{self.passage_prompt}{passage.title}", passage.text]
+                if titled
+                else ["", f"{self.passage_prompt}{passage.text}"]
+            )
             ids = [*title, self._sep, *text] if title else text
         return [*ids[: room - 1], self._sep]
 

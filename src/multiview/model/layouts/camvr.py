@@ -18,6 +18,8 @@ PADDING = Part(padding=True)
 class Camvr(Layout):
     """`[VIE1] s1 [VIE2] s2 … [VIEn] sn [SEP]` at natural positions (CAMVR Eq. 10-12); empty snippets are lone viewer tokens.
 
+    A prompt stands before `[VIE1]` and belongs to no snippet.
+
     With `pooling: snippet` no view needs the viewer tokens. The sequence is then `[CLS] s1 s2 … sn [SEP]`, and the
     question `[CLS] question [SEP]` (ours). This is late chunking (Günther et al., arXiv 2409.04701) by Algorithm 1's
     snippets, trained as it is searched: the positive is the chunk that holds the answer (Eq. 13), a negative its
@@ -64,9 +66,10 @@ class Camvr(Layout):
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         n = self.settings.views
         marks = [[viewer] for viewer in self._viewers[1:]] or [[]] * n
-        ids = [] if self._viewers else [*self._first]
         snippets = self._snippets(passage)
-        tokens = self._cut_tokens([snippet.text for snippet in snippets])
+        texts = [snippet.text for snippet in snippets]
+        prompt, *tokens = self._cut_tokens([self.passage_prompt, *texts])
+        ids = [*([] if self._viewers else self._first), *prompt]
         room = self.settings.passage_length - len(ids) - sum(map(len, marks)) - 1
         kept = cut_longest([len(pieces) for pieces in tokens], room)
         views: list[View] = []
@@ -80,7 +83,8 @@ class Camvr(Layout):
                 views.append(View(runs, snippet.span, snippet.padding))
         ids.append(self._sep)
         # A text without any word piece has no snippet to pool, so its only view is the whole sequence.
-        whole = self._whole(len(ids), (0, len(passage.text)))
+        left_out = self._left_out(self.passage_prompt, self._first)
+        whole = self._whole(len(ids), (0, len(passage.text)), left_out)
         return [TokenSequence(ids, tuple(views) or (whole,), snippets=self._starts(ranges))]
 
     def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 class MeBert(Layout):
     """`[CLS] title [SEP] text [SEP]`; the views are the first `model.views` tokens, or fewer in a shorter sequence.
 
+    A prompt's tokens are no views.
+
     A baseline of MVR (Tables 2, 4, 6).
 
     >>> (sequence,) = MeBert(Model(views=2), tokenizer).passage(passage)
@@ -40,5 +42,7 @@ class MeBert(Layout):
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         ids = [*self._first, *self._title_and_text(passage, self.settings.passage_length - 1)]
-        views = tuple(View(((i, i + 1),)) for i in range(min(self.settings.views, len(ids))))
+        start = 1 + self._prompt_lengths[self.passage_prompt]
+        tokens = [0, *range(start, len(ids))][: self.settings.views]
+        views = tuple(View(((i, i + 1),)) for i in tokens)
         return [TokenSequence(ids, views)]

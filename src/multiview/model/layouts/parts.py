@@ -16,7 +16,7 @@ WORD = re.compile(r"\S+")
 
 
 class Parts(Layout):
-    """`[CLS] title [SEP] part [SEP]` per part of the text; the view is its `[CLS]`.
+    """`[CLS] prompt title [SEP] part [SEP]` per part of the text; the view is its `[CLS]`.
 
     The title is put before every part, as DPR puts it before every passage (ours; MVR does not say). In training each
     part of the positive that holds an answer is a separate positive, and each part of a negative is a separate
@@ -36,13 +36,18 @@ class Parts(Layout):
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         spans = self.spans(passage)
-        (title,) = self._tokens([passage.title])
-        parts = self._cut_tokens([passage.text[start:stop] for start, stop in spans])
-        head = [*self._first, *title, self._sep] if title else self._first
+        prompt, texts = self.passage_prompt, [passage.text[start:stop] for start, stop in spans]
+        if passage.title.strip():
+            (title,), parts = self._tokens([prompt + passage.title]), self._cut_tokens(texts)
+            head = [*self._first, *title, self._sep] if title else self._first
+        else:
+            begin, *parts = self._cut_tokens([prompt, *texts])
+            head = [*self._first, *begin]
+        left_out = self._left_out(prompt, self._first)
         sequences = []
         for span, part in zip(spans, parts, strict=True):
             ids = [*[*head, *part][: self.settings.passage_length - 1], self._sep]
-            sequences.append(TokenSequence(ids, (self._whole(len(ids), span),)))
+            sequences.append(TokenSequence(ids, (self._whole(len(ids), span, left_out),)))
         return sequences
 
     def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:

@@ -8,10 +8,11 @@ from multiview.model.layouts.base import Layout, Part, PreTrainedTokenizer, Toke
 
 if TYPE_CHECKING:
     from multiview.data.passages import Passage
+    from multiview.data.tokens import Span
 
 
 class SentenceTransformer(Layout):
-    """`[CLS] title text [SEP]`, with whatever special tokens the base's own tokenizer puts around a text.
+    """`[CLS] prompt title text [SEP]`, with whatever special tokens the base's own tokenizer puts around a text.
 
     Pooling, dense layers and normalisation are those of the base's modules.json, so vectors equal those of
     `SentenceTransformer.encode_query` and, for the title and the text joined by a space, `encode_document`. The lengths
@@ -39,17 +40,17 @@ class SentenceTransformer(Layout):
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         text = f"{passage.title} {passage.text}" if passage.title else passage.text
-        ids = self._framed(text, self.settings.passage_length)
-        return [TokenSequence(ids, (self._whole(len(ids), (0, len(passage.text))),))]
+        prompt, span = self.passage_prompt, (0, len(passage.text))
+        return [self._framed(prompt, text, self.settings.passage_length, span)]
 
     def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
         return [Part((0, len(passage.text)))]
 
     def question(self, text: str) -> TokenSequence:
-        ids = self._framed(text, self.settings.question_length)
-        return TokenSequence(ids, (self._whole(len(ids)),))
+        return self._framed(self.question_prompt, text, self.settings.question_length)
 
-    def _framed(self, text: str, length: int) -> list[int]:
-        (tokens,) = self._tokens([text])
+    def _framed(self, prompt: str, text: str, length: int, span: "Span | None" = None) -> TokenSequence:
+        (tokens,) = self._tokens([prompt + text])
         room = length - len(self._before) - len(self._after)
-        return [*self._before, *tokens[:room], *self._after] or [self._tokenizer.pad_token_id]
+        ids = [*self._before, *tokens[:room], *self._after] or [self._tokenizer.pad_token_id]
+        return TokenSequence(ids, (self._whole(len(ids), span, self._left_out(prompt, self._before)),))

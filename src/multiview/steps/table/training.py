@@ -10,7 +10,7 @@ from multiview.steps.step import Step
 PAIRS = ("generation.input", "generation.max_length")
 """Settings of the query generator's input, and of the length of its queries."""
 
-SAMPLING = tuple(f"generation.{name}" for name in ("queries", "batch_size", "seed", "device"))
+SAMPLING = ("generation.queries", "generation.batch_size", "generation.seed", "encode.device")
 """Settings of the generator's drawing."""
 
 MATCHING = ("questions.answer_matching", "corpus.language")
@@ -43,7 +43,7 @@ STEPS = (
     Step(
         name="initial-model",
         about="The pretrained encoder with its viewer tokens, untrained.",
-        version=1,
+        version=2,
         function_path="multiview.model.encoder:initial_model",
         settings=("model",),
         outputs=(names.MODEL,),
