@@ -48,7 +48,10 @@ def refusal(tmp_path: Path, text: str | bytes) -> str:
         (b"\xff\xfe\xfa", "house TMP/house.yaml: not UTF-8 (invalid start byte); convert the file"),
         ("[1]", "house TMP/house.yaml: expected names with values"),
         ("", "house TMP/house.yaml: name is missing"),
-        ("name: 1", "house TMP/house.yaml: name: expected a text, in quotes where YAML reads it as something else, not 1"),
+        (
+            "name: 1",
+            "house TMP/house.yaml: name: expected a text, in quotes where YAML reads it as something else, not 1",
+        ),
         ("{name: a, nmae: b}", "house TMP/house.yaml: there is no setting nmae; did you mean name?"),
         (
             "{name: a, windows: [{}, {braedth: 2}]}",

@@ -149,7 +149,7 @@ def test_every_question_is_read_behind_its_prompt(
 def test_another_prompt_is_another_model_and_none_leaves_no_trace(paths: Paths, tmp_path: Path) -> None:
     """So an index of another prompt is refused, or encoded anew by a refresh, as one of another model is."""
     own = {"question_prompt": PROMPTS["query"], "passage_prompt": PROMPTS["document"]}
-    given: list[dict[str, str]] = [{}, own, {"question_prompt": "whom: "}, dict.fromkeys(own, "")]
+    given: list[dict[str, Any]] = [{}, own, {"question_prompt": "whom: "}, dict.fromkeys(own, "")]
     digests = []
     for number, prompts in enumerate(given):
         folder = tmp_path / str(number)
