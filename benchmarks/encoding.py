@@ -187,7 +187,7 @@ def rows(size: Size) -> Iterator[Row]:
     disable_progress_bar()
     data = squad_folder()
     asked: list[tuple[str, str, int, int, Sequence[Pooling]]] = [
-        (MINILM, "bfloat16", 72, 1, (MEAN,)),
+        (MINILM, "bfloat16", 1000, 1, (MEAN,)),
         (MINILM, "float32", 24, 1, (MEAN,)),
     ]
     if size == "whole":

@@ -15,11 +15,16 @@ from multiview.model.layouts import TokenSequence
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
-@given(st.lists(st.integers(1, 64), max_size=200), st.integers(64, 4096), st.sampled_from([CPU, GPU]))
+@given(
+    st.lists(st.integers(1, 64), max_size=200),
+    st.integers(64, 4096),
+    st.sampled_from([CPU, GPU]),
+    st.sampled_from([("float32", 256), ("bfloat16", 1024)]),
+)
 def test_the_length_of_a_sequence_decides_the_shape_of_its_batch(
-    lengths: list[int], tokens: int, device: torch.device
+    lengths: list[int], tokens: int, device: torch.device, compute: tuple[Any, int]
 ) -> None:
-    buckets: Buckets[int] = Buckets(Encode(batch_tokens=tokens), device, limit=64)
+    buckets: Buckets[int] = Buckets(Encode(batch_tokens=tokens, compute=compute[0]), device, limit=64)
     taken, seen = 0, []
 
     def sequences() -> Any:
@@ -32,7 +37,7 @@ def test_the_length_of_a_sequence_decides_the_shape_of_its_batch(
         seen += [number for _, number in members]
         assert shape.length == 64 or shape.length % 8 == 0
         assert len(members) <= shape.rows and shape.rows * shape.length <= tokens
-        assert device == GPU or shape.rows * shape.length <= 256
+        assert device == GPU or shape.rows * shape.length <= compute[1]
         for sequence, _ in members:
             assert buckets.shape(len(sequence.input_ids)) == shape
             assert len(sequence.input_ids) <= shape.length, "it fits"

@@ -15,7 +15,7 @@ class Encode(Section):
     compute: Literal["float32", "autocast", "bfloat16", "float16"] = "float32"
     """Arithmetic: float32 weights, bfloat16 autocast, bfloat16 weights, or float16 weights (on a GPU). Quality: docs/encoding.md."""
     batch_tokens: Annotated[int, Field(ge=64)] = 32768
-    """Most tokens of a batch, on a CPU 256 at most (docs/encoding.md). It decides the fixed number of rows per length, so it is part of the key."""
+    """Most tokens of a batch, on a CPU 256 at most, 1,024 with weights in half precision (docs/encoding.md). It decides the fixed number of rows per length, so it is part of the key."""
     question_length: Annotated[int, Field(ge=8)] | None = None
     """Longest question in tokens; none: the length of the model's training (Dual Cross Encoder: 16, and 32 for evaluation)."""
     index_padding_views: bool = False

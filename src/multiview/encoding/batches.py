@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import torch
 
 from multiview.config import Encode
+from multiview.model.devices import HALF
 from multiview.model.layouts import TokenSequence
 
 Tag = TypeVar("Tag")
@@ -23,8 +24,9 @@ MULTIPLE = 16
 """Sequences are padded to multiples of this many tokens, which suit a GPU's tensor cores, short ones of half as many."""
 SHORT = 32
 """Tokens below which a sequence is short, as questions are."""
-CPU_TOKENS = 256
-"""Most tokens of a batch on a CPU: larger ones are hardly faster there, and more is filled up where there are few passages."""
+CPU_TOKENS, CPU_HALF_TOKENS = 256, 1024
+"""Most tokens of a batch on a CPU, the second with weights in half precision, which it reorders for every batch. Larger
+ones are hardly faster there, and more is filled up where there are few passages."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Buckets(Generic[Tag]):
 
     def __init__(self, settings: Encode, device: torch.device, limit: int, multiple: int = 1) -> None:
         """`limit` is the number of tokens of the longest sequence. The number of rows is a multiple of `multiple`."""
-        most = CPU_TOKENS if device.type == "cpu" else settings.batch_tokens
+        on_cpu = CPU_HALF_TOKENS if settings.compute in HALF else CPU_TOKENS
+        most = on_cpu if device.type == "cpu" else settings.batch_tokens
         self._tokens = min(settings.batch_tokens, most)
         self._limit, self._multiple = limit, multiple
         self._open: dict[Shape, list[Member[Tag]]] = {}

@@ -22,7 +22,7 @@ STEPS = (
     Step(
         name="encode",
         about="Views of the passages of one shard.",
-        version=9,
+        version=10,
         function_path="multiview.encoding.encode:encode",
         settings=("encode",),
         inputs=("model", "passages"),
@@ -33,7 +33,7 @@ STEPS = (
     Step(
         name="encode-with-queries",
         about="Views of the passages of one shard, each read with its generated queries.",
-        version=9,
+        version=10,
         function_path="multiview.encoding.encode:encode",
         settings=("encode",),
         inputs=("model", "passages", "queries"),
@@ -56,7 +56,7 @@ STEPS = (
     Step(
         name="evaluate",
         about="Metrics of an index on the dev questions, and analyses of its model.",
-        version=18,
+        version=19,
         function_path="multiview.evaluation.evaluate:evaluate",
         settings=("evaluation", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "train_questions"),

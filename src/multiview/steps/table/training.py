@@ -69,7 +69,7 @@ STEPS = (
     Step(
         name="mine",
         about="Hard negatives mined with the index of the round before.",
-        version=12,
+        version=13,
         function_path="multiview.negatives.mining:mine",
         settings=("mining", "encode", *MATCHING),
         inputs=("model", "index", "passages", "questions", "bm25_negatives"),
@@ -80,7 +80,7 @@ STEPS = (
     Step(
         name="teach",
         about="Scores of a cross-encoder for what each training question learns from.",
-        version=3,
+        version=4,
         function_path="multiview.negatives.cross_encoder:teach",
         settings=("mining.cross_encoder", "encode"),
         inputs=("passages", "questions", "hard_negatives"),
