@@ -40,26 +40,15 @@ class QuestionAnswers:
         self._answers = list(answers)
         self._mode: Mode = mode
         self._wanted = [_wanted(each, mode) for each in self._answers]
-        self._parts = [
-            [each.longest_first[0] if isinstance(each, Needle) else "" for each in of] for of in self._wanted
-        ]
-        """The longest token of each answer, which every normalised text that holds the answer has."""
 
     def answered(self, texts: pa.Array, in_text: np.ndarray, questions: np.ndarray) -> np.ndarray:
-        """Whether each text holds an answer of a question [n] bool.
-
-        `texts` are strings; `in_text` [n] are positions in `texts`, rising, and `questions` [n] rows of questions.
-        """
+        """Returns whether text `in_text[n]`, rising positions in `texts`, holds an answer of question `questions[n]`, bool [n]."""
         held = np.zeros(len(questions), bool)
-        given, text, normal, current = texts.to_pylist(), TokenizedText(""), "", -1
+        given, text, current = texts.to_pylist(), TokenizedText(""), -1
         for pair, (number, row) in enumerate(zip(in_text.tolist(), questions.tolist(), strict=True)):
             if number != current:
                 text, current = TokenizedText(given[number], self._mode), number
-                normal = text.normalized
-            for part in self._parts[row]:
-                if part in normal:  # as in few texts
-                    held[pair] = _holds(text, self._wanted[row])
-                    break
+            held[pair] = _holds(text, self._wanted[row])
         return held
 
     def within(self, text: TokenizedText, span: Span, question: int) -> bool:
