@@ -9,7 +9,6 @@ import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 LINE_END = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 PASSWORD = re.compile(r"(\b[a-zA-Z][\w+.-]*://)[^\s/?#@]*(?:@[^\s/?#@]*)*@")
@@ -154,21 +153,6 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}{': ' if text else ''}{text}{location}"
 
 
-class ReportProblem(Protocol):
-    """Callback for each problem: its kind, in the plural, and one line that names the location and the way out."""
-
-    def __call__(self, kind: str, line: str) -> None: ...
-
-
-def raise_problem(kind: str, line: str) -> None:
-    """Raises InputError at the first problem."""
-    raise InputError(line)
-
-
-def ignore_problem(kind: str, line: str) -> None:
-    """Does nothing: the default for remarks that the caller does not collect."""
-
-
 @dataclass
 class Problems:
     """Counts the problems of each kind and keeps the line of the first one."""
@@ -176,6 +160,23 @@ class Problems:
     counts: dict[str, int] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
 
-    def __call__(self, kind: str, line: str) -> None:
+    def add(self, kind: str, line: str) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self.first.setdefault(kind, shortened(line))
+
+
+@dataclass
+class Report:
+    """Takes each problem of the user's data and each remark: its kind, in the plural, and one line with the location and the
+    way out. The first problem is raised as InputError, unless `problems` counts them."""
+
+    problems: Problems | None = None
+    remarks: Problems = field(default_factory=Problems)
+
+    def problem(self, kind: str, line: str) -> None:
+        if self.problems is None:
+            raise InputError(line)
+        self.problems.add(kind, line)
+
+    def remark(self, kind: str, line: str) -> None:
+        self.remarks.add(kind, line)

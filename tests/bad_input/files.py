@@ -140,7 +140,7 @@ CASES = {
     "an id of 23 digits beside a fraction": passages(
         '{"id": 1e9, "text": "b"}\n{"id": 12345678901234567890123, "text": "b"}\n',
         "column 'id'",
-        "too large",
+        "more than 53 bits beside fractions",
         "write them as text",
     ),
     "an id that lost its last digits": passages(
@@ -193,7 +193,7 @@ CASES = {
         '{"id": "b", "text": "b"}\n{"id": "a\\u0000", "text": "b"}\n',
         "row 2",
         "NUL character",
-        "write the id without",
+        "write it without",
     ),
     "a null text": passages('{"id": "b", "text": "b"}\n{"id": "a", "text": null}\n', "row 2"),
     "a text of white space": passages('{"id": "b", "text": "b"}\n{"id": "a", "text": " \\n"}\n', "row 2"),
@@ -227,7 +227,7 @@ CASES = {
     # --- questions
     "a question without an id": questions(row(qid=None), "row 1", "no qid or no question"),
     "a question with an empty id": questions(row(qid=""), "row 1", "no qid or no question"),
-    "a qid with a NUL character": questions(row(qid="q\0"), "row 1", "NUL character", "write the id without"),
+    "a qid with a NUL character": questions(row(qid="q\0"), "row 1", "NUL character", "write it without"),
     "a gold passage with a NUL character": questions(
         row(positive_ids=["p1\0"]), "row 1 (question q1)", "NUL character"
     ),
@@ -245,15 +245,15 @@ CASES = {
     "neither answer nor gold": questions(
         '{"qid": "q1", "question": "Where?"}\n', "row 1", "neither an answer nor a gold passage"
     ),
-    "a relevance too many": questions(row(relevance=[1, 2]), "row 1", "2 relevance for 1 positive_ids"),
-    "a negative relevance": questions(row(relevance=[-1]), "row 1", "whole numbers above 0"),
+    "a relevance too many": questions(row(relevance=[1, 2]), "row 1", "2 relevance for 1 positive id"),
+    "a negative relevance": questions(row(relevance=[-1]), "row 1", "grades from 1", "not -1"),
     "a relevance that fills trec_eval's memory": questions(
-        row(relevance=[999_999_999]), "row 1", "relevance", "up to 10,000", "scale them down"
+        row(relevance=[999_999_999]), "row 1", "relevance", "to 10,000", "scale larger"
     ),
     "a relevance beyond 32 bits": questions(
-        row(relevance=[3_000_000_000]), "row 1", "relevance", "up to 10,000"
+        row(relevance=[3_000_000_000]), "row 1", "relevance", "to 10,000"
     ),
-    "a relevance of words": questions(row(relevance=["much"]), "row 1", "whole numbers above 0"),
+    "a relevance of words": questions(row(relevance=["much"]), "row 1", "relevance are whole numbers"),
     "answers that are empty": answered(row(answers=["", " "]), "row 1", "no answer"),
     "answers that nobody sees": answered(row(answers=["\u200b"]), "row 1", "no answer"),
     "answers that are objects": answered(row(answers=[{"text": "Rome"}]), "row 1", "answers"),
@@ -302,7 +302,7 @@ CASES = {
     "judgements of other digits": judged("q1 0 p1 1\nq2 0 p1 ²\n", "line 2", "not a judgement"),
     "judgements of 400 digits": judged(f"q1 0 p1 1\nq1 0 p1 {'9' * 400}\n", "line 2", "not a judgement"),
     "judgements that fill trec_eval's memory": judged(
-        "q1 0 p1 1\nq1 0 p1 999999999\n", "line 2", "up to 10,000", "scale them down"
+        "q1 0 p1 1\nq1 0 p1 999999999\n", "line 2", "up to 10,000", "rescale them"
     ),
     "judgements beyond 32 bits": judged("q1 0 p1 1\nq1 0 p1 3000000000\n", "line 2", "not a judgement"),
     "judgements of one cell": judged("q1 0 p1 1\nq2\n", "line 2", "not a judgement"),
@@ -310,7 +310,9 @@ CASES = {
     "offsets of 5,000 digits": answered(
         row(answers=["Rome"], answer_starts="9" * 5000), "row 1", "answer_starts"
     ),
-    "a relevance of 5,000 digits": questions(row(relevance=["9" * 5000]), "row 1", "whole numbers above 0"),
+    "a relevance of 5,000 digits": questions(
+        row(relevance=["9" * 5000]), "row 1", "relevance are whole numbers"
+    ),
     # --- SQuAD, DPR and tevatron
     "SQuAD cut short": passages(squad({"context": "a b", "qas": []})[:-4], "cannot be read", name="s.json"),
     "SQuAD without data": passages('{"version": "1.1",\n "date": []}', "data", name="s.json"),

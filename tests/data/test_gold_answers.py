@@ -9,17 +9,17 @@ from multiview.data.gold_answers import LOST, MOVED, UNHELD, GoldAnswers
 from multiview.data.inspection import inspect
 from multiview.data.questions import Question
 from multiview.data.tokens import Mode
-from multiview.errors import Problems
+from multiview.errors import Problems, Report
 from tests.fixtures.split_run import Done, passage_rows, question_rows, settings, write
 
 
 def seen(question: Question, text: str, mode: Mode = "string") -> tuple[Question | None, Problems]:
     """The question after its passage was seen, none if it is lost, and the remarks."""
-    remarks = Problems()
-    answers = GoldAnswers([question], mode, remarks)
+    report = Report()
+    answers = GoldAnswers([question], mode, report)
     answers.see("p", text)
     answers.finish()
-    return None if answers.are_lost(question) else answers.updated(question), remarks
+    return None if answers.are_lost(question) else answers.updated(question), report.remarks
 
 
 @pytest.mark.parametrize("shift", [1, -1, 1000, -100])

@@ -37,7 +37,6 @@ def test_lookup_reads_passages_by_id_over_shards_and_row_groups(tmp_path):
     asked = ["p2499", "p0", "p999", "p1000", "p1249", "p1250", "p0"]
     by_id = {passage.id: passage for passage in done.passages}
     assert lookup.passages(asked) == {id_: by_id[id_] for id_ in asked}
-    assert lookup.texts(["p7"]) == {"p7": ("Title 7", "Passage 7 is here. It says word7.")}
     assert lookup.passages([]) == {}
     ids = pa.array(["p1250", "nobody", "p3"])
     assert [found.tolist() for found in lookup.find(ids)] == [[3, 1250], [2, 0]]

@@ -16,7 +16,7 @@ from multiview.data.question_selection import (
     with_known_positives,
 )
 from multiview.data.questions import Question
-from multiview.errors import Problems
+from multiview.errors import Report
 
 
 def question(qid: str, *positives: str, starts: tuple[int, ...] | None = None) -> Question:
@@ -96,9 +96,9 @@ def test_unknown_positives_go_and_with_the_first_of_them_its_offsets():
         question("first", "a", "x", starts=(3,)),
         question("none", "x", "y"),
     ]
-    remarks = Problems()
-    kept = with_known_positives(questions, {"a", "b"}, remarks)
-    assert remarks.counts == {UNKNOWN_POSITIVES: 2, LOST_GOLD: 1}
+    report = Report()
+    kept = with_known_positives(questions, {"a", "b"}, report)
+    assert report.remarks.counts == {UNKNOWN_POSITIVES: 2, LOST_GOLD: 1}
     assert [(q.qid, q.positive_ids, q.answer_starts) for q in kept] == [
         ("all", ("a", "b"), (3,)),
         ("second", ("a",), None),
@@ -109,9 +109,9 @@ def test_unknown_positives_go_and_with_the_first_of_them_its_offsets():
 def test_grades_stay_with_their_positives():
     graded = Question("q", "?", ("x",), (3,), ("a", "b", "c"), (3, 1, 2))
     assert graded.grades == {"a": 3, "b": 1, "c": 2} and question("q", "a", "b").grades == {"a": 1, "b": 1}
-    (kept,) = with_known_positives([graded], {"a", "c"})
+    (kept,) = with_known_positives([graded], {"a", "c"}, Report())
     assert (kept.grades, kept.answer_starts) == ({"a": 3, "c": 2}, (3,))
-    (kept,) = with_known_positives([graded], {"b"})
+    (kept,) = with_known_positives([graded], {"b"}, Report())
     assert (kept.positive_ids, kept.relevance) == (("b",), None), "grades that are all 1 are none"
 
 

@@ -15,11 +15,11 @@ from multiview.config import Config, MakeQuestions, Questions
 from multiview.config.data import Bm25
 from multiview.config.overrides import gather, merge
 from multiview.config.section import Section
-from multiview.data import checks
 from multiview.data.passages import Passage, PassageLookup
 from multiview.data.question_selection import limited
 from multiview.data.questions import FILE, GENERATED, Question, read_questions
-from multiview.errors import InputError
+from multiview.data.reading.readers import read_all_questions
+from multiview.errors import InputError, Report
 from multiview.generation import make_questions as module
 from multiview.generation.make_questions import make_questions
 from multiview.negatives.bm25 import Bm25Index
@@ -155,11 +155,11 @@ def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(tmp_path:
     assert made[names.TRAIN_QUESTIONS].facts["generated"] == origin
     assert len(train) == 24 and len(dev) == 8
     lookup = PassageLookup(store.root / records["split"]["passages"].data)
-    texts = lookup.texts([q.positive_ids[0] for q in (*train, *dev)])
+    gold = lookup.passages([q.positive_ids[0] for q in (*train, *dev)])
     for question in (*train, *dev):
         assert question.answer_starts is not None
         (start,), (answer,) = question.answer_starts, question.answers
-        assert texts[question.positive_ids[0]][1][start:].startswith(answer)
+        assert gold[question.positive_ids[0]].text[start:].startswith(answer)
 
     events = list(read_metrics(store, records["camvr/round-1/train"]["model"].data))
     fallback = [event.value for event in events if event.name == "fallback_share"]
@@ -171,6 +171,6 @@ def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(tmp_path:
     again = run_plan(training(settings), store)
     assert again == records
     file = str(store.root / made[names.DEV_QUESTIONS].data / FILE)
-    assert checks.read_questions(Questions(), [file], "dev") == dev, (
+    assert read_all_questions(Questions(dev_source=(file,)), Report())[1] == dev, (
         "they can be named as questions.dev_source"
     )

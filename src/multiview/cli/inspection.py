@@ -12,10 +12,10 @@ from multiview.cli.console import Console
 from multiview.cli.settings import written
 from multiview.config.overrides import gather, validate
 from multiview.data import inspection as data
-from multiview.data.inspection import SENTENCE_SAMPLE, SETTING, SHOWN_PASSAGES, Inspection
+from multiview.data.inspection import SENTENCE_SAMPLE, SHOWN_PASSAGES, Inspection
 from multiview.data.questions import Question
 from multiview.data.reading.formats import FORMATS
-from multiview.data.reading.qrels import Use
+from multiview.data.reading.qrels import SETTING, Use
 from multiview.errors import Problems, counted, safe
 
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
@@ -138,7 +138,7 @@ def _first_passages(inspection: Inspection, width: int) -> list[str]:
     return lines
 
 
-def _questions(inspection: Inspection, use: Use, questions: list[Question]) -> list[tuple[str, str]]:
+def _questions(inspection: Inspection, use: Use, questions: Sequence[Question]) -> list[tuple[str, str]]:
     """Names and values of the rows about the questions of a use."""
     answers = _mean([len(question.answers) for question in questions], "gold passages")
     if offsets := sum(question.answer_starts is not None for question in questions):
@@ -154,7 +154,7 @@ def _questions(inspection: Inspection, use: Use, questions: list[Question]) -> l
     return rows
 
 
-def _first_questions(questions: list[Question], width: int) -> list[str]:
+def _first_questions(questions: Sequence[Question], width: int) -> list[str]:
     """The ids, texts and answers of the first questions of a use."""
     lines = []
     for question in questions[:SHOWN_PASSAGES]:

@@ -89,10 +89,7 @@ def bigrams(text: str) -> list[str]:
 
 
 def terms(text: str, word: regex.Pattern[str]) -> list[str]:
-    """Returns the terms of a text as Lucene's CJKAnalyzer does: bigrams of letters, and the matches of `word` elsewhere.
-
-    Letters of full and half width are the same (NFKC).
-    """
+    """Returns the terms of a text (NFKC) as Lucene's CJKAnalyzer does: bigrams of letters, and the matches of `word` elsewhere."""
     found: list[str] = []
     for run in RUN.findall(unicodedata.normalize("NFKC", text).lower()):
         found += bigrams(run) if LETTER.match(run) else word.findall(run)

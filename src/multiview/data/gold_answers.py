@@ -8,13 +8,11 @@ from dataclasses import replace
 from multiview.data.answers import has_answer
 from multiview.data.questions import Question
 from multiview.data.tokens import Mode, TokenizedText
-from multiview.errors import ReportProblem, ignore_problem, shortened
+from multiview.errors import Report, shortened
 
 MOVED = "questions with an answer that is not at its offset: their offsets are not used"
 LOST = "questions whose gold passage holds none of their answers any more, left out"
-UNHELD = (
-    "questions whose gold passages hold none of the answers, which have no offsets: kept, as for free answers"
-)
+UNHELD = "questions whose gold passages hold none of the answers, without offsets: kept, as free answers"
 """Kinds of remarks."""
 
 
@@ -25,11 +23,9 @@ class GoldAnswers:
     offset. Where gold passages are articles that are cut, answers are looked for in their pieces.
     """
 
-    def __init__(
-        self, questions: Iterable[Question], matching: Mode, report_remark: ReportProblem = ignore_problem
-    ) -> None:
+    def __init__(self, questions: Iterable[Question], matching: Mode, report: Report) -> None:
         self._matching: Mode = matching
-        self._report_remark = report_remark
+        self._report = report
         self.about: dict[str, list[Question]] = {}
         """Gold passage or article to the questions that name it."""
         for question in questions:
@@ -89,13 +85,13 @@ class GoldAnswers:
     def finish(self) -> None:
         """Reports the questions whose answers are elsewhere, or nowhere."""
         for line in self._moved.values():
-            self._report_remark(MOVED, line)
+            self._report.remark(MOVED, line)
         for line in self.lost.values():
-            self._report_remark(LOST, line)
+            self._report.remark(LOST, line)
         for question, held in self._held.items():
             if not held:
                 line = f"question {question.qid}, passage {question.positive_ids[0]}, answer {question.answers[0]!r}"
-                self._report_remark(UNHELD, line)
+                self._report.remark(UNHELD, line)
 
     def are_free(self, question: Question) -> bool:
         """Whether no gold passage of a question holds one of its answers, which have no offsets."""

@@ -10,28 +10,23 @@ from itertools import accumulate
 
 import pyarrow as pa
 
-from multiview.config import Config, Questions
-from multiview.data import checks, cjk
+from multiview.config import Config
+from multiview.data import cjk
 from multiview.data.cjk import Scripts
 from multiview.data.corpus_scan import CorpusScan
 from multiview.data.question_selection import questions_per_passage, select
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.beir import is_beir
+from multiview.data.reading.columns import PASSAGE_COLUMNS, QUESTION_COLUMNS, add_nested, match_columns
 from multiview.data.reading.files import plain_name
 from multiview.data.reading.formats import FORMATS, detect
-from multiview.data.reading.qrels import Use
-from multiview.data.reading.readers import unread_columns
-from multiview.data.reading.tables import PASSAGE_COLUMNS, QUESTION_COLUMNS, Row, match_columns
-from multiview.data.reading.values import add_nested
+from multiview.data.reading.qrels import SETTING, Use
+from multiview.data.reading.readers import read_all_questions
+from multiview.data.reading.tables import Row
 from multiview.data.sentences import iterate_sentence_ends, tokenizer
-from multiview.errors import InputError, Problems
+from multiview.errors import InputError, Problems, Report
 
-SETTING: dict[Use, str] = {
-    "corpus": "corpus.source",
-    "train": "questions.source",
-    "dev": "questions.dev_source",
-}
 EVALUATION_WORDS = {"dev", "test", "valid", "validation", "val", "eval"}
 """Words in a file name that mark its questions as not for training."""
 MAY_BE = {
@@ -84,7 +79,7 @@ class Inspection:
     columns: list[str] = field(default_factory=list)
     """The user's further columns, which are kept."""
     first_passages: list[Row] = field(default_factory=list)
-    questions: dict[Use, list[Question]] = field(default_factory=dict)
+    questions: dict[Use, Sequence[Question]] = field(default_factory=dict)
     """Training and dev questions."""
     unread: dict[Use, list[str]] = field(default_factory=dict)
     """Columns of the files of questions that are not read."""
@@ -115,11 +110,9 @@ def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[s
         if sources.is_collection(source):
             split = sources.named_split(source)
             by_use["corpus"].append(files[0] if split and not is_beir(source) else source)
-            if split:
-                by_use["train" if split == "train" else "dev"].append(source)
-            else:
-                for use in sources.judged_uses(source):
-                    by_use[use].append(source)
+            named: list[Use] = ["train" if split == "train" else "dev"]
+            for use in named if split else sources.judged_uses(source):
+                by_use[use].append(source)
             continue
         uses: dict[str, Use] = {file: _use(file, config) for file in files}
         for use in dict.fromkeys(uses.values()):
@@ -130,20 +123,21 @@ def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[s
 
 def _use(file: str, config: Config) -> Use:
     """Returns the use of one file."""
-    columns = {**config.corpus.columns, **config.questions.columns}
+    columns = config.questions.columns
+    known = (*config.corpus.columns.values(), *columns.values())
     form = config.corpus.format if config.corpus.format != "auto" else config.questions.format
-    format_name = detect(file, form, "corpus.format", columns.values())
+    name = detect(file, form, "corpus.format", known)
     words = set(re.split(r"[^a-z]+", plain_name(file)))
     question_use: Use = "dev" if words & EVALUATION_WORDS and "train" not in words else "train"
-    if format_name == "qa":
+    if name == "qa":
         return "dev"
-    if FORMATS[format_name].is_companion or words & {"queries", "topics"}:
+    if FORMATS[name].is_companion or words & {"queries", "topics"}:
         return question_use
-    if not FORMATS[format_name].names_columns:
-        return "corpus" if format_name in ("marco", "text") else question_use
-    read = FORMATS[format_name].questions
-    row = add_nested(next(read(file), {}), config.questions.columns.values()) if read else {}
-    columns = match_columns(config.questions.columns, dict.fromkeys(QUESTION_COLUMNS, ()), row)
+    if not FORMATS[name].names_columns:
+        return "corpus" if name in ("marco", "text") else question_use
+    read = FORMATS[name].questions
+    row = add_nested(next(read(file), {}), columns.values()) if read else {}
+    columns = match_columns(columns, dict.fromkeys(QUESTION_COLUMNS, ()), row)
     if "question" not in columns:
         return "corpus"
     named = "positive_ids" in columns or "answers" not in columns or "train" in words
@@ -151,52 +145,41 @@ def _use(file: str, config: Config) -> Use:
 
 
 def inspect(config: Config, progress: Callable[[int], None]) -> Inspection:
-    """Reads all sources that the settings name and counts their problems. Ids stay in memory, texts do not.
-
-    Raises InputError when the settings name no source.
-    """
+    """Reads all sources and counts their problems; ids stay in memory, texts do not. Raises InputError without any source."""
     inspection, settings = Inspection(), config.questions
     if not (config.corpus.source or settings.source or settings.dev_source):
         raise InputError("nothing is named: give files, folders or URLs, a preset, or settings")
     tokenizer(config.corpus.language)  # fails early where its data are missing
-    report_problem, remark = inspection.problems, inspection.remarks
-    _describe_questions(inspection, settings)
-    train, dev = checks.read_all_questions(settings, report_problem, remark)
+    report = Report(inspection.problems, inspection.remarks)
+    question_sources: dict[Use, Sequence[str]] = {"train": settings.source, "dev": settings.dev_source}
+    for use, source in question_sources.items():
+        inspection.formats[use] = {
+            file: detect(file, settings.format, "questions.format", settings.columns.values())
+            for file in sources.expand_sources(source, use)
+        }
+    columns: dict[Use, dict[str, bool]] = {}
+    train, dev = read_all_questions(settings, report, columns)
     inspection.questions = {"train": train, "dev": dev}
+    for use, found in columns.items():
+        inspection.unread[use] = [column for column, is_read in found.items() if not is_read]
     _remark_unread_columns(inspection)
     try:
-        scan = CorpusScan(config, [*train, *dev], report_problem, remark)
-        inspection.formats["corpus"] = scan.corpus.formats
+        scan = CorpusScan(config, train, dev, report)
+        inspection.formats["corpus"] = scan.formats
         for table in scan.tables():
             _measure_passages(inspection, table, config.corpus.language)
             progress(len(scan.rows))
     except InputError as error:
-        report_problem("sources that cannot be read as passages", str(error))
+        report.problem("sources that cannot be read as passages", str(error))
         return inspection
-    train, dev = (list(map(scan.answers.updated, each)) for each in (train, dev))
-    inspection.questions = {"train": train, "dev": dev}
-    select(config, train, dev, scan, report_problem, remark)
+    inspection.questions = {"train": scan.train, "dev": scan.dev}
+    select(config, scan, report)
     inspection.columns = scan.further.schema.names
     for use, questions in inspection.questions.items():
-        inspection.missing_gold[use] = sum(
-            bool(q.positive_ids) and scan.rows.keys().isdisjoint(q.positive_ids) for q in questions
-        )
+        inspection.missing_gold[use] = sum(map(scan.lacks_passages, questions))
     if line := inspection.scripts.problem(config.corpus.language):
-        remark("letters that do not suit the language", line)
+        report.remark("letters that do not suit the language", line)
     return inspection
-
-
-def _describe_questions(inspection: Inspection, settings: Questions) -> None:
-    """Adds the formats and the unread columns of the files of questions."""
-    columns = settings.columns.values()
-    question_sources: dict[Use, Sequence[str]] = {"train": settings.source, "dev": settings.dev_source}
-    for use, source in question_sources.items():
-        files = sources.expand_sources(source, use)
-        inspection.formats[use] = {
-            file: detect(file, settings.format, "questions.format", columns) for file in files
-        }
-        unread = (unread_columns(file, settings.format, settings.columns) for file in files)
-        inspection.unread[use] = list(dict.fromkeys(column for each in unread for column in each))
 
 
 def _remark_unread_columns(inspection: Inspection) -> None:
@@ -205,7 +188,7 @@ def _remark_unread_columns(inspection: Inspection) -> None:
         for name, words in MAY_BE.items():
             column = next(filter(words.search, columns), None)
             if column and not any(getattr(question, name) for question in inspection.questions[use]):
-                inspection.remarks(
+                inspection.remarks.add(
                     f"questions without {name} beside a column that is not read",
                     f"{SETTING[use]}: if its column {column} names them, set questions.columns={{{name}: {column}}}",
                 )

@@ -60,10 +60,7 @@ def content_hash(title: str, text: str) -> str:
 
 
 def shard_files(folder: Path) -> list[Path]:
-    """Returns the shards in a folder, in order; other files are ignored.
-
-    Raises InputError when there are no shards.
-    """
+    """Returns the shards in a folder, in order; other files are ignored. Raises InputError when there are none."""
     files = sorted(Path(folder).glob(shard_file("shard-*")))
     if not files:
         raise InputError(f"{folder}: no shards of passages (shard-00.parquet …) here; run the split step")
@@ -154,26 +151,20 @@ class PassageRows:
 
     def records(self, passage_rows: Iterable[int]) -> dict[int, Row]:
         """Returns row to all columns of its passage, the user's further columns included."""
-        unique_rows = np.unique(np.fromiter(passage_rows, np.int64))
-        return {
-            passage_row: columns
-            for group_rows, table in self.tables(unique_rows)
-            for passage_row, columns in zip(group_rows.tolist(), table.to_pylist(), strict=True)
-        }
+        found: dict[int, Row] = {}
+        for group_rows, table in self.tables(np.unique(np.fromiter(passage_rows, np.int64))):
+            found.update(zip(group_rows.tolist(), table.to_pylist(), strict=True))
+        return found
 
 
 def ids_in(folder: Path, ids: set[str]) -> set[str]:
     """Returns those of `ids` that the corpus in `folder` has; no other ids are held in memory."""
-    return {
-        name
-        for batch in read_tables(folder, ["id"])
-        for name in batch.column("id").to_pylist()
-        if name in ids
-    }
+    batches = read_tables(folder, ["id"])
+    return {name for batch in batches for name in batch.column("id").to_pylist() if name in ids}
 
 
 def equal_texts(folder: Path, ids: Collection[str] | None = None) -> dict[str, str]:
-    """Returns id to the first id with the same title and text, for passages that share theirs; with `ids`, with one of these.
+    """Returns id to the first id with the same title and text, for passages that share theirs (with `ids`, with one of these).
 
     Memory holds some 8-byte numbers per passage, then the ids of repeated texts.
     """
@@ -188,12 +179,9 @@ def equal_texts(folder: Path, ids: Collection[str] | None = None) -> dict[str, s
     for name, of in rows() if repeated else ():
         if hash(of) in repeated:
             groups[of].append(name)
-    return {
-        name: group[0]
-        for group in groups.values()
-        if len(group) > 1 and (ids is None or any(name in ids for name in group))
-        for name in group
-    }
+    shared = (group for group in groups.values() if len(group) > 1)
+    wanted = (group for group in shared if ids is None or any(name in ids for name in group))
+    return {name: group[0] for group in wanted for name in group}
 
 
 class PassageLookup:
@@ -215,26 +203,16 @@ class PassageLookup:
 
     def passages(self, ids: Iterable[str]) -> dict[str, Passage]:
         """Returns id to passage."""
-        return {passage.id: passage for _, passage in self.stream(_array(ids))}
+        each_once = pa.array(dict.fromkeys(ids), pa.string())
+        return {passage.id: passage for _, passage in self.stream(each_once)}
 
     def stream(self, ids: pa.Array) -> Iterator[tuple[int, Passage]]:
-        """Yields the passages of distinct `ids`, each with the position of its id, in the order of the shards.
-
-        One row group is in memory.
-        """
+        """Yields the passages of distinct `ids` in the order of the shards, each with its id's position; one row group is in memory."""
         for positions, table in self.tables(ids, COLUMNS):
             yield from zip(positions, passages_of(table), strict=True)
 
-    def texts(self, ids: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """Returns id to (title, text)."""
-        tables = self.tables(_array(ids), ["id", "title", "text"])
-        return {row["id"]: (row["title"], row["text"]) for _, table in tables for row in table.to_pylist()}
-
     def find(self, ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows of the passages among distinct `ids`, rising, and the position of each one's id.
-
-        An id that no shard holds is left out.
-        """
+        """Returns the rows of the passages among distinct `ids`, rising, and the position of each one's id; unknown ids are left out."""
         positions = pc.fill_null(pc.index_in(self._ids, value_set=ids), -1).to_numpy()
         rows = np.flatnonzero(positions >= 0)
         return rows, positions[rows]
@@ -252,8 +230,3 @@ class PassageLookup:
         for table_rows, table in self._rows.tables(rows, columns):
             yield positions[done : done + len(table_rows)].tolist(), table
             done += len(table_rows)
-
-
-def _array(ids: Iterable[str]) -> pa.Array:
-    """Returns ids, each once."""
-    return pa.array(dict.fromkeys(ids), pa.string())

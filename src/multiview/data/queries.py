@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
 
@@ -66,10 +67,7 @@ def write_by_parts(
 
 
 def iterate_queries(folder: Path) -> Iterator[Row]:
-    """Yields the rows of a folder's files of queries, file by file, with a thousand rows in memory.
-
-    Raises InputError when there are no files.
-    """
+    """Yields the rows of a folder's files of queries, with a thousand in memory. Raises InputError when there are no files."""
     files = sorted(Path(folder).glob("*.parquet"))
     if not files:
         raise InputError(f"{folder}: no queries in it; run the generate-queries step")
@@ -90,25 +88,16 @@ def with_queries(passages: Iterable[Passage], folder: Path) -> Iterator[tuple[Pa
 
     Raises InputError unless the queries in `folder` belong to these passages, in the same order.
     """
-    rows = iterate_queries(folder)
-    for passage in passages:
-        passage_id, queries = next(rows, (None, ()))
-        if passage_id != passage.id:
-            raise InputError(
-                f"{folder}: queries of {passage_id!r} where passage {passage.id!r} comes; they were generated from other passages"
-            )
+    for passage, row in zip_longest(passages, iterate_queries(folder)):
+        passage_id, queries = row or (None, ())
+        if passage is None or passage_id != passage.id:
+            place = f"where passage {passage.id!r} comes" if passage else "after the last passage"
+            raise InputError(f"{folder}: queries of {passage_id!r} {place}; generated from other passages")
         yield passage, queries
-    if (row := next(rows, None)) is not None:
-        raise InputError(
-            f"{folder}: queries of {row[0]!r} after the last passage; they were generated from other passages"
-        )
 
 
 def gather_queries(context: StepContext) -> None:
-    """Step: gathers the queries of all shards, `parts`, so that a step on one shard of the passages finds its queries.
-
-    Output `queries`: one file per shard of the passages, with the same name.
-    """
+    """Step: gathers the queries of all shards (`parts`) in `queries`, each in a file with the name of the shard of passages."""
     shards = context.list_input("parts")
     for index, shard in enumerate(shards):
         shutil.copyfile(shard.path / FILE, context.output("queries") / shard_file(shard_name(index)))

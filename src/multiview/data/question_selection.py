@@ -1,4 +1,7 @@
-"""The selection of the questions that are trained and evaluated on, among all that the sources hold."""
+"""The selection of the questions that are trained and evaluated on, among all that the sources hold, and its checks.
+
+`split` ends at the first problem, `inspect` counts all of them: `report` decides.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from multiview.config import Config
-from multiview.data import checks
 from multiview.data.corpus_scan import CorpusScan
 from multiview.data.questions import Question, seeded_hash
-from multiview.errors import ReportProblem, ignore_problem, raise_problem
+from multiview.data.reading.qrels import SETTING, Use
+from multiview.data.reading.values import look_alike
+from multiview.errors import Report, counted
 
 LOST_GOLD = "questions whose gold passages are not in the corpus, left out"
 NO_GOLD = "training questions without a gold passage, left out"
@@ -30,58 +34,108 @@ class Selection(NamedTuple):
     """Ids of the passages that are kept (`corpus.keep`)."""
 
 
-def select(
-    settings: Config,
-    train: Sequence[Question],
-    dev: Sequence[Question],
-    scan: CorpusScan,
-    report_problem: ReportProblem = raise_problem,
-    report_remark: ReportProblem = ignore_problem,
-) -> Selection:
+def select(settings: Config, scan: CorpusScan, report: Report) -> Selection:
     """Returns the questions that are used: those with a gold passage in the corpus, then restricted and sampled.
 
     Dev questions that name no passage at all are kept, because retrieved passages are searched for their answers.
     """
-    section, known = settings.questions, scan.rows
+    section, passages = settings.questions, scan.rows.keys()
     if not section.source and not section.dev_source:  # the training questions are made by another step
-        checks.check_shards(known, settings.corpus.shards, report_problem)
-        return Selection([], [], known.keys())
-    checks.check_gold(train, scan, "questions.source", section.max_missing_gold, report_problem)
-    if not section.free_answers:
-        checks.check_answers(train, scan, "questions.source", report_problem)
-        checks.check_answers(dev, scan, "questions.dev_source", report_problem)
+        _check_shards(settings, passages, report)
+        return Selection([], [], passages)
+    train = _with_gold(scan.train, "train", settings, scan, report)
+    dev = _with_gold(scan.dev, "dev", settings, scan, report)
     for question in train:
         if not question.positive_ids:
-            report_remark(NO_GOLD, f"question {question.qid}")
-    train = [q for q in train if q.positive_ids and not scan.answers.are_lost(q)]
-    train = with_known_positives(train, known, report_remark)
-    if section.dev_source:
-        with_gold = [q for q in dev if q.positive_ids]
-        checks.check_gold(with_gold, scan, "questions.dev_source", section.max_missing_gold, report_problem)
-        dev = [q for q in dev if not scan.answers.are_lost(q)]
-        dev = with_known_positives(dev, known, report_remark)
-    else:
-        checks.check_held_out(train, report_problem)
+            report.remark(NO_GOLD, f"question {question.qid}")
+    train = [q for q in train if q.positive_ids]
+    if not section.dev_source:
+        if len({q.positive_ids[0] for q in train}) == 1:
+            report.problem(
+                "training questions that are all about one passage",
+                "questions.source: all questions are about one passage, so nothing can be held out; "
+                "give questions.dev_source",
+            )
         train, dev = held_out(train, section.dev_share, section.seed)
     if section.one_per_passage:
         train = one_per_passage(train, section.seed)
     train = limited(train, section.limit, section.seed)
     named = next((id_ for q in train for id_ in q.negative_ids), "")
-    train = with_known_negatives(train, known, report_remark)
-    checks.check_negatives(train, named, known, section.hard_negatives, report_problem)
-    passages: Collection[str] = known.keys()
+    train = _with_known_negatives(train, passages, report)
+    if section.hard_negatives != "bm25" and not any(q.negative_ids for q in train):
+        first = f" (first: {look_alike(named, passages)})" if named else ""
+        report.problem(
+            "given negatives of which none is in the corpus",
+            f"questions.hard_negatives={section.hard_negatives}: no training question names a negative that is in the "
+            f"corpus{first}; name their column, as in questions.columns={{negative_ids: yours}}, or set "
+            "questions.hard_negatives=bm25",
+        )
+    kept: Collection[str] = passages
     if settings.corpus.keep == "gold":
-        passages = {id_ for q in (*train, *dev) for id_ in (*q.positive_ids, *q.negative_ids)}
-    checks.check_shards(passages, settings.corpus.shards, report_problem)
+        kept = {id_ for q in (*train, *dev) for id_ in (*q.positive_ids, *q.negative_ids)}
+    _check_shards(settings, kept, report)
     dev = limited(dev, section.dev_limit, section.seed)
     trained = {(q.qid, q.question) for q in train}
     for question in dev:
         if (question.qid, question.question) in trained:
-            report_remark(IN_BOTH, f"question {question.qid}")
+            report.remark(IN_BOTH, f"question {question.qid}")
     for question in train:
         if not question.answers:
-            report_remark(NO_ANSWERS, f"question {question.qid}")
-    return Selection(train, dev, passages)
+            report.remark(NO_ANSWERS, f"question {question.qid}")
+    return Selection(train, dev, kept)
+
+
+def _check_shards(settings: Config, passages: Collection[str], report: Report) -> None:
+    if len(passages) < (shards := settings.corpus.shards):
+        line = f"corpus.shards={shards}: the corpus has only {counted(len(passages), 'passage')}; set fewer shards"
+        report.problem("more shards than passages", line)
+
+
+def _with_gold(
+    questions: Sequence[Question], use: Use, settings: Config, scan: CorpusScan, report: Report
+) -> list[Question]:
+    """Returns the questions that have not lost their gold passages, or name none.
+
+    Reports when more than `questions.max_missing_gold` of those that name some have lost them or the answers in them, and
+    answers of which not one is in a gold passage: they may be lists that were taken for one answer.
+    """
+    with_gold = [q for q in questions if q.positive_ids]
+    if use == "train" and questions and not with_gold:
+        report.problem(
+            "sources without gold passages",
+            f"questions.source: its questions name no passages (first: question {questions[0].qid}), and training needs "
+            "them; name their column, as in questions.columns={positive_ids: yours}; questions with only answers "
+            "can be used as questions.dev_source",
+        )
+    missing = [q for q in with_gold if scan.lacks_gold(q)]
+    allowed = max(0, min(settings.questions.max_missing_gold * len(with_gold), len(with_gold) - 1))
+    if len(missing) > allowed:
+        report.problem(
+            "sources whose gold passages are not in the corpus",
+            f"{SETTING[use]}: the gold passages of {len(missing):,} of {counted(len(with_gold), 'question')} are not in the "
+            f"corpus or do not hold the answer {_loss(missing[0], scan)}, or allow more with questions.max_missing_gold",
+        )
+    answered = [q for q in with_gold if q.answers and not scan.lacks_gold(q)]
+    if answered and not settings.questions.free_answers and all(map(scan.answers.are_free, answered)):
+        report.problem(
+            "answers that no gold passage holds",
+            f"{SETTING[use]}: none of the answers of {counted(len(answered), 'question')} is in its gold passage (first: "
+            f"{answered[0].answers[0]!r:.80}): are they answers? Free ones need questions.free_answers=true",
+        )
+    return with_known_positives([q for q in questions if not scan.answers.are_lost(q)], scan.rows, report)
+
+
+def _loss(question: Question, scan: CorpusScan) -> str:
+    """Returns how a question has lost its gold passage, and what to mend."""
+    passage = question.positive_ids[0]
+    if scan.answers.are_lost(question):
+        return f"(first: {scan.answers.lost[question]}); mend the answers"
+    if passage in scan.answers.cut:
+        return (
+            f"(first: question {question.qid}: no passage that article {passage} was cut into holds its answer whole); "
+            "mend the answers, or cut longer passages"
+        )
+    return f"(first: question {question.qid}, passage {look_alike(passage, scan.rows)}); mend the ids"
 
 
 def limited(questions: Sequence[Question], limit: int | None, seed: int) -> list[Question]:
@@ -121,7 +175,7 @@ def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[li
 
 
 def with_known_positives(
-    questions: Iterable[Question], known: Collection[str], report_remark: ReportProblem = ignore_problem
+    questions: Iterable[Question], known: Collection[str], report: Report
 ) -> list[Question]:
     """Returns the questions that name no positive, or at least one in `known`.
 
@@ -133,25 +187,24 @@ def with_known_positives(
         if not unknown:
             kept.append(q)
         elif len(unknown) == len(q.positive_ids):
-            report_remark(LOST_GOLD, f"question {q.qid}, passage {unknown[0]}")
+            report.remark(LOST_GOLD, f"question {q.qid}, passage {unknown[0]}")
         else:
             for id_ in unknown:
-                report_remark(UNKNOWN_POSITIVES, f"question {q.qid}, passage {id_}")
+                report.remark(UNKNOWN_POSITIVES, f"question {q.qid}, passage {id_}")
             kept.append(q.with_grades({id_: grade for id_, grade in q.grades.items() if id_ in known}))
     return kept
 
 
-def with_known_negatives(
-    questions: Iterable[Question], known: Collection[str], report_remark: ReportProblem = ignore_problem
+def _with_known_negatives(
+    questions: Iterable[Question], known: Collection[str], report: Report
 ) -> list[Question]:
-    """Returns the questions with those of their given negatives that are in `known`."""
     kept: list[Question] = []
     for q in questions:
-        negatives = tuple(id_ for id_ in q.negative_ids if id_ in known)
-        for id_ in q.negative_ids if len(negatives) < len(q.negative_ids) else ():
-            if id_ not in known:
-                report_remark(UNKNOWN_NEGATIVES, f"question {q.qid}, passage {id_}")
-        kept.append(replace(q, negative_ids=negatives) if len(negatives) < len(q.negative_ids) else q)
+        unknown = dict.fromkeys(id_ for id_ in q.negative_ids if id_ not in known)
+        for id_ in unknown:
+            report.remark(UNKNOWN_NEGATIVES, f"question {q.qid}, passage {id_}")
+        negatives = tuple(id_ for id_ in q.negative_ids if id_ not in unknown)
+        kept.append(replace(q, negative_ids=negatives) if unknown else q)
     return kept
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,8 +27,7 @@ NEGATIVES = pa.field("negative_ids", pa.list_(pa.string()))
 """Column of the negatives that come with the questions; left out where no question has any."""
 
 LARGEST_GRADE = 10_000
-"""The largest grade of a positive. trec_eval, which computes nDCG, keeps a counter for each grade up to the largest, so
-a huge one would fill the memory."""
+"""The largest grade of a positive: trec_eval, which computes nDCG, keeps a counter for each grade up to the largest."""
 
 GENERATED = "generated:"
 """Prefix of the ids of questions that were generated from the corpus."""
@@ -96,17 +96,9 @@ def iterate_questions(folder: Path) -> Iterator[Question]:
     with pq.ParquetFile(folder / FILE, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
         columns = [name for name in (*SCHEMA.names, NEGATIVES.name) if name in parquet.schema_arrow.names]
         for batch in parquet.iter_batches(columns=columns):
-            rows = zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
-            for qid, question, answers, starts, positives, grades, *negatives in rows:
-                yield Question(
-                    qid,
-                    question,
-                    tuple(answers),
-                    None if starts is None else tuple(starts),
-                    tuple(positives),
-                    None if grades is None else tuple(grades),
-                    tuple((negatives and negatives[0]) or ()),
-                )
+            for row in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
+                values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
+                yield Question(*values)
 
 
 def read_columns(folder: Path, columns: Sequence[str]) -> pa.Table:
@@ -155,9 +147,7 @@ class LostQuestions:
 
 def write_lost_questions(lost: LostQuestions, folder: Path) -> None:
     """Writes `lost_questions.json` into a folder; equal questions give equal bytes."""
-    (folder / LOST_FILE).write_text(
-        json.dumps({"questions": lost.questions, "lost": lost.lost}, indent=1) + "\n"
-    )
+    (folder / LOST_FILE).write_text(json.dumps(asdict(lost), indent=1) + "\n")
 
 
 def read_lost_questions(folder: Path) -> LostQuestions:

@@ -33,10 +33,7 @@ PUNKT = frozenset({
 
 @lru_cache
 def tokenizer(language: str = "english") -> PunktTokenizer | SentenceRules:
-    """The tokenizer behind NLTK's `sent_tokenize`, loaded once per language; our rules for Chinese, Japanese and Korean.
-
-    Raises InputError when its data are not installed, or do not exist.
-    """
+    """The tokenizer behind NLTK's `sent_tokenize`; our rules for Chinese, Japanese and Korean. Raises InputError without its data."""
     if language in LANGUAGES:
         return SentenceRules()
     from nltk.tokenize.punkt import PunktTokenizer  # late: NLTK takes seconds to import
@@ -75,8 +72,7 @@ def iterate_sentence_ends(texts: Iterable[str], language: str = "english") -> It
 
 
 def _sentence_starts(splitter: PunktTokenizer | SentenceRules, text: str) -> Iterator[int]:
-    """Yields where the sentences of a text begin. A long text is split piece by piece, each from the last sentence on:
-    NLTK gives up a text after five seconds."""
+    """Yields where the sentences of a text begin. A long one is split piecewise: NLTK gives up a text after five seconds."""
     begin = 0
     while begin < len(text):
         stop = begin + PIECE_CHARACTERS
@@ -92,10 +88,7 @@ def _sentence_starts(splitter: PunktTokenizer | SentenceRules, text: str) -> Ite
 def begin_sentence_ends(
     texts: Sequence[str], language: str, pool: Executor | None = None
 ) -> Callable[[], pa.Array]:
-    """Begins to split texts in the processes of `pool`, or in this one when the result is asked for.
-
-    Returns a function that waits for their sentence ends, an array [texts] of type `ENDS`.
-    """
+    """Begins to split texts in the processes of `pool`, if any, and returns a function that waits for their `ENDS` [texts]."""
     if pool is None:
         return partial(_ends_of, texts, language)
     return pool.submit(_ends_of, texts, language).result

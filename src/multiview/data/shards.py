@@ -38,10 +38,11 @@ def counted_lengths(passages: pa.Table) -> np.ndarray:
 
 
 def shard_sizes(lengths: np.ndarray, shards: int) -> list[int]:
-    """Returns the number of passages of each of `shards` contiguous shards, which are about as long as each other.
+    """Returns the number of passages of each of `shards` contiguous shards of about equal length, which take equal time to
+    encode.
 
-    Encoding takes time by length. `lengths` [p] has one per passage, at least as many as shards.
-    Each shard ends with the passage that reaches its share of their sum, or so that no shard is empty.
+    `lengths` [p] has one per passage, at least as many as shards. Each shard ends with the passage that reaches its share
+    of their sum, or so that no shard is empty.
 
     >>> shard_sizes(np.array([30, 10, 10, 10]), 2), shard_sizes(np.array([1, 1, 98]), 3)
     ([1, 3], [1, 1, 1])
@@ -62,8 +63,7 @@ def write_shards(
 ) -> int:
     """Writes the passages of `tables`, with all columns, as shards of `sizes` passages; returns their number of sentences.
 
-    The bytes of a Parquet file depend on its row groups. Groups therefore have a fixed number of rows, independent of the
-    sizes of the tables.
+    Row groups have a fixed number of rows, whatever the sizes of the tables: the bytes of a Parquet file depend on them.
     """
     rows, written, sentences = Rows(tables), 0, 0
     for shard, size in enumerate(sizes):
@@ -98,7 +98,7 @@ class Rows:
 class PassageCache:
     """Tables of passages with their sentences and hashes, each in a file of `folder`. So the user's files are read once."""
 
-    def __init__(self, folder: Path, begin: Begin, named: Collection[str] | None) -> None:
+    def __init__(self, folder: Path, begin: Begin, named: set[str] | None) -> None:
         """`named` are the ids of passages and articles that may be wanted; None for all."""
         self._folder, self._begin, self._named = folder, begin, named
         self._begun: deque[tuple[pa.Table, list[str], Callable[[], pa.Array]]] = deque()
@@ -108,11 +108,11 @@ class PassageCache:
     def add(self, table: pa.Table) -> None:
         """Begins to split the sentences of a table's passages, and stores an earlier table."""
         if self._named is not None:
-            named = [table.column(name) for name in ("id", ARTICLE_COLUMNS[0]) if name in table.column_names]
-            rows = zip(*(column.to_pylist() for column in named), strict=True)
-            table = table.filter(
-                pa.array([any(id_ in self._named for id_ in row) for row in rows], pa.bool_())
-            )
+            columns = [
+                table.column(name) for name in ("id", ARTICLE_COLUMNS[0]) if name in table.column_names
+            ]
+            rows = zip(*(column.to_pylist() for column in columns), strict=True)
+            table = table.filter(pa.array([not self._named.isdisjoint(row) for row in rows], pa.bool_()))
         if table.num_rows:
             titles, texts = table.column("title").to_pylist(), table.column("text").to_pylist()
             hashes = list(map(content_hash, titles, texts))

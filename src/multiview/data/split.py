@@ -13,16 +13,16 @@ import pyarrow as pa
 from multiview import names
 from multiview.artifacts.scratch import scratch
 from multiview.config import Config, JsonObject
-from multiview.data import checks, corpus_scan, gold_answers, passages, question_selection, questions, shards
+from multiview.data import corpus_scan, gold_answers, passages, question_selection, questions, shards
 from multiview.data.cjk import SAMPLE, Scripts
-from multiview.data.corpus_scan import CorpusFiles, CorpusScan
+from multiview.data.corpus_scan import CorpusScan, corpus_formats
 from multiview.data.processes import further_processes, rare_collections
 from multiview.data.question_selection import Selection, questions_per_passage, select
 from multiview.data.reading import sources
-from multiview.data.reading.readers import UNKNOWN_JUDGED
+from multiview.data.reading.readers import UNKNOWN_JUDGED, read_all_questions
 from multiview.data.sentences import begin_sentence_ends, tokenizer
 from multiview.data.shards import PassageCache
-from multiview.errors import InputError, Problems
+from multiview.errors import InputError, Problems, Report
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 
@@ -59,12 +59,12 @@ def split(context: StepContext) -> None:
         further_processes() as pool,
         tempfile.TemporaryDirectory(dir=scratch()) as folder,
     ):
-        remarks = Problems()
-        train, dev = checks.read_all_questions(settings.questions, report_remark=remarks)
+        report = Report()
+        train, dev = read_all_questions(settings.questions, report)
         named = {id_ for q in (*train, *dev) for id_ in (*q.positive_ids, *q.negative_ids)}
         begin = partial(begin_sentence_ends, language=settings.corpus.language, pool=pool)
         cache = PassageCache(Path(folder), begin, named if settings.corpus.keep == "gold" else None)
-        scan = CorpusScan(settings, [*train, *dev], report_remark=remarks)
+        scan = CorpusScan(settings, train, dev, report)
         scripts, lengths = Scripts(), []
         for table in scan.tables():
             scripts.add(table.column("text").slice(0, SAMPLE).to_pylist())
@@ -73,35 +73,29 @@ def split(context: StepContext) -> None:
             context.events.progress(len(scan.rows), len(scan.rows), "passages checked")
         if line := scripts.problem(settings.corpus.language):
             context.events.warning(line)
-        train, dev = (list(map(scan.answers.updated, each)) for each in (train, dev))
-        selection = select(settings, train, dev, scan, report_remark=remarks)
+        selection = select(settings, scan, report)
         is_wanted = np.fromiter((id_ in selection.passages for id_ in scan.rows), bool, len(scan.rows))
         sizes = shards.shard_sizes(np.concatenate(lengths)[is_wanted], settings.corpus.shards)
         schema = pa.schema([*passages.SCHEMA, *scan.further.schema])
         tables = cache.tables(selection.passages, schema)
-        sentences = shards.write_shards(
-            tables, sizes, context.output("passages"), context.events.progress, schema
-        )
+        output, progress = context.output("passages"), context.events.progress
+        sentences = shards.write_shards(tables, sizes, output, progress, schema)
     questions.write_questions(selection.train, context.output("train_questions"))
     questions.write_questions(selection.dev, context.output("dev_questions"))
     if names.LOST_QUESTIONS in context.outputs:
-        given = dev if settings.questions.dev_source else [q for q in train if q.positive_ids]
-        lost = tuple(q.qid for q in given if scan.lacks_gold(q))
-        questions.write_lost_questions(
-            questions.LostQuestions(len(given), lost), context.output(names.LOST_QUESTIONS)
-        )
-    _report(context.events, selection, remarks, sentences, scan.further.schema)
+        given = scan.dev if settings.questions.dev_source else [q for q in scan.train if q.positive_ids]
+        lost = questions.LostQuestions(len(given), tuple(q.qid for q in given if scan.lacks_gold(q)))
+        questions.write_lost_questions(lost, context.output(names.LOST_QUESTIONS))
+    _report(context.events, selection, report.remarks, sentences, scan.further.schema)
 
 
 def sources_fingerprint(settings: Config) -> JsonObject:
     """Returns the fingerprints of the sources for the step's key: their content, never their location."""
-    asked = settings.questions
     _check_sources(settings)
-    train = sources.expand_sources(asked.source, "train")
-    dev = sources.expand_sources(asked.dev_source, "dev")
-    corpus = [
-        file for file in CorpusFiles(settings).formats if settings.corpus.source or file not in (*train, *dev)
-    ]
+    train = sources.expand_sources(settings.questions.source, "train")
+    dev = sources.expand_sources(settings.questions.dev_source, "dev")
+    asking = () if settings.corpus.source else (*train, *dev)
+    corpus = [file for file in corpus_formats(settings) if file not in asking]
     return {
         "corpus": sources.fingerprints(corpus),
         "questions": sources.fingerprints(train),
@@ -123,9 +117,7 @@ def _check_sources(settings: Config) -> None:
     if not settings.corpus.source:
         raise InputError("corpus.source: questions are made from the corpus, and none is named")
     if settings.corpus.keep == "gold":
-        raise InputError(
-            "corpus.keep=gold: no questions are named that have gold passages; set corpus.keep=all"
-        )
+        raise InputError("corpus.keep=gold: no questions with gold passages are named; set corpus.keep=all")
 
 
 def _report(

@@ -61,7 +61,8 @@ def chosen_questions(
     ]
     shown = {hit["passage_id"] for question in results for found in question.hits for hit in found}
     shown |= {id_ for question in results for id_ in question.gold}
-    return results, PassageLookup(stage(*passages).path).texts(shown) if shown else {}
+    found = PassageLookup(stage(*passages).path).passages(shown) if shown else {}
+    return results, {id_: (passage.title, passage.text) for id_, passage in found.items()}
 
 
 def _choice(

@@ -8,7 +8,7 @@ from multiview.data.questions import LARGEST_GRADE, Question
 from multiview.data.reading.qrels import REGRADED
 from multiview.data.reading.readers import UNKNOWN_JUDGED, questions_of
 from multiview.data.reading.sources import expand_sources, question_groups
-from multiview.errors import InputError, Problems
+from multiview.errors import InputError, Report
 from tests.fixtures.format_files import beir, marco, passages, put, questions
 
 
@@ -85,7 +85,7 @@ def test_queries_without_judgements_are_no_questions(tmp_path):
 
 
 def test_rows_that_are_not_marcos_or_no_judgements(tmp_path):
-    with pytest.raises(InputError, match=r"collection\.tsv line 2: not MS MARCO's two columns"):
+    with pytest.raises(InputError, match=r"collection\.tsv line 2: not MS MARCO's id and text"):
         passages(put(tmp_path / "collection.tsv", "0\tx\nno tab\n"))
     file = put(tmp_path / "q.tsv", "query-id\tcorpus-id\tscore\n1\t2\thigh\n")
     with pytest.raises(InputError, match=r"q\.tsv line 2: not a judgement"):
@@ -122,7 +122,7 @@ def test_a_grade_beyond_the_largest_names_its_line(tmp_path):
     assert questions(queries, qrels)[0].grades == {"a": LARGEST_GRADE}
     put(tmp_path / "qrels.tsv", f"q 0 a 1\nq 0 b {LARGEST_GRADE + 1}\n")
     with pytest.raises(
-        InputError, match=r"qrels\.tsv line 2: grades go up to 10,000, not 10,001; scale them down"
+        InputError, match=r"qrels\.tsv line 2: grades go up to 10,000, not 10,001; rescale them"
     ):
         questions(queries, qrels)
 
@@ -138,22 +138,23 @@ def test_ids_with_a_nul_character_name_the_line(tmp_path):
 def test_of_a_pair_judged_twice_the_last_grade_counts_and_others_are_counted(tmp_path):
     queries = put(tmp_path / "queries.tsv", "q\twho?\n")
     qrels = put(tmp_path / "qrels.tsv", "q 0 a 1\nq 0 b 2\nq 0 c 2\nq 0 a 1\nq 0 b 1\nq 0 c 0\nq 0 a 3\n")
-    remarks = Problems()
-    ((_, question),) = questions_of([queries, qrels], report_remark=remarks)
+    report = Report()
+    ((_, question),) = questions_of([queries, qrels], report=report)
     assert question.grades == {"a": 3, "b": 1}, "a grade of 0 counts, too"
-    assert remarks.counts == {REGRADED: 3}, "equal grades are no remark"
+    assert report.remarks.counts == {REGRADED: 3}, "equal grades are no remark"
     assert (
-        remarks.first[REGRADED] == f"{qrels} line 5: question q and passage b have the grade 1, and 2 before"
+        report.remarks.first[REGRADED]
+        == f"{qrels} line 5: question q and passage b have grade 1, and 2 before"
     )
 
 
 def test_judged_questions_that_are_not_there_are_remarked_and_refused_where_none_is(tmp_path):
     queries = put(tmp_path / "queries.tsv", "q\twho?\n")
     qrels = put(tmp_path / "qrels.tsv", "q 0 a 1\ngone 0 a 1\naway 0 a 0\n")
-    remarks = Problems()
-    assert [q.qid for _, q in questions_of([queries, qrels], report_remark=remarks)] == ["q"]
-    assert remarks.counts == {UNKNOWN_JUDGED: 2}
-    assert "qrels.tsv: question gone is judged" in remarks.first[UNKNOWN_JUDGED]
+    report = Report()
+    assert [q.qid for _, q in questions_of([queries, qrels], report=report)] == ["q"]
+    assert report.remarks.counts == {UNKNOWN_JUDGED: 2}
+    assert "qrels.tsv: question gone is judged" in report.remarks.first[UNKNOWN_JUDGED]
     put(tmp_path / "qrels.tsv", "gone 0 a 1\naway 0 a 1\n")
     with pytest.raises(InputError, match=r"qrels\.tsv: none of 2 judged questions \(first: 'gone'\)"):
         questions(queries, qrels)

@@ -160,9 +160,9 @@ def test_sources_that_are_not_there(tmp_path, monkeypatch):
 
 def test_a_pipe_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "p.jsonl")
-    with pytest.raises(InputError, match=r"p\.jsonl: not a plain file, but a pipe .* write it to a file"):
+    with pytest.raises(InputError, match=r"p\.jsonl: a pipe or a device, .* write it to a file"):
         expand_source(str(tmp_path / "p.jsonl"), "corpus")
-    with pytest.raises(InputError, match=r"p\.jsonl: not a plain file"):
+    with pytest.raises(InputError, match=r"p\.jsonl: a pipe or a device"):
         expand_source(str(tmp_path), "corpus")
 
 

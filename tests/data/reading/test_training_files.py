@@ -6,10 +6,10 @@ import json
 import pytest
 
 from multiview.config import Questions
-from multiview.data.checks import read_questions
 from multiview.data.questions import Question
+from multiview.data.reading.readers import read_all_questions
 from multiview.data.reading.training_files import CONTEXTS
-from multiview.errors import InputError
+from multiview.errors import InputError, Report
 from tests.fixtures.format_files import biencoder, passages, put, questions
 
 PSGS = (
@@ -95,9 +95,9 @@ def test_files_of_one_name_have_no_ids_that_tell_their_questions_apart(tmp_path,
     ]
     assert {questions(file)[0].qid for file in files} == {"nq-1"}
     with pytest.raises(InputError, match=r"question id 'nq-1' was used before, in .* its name: rename it"):
-        read_questions(Questions(), files, "train")
+        read_all_questions(Questions(source=tuple(files)), Report())
     other = put(tmp_path / "other.json", rows[True])
-    assert len(read_questions(Questions(), [files[0], other], "train")) == 2
+    assert len(read_all_questions(Questions(source=(files[0], other)), Report())[0]) == 2
 
 
 def test_null_positives_of_dpr_are_none(tmp_path):

@@ -27,8 +27,7 @@ class DemoFileSystem(AbstractFileSystem):
         return demo_files()
 
     def ls(self, path: str, detail: bool = True, **kwargs: object) -> list[Any]:
-        """Returns the files in the root, or the one that `path` names, with its sha256 as `ETag`. Raises FileNotFoundError
-        for other paths."""
+        """Returns the files in the root, or the one at `path`, with its sha256 as `ETag`. Raises FileNotFoundError."""
         path = str(self._strip_protocol(path)).strip("/")
         names = [name for name in self._files if path in ("", name)]
         if not names:

@@ -28,9 +28,7 @@ STEM = re.compile(r"(.*)\.txt.*", re.IGNORECASE | re.DOTALL)
 
 def text_articles(file: str) -> Iterator[Row]:
     """Yields the one article of a text file; its id and title come from the file name."""
-    name = base_name(file)
-    named = STEM.fullmatch(name)
-    stem = named[1] if named else name
+    stem = STEM.sub(r"\1", base_name(file))
     with open_stream(file) as stream:
         try:
             text = stream.read().decode("utf-8")

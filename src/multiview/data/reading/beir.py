@@ -131,15 +131,13 @@ def _download(url: str, archive: Path) -> None:
 
 
 def _unpack(named: str, archive: Path, expected: str, folder: Path) -> None:
-    """Unpacks an archive into `folder`, which appears when all is there, and deletes the archive. Raises InputError that
-    begins with `named` unless it is the published one."""
+    """Unpacks an archive into `folder`, which appears when all is there. Raises InputError unless it is the published one."""
     with archive.open("rb") as file:
         found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found != expected:
         archive.unlink()
-        raise InputError(
-            f"{named} has MD5 {found}, and BEIR publishes {expected}; it was deleted: run again, or {WAY_OUT}"
-        )
+        digests = f"has MD5 {found}, and BEIR publishes {expected}"
+        raise InputError(f"{named} {digests}; it was deleted: run again, or {WAY_OUT}")
     part = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
     shutil.unpack_archive(archive, part, "zip")

@@ -85,10 +85,7 @@ class _Stream(io.RawIOBase):
 
 @contextlib.contextmanager
 def open_stream(file: str) -> Iterator[io.BufferedReader[Any]]:
-    """Opens a file as a stream of bytes, decompressed as its first bytes say, without a byte order mark.
-
-    Every failure to read it, and a file that is no data, becomes an InputError.
-    """
+    """Opens a file as bytes, decompressed as its first ones say, without a byte order mark. Raises InputError for any failure."""
     with _as_input_error(file), _raw(file) as source:
         raw = _Stream(source)
         while how := compression(raw.beginning):  # a server may compress what is compressed
@@ -137,20 +134,17 @@ def _as_input_error(file: str) -> Iterator[None]:
     try:
         with errors_explained(file):
             yield
-    except InputError:
-        raise
     except FileNotFoundError:
-        line = "no such file"
+        raise InputError(f"{file}: no such file") from None
     except _unreadable() as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         line = f"cannot be read ({reason}); is it complete, and of the format its name says?"
+        raise InputError(f"{file}: {line}") from None
     except Exception as error:
         if not of_the_web(error):
             raise
-        line = f"cannot be read ({' '.join(str(error).split())}); try again later"
-    else:
-        return
-    raise InputError(f"{file}: {line}")
+        reason = " ".join(str(error).split())
+        raise InputError(f"{file}: cannot be read ({reason}); try again later") from None
 
 
 def _unreadable() -> tuple[type[Exception], ...]:
@@ -169,9 +163,8 @@ def lines(file: str) -> Iterator[tuple[int, str]]:
             try:
                 yield number, line.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{file} line {number}: not UTF-8 ({error.reason}); convert the file"
-                ) from None
+                place = f"{file} line {number}"
+                raise InputError(f"{place}: not UTF-8 ({error.reason}); convert the file") from None
 
 
 def head(file: str, whole_line: bool = True) -> str:

@@ -12,24 +12,25 @@ from functools import partial
 
 import pyarrow as pa
 
-from multiview.data.reading import tables
 from multiview.data.reading.articles import text_articles
+from multiview.data.reading.columns import PASSAGE_COLUMNS, QUESTION_COLUMNS
+from multiview.data.reading.delimited import delimited_rows, parse_list
 from multiview.data.reading.files import base_name, head, is_web, plain_name
+from multiview.data.reading.json_rows import json_items, rows_of
 from multiview.data.reading.parquet import parquet_names, parquet_rows, parquet_tables
 from multiview.data.reading.qrels import is_qrels, is_triples, judged_columns, marco_rows, says_qrels
 from multiview.data.reading.signatures import is_parquet, refuse_page
+from multiview.data.reading.tables import Row, tables_of_rows
 from multiview.data.reading.training_files import (
     Entry,
-    json_items,
     qa_questions,
-    rows_of,
     shape_of,
     squad_entries,
     training_entries,
 )
 from multiview.errors import InputError
 
-Rows = Callable[[str], Iterator[tables.Row]]
+Rows = Callable[[str], Iterator[Row]]
 Tables = Callable[[str], Iterator[pa.Table]]
 
 
@@ -53,7 +54,7 @@ class Format:
 
 
 def _tables(rows: Rows) -> Tables:
-    return lambda file: tables.tables_of_rows(rows(file), file)
+    return lambda file: tables_of_rows(rows(file), file)
 
 
 def _named(about: str, rows: Rows) -> Format:
@@ -82,8 +83,8 @@ FORMATS = {
     ),
     "parquet": Format("Parquet", parquet_tables, parquet_rows, names_columns=True),
     "jsonl": _named("one JSON object per line, as in BEIR", rows_of),
-    "csv": _named("CSV with a header", partial(tables.delimited_rows, delimiter=",")),
-    "tsv": _named("TSV with a header, as DPR's passages", partial(tables.delimited_rows, delimiter="\t")),
+    "csv": _named("CSV with a header", partial(delimited_rows, delimiter=",")),
+    "tsv": _named("TSV with a header, as DPR's passages", partial(delimited_rows, delimiter="\t")),
     "text": Format("text, one article per file", _tables(text_articles), None),
     "qrels": Format("judgements (qrels)", None, None),
     "triples": Format("triples of ids", None, None),
@@ -107,7 +108,7 @@ METADATA = re.compile(
 """Names of files that describe data; a folder's are not read."""
 HEADER_NAMES = {
     name
-    for columns in (tables.PASSAGE_COLUMNS, tables.QUESTION_COLUMNS)
+    for columns in (PASSAGE_COLUMNS, QUESTION_COLUMNS)
     for own, others in columns.items()
     for name in (own, *others)
 } | {"query"}
@@ -115,10 +116,7 @@ HEADER_NAMES = {
 
 
 def format_by_suffix(file: str) -> str | None:
-    """Returns the format that the name's suffix stands for, ignoring a compression suffix.
-
-    None for other suffixes and for hidden files.
-    """
+    """Returns the format that a name's suffix stands for, before a compression's; None for others and for hidden files."""
     name = plain_name(file)
     if name.startswith((".", "_")):
         return None
@@ -142,10 +140,10 @@ def detect(
     by_suffix = format_by_suffix(file)
     if says_qrels(file):
         return "qrels"
-    if by_suffix == "parquet" and form == "auto" and (is_web(file) or not looks_inside):
-        return by_suffix
+    if by_suffix == "parquet" and (form != "auto" or is_web(file) or not looks_inside):
+        return form if form != "auto" else by_suffix
     if by_suffix == "parquet":
-        return (shape_of(parquet_names(file)) or by_suffix) if form == "auto" else form
+        return shape_of(parquet_names(file)) or by_suffix
     beginning = head(file)
     if is_parquet(beginning):
         if form == "auto" or FORMATS[form].names_columns:
@@ -156,9 +154,7 @@ def detect(
     first = re.split("[\r\n]", beginning, maxsplit=1)[0]
     if by_suffix == "tsv" and is_triples(file, first):
         return "triples"
-    if by_suffix not in ("json", "text") and is_qrels(
-        first
-    ):  # an article may begin with four words, two of them numbers
+    if by_suffix not in ("json", "text") and is_qrels(first):  # articles may begin with such words
         return "qrels"
     if form != "auto":
         return form
@@ -175,10 +171,9 @@ def detect(
             return found
         case str():
             return by_suffix
-    raise InputError(
-        f"{file}: its name does not say its format; set {setting} to one of {', '.join(f for f in FORMATS if not FORMATS[f].is_companion)}"
-        + (", or end the address of a folder with /" if is_web(file) else "")
-    )
+    known = ", ".join(name for name in FORMATS if not FORMATS[name].is_companion)
+    folder = ", or end the address of a folder with /" if is_web(file) else ""
+    raise InputError(f"{file}: its name does not say its format; set {setting} to one of {known}{folder}")
 
 
 def _json(file: str, beginning: str, first: str, by_suffix: str) -> str:
@@ -209,12 +204,11 @@ def _delimited(file: str, first: str, by_suffix: str, known: set[str]) -> str:
     """Returns the format of a .csv or .tsv file, with or without a header; DPR's questions are called .csv and have tabs."""
     columns = next(csv.reader([first], delimiter="\t"), [])
     with contextlib.suppress(InputError):
-        if len(columns) == 2 and isinstance(tables.parse_list(columns[1], file), list):
+        if len(columns) == 2 and isinstance(parse_list(columns[1], file), list):
             return "qa"
     if by_suffix == "tsv" and len(columns) == 2 and not known & {*columns, *map(str.lower, columns)}:
         return "marco"
     if plain_name(file).endswith(".qa.csv"):
-        raise InputError(
-            f"{base_name(file)}: not DPR's question, tab and list of answers; its first line is {first[:80]!r}"
-        )
+        line = f"not DPR's question, tab and list of answers; its first line is {first[:80]!r}"
+        raise InputError(f"{base_name(file)}: {line}")
     return by_suffix

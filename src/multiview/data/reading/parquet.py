@@ -22,14 +22,10 @@ BUFFER = 1 << 20
 
 def parquet_tables(file: str) -> Iterator[pa.Table]:
     """Yields the rows of a Parquet file, up to 1000 at a time."""
-    # Both options are needed: without them the whole file or a row group is read ahead, and some files have only one
-    # row group.
-    with (
-        open_seekable(file) as stream,
-        pq.ParquetFile(
-            stream, pre_buffer=False, buffer_size=BUFFER, coerce_int96_timestamp_unit="us"
-        ) as parquet,  # Spark's INT96 times go to the year 9999, which nanoseconds do not hold
-    ):
+    # Without a buffer, or with `pre_buffer`, a row group or all of them are read ahead, and some files have only one.
+    # Spark's INT96 times go to the year 9999, which nanoseconds do not hold.
+    options = {"pre_buffer": False, "buffer_size": BUFFER, "coerce_int96_timestamp_unit": "us"}
+    with open_seekable(file) as stream, pq.ParquetFile(stream, **options) as parquet:
         named = parquet.schema_arrow.names
         if twice := next((name for name, number in Counter(named).items() if number > 1), None):
             raise InputError(f"{base_name(file)}: names a column twice: {twice!r} among {', '.join(named)}")
@@ -76,9 +72,8 @@ def plain_column(column: pa.Array, location: str) -> pa.Array:
         if any(pa.types.is_timestamp(leaf) or pa.types.is_date(leaf) for leaf in leaves):
             pc.call_function("min_max", [plain]).as_py() if leaves == [plain.type] else plain.to_pylist()
     except (OverflowError, ValueError) as error:
-        raise InputError(
-            f"{location} of type {column.type} holds invalid dates or times ({error}); write it as text"
-        ) from None
+        fault = f"of type {column.type} holds invalid dates or times ({error})"
+        raise InputError(f"{location} {fault}; write it as text") from None
     return plain
 
 
@@ -107,9 +102,7 @@ def _plain_type(kind: pa.DataType, bytes_as: pa.DataType) -> pa.DataType:
         return pa.string()
     if isinstance(kind, pa.BaseExtensionType):
         return _plain_type(kind.storage_type, bytes_as)
-    if any(
-        test(kind) for test in (pa.types.is_binary_view, pa.types.is_binary, pa.types.is_fixed_size_binary)
-    ):
+    if pa.types.is_binary_view(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return bytes_as
     if pa.types.is_large_binary(kind):
         return pa.large_string() if bytes_as == pa.string() else kind

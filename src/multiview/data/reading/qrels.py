@@ -15,13 +15,18 @@ from typing import Literal
 
 from multiview.data.questions import LARGEST_GRADE
 from multiview.data.reading.files import base_name, head, lines, plain_name
+from multiview.data.reading.json_rows import rows_of
 from multiview.data.reading.signatures import is_parquet
 from multiview.data.reading.tables import Row
-from multiview.data.reading.training_files import rows_of
 from multiview.data.reading.values import NUL, check_ids, id_text
-from multiview.errors import InputError, ReportProblem, ignore_problem
+from multiview.errors import InputError, Report
 
 Use = Literal["corpus", "train", "dev"]
+SETTING: dict[Use, str] = {
+    "corpus": "corpus.source",
+    "train": "questions.source",
+    "dev": "questions.dev_source",
+}
 SPLITS: dict[Use, tuple[str, ...]] = {"train": ("train",), "dev": ("dev.small", "dev", "validation", "test")}
 """Splits per use; the first one for which a collection has judgements is used."""
 
@@ -50,9 +55,7 @@ def marco_rows(file: str, name: str) -> Iterator[Row]:
         if not line.strip():
             continue
         if not tab:
-            raise InputError(
-                f"{file} line {number}: not MS MARCO's two columns, id and text, separated by a tab"
-            )
+            raise InputError(f"{file} line {number}: not MS MARCO's id and text, separated by a tab")
         yield {"id" if name == "text" else "qid": id_, name: text}
 
 
@@ -75,34 +78,26 @@ def judged_columns(names: Sequence[str]) -> list[int]:
     return [] if -1 in places or len(names) > 4 else places
 
 
-def judgements(
-    files: Iterable[str], report_remark: ReportProblem = ignore_problem
-) -> dict[str, dict[str, int]]:
+def judgements(files: Iterable[str], report: Report) -> dict[str, dict[str, int]]:
     """Returns, per judged question, its relevant passages (grade above 0) with their grades.
 
     Passages are sorted by grade, the highest first, then by their order in the files. A question without relevant
-    passages has an empty dict. Of a pair that is judged twice the last grade counts; `report_remark` receives each
-    other one. Raises InputError for a line that is not a judgement, or whose ids or grade trec_eval could not take.
+    passages has an empty dict. Of a pair that is judged twice the last grade counts, and each
+    other one is a remark. Raises InputError for a line that is not a judgement, or whose ids or grade trec_eval could not take.
     """
     judged: dict[str, dict[str, int]] = {}
     for file in files:
         for place, (qid, passage, relevance) in _judged_rows(file):
             if not INTEGER.fullmatch(relevance):
-                raise InputError(
-                    f"{place}: not a judgement ({FORMS}): the grade {relevance!r:.80} is no whole number"
-                )
+                fault = f"the grade {relevance!r:.80} is no whole number"
+                raise InputError(f"{place}: not a judgement ({FORMS}): {fault}")
             check_ids((qid, passage), f"{place}: id")
             grades, grade = judged.setdefault(qid, {}), int(float(relevance))
             if grade > LARGEST_GRADE:
-                raise InputError(
-                    f"{place}: grades go up to {LARGEST_GRADE:,}, not {grade:,}; scale them down"
-                )
+                raise InputError(f"{place}: grades go up to {LARGEST_GRADE:,}, not {grade:,}; rescale them")
             if grades.get(passage, grade) != grade:
-                report_remark(
-                    REGRADED,
-                    f"{place}: question {qid} and passage {passage} have the grade {grade}, and "
-                    f"{grades[passage]} before",
-                )
+                pair = f"question {qid} and passage {passage}"
+                report.remark(REGRADED, f"{place}: {pair} have grade {grade}, and {grades[passage]} before")
             grades[passage] = grade
     return {
         qid: dict(sorted(((id_, n) for id_, n in grades.items() if n > 0), key=lambda graded: -graded[1]))
@@ -179,7 +174,7 @@ def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
         raise InputError(
             f"{qrels[min(qrels)][0] if qrels else names[0]}: the collection has no judgements of {' or '.join(SPLITS[use])} "
             f"({'only of ' + ', '.join(sorted(qrels)) if qrels else 'none'}); "
-            f"name other questions as {'questions.source' if use == 'train' else 'questions.dev_source'}"
+            f"name other questions as {SETTING[use]}"
         )
     candidates = (f"queries.{split}.tsv", "queries.jsonl", "queries.tsv")
     query_files = [queries[name] for name in candidates if name in queries][:1]
@@ -188,11 +183,10 @@ def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
 
 def names_beside(file: str, use: Use) -> list[str]:
     """Returns candidate paths of the passages or the queries for a BEIR `qrels/*.tsv`; none for other files."""
-    folder, _, name = file.rpartition("qrels/")
-    if "/" in name or not name or not (folder == "" or folder.endswith("/")) or "qrels/" not in file:
+    if not (found := re.fullmatch(r"(|.*/)qrels/[^/]+", file, re.DOTALL)):
         return []
     neighbour = "corpus.jsonl" if use == "corpus" else "queries.jsonl"
-    return [f"{folder}{neighbour}{suffix}" for suffix in ("", ".gz")]
+    return [f"{found[1]}{neighbour}{suffix}" for suffix in ("", ".gz")]
 
 
 def split_of(file: str) -> str:
@@ -203,8 +197,6 @@ def split_of(file: str) -> str:
 
 MOST_NEGATIVES = 100
 """Negatives that are kept per question, the first ones of the files: MS MARCO's have up to a thousand."""
-
-
 MORE_NEGATIVES = f"triples beyond the first {MOST_NEGATIVES} negatives of a question, left out"
 """Kind of a remark."""
 
@@ -215,7 +207,7 @@ def is_triples(file: str, line: str) -> bool:
 
 
 def read_triples(
-    files: Iterable[str], report_remark: ReportProblem = ignore_problem
+    files: Iterable[str], report: Report
 ) -> tuple[dict[str, dict[str, int]], dict[str, list[str]]]:
     """Returns what the triples of some files say: question to its relevant passages, each with the grade 1, and question
     to its first `MOST_NEGATIVES` negatives. Raises InputError for a line that is no triple of ids."""
@@ -241,5 +233,5 @@ def read_triples(
             if len(kept) < MOST_NEGATIVES:
                 kept.append(negative)
             else:
-                report_remark(MORE_NEGATIVES, f"{file} line {number}: question {qid}")
+                report.remark(MORE_NEGATIVES, f"{file} line {number}: question {qid}")
     return positives, negatives

@@ -38,7 +38,6 @@ LAKES = {
     "metadata/*.metadata.json": "an Iceberg table",
 }
 """What the folder of a table with its own list of files holds, to the kind of the table."""
-CHUNK = 1 << 20
 CHECKSUMS = ("md5Hash", "crc32c", "ETag", "etag", "generation", "Content-MD5", "Digest", "Last-Modified")
 """Fields in which file systems report a file's checksum or version, the most reliable first."""
 
@@ -68,9 +67,8 @@ def expand_source(source: str, use: Use) -> list[str]:
     if files is None:
         raise InputError(f"{source}: no such file or folder" + ("" if address == source else f" ({address})"))
     if not files:
-        raise InputError(
-            f"{source}: no files there ({', '.join(SUFFIXES)} are read, also compressed){_others(fs, path, source)}"
-        )
+        read = f"{', '.join(SUFFIXES)} are read, also compressed"
+        raise InputError(f"{source}: no files there ({read}){_others(fs, path, source)}")
     return files
 
 
@@ -78,11 +76,10 @@ def _others(fs: AbstractFileSystem, path: str, source: str) -> str:
     """Returns the end of a line about a folder without data: the pattern of what is there, if anything is."""
     if not fs.isdir(path):
         return ""
-    names = sorted(str(name) for name in fs.ls(path, detail=False) if base_name(str(name))[0] not in "._")
+    names = [name for name in _listed(fs, path) if base_name(name)[0] not in "._"]
     for name in names:
         if fs.isdir(name):
-            inner = next((each for each in fs.ls(name, detail=False) if format_by_suffix(str(each))), "")
-            suffix = Path(str(inner)).suffix
+            suffix = Path(next(filter(format_by_suffix, _listed(fs, name)), "")).suffix
             return f"; for the files of folders, such as {base_name(name)}, name {source.rstrip('/')}/*/*{suffix}"
     return f"; if files such as {base_name(names[0])} are data, name {source.rstrip('/')}/*" if names else ""
 
@@ -125,15 +122,14 @@ def question_groups(sources: Iterable[str], use: Use) -> list[list[str]]:
     each = [expand_source(source, use) for source in sources]
     collections = [files for files in each if len(files) > 1 and any(map(split_of, files))]
     single = dict.fromkeys(file for files in each if files not in collections for file in files)
-    return [*collections, *([list(single)] if single else [])]
+    return [*collections, list(single)] if single else collections
 
 
 def is_collection(source: str) -> bool:
     """Whether a source is a collection: passages and judged queries in separate files."""
-    try:
+    with contextlib.suppress(InputError):
         return is_corpus(expand_source(source, "corpus")[0]) and bool(judged_uses(source))
-    except InputError:
-        return False
+    return False
 
 
 def judged_uses(source: str) -> list[Use]:
@@ -153,12 +149,16 @@ def named_split(source: str) -> str:
 
 def _address(source: str) -> str:
     """Returns a source without variables; for BEIR's collections by name, the folder or file in the cache."""
-    return beir.located(VARIABLE.sub(lambda match: _variable(match, source), source))
+    for name in VARIABLE.findall(source):
+        if not os.environ.get(name):
+            line = f"the environment variable {name} is not set; set it or write the path out"
+            raise InputError(f"{source}: {line}")
+    return beir.located(VARIABLE.sub(lambda match: os.environ[match[1]], source))
 
 
 def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
     """Returns a folder's files for the use if it is a collection, otherwise its files of a known format."""
-    names = sorted(str(name) for name in fs.ls(folder, detail=False))
+    names = _listed(fs, folder)
     bases = {base_name(name) for name in names}
     is_saved = any(name.endswith(".arrow") for name in bases)
     if saved := bases & ({"state.json", "dataset_dict.json"} if is_saved else {"dataset_dict.json"}):
@@ -166,11 +166,10 @@ def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
     pointers = (name for name in sorted(bases) if name.endswith(".dvc") and format_by_suffix(name[:-4]))
     if gone := next((name for name in pointers if name[:-4] not in bases), None):
         raise InputError(f"{folder}/{gone}: a DVC pointer, and its file is not there; run dvc pull")
-    files = [
-        name for name in names if format_by_suffix(name) and not is_metadata(name) and _is_file(fs, name)
-    ]
+    data = (name for name in names if format_by_suffix(name) and not is_metadata(name))
+    files = [name for name in data if _is_file(fs, name)]
     inner = [name for name in names if base_name(name) in FOLDERS and fs.isdir(name)]
-    inner = sorted(str(name) for folder in inner for name in fs.ls(folder, detail=False))
+    inner = sorted(name for folder in inner for name in _listed(fs, folder))
     if (collection := collection_files([*files, *inner], use)) is not None:
         return collection
     _refuse_lakes(fs, files or [f"{folder}/data/of.parquet"])
@@ -191,13 +190,16 @@ def unread_files(source: str, files: Collection[str]) -> list[str]:
     if is_web(source) or not fs.isdir(path):
         return []
     known = {name for file in files for name in file.partition("?")[0].split("/")[-2:]}
-    names = [base_name(str(name)) for name in fs.ls(path, detail=False)]
-    return sorted(name for name in names if name[0] not in "._" and name not in known)
+    names = map(base_name, _listed(fs, path))
+    return [name for name in names if name[0] not in "._" and name not in known]
+
+
+def _listed(fs: AbstractFileSystem, folder: str) -> list[str]:
+    return sorted(map(str, fs.ls(folder, detail=False)))
 
 
 def _is_file(fs: AbstractFileSystem, name: str) -> bool:
-    """Whether a name in a folder, or of a pattern, is a file. Raises InputError for one that is called data and cannot be read,
-    so that no corpus is shorter without a word."""
+    """Whether a name in a folder, or of a pattern, is a file. Raises InputError for one that is called data and is none."""
     if not fs.isfile(name) and format_by_suffix(name):
         raise _no_file(fs, name)
     return fs.isfile(name)
@@ -209,9 +211,7 @@ def _no_file(fs: AbstractFileSystem, name: str) -> InputError:
         return InputError(f"{name}: a folder; name its files, as in {name}/*{Path(name).suffix}")
     if isinstance(fs, LocalFileSystem) and Path(name).is_symlink():
         return InputError(f"{name}: a link to {Path(name).readlink()}, which is not there")
-    return InputError(
-        f"{name}: not a plain file, but a pipe or a device; files are read more than once, so write it to a file"
-    )
+    return InputError(f"{name}: a pipe or a device, and files are read more than once; write it to a file")
 
 
 def _refuse_lakes(fs: AbstractFileSystem, files: Iterable[str]) -> None:
@@ -231,21 +231,9 @@ def _refuse_lakes(fs: AbstractFileSystem, files: Iterable[str]) -> None:
                 )
 
 
-def _variable(match: re.Match[str], source: str) -> str:
-    value = os.environ.get(match[1])
-    if not value:
-        raise InputError(
-            f"{source}: the environment variable {match[1]} is not set; set it or write the path out"
-        )
-    return value
-
-
 def fingerprints(files: Iterable[str]) -> list[dict[str, object]]:
-    """Returns the content fingerprints of the files, as inputs of an artifact's key.
-
-    A fingerprint is the file's name with its sha256, which is read in chunks. For a remote file it is the checksum
-    that the file system reports, where it reports one.
-    """
+    """Returns the content fingerprints of the files, as inputs of an artifact's key: each one's name with its sha256 or, of a
+    remote file, the checksum that the file system reports, where it reports one."""
     records: list[dict[str, object]] = []
     for file in files:
         fs, path = file_system(file)
@@ -255,9 +243,7 @@ def fingerprints(files: Iterable[str]) -> list[dict[str, object]]:
         if key:
             records.append({"name": name, "bytes": info.get("size"), key: str(info[key])})
             continue
-        digest = hashlib.sha256()
         with fsspec.open(file, "rb", **time_outs(file)) as stream:
-            while chunk := stream.read(CHUNK):  # pyright: ignore[reportAttributeAccessIssue]
-                digest.update(chunk)
+            digest = hashlib.file_digest(stream, "sha256")  # pyright: ignore[reportArgumentType]
         records.append({"name": name, "sha256": digest.hexdigest()})
     return records

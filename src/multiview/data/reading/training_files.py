@@ -17,13 +17,14 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import IO, Any, TypeAlias
+from typing import TypeAlias
 
 from multiview.config import JsonObject
-from multiview.data.reading.files import base_name, head, open_stream, plain_name
-from multiview.data.reading.parquet import parquet_rows
+from multiview.data.reading.delimited import cells, parse_list
+from multiview.data.reading.files import base_name, head, plain_name
+from multiview.data.reading.json_rows import json_items, rows_of
 from multiview.data.reading.signatures import is_parquet
-from multiview.data.reading.tables import Row, cells, json_lines, parse_list
+from multiview.data.reading.tables import Row
 from multiview.data.reading.values import id_text
 from multiview.errors import InputError
 
@@ -57,20 +58,6 @@ def _named(names: Collection[str], wanted: Sequence[str]) -> str:
     return next((name for name in wanted if name in names), "")
 
 
-def rows_of(file: str) -> Iterator[Row]:
-    """Yields the rows of a file of Parquet, the objects of a list in JSON or those of lines, as its first bytes say."""
-    beginning = head(file, whole_line=False)
-    if is_parquet(beginning):
-        yield from parquet_rows(file)
-    elif not beginning.lstrip().startswith("["):
-        yield from json_lines(file)
-    else:
-        for number, row in enumerate(json_items(file), 1):
-            if not isinstance(row, dict):
-                raise InputError(f"{base_name(file)} row {number}: not a JSON object")
-            yield row
-
-
 def text_id(context: str) -> str:
     """Returns the id of a passage without one, computed from its text alone, so that it has the same id in every file."""
     return "sq-" + hashlib.sha1(context.encode("utf-8", "surrogatepass")).hexdigest()[:14]
@@ -101,11 +88,8 @@ def squad_entries(file: str) -> Iterator[Entry]:
 def _squad_articles(file: str) -> Iterator[JsonObject]:
     """Yields SQuAD's articles; a row per question is one with a single question."""
     first = head(file, whole_line=False)
-    if (
-        is_parquet(first)
-        or first.startswith("[")
-        or '"context"' in first.partition("\n")[0].partition('"data"')[0]
-    ):
+    names = first.partition("\n")[0].partition('"data"')[0]
+    if is_parquet(first) or first.startswith("[") or '"context"' in names:
         for row in rows_of(file):
             yield {"title": row.get("title"), "paragraphs": [{"context": row.get("context"), "qas": [row]}]}
     else:
@@ -116,9 +100,7 @@ def _squad_question(file: str, passage: str, entry: JsonObject) -> Row:
     try:
         answers = entry["answers"]
         if isinstance(answers, dict):  # Hugging Face's, a list per name
-            answers = [
-                dict(zip(answers, values, strict=True)) for values in zip(*answers.values(), strict=True)
-            ]
+            answers = [dict(zip(answers, each, strict=True)) for each in zip(*answers.values(), strict=True)]
         return {
             "qid": entry["id"],
             "question": entry["question"],
@@ -147,9 +129,8 @@ def training_entries(file: str) -> Iterator[Entry]:
                 f"{place}: no training question (question, answers, positive_ctxs; query_id, query, positive_passages; query, "
                 "pos, neg); for other objects set questions.format=jsonl"
             )
-        positives, others, negatives = (
-            _passages(entry, name, place) for name in (positive, "negative_ctxs", negative)
-        )
+        names = positive, "negative_ctxs", negative
+        positives, others, negatives = (_passages(entry, name, place) for name in names)
         question = {
             "qid": entry.get("query_id", f"{_stem(file)}-{number}"),
             "question": entry[asked],
@@ -178,11 +159,10 @@ def qa_questions(file: str) -> Iterator[Row]:
 
 def _answered_cells(file: str) -> Iterator[tuple[str, object]]:
     for line, row in cells(file, "\t"):
-        answers = parse_list(row[-1], f"{file} line {line}: answers")
+        place = f"{file} line {line}"
+        answers = parse_list(row[-1], f"{place}: answers")
         if len(row) != 2 or not isinstance(answers, list):
-            raise InputError(
-                f"{file} line {line}: not DPR's question, tab and list of answers, as in who?\t['a', 'b']"
-            )
+            raise InputError(f"{place}: not DPR's question, tab and list of answers, as in who?\t['a', 'b']")
         yield row[0], answers
 
 
@@ -209,86 +189,3 @@ def _passages(entry: JsonObject, name: str, place: str) -> list[Row]:
             raise InputError(f"{place}: a passage without text or id in {name}")
         rows.append({"id": id_, "title": passage.get("title"), "text": text})
     return rows
-
-
-DEEPEST = 500
-"""Most objects and lists within each other: ijson would take gigabytes for 200 kB of brackets."""
-
-HALF = re.compile(
-    rb"(?<!\\)(?:\\\\)*"
-    rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-)
-"""Pattern of a lone surrogate, half of a character, which ijson would read as a question mark."""
-
-OPEN_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB]..(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?\Z")
-"""The end of a block within an escape, or between the two of one character."""
-
-
-def json_items(file: str, key: str = "") -> Iterator[Any]:
-    """Yields the items of the list that a file of JSON is, or that its object has under `key`.
-
-    Raises InputError for a key given twice in an object, where a parser would keep the last value, for deep nesting
-    and for half a character.
-    """
-    around = 2 if key else 1  # open lists and objects around an item
-    opened: list[Any] = []
-    keys: list[str] = []  # the last key of each open object
-    with open_stream(file) as stream:
-        for kind, value in _events(stream, file):
-            if kind == "map_key":
-                if value in opened[-1]:
-                    raise InputError(f"{file}: {value!r} is given twice in one object; give it once")
-                keys[-1] = value
-                continue
-            if kind in ("start_map", "start_array"):
-                if len(opened) == DEEPEST:
-                    raise InputError(
-                        f"{base_name(file)}: objects or lists are nested more than {DEEPEST} deep; is it data?"
-                    )
-                opened.append({} if kind == "start_map" else [])
-                keys.append("")
-                continue
-            if kind in ("end_map", "end_array"):
-                value = opened.pop()
-                keys.pop()
-            if not opened:
-                continue
-            if isinstance(opened[-1], dict):
-                opened[-1][keys[-1]] = value
-            elif len(opened) == around and keys[0] == key:
-                yield value
-            else:
-                opened[-1].append(value)
-
-
-def _events(stream: IO[bytes], file: str) -> Iterator[tuple[str, Any]]:
-    """Yields ijson's events. It is imported only here: where a GPU works, files of JSON are seldom read."""
-    import ijson
-
-    try:
-        yield from ijson.basic_parse(_WholeCharacters(stream, file), use_float=True)
-    except (ijson.JSONError, UnicodeDecodeError) as error:
-        if isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
-            raise InputError(f"{file}: not UTF-8; convert the file") from error
-        if "integer overflow" in str(error):
-            line = "holds a whole number of more than 64 bits; write it as text, in quotes"
-            raise InputError(f"{file}: {line}") from error
-        raise ValueError(str(error)) from error
-
-
-class _WholeCharacters:
-    """A stream of JSON. Raises InputError at an escape that is half a character."""
-
-    def __init__(self, stream: IO[bytes], file: str) -> None:
-        self._stream, self._file = stream, file
-
-    def read(self, size: int = -1) -> bytes:
-        """Returns the next bytes, a few more than `size` where an escape would be cut."""
-        block = self._stream.read(size)
-        while OPEN_ESCAPE.search(block, max(0, len(block) - 11)) and (more := self._stream.read(1)):
-            block += more
-        if (b"\\ud" in block or b"\\uD" in block) and HALF.search(block):
-            raise InputError(
-                f"{base_name(self._file)}: holds half a character (a lone surrogate); write the file again as UTF-8"
-            )
-        return block

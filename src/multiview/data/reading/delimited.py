@@ -1,0 +1,106 @@
+"""CSV and TSV: rows under a header, and the lists that their cells hold."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import csv
+import io
+import json
+import re
+import tokenize
+from collections import deque
+from collections.abc import Iterator
+from itertools import pairwise
+
+from multiview.data.reading.columns import separator_hint
+from multiview.data.reading.files import lines, open_stream
+from multiview.data.reading.tables import Row
+from multiview.errors import InputError, counted
+
+# The default limit of the csv module, 128 KiB, is less than the size of some articles.
+csv.field_size_limit(1 << 30)
+
+
+def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
+    """Yields the rows of a CSV or TSV file with a header line; an empty cell is null."""
+    rows = cells(file, delimiter)
+    header = next(rows, (1, []))[1]
+    header = [name or f"unnamed {number}" for number, name in enumerate(header, 1)]
+    if len(set(header)) < len(header):
+        raise InputError(f"{file}: the first line names a column twice: {', '.join(header)}")
+    nameless = {name for number, name in enumerate(header, 1) if name == f"unnamed {number}"}
+    for line, row in rows:
+        if row[0].lstrip("\ufeff") == header[0] and row[1:] == header[1:]:
+            raise InputError(f"{file} line {line}: repeats the header; leave it out where files were joined")
+        if not any(row) and len(header) > 1:
+            continue
+        if len(row) != len(header):
+            raise InputError(
+                f"{file} line {line}: {counted(len(row), 'cell')} under {counted(len(header), 'column')} ({', '.join(header)}); "
+                f"quote every cell that holds the delimiter, a quote or a line end{separator_hint(header)}"
+            )
+        yield {
+            name: cell or None for name, cell in zip(header, row, strict=True) if cell or name not in nameless
+        }
+
+
+def cells(file: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of a CSV or TSV file, each with the number of its last line; blank rows are skipped."""
+    with open_stream(file) as stream, io.TextIOWrapper(stream, "utf-8", newline="") as text:
+        reader = csv.reader(text, delimiter=delimiter, strict=True)
+        try:
+            for row in reader:
+                if row:
+                    yield reader.line_num, row
+        except csv.Error as error:
+            raise InputError(
+                f"{file} line {reader.line_num}: {error}; a cell that begins with a quote must end with one, "
+                "and quotes within it must be doubled"
+            ) from None
+        except UnicodeDecodeError:
+            deque(lines(file), maxlen=0)  # raises too, and knows the line
+            raise
+
+
+LIST_LIKE = re.compile(
+    r"""\[.*\]|\[['"].*|\{.*\}|\(['"].*\)|\w+\([\[{('"].*\)|(ARRAY|array)\[.*\]|(List|Seq|ArraySeq|WrappedArray)\(.*\)""",
+    re.DOTALL,
+)
+"""A cell that looks like a list: of JSON, Python, NumPy, R, Postgres or Spark."""
+ADJACENT = re.compile(r"['\"]\s*['\"]")
+"""Two strings without a comma, or one that is empty or holds a quote."""
+VALUES = (tokenize.STRING, tokenize.NUMBER)
+UNPARSED = (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError)
+
+
+def parse_list(cell: object, place: str) -> object:
+    """Returns the list that a cell holds as JSON, Python or NumPy writes it; any other cell is returned unchanged.
+
+    Raises InputError, which `place` begins, for a cell that only looks like a list, which would be taken for one value.
+
+    >>> parse_list("['a' 'b']", ""), parse_list("a, b", "")
+    (['a', 'b'], 'a, b')
+    """
+    if not isinstance(cell, str) or not LIST_LIKE.fullmatch(text := cell.strip()):
+        return cell
+    for parse in (json.loads, _literal):
+        with contextlib.suppress(*UNPARSED):
+            if isinstance(value := parse(text), list | tuple | set):
+                return sorted(value) if isinstance(value, set) else list(value)
+    line = f"{place} {cell!r:.80} looks like a list and is neither JSON's nor Python's"
+    raise InputError(f'{line}; write it as JSON, as in ["a", "b"]')
+
+
+def _literal(text: str) -> object:
+    """Returns the value of Python's or NumPy's text. Raises ValueError for adjacent strings, which Python would join."""
+    if not ADJACENT.search(text):
+        with contextlib.suppress(*UNPARSED):
+            return ast.literal_eval(text)
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    tokens = [token for token in tokens if token.type in (tokenize.OP, tokenize.NAME, *VALUES)]
+    if all(token.type in VALUES for token in tokens[1:-1]):
+        return [ast.literal_eval(token.string) for token in tokens[1:-1]]
+    if any(one.type == two.type == tokenize.STRING for one, two in pairwise(tokens)):
+        raise ValueError(text)
+    return ast.literal_eval(text)

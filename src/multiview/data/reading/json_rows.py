@@ -1,0 +1,139 @@
+"""Objects of JSON, one per line or in a list. Duplicate keys, half characters and deep nesting, which parsers take, are refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import IO, Any
+
+from multiview.data.reading.files import base_name, head, lines, open_stream
+from multiview.data.reading.parquet import parquet_rows
+from multiview.data.reading.signatures import is_parquet
+from multiview.data.reading.tables import Row
+from multiview.data.reading.values import HALF, has_half
+from multiview.errors import InputError
+
+DEEPEST = 500
+"""Most objects and lists within each other."""
+BUFFER = 4096
+"""Bytes that ijson reads at a time. It makes a path for each level that they open, up to megabytes of paths in this many."""
+LONE = re.compile(
+    rb"(?<!\\)(?:\\\\)*"
+    rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
+"""Pattern of a lone surrogate, half of a character, which ijson would read as a question mark."""
+OPEN_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB]..(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?\Z")
+"""The end of a block within an escape, or between the two of one character."""
+
+
+def rows_of(file: str) -> Iterator[Row]:
+    """Yields the rows of a file of Parquet, the objects of a list in JSON or those of lines, as its first bytes say."""
+    beginning = head(file, whole_line=False)
+    if is_parquet(beginning):
+        yield from parquet_rows(file)
+    elif not beginning.lstrip().startswith("["):
+        yield from _json_lines(file)
+    else:
+        for number, row in enumerate(json_items(file), 1):
+            if not isinstance(row, dict):
+                raise InputError(f"{base_name(file)} row {number}: not a JSON object")
+            yield row
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Row:
+    """Returns an object of JSON. Raises ValueError for a key given twice, where Python would keep the last value."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"{key!r} is given twice; give it once")
+    return row
+
+
+def _whole(digits: str) -> int:
+    """Returns a whole number. Raises ValueError for one of more digits than Python reads."""
+    if len(digits) > (most := sys.get_int_max_str_digits()):
+        raise ValueError(f"holds a whole number of more than {most:,} digits; write it as text, in quotes")
+    return int(digits)
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_int=_whole)
+"""One for all lines: `json.loads` with a hook makes a decoder for each, which takes as long as the line."""
+
+
+def _json_lines(file: str) -> Iterator[Row]:
+    """Yields the objects of a JSONL file; blank lines are skipped."""
+    for number, line in lines(file):
+        if line.strip():
+            try:
+                yield _json_object(line)
+            except ValueError as error:
+                raise InputError(f"{file} line {number}: {error}") from None
+
+
+def _json_object(line: str) -> Row:
+    """Returns the object of a line. Raises ValueError that says what is wrong."""
+    try:
+        row = DECODER.decode(line)
+    except RecursionError:
+        raise ValueError("objects or lists are nested too deeply; is it data?") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error}); one object per line is expected") from None
+    if not isinstance(row, dict):
+        raise ValueError("not a JSON object; one object per line is expected")
+    if ("\\ud" in line or "\\uD" in line) and has_half(json.dumps(row, ensure_ascii=False)):
+        raise ValueError(f"holds {HALF}")
+    return row
+
+
+def json_items(file: str, key: str = "") -> Iterator[Any]:
+    """Yields the items of the list that a file of JSON is, or that its object has under `key`. Raises InputError for any other."""
+    import ijson  # only here: where a GPU works, such files are seldom read
+
+    with open_stream(file) as stream:
+        events = ijson.parse(_WholeCharacters(stream, file), use_float=True, buf_size=BUFFER)
+        try:
+            yield from ijson.items(_checked(events, file), f"{key}.item" if key else "item")
+        except (ijson.JSONError, UnicodeDecodeError) as error:
+            if isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
+                raise InputError(f"{file}: not UTF-8; convert the file") from error
+            if "integer overflow" in str(error):
+                line = f"{file}: holds a whole number of more than 64 bits; write it as text, in quotes"
+                raise InputError(line) from error
+            raise ValueError(str(error)) from error
+
+
+def _checked(events: Iterator[tuple[str, str, Any]], file: str) -> Iterator[tuple[str, str, Any]]:
+    """Yields the events of ijson. Raises InputError for a key given twice in an object, and for deep nesting."""
+    keys: list[set[str]] = []  # of each open object or list
+    for event in events:
+        _, kind, value = event
+        if kind == "map_key":
+            if value in keys[-1]:
+                raise InputError(f"{file}: {value!r} is given twice in one object; give it once")
+            keys[-1].add(value)
+        elif kind in ("start_map", "start_array"):
+            if len(keys) == DEEPEST:
+                raise InputError(f"{file}: objects or lists are nested more than {DEEPEST} deep; is it data?")
+            keys.append(set())
+        elif kind in ("end_map", "end_array"):
+            keys.pop()
+        yield event
+
+
+class _WholeCharacters:
+    """A stream of JSON. Raises InputError at an escape that is half a character."""
+
+    def __init__(self, stream: IO[bytes], file: str) -> None:
+        self._stream, self._file = stream, file
+
+    def read(self, size: int = -1) -> bytes:
+        """Returns the next bytes, a few more than `size` where an escape would be cut."""
+        block = self._stream.read(size)
+        while OPEN_ESCAPE.search(block, max(0, len(block) - 11)) and (more := self._stream.read(1)):
+            block += more
+        if (b"\\ud" in block or b"\\uD" in block) and LONE.search(block):
+            raise InputError(f"{base_name(self._file)}: holds {HALF}")
+        return block
