@@ -912,16 +912,17 @@ class Encoding(SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize("name", ["encoded.jsonl.gz", "encoded.jsonl", "plain.jsonl.gz"])
-def test_a_compressed_file_of_the_web_is_read_and_nothing_else_is_printed(name, tmp_path):
-    """Python's own server; 400 passages, so that the file has several blocks."""
-    rows = [{"id": f"p{number}", "text": f"{uuid.uuid4()} {number}."} for number in range(400)]
-    packed = gzip.compress("".join(f"{json.dumps(row)}\n" for row in rows).encode())
-    (tmp_path / name).write_bytes(packed)
+def test_compressed_files_of_the_web_are_read_and_nothing_else_is_printed(tmp_path):
+    """Python's own server; 400 passages in each file, so that it has several blocks."""
+    names = ["encoded.jsonl.gz", "encoded.jsonl", "plain.jsonl.gz"]
+    for name in names:
+        rows = [{"id": f"{name}-{number}", "text": f"{uuid.uuid4()} {number}."} for number in range(400)]
+        packed = gzip.compress("".join(f"{json.dumps(row)}\n" for row in rows).encode())
+        (tmp_path / name).write_bytes(packed)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Encoding, directory=str(tmp_path)))
     with answering(server):
-        url = f"http://127.0.0.1:{server.server_port}/{name}"
-        command = [sys.executable, "-c", "from multiview.cli.app import main; main()", "inspect", url]
+        urls = [f"http://127.0.0.1:{server.server_port}/{name}" for name in names]
+        command = [sys.executable, "-c", "from multiview.cli.app import main; main()", "inspect", *urls]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "passages   400" in done.stdout
+    assert "passages   1,200" in done.stdout

@@ -96,11 +96,10 @@ def _value_at(value: Any, path: str) -> Any:
         inner: list[Any] = []
         for each in value:
             with contextlib.suppress(KeyError):
-                found = _value_at(each, path)
-                inner += found if isinstance(found, list) else [found]
+                inner.append(_value_at(each, path))
         if value and not inner:
             raise KeyError(path)
-        return inner
+        return [item for each in inner for item in (each if isinstance(each, list) else [each])]
     if not isinstance(value, dict):
         raise KeyError(path)
     name, _, rest = path.partition(".")
