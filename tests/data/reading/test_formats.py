@@ -9,7 +9,7 @@ from typing import get_args
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from multiview.config import DataFormat
@@ -96,6 +96,13 @@ def collections(draw: st.DrawFn) -> tuple[list[dict], list[dict]]:
 @settings(max_examples=60, deadline=None)
 @given(
     collections(), st.sampled_from(["parquet", "jsonl", "csv", "tsv", "squad", "dpr", "tevatron", "marco"])
+)
+@example(
+    (
+        [{"id": "#p", "title": "t", "text": "#p x"}],
+        [{"qid": "#", "question": "?", "answers": ["x"], "positive_ids": ["#p"]}],
+    ),
+    "marco",
 )
 def test_what_is_written_in_any_format_is_read(tmp_path_factory, collection, form):
     """As far as the format holds it: SQuAD's and DPR's files bring the passages of their questions, MS MARCO's have no titles."""

@@ -62,8 +62,10 @@ def marco_rows(file: str, name: str) -> Iterator[Row]:
 def is_qrels(line: str) -> bool:
     """Whether a file that begins with this line holds judgements: under a header, or in TREC's four columns."""
     cells = _cells(line)
-    if judged_columns(cells):
-        return True
+    return bool(judged_columns(cells)) or _is_trec(cells)
+
+
+def _is_trec(cells: Sequence[str]) -> bool:
     return len(cells) == 4 and cells[1].upper() in ("0", "Q0") and bool(INTEGER.fullmatch(cells[3]))
 
 
@@ -119,7 +121,8 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
     header: list[int] = []
     for number, line in lines(file):
         cells = _cells(line)
-        if not any(cells) or line.startswith("#"):
+        is_judgement = _is_trec(cells) or ("\t" in line and len(cells) == 3)  # an id may begin with #
+        if not any(cells) or (line.startswith("#") and not is_judgement):
             continue
         if named := judged_columns(cells):
             header = named
