@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from pydantic import ValidationError
+from safetensors.torch import load_file, save_model
 from tokenizers import normalizers
 from torch import Tensor, nn
 
@@ -28,7 +29,7 @@ from multiview.model.base_model.loading import (
 )
 from multiview.model.base_model.sentence_transformers import Usage, read_usage
 from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, make_batch, pool
-from multiview.model.dense import load_dense, read_dense, save_dense
+from multiview.model.dense import DENSE_FILE, make_dense, read_dense
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
 from multiview.steps.context import StepContext
 
@@ -152,7 +153,7 @@ class BiEncoder(nn.Module):
                 self._encoder(part).save_pretrained(folder / part)
                 self.tokenizer.save_pretrained(folder / part)
                 if self.dense:
-                    save_dense(self.dense[part], folder / part)
+                    save_model(self.dense[part], str(folder / part / DENSE_FILE))
 
     @classmethod
     def load(
@@ -168,7 +169,9 @@ class BiEncoder(nn.Module):
             encoders = {part: load_encoder(str(folder / part), dtype) for part in parts}
             tokenizer = load_tokenizer(str(folder / parts[0]))
         dense = {
-            part: load_dense(folder / part, settings.dense, encoder.config.hidden_size)
+            part: make_dense(
+                load_file(folder / part / DENSE_FILE), settings.dense, encoder.config.hidden_size
+            )
             for part, encoder in encoders.items()
             if settings.dense
         }
@@ -188,7 +191,7 @@ class BiEncoder(nn.Module):
             tokenizer = load_tokenizer(folder, settings.base, model=encoder)
             usage = read_usage(Path(folder), settings.base, kind.as_base)
             width = encoder.config.hidden_size
-            dense = read_dense(Path(folder), usage.dense_folders, usage.dense, width) if usage.dense else None
+            dense = read_dense(Path(folder), usage.dense, width) if usage.dense else None
         if usage.lower_case:
             normalise_first(tokenizer.backend_tokenizer, normalizers.Lowercase())
         settings = _with_prompts(settings, usage)
@@ -229,7 +232,7 @@ def _as_base(settings: Model, usage: Usage, longest: int) -> Model:
                 f"model.{name}: {given}, but the base's makers use {made}; leave it out, or use architecture dpr"
             )
     lengths = {name: min(getattr(settings, name), longest) for name in ("question_length", "passage_length")}
-    made = {name: getattr(usage, name) for name in ("pooling", "normalise", "dense")}
+    made = {"pooling": usage.pooling, "normalise": usage.normalise, "dense": tuple(usage.dense.values())}
     return settings.model_copy(update={**lengths, **made})
 
 

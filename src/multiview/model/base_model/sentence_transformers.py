@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,6 @@ ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 _CHAIN = re.compile("Transformer Pooling( Dense)*( Normalize)?")
 _LEGACY = re.compile("pooling_mode_(.+?)(_tokens?)?")
 _SAFE = re.compile(r"\w[\w.-]*")
-_OTHER_TOKENS = ("query_expansion", "processing_kwargs")
-"""Settings of the transformer that change a text's tokens in ways of their own."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +44,8 @@ class Usage:
     max_length: int | None = None
     """Tokens of the longest text; None: as many as the tokenizer allows."""
     pooling: Pooling = "snippet"
-    dense: tuple[DenseLayer, ...] = ()
-    """The layers that a pooled vector passes."""
-    dense_folders: tuple[str, ...] = ()
-    """The folder of each dense layer."""
+    dense: Mapping[str, DenseLayer] = field(default_factory=dict)
+    """The layers that a pooled vector passes, by their folders."""
     normalise: bool = True
     """Whether vectors have length one: by a module, or because the similarity is the cosine."""
 
@@ -75,34 +72,26 @@ def _usage(folder: Path, whole: bool) -> Usage:
         return Usage()
     modules = _modules(file.read_bytes())
     made, transformer = _json(folder / SETTINGS_FILE), _json(folder / TRANSFORMER_FILE)
-    poolings = [_json(folder / path / "config.json") for name, path in modules if name == "Pooling"]
-    question_prompt, passage_prompt = _prompts(made)
-    usage = Usage(
-        question_prompt,
-        passage_prompt,
-        all(pooling.get("include_prompt", True) for pooling in poolings),
-        lower_case=bool(transformer.get("do_lower_case")),
-    )
+    pooling = _json(folder / dict(modules).get("Pooling", "") / "config.json")
+    include_prompt, lower_case = pooling.get("include_prompt", True), transformer.get("do_lower_case")
+    usage = Usage(*_prompts(made), include_prompt=bool(include_prompt), lower_case=bool(lower_case))
     if not whole:
         return usage
     _check(made, transformer, modules)
-    similarity = made.get("similarity_fn_name") or "cosine"
-    dense = {path: _dense(folder, path) for name, path in modules if name == "Dense"}
+    cosine = (made.get("similarity_fn_name") or "cosine") == "cosine"
     return replace(
         usage,
-        dense=tuple(dense.values()),
-        dense_folders=tuple(dense),
+        dense={path: _dense(folder, path) for name, path in modules if name == "Dense"},
         max_length=transformer.get("max_seq_length"),
-        pooling=_pooling(poolings[0]),
-        normalise=similarity == "cosine" or modules[-1][0] == "Normalize",
+        pooling=_pooling(pooling),
+        normalise=cosine or modules[-1][0] == "Normalize",
     )
 
 
 def _modules(content: bytes | str) -> list[tuple[str, str]]:
     """Returns name and folder of each module; another library's has its whole name."""
-    listed = _parsed(content, MODULES_FILE, list)
     modules = []
-    for each in listed:
+    for each in _parsed(content, MODULES_FILE, list):
         kind, path = (each.get("type"), each.get("path", "")) if isinstance(each, dict) else (None, None)
         if not (isinstance(kind, str) and isinstance(path, str) and (not path or _SAFE.fullmatch(path))):
             raise InputError(f"{MODULES_FILE} does not list modules, each with a type and a sub folder")
@@ -125,10 +114,11 @@ def _check(made: JsonObject, transformer: JsonObject, modules: list[tuple[str, s
         raise InputError(
             f"{SETTINGS_FILE}: similarity {similarity} is neither cosine nor dot: choose another base"
         )
-    task = transformer.get("transformer_task", "feature-extraction")
-    if odd := [name for name in _OTHER_TOKENS if transformer.get(name)] or task != "feature-extraction":
-        named = "transformer_task" if odd is True else odd[0]
-        raise InputError(f"{TRANSFORMER_FILE}: {named} is not supported: choose another base or architecture")
+    for name in ("transformer_task", "query_expansion", "processing_kwargs"):
+        if transformer.get(name) and transformer[name] != "feature-extraction":
+            raise InputError(
+                f"{TRANSFORMER_FILE}: {name} is not supported: choose another base or architecture"
+            )
 
 
 def _prompts(made: JsonObject) -> tuple[str, str]:

@@ -316,16 +316,12 @@ class Layout(ABC):
         Without a title the first `[SEP]` is left out too. Between them is a space where the tokenizer has no `[SEP]`: the
         last token is then the one that ends a text.
         """
+        prompt, title, text = self.passage_prompt, passage.title, passage.text
         if self._tokenizer.sep_token_id is None:
-            (ids,) = self._tokens([self.passage_prompt + f"{passage.title} {passage.text}".strip()])
-        else:
-            titled = bool(passage.title.strip())
-            title, text = self._tokens(
-                [f"{self.passage_prompt}{passage.title}", passage.text]
-                if titled
-                else ["", f"{self.passage_prompt}{passage.text}"]
-            )
-            ids = [*title, self._sep, *text] if title else text
+            title, text = "", f"{title} {text}".strip()
+        parts = [prompt + title, text] if title.strip() else ["", prompt + text]
+        heading, body = self._tokens(parts)
+        ids = [*heading, self._sep, *body] if heading else body
         return [*ids[: room - 1], self._sep]
 
 
