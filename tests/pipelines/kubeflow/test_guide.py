@@ -18,7 +18,7 @@ from tests.fixtures.project import ROOT
 from tests.fixtures.split_run import passage_rows, question_rows, write
 
 DOCUMENT = (ROOT / "docs" / "kubeflow.md").read_text(encoding="utf-8")
-PROFILES, SHARED, SCHEDULES, NOTIFY, _ = (  # the last one is for KFP's operators: see test_retries.py
+PROFILES, SHARED, SCHEDULES, NOTIFY = (
     yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.M | re.S)
 )
 
@@ -83,7 +83,7 @@ def test_the_guide_has_a_first_run_for_each_way():
     assert len(FIRST_RUNS) == 2 and all("submit" in line for _, line in FIRST_RUNS)
 
 
-SCRATCH = GUIDE.partition("## Scratch volumes")[2].partition("\n## ")[0]
+SCRATCH = GUIDE.partition("## Retries and scratch volumes")[2].partition("\n## ")[0]
 SETTINGS, POLICY = re.findall(r"^```yaml\n(.*?)^```", SCRATCH, re.M | re.S)
 LEFT_OUT = re.search(r"On (2\.\d+) and (2\.\d+) leave `templateDefaults\.securityContext` out", SCRATCH)
 BROUGHT = r"^( *)\S.* # what (2\.\d+) brings; leave it out before$"
@@ -109,10 +109,10 @@ def workflow_defaults(version: str) -> dict:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_the_guide_tells_operators_to_set_is_what_their_version_brings(version):
-    """2.17 and later have defaults of workflows, which the settings replace whole; before, KFP says all of a retry."""
+    """2.17 and later have defaults of workflows, which the settings replace whole; what is retried: test_retries.py."""
     spec = workflow_defaults(version)
-    retries = spec["templateDefaults"].pop("retryStrategy", None)
-    assert (retries is not None) == ("ttlStrategy" in spec) == (version >= "2.17")
+    assert spec["templateDefaults"].pop("retryStrategy")["retryPolicy"] == "Always"
+    assert ("ttlStrategy" in spec) == (version >= "2.17")
     assert spec["templateDefaults"] == (
         {} if version < "2.16" else {"securityContext": {"fsGroup": FS_GROUP}}
     )

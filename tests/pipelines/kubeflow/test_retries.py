@@ -19,6 +19,8 @@ from tests.fixtures.compiled import default_documents, documents, tasks_of
 from tests.fixtures.project import ROOT
 
 GUIDE = ROOT / "docs" / "kubeflow.md"
+OPERATORS = (ROOT / "docs" / "cluster.md").read_text().partition("## Retries and scratch volumes")[2]
+(CONFIG_MAP,) = re.findall(r"^```yaml\n([^`]*workflowDefaults[^`]*)^```", OPERATORS, re.M)
 
 CONTROLLER = {
     "2.14": {},
@@ -125,9 +127,7 @@ def test_a_policy_that_the_sdk_has_not_is_one_line(tmp_path):
 
 
 def test_what_the_guide_tells_operators_to_set_retries_both():
-    blocks = re.findall(r"^```yaml\n(.*?)^```", GUIDE.read_text(), re.M | re.S)
-    (example,) = [block for block in blocks if "retryPolicy" in block]
-    config_map = yaml.safe_load(example)["data"]
+    config_map = yaml.safe_load(CONFIG_MAP)["data"]
     ir, _ = default_documents("training")
     found = strategy(tasks_of(ir)["train"], config_map)
     assert retries(found, "Failed") == retries(found, "Error") == 2
@@ -142,15 +142,12 @@ def leaves(value: Any, place: str = "") -> dict[str, Any]:
     return {at: leaf for key, each in value.items() for at, leaf in leaves(each, f"{place}.{key}").items()}
 
 
-@pytest.mark.parametrize("guide", ["kubeflow.md", "cluster.md"])
-def test_what_replaces_the_controller_s_defaults_has_kfp_s_own(guide):
+def test_what_replaces_the_controller_s_defaults_has_kfp_s_own():
     """They are one text, which is replaced whole: without its `ttlStrategy` no workflow would be cleared away."""
     own = leaves(yaml.safe_load(CONTROLLER["2.17"]["workflowDefaults"]))
-    blocks = re.findall(r"^```yaml\n(.*?)^```", (GUIDE.parent / guide).read_text(), re.M | re.S)
-    (example,) = [yaml.safe_load(block) for block in blocks if "workflowDefaults" in block]
-    given = leaves(yaml.safe_load(example["data"]["workflowDefaults"]))
+    given = leaves(yaml.safe_load(yaml.safe_load(CONFIG_MAP)["data"]["workflowDefaults"]))
     lost = {place for place, value in own.items() if given.get(place) != value}
-    assert lost == ({".spec.templateDefaults.retryStrategy.retryPolicy"} if guide == "kubeflow.md" else set())
+    assert lost == {".spec.templateDefaults.retryStrategy.retryPolicy"}
 
 
 def attempts(policy: dict, runs: float) -> int:
