@@ -46,28 +46,24 @@ class GoldAnswers:
 
     def see(self, id_: str, text: str) -> None:
         """Looks for answers in a passage that some questions name."""
-        tokens = TokenizedText(text, self._matching)  # only where they are needed
+        tokens = TokenizedText(text, self._matching)
         for question in self.about[id_]:
             if question.answer_starts is None:
                 if question.answers and not self._held.get(question):
                     self._held[question] = has_answer(tokens, question.answers, self._matching)
             elif id_ == question.positive_ids[0]:
-                answers = zip(question.answers, question.answer_starts, strict=True)
-                lines = [
-                    _not_there(question, answer, start, text, f"of passage {id_}")
-                    for answer, start in answers
-                ]
-                if not (line := next(filter(None, lines), "")):
-                    continue
-                if has_answer(tokens, question.answers, self._matching):
+                pairs = zip(question.answers, question.answer_starts, strict=True)
+                lines = (_not_there(question, *pair, text, f"of passage {id_}") for pair in pairs)
+                line = next(filter(None, lines), "")
+                if line and has_answer(tokens, question.answers, self._matching):
                     self._moved[question] = line
-                else:
+                elif line:
                     self.lost[question] = f"{line}, and the text holds none of the question's answers"
 
     def see_piece(self, id_: str, text: str, article: str, begin: int) -> None:
         """Looks for answers in a piece of an article that some questions name; it begins at `begin` of the article."""
         self.cut.add(article)
-        tokens = TokenizedText(text, self._matching)  # only where they are needed
+        tokens = TokenizedText(text, self._matching)
         for question in self.about[article]:
             about = question, article
             # Every piece holds the answer of a question without answers.

@@ -108,10 +108,8 @@ class PassageCache:
     def add(self, table: pa.Table) -> None:
         """Begins to split the sentences of a table's passages, and stores an earlier table."""
         if self._named is not None:
-            columns = [
-                table.column(name) for name in ("id", ARTICLE_COLUMNS[0]) if name in table.column_names
-            ]
-            rows = zip(*(column.to_pylist() for column in columns), strict=True)
+            names = [name for name in ("id", ARTICLE_COLUMNS[0]) if name in table.column_names]
+            rows = zip(*(table.column(name).to_pylist() for name in names), strict=True)
             table = table.filter(pa.array([not self._named.isdisjoint(row) for row in rows], pa.bool_()))
         if table.num_rows:
             titles, texts = table.column("title").to_pylist(), table.column("text").to_pylist()

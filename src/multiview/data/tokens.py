@@ -58,7 +58,11 @@ class TokenizedText:
     def __init__(self, text: str, mode: Mode = "string") -> None:
         self.text = text
         self.mode: Mode = mode
-        self.normalized = normalized(text)
+
+    @cached_property
+    def normalized(self) -> str:
+        """The text as `normalized` returns it, which shows where an answer cannot be."""
+        return normalized(self.text)
 
     @cached_property
     def joined(self) -> str:
@@ -72,8 +76,9 @@ class TokenizedText:
 
     def holds(self, needle: Needle) -> bool:
         """Whether the text has the needle's tokens, one after another."""
+        text = self.normalized
         for token in needle.tokens:
-            if token not in self.normalized:
+            if token not in text:
                 return False
         return needle.joined in self.joined
 
