@@ -213,10 +213,9 @@ class BiEncoder(nn.Module):
 
 def _with_prompts(settings: Model, usage: Usage) -> Model:
     """Returns the settings with the prompts of the base's makers where they set none; None for no prompt."""
-    prompts = {}
-    for name in ("question_prompt", "passage_prompt"):
-        given = getattr(settings, name)
-        prompts[name] = (getattr(usage, name) if given is None else given) or None
+    made = {"question_prompt": usage.question_prompt, "passage_prompt": usage.passage_prompt}
+    given = settings.model_dump(include=set(made), exclude_none=True)
+    prompts = {name: prompt or None for name, prompt in {**made, **given}.items()}
     return settings.model_copy(update={**prompts, "include_prompt": usage.include_prompt})
 
 
@@ -318,4 +317,7 @@ def initial_model(context: StepContext) -> None:
     model = BiEncoder.create(context.settings.model)
     model.save(context.output("model"))
     context.events.fact("dimension", model.dim)
+    for name in ("question_prompt", "passage_prompt"):
+        if prompt := getattr(model.layout, name):
+            context.events.fact(name, prompt)
     context.events.fact("parameters", sum(parameter.numel() for parameter in model.parameters()))

@@ -139,7 +139,7 @@ class Layout(ABC):
             settings.question_prompt or "",
             settings.passage_prompt or "",
         )
-        prompts = [self.question_prompt, self.passage_prompt]
+        prompts = [p for each in (self.question_prompt, self.passage_prompt) for p in (each, each.rstrip())]
         self._prompt_lengths = dict(zip(prompts, map(len, self._tokens(prompts)), strict=True))
 
     @classmethod
@@ -200,7 +200,7 @@ class Layout(ABC):
         before, after = self.around_question
         (tokens,) = self._tokens([plain_apostrophes(self.question_prompt + text)])
         ids = [*before, *tokens[: self.settings.question_length - len(before) - len(after)], *after]
-        start = len(before) + self._prompt_lengths[self.question_prompt]
+        start = len(before) + self._prompt_lengths[self.question_prompt.rstrip()]
         snippets = self._starts([(start, max(start, len(ids) - len(after)))])
         view = self._whole(len(ids), None, self._left_out(self.question_prompt, before))
         return TokenSequence(ids, (view,), snippets=snippets)

@@ -42,7 +42,7 @@ class MeBert(Layout):
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         ids = [*self._first, *self._title_and_text(passage, self.settings.passage_length - 1)]
-        start = 1 + self._prompt_lengths[self.passage_prompt]
+        start = 1 + self._prompt_lengths[self.passage_prompt.rstrip()]
         tokens = [0, *range(start, len(ids))][: self.settings.views]
         views = tuple(View(((i, i + 1),)) for i in tokens)
         return [TokenSequence(ids, views)]
