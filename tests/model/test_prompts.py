@@ -14,6 +14,7 @@ import multiview
 from multiview.artifacts.record import describe_files, digest_of
 from multiview.artifacts.store import LocalStore
 from multiview.config import Model
+from multiview.data.passages import read_passages
 from multiview.data.queries import iterate_queries
 from multiview.data.questions import read_questions
 from multiview.errors import InputError
@@ -144,6 +145,14 @@ def test_every_question_is_read_behind_its_prompt(
     assert len(read) >= 3
     for text in read:
         assert text.startswith(PROMPTS["query"]), text
+
+
+@pytest.mark.parametrize("path", [WARM_UP, "dpr/round-1/train", "dpr/round-1/encode/shard-00"])
+def test_every_passage_is_read_behind_its_prompt(paths: Paths, path: str) -> None:
+    titles = tuple({passage.title for passage in read_passages(paths.files("split", "passages"))})
+    read = [text for text in paths.texts[path] if text.endswith(titles)]
+    assert len(read) >= 3
+    assert all(text.startswith(PROMPTS["document"]) for text in read), read
 
 
 def test_another_prompt_is_another_model_and_none_leaves_no_trace(paths: Paths, tmp_path: Path) -> None:
