@@ -31,7 +31,7 @@ def name(requirement: str) -> str:
 
 def requirements(project: dict, image: str) -> list[str]:
     """Returns the requirements of an image: the project's dependencies with the extra `cpu`, or the runner's part of
-    them, `s3` and `qdrant`; in steps' images also what exports models, and the client that starts a training on several
+    them, `s3` and `qdrant`; in steps' images also what trains adapters and exports models, and the client that starts a training on several
     nodes.
 
     faiss is `faiss-cpu` in the GPU image too: `faiss-gpu` would bring a second CUDA (docs/images.md).
@@ -40,7 +40,7 @@ def requirements(project: dict, image: str) -> list[str]:
     needed = [*project["dependencies"], *extras["s3"], *extras["qdrant"]]
     if image != "runner":
         exported = [*extras["onnx"], *extras["sentence-transformers"]]
-        return [*needed, *extras["cpu"], *exported, *extras["kubeflow"]]
+        return [*needed, *extras["cpu"], *extras["lora"], *exported, *extras["kubeflow"]]
     # The runner only asks an MLflow server, for which a tenth of MLflow is enough.
     return [
         re.sub(r"^mlflow\b", "mlflow-skinny", requirement)

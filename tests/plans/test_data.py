@@ -99,13 +99,22 @@ def test_a_comparison_trains_all_systems_on_made_questions() -> None:
 
 
 @pytest.mark.parametrize(
+    ("views", "snippets"), [({"camvr": 4, "mvr": 12}, 8), ({"camvr": 12, "camvr-few": 4}, 12)]
+)
+def test_questions_are_made_from_snippets_as_fine_as_those_of_any_system(
+    views: dict[str, int], snippets: int
+) -> None:
+    systems = {
+        name: {"model": {"architecture": name.removesuffix("-few"), "views": n}} for name, n in views.items()
+    }
+    node = comparison(merge(CROP, {"comparison": {"systems": systems}})).nodes[StepPath("crop-questions")]
+    assert node.step.parse(node.config).make_questions.snippets == snippets
+
+
+@pytest.mark.parametrize(
     ("changes", "line"),
     [
         ({"questions": {"hard_negatives": "both"}}, "questions.hard_negatives=both: .* without negatives"),
-        (
-            {"model": {"views": 12}},
-            "make_questions.snippets=8: .* model.views=12 .* set make_questions.snippets=12",
-        ),
         ({"model": {"merge_title": False}}, "model.merge_title=false: .* set model.merge_title=true"),
     ],
 )

@@ -13,7 +13,7 @@ import torch
 from transformers import TrainingArguments
 
 from multiview.artifacts.staging import LocalArtifact
-from multiview.config import Config, Corpus, Questions, Train
+from multiview.config import Config, Train
 from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.model import devices
@@ -22,12 +22,14 @@ from multiview.steps.context import StepContext
 from multiview.training.batches import Collator
 from multiview.training.data import training_data
 from multiview.training.example_order import Example, QuestionStream
-from multiview.training.train import train
 from multiview.training.trainer import BiEncoderTrainer, ProcessArguments, warmup_steps
 from tests.fixtures import training_material
 from tests.fixtures.checkpoints import KeptCheckpoints
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.payload import Payload
+from tests.fixtures.trainings import data, run
+
+__all__ = ["data"]
 
 
 def test_warm_up_is_as_set_but_never_most_of_a_short_run() -> None:
@@ -35,40 +37,6 @@ def test_warm_up_is_as_set_but_never_most_of_a_short_run() -> None:
     assert warmup_steps(Train(), 10_000, events) == 1237 and not events.warnings
     assert warmup_steps(Train(), 100, events) == 10 and len(events.warnings) == 1
     assert warmup_steps(Train(warmup_steps=None, warmup_ratio=0.2), 100, events) == 20
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LocalArtifact]:
-    folder = tmp_path_factory.mktemp("data")
-    passages = [training_material.passage(i, sentences=2 + i % 6) for i in range(24)]
-    questions = [training_material.question(i, passages[i]) for i in range(12)]
-    pool = {q.qid: [passages[(i * 5 + j) % 24].id for j in range(1, 5)] for i, q in enumerate(questions)}
-    return {
-        "passages": training_material.write_shard(folder / "passages", passages),
-        **training_material.write_training_data(folder, questions, pool),
-    }
-
-
-def run(
-    data: dict[str, LocalArtifact],
-    model: LocalArtifact,
-    output: Path,
-    events: RecordedEvents,
-    checkpoints: Any = None,
-    **options: Any,
-) -> BiEncoder:
-    chosen = {
-        "batch_size": 4,
-        "epochs": 4,
-        "learning_rate": 1e-3,
-        "warmup_steps": 2,
-        "checkpoint_steps": 4,
-        "positive": "answer",
-        **options,
-    }
-    step_settings = Config.partial({"train": Train(**chosen), "questions": Questions(), "corpus": Corpus()})
-    train(StepContext(step_settings, {"start": model, **data}, {"model": output}, events, checkpoints))
-    return BiEncoder.load(output)
 
 
 def weights(model: BiEncoder) -> dict[str, torch.Tensor]:

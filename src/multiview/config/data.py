@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from multiview.config.section import UNKEYED, Section, Seed
+from multiview.config.section import DERIVED, UNKEYED, Section, Seed
 
 
 def _check_names(sources: tuple[str, ...]) -> tuple[str, ...]:
@@ -152,8 +152,8 @@ class MakeQuestions(Section):
 
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of the passages that questions are made from, drawn by `seed`."""
-    snippets: Annotated[int, Field(ge=1)] = 8
-    """Snippets per passage that Algorithm 1 makes (its n): as many as CAMVR has views, or more."""
+    snippets: Annotated[int, Field(ge=1), DERIVED] = 8
+    """Snippets per passage that Algorithm 1 makes (its n): at least as many as CAMVR has views."""
     per_passage: Annotated[int, Field(ge=1)] = 2
     """Snippets per passage that questions are made from, drawn by `seed`."""
     longest: Annotated[int, Field(ge=1)] = 16

@@ -120,6 +120,8 @@ class Train(Section):
     """AdamW's weight decay."""
     max_grad_norm: Annotated[float, Field(gt=0)] = 2.0
     """Gradients are clipped to this norm (DPR)."""
+    lora_rank: Annotated[int, Field(ge=0)] = 0
+    """r of LoRA adapters of all linear layers, which are trained in place of the base's weights, with alpha 2 r; 0: none (docs/bases.md). *Ours.*"""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """Dropout of hidden states."""
     attention_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None

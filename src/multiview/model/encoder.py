@@ -31,10 +31,13 @@ from multiview.model.base_model.sentence_transformers import Usage, read_usage
 from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, make_batch, pool
 from multiview.model.dense import DENSE_FILE, make_dense, read_dense
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
+from multiview.model.lora import merged, save_adapter, with_adapter
 from multiview.steps.context import StepContext
 
 PASSAGE = "passage"
 QUESTION = "question"
+ADAPTER_FOLDER = "adapter"
+"""Folder of a model trained by LoRA with the adapter of each encoder, which is merged into the encoder too."""
 _TEXTS = (
     Passage("", "one", "two three. four", (11, 15)),
     Passage("", "five a", "b c d e f g. h i", (13, 16)),
@@ -71,6 +74,7 @@ class BiEncoder(nn.Module):
         self.scale = score_scale(settings)
         self.encode_again = False
         """Whether the backward pass of `forward` encodes each group anew, instead of keeping all activations."""
+        self.adapted = False
 
     @property
     def dim(self) -> int:
@@ -136,8 +140,17 @@ class BiEncoder(nn.Module):
         for part in self.encoders:
             self._encoder(part).activation_checkpointing_enable({"use_reentrant": False})
 
+    def add_adapters(self, rank: int, seed: int) -> None:
+        """Freezes the encoders: LoRA adapters of `rank`, viewer tokens' embeddings and dense layers are still trained."""
+        viewers = self.tokenizer.convert_tokens_to_ids(self.layout.viewers(self.settings))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            for part in self.encoders:
+                self.encoders[part] = with_adapter(self._encoder(part), rank, viewers)
+        self.adapted = True
+
     def save(self, folder: Path) -> None:
-        """Writes `multiview.json`, and a Hugging Face folder with tokenizer per part.
+        """Writes `multiview.json`, and a Hugging Face folder with tokenizer per part, where adapters are merged.
 
         `base` is left out of the settings: the folder holds the weights, and their origin would make equal models
         differ.
@@ -150,7 +163,11 @@ class BiEncoder(nn.Module):
         (folder / SETTINGS_FILE).write_text(canonical_json(settings) + "\n")
         with quiet():
             for part in self.encoders:
-                self._encoder(part).save_pretrained(folder / part)
+                encoder = self._encoder(part)
+                if self.adapted:
+                    save_adapter(encoder, folder / ADAPTER_FOLDER / part)
+                    encoder = merged(encoder)
+                encoder.save_pretrained(folder / part)
                 self.tokenizer.save_pretrained(folder / part)
                 if self.dense:
                     save_model(self.dense[part], str(folder / part / DENSE_FILE))

@@ -47,7 +47,7 @@ def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
     dev_questions = split.output(names.DEV_QUESTIONS)
     if config.questions.origin != "labelled":
         check_made_questions(config, systems)
-        made = add_made_questions(plan, config, passages)
+        made = add_made_questions(plan, _with_snippets(config, systems), passages)
         train_questions = made.output(names.TRAIN_QUESTIONS)
         if not config.questions.source and not config.questions.dev_source:
             dev_questions = made.output(names.DEV_QUESTIONS)
@@ -69,7 +69,7 @@ def _add_negatives(plan: Plan, config: Config, data: Data) -> Output:
 
 def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
     """Raises InputError for settings that do not suit training questions which are made from the corpus."""
-    origin, snippets = config.questions.origin, config.make_questions.snippets
+    origin = config.questions.origin
     if config.questions.hard_negatives != "bm25":
         raise InputError(
             f"questions.hard_negatives={config.questions.hard_negatives}: questions made from the corpus "
@@ -80,20 +80,24 @@ def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
             "generation.fine_tune: the generator makes the training questions (questions.origin=generator), so it "
             "cannot be trained on them; set it to false, or generation.model=ADDRESS to a generator that was fine-tuned"
         )
-    for system in systems:
-        model = system.model
-        if system.train.positive == "max" or model.architecture != "camvr":
-            continue
-        if model.views > snippets:
-            raise InputError(
-                f"make_questions.snippets={snippets}: a system with model.views={model.views} cuts finer snippets, and a "
-                f"question's answer would lie in several of them; set make_questions.snippets={model.views}"
-            )
-        if not model.merge_title:
-            raise InputError(
-                "model.merge_title=false: questions are made from snippets that are cut with the title merged, and their "
-                "answers would lie in several snippets of this system; set model.merge_title=true"
-            )
+    if not all(system.model.merge_title for system in systems if _reads_snippets(system)):
+        raise InputError(
+            "model.merge_title=false: questions are made from snippets that are cut with the title merged, and their "
+            "answers would lie in several snippets of this system; set model.merge_title=true"
+        )
+
+
+def _reads_snippets(system: Config) -> bool:
+    """Whether training asks which of Algorithm 1's snippets holds the answer."""
+    return system.train.positive != "max" and system.model.architecture == "camvr"
+
+
+def _with_snippets(config: Config, systems: Iterable[Config]) -> Config:
+    """Returns the settings with snippets so fine that each lies within one snippet of every system."""
+    views = [system.model.views for system in systems if _reads_snippets(system)]
+    snippets = max([config.make_questions.snippets, *views])
+    made = config.make_questions.model_copy(update={"snippets": snippets})
+    return config.model_copy(update={"make_questions": made})
 
 
 def add_made_questions(plan: Plan, config: Config, passages: Output) -> Node:

@@ -101,8 +101,8 @@ def train_generator(s: Scenario) -> Cost:
 
 
 def train(s: Scenario, questions: float, negatives: int) -> Cost:
-    """Three forward passes' operations per step; weights, gradients and AdamW's moments beside the activations. Each
-    process of a pod has the weights and the data in main memory."""
+    """Three forward passes' operations per step; weights, gradients and AdamW's moments beside the activations; with
+    LoRA the weights, and as much again at most. Each process of a pod has the weights and the data in main memory."""
     settings, half, shape = s.config.train, s.config.train.precision != "float32", s.shape
     batch = max(1.0, min(settings.batch_size, questions))
     steps = min(max(1.0, settings.epochs * (questions // batch)), settings.max_steps or math.inf)
@@ -116,7 +116,7 @@ def train(s: Scenario, questions: float, negatives: int) -> Cost:
         seconds += steps / settings.validate_steps * s.forward("encode", pool, half)
     at_once = min(settings.chunk or math.inf, sequences / max(1, s.gpus)) * s.tokens
     layers = ACTIVATIONS + 2 * shape.layers if settings.gradient_checkpointing else ACTIVATIONS * shape.layers
-    held = 4 * s.model_bytes + at_once * layers * shape.width
+    held = (2 if settings.lora_rank else 4) * s.model_bytes + at_once * layers * shape.width
     mined = s.config.bm25.depth + s.config.mining.number if negatives else 0
     data = questions * (QUESTION + 160.0 * mined)
     processes = min(8, s.gpus) * (s.model_bytes + data + PROCESS_BYTES)

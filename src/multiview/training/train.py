@@ -11,6 +11,7 @@ from multiview.model.devices import within_gpu_memory
 from multiview.model.dropout import set_dropout
 from multiview.model.encoder import BiEncoder, load_settings
 from multiview.model.layouts import check
+from multiview.model.lora import check_peft
 from multiview.steps.context import StepContext
 from multiview.training.all_gather import check_same_start
 from multiview.training.batches import GROUP_COST, Collator
@@ -46,7 +47,9 @@ def warm_up(context: StepContext) -> None:
 
 def fit_on_processes(prepare: Callable[[StepContext, Path], TrainingData], context: StepContext) -> None:
     """Runs `fit` in each process of the training on the data that `prepare` returns once, with files in a scratch folder."""
-    processes_here(context.settings.train)  # raises for too many before the data are read
+    # Both raise before the data are read.
+    processes_here(context.settings.train)
+    check_peft(context.settings.train)
     with tempfile.TemporaryDirectory(prefix="passages-", dir=scratch()) as folder:
         on_processes(partial(fit, prepare(context, Path(folder))), context)
 
@@ -61,6 +64,8 @@ def fit(data: TrainingData, context: StepContext) -> None:
     check(load_settings(start), settings)
     model = BiEncoder.load(start)
     set_dropout(model, settings.dropout, settings.attention_dropout)
+    if settings.lora_rank:
+        model.add_adapters(settings.lora_rank, settings.seed)
     model.encode_again = settings.chunk is not None
     if settings.gradient_checkpointing:
         model.checkpoint_activations()
