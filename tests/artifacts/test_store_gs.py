@@ -56,7 +56,7 @@ def test_one_row_group_of_a_source_is_asked_for_as_a_range(bucket, log):
 
 def test_a_busy_bucket_is_asked_again(bucket):
     """The first attempt at each read, listing and write gets 503, including a write in several parts."""
-    on_buckets.run_on(bucket, on_buckets.BUSY)
+    on_buckets.run_on(bucket, on_buckets.hurried(on_buckets.BUSY, "CloudStorage"))
 
 
 def test_credentials_that_are_missing_are_one_line(bucket):

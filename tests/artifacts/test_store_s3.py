@@ -59,7 +59,7 @@ def test_one_row_group_of_a_source_on_s3_is_asked_for_as_a_range(bucket, log):
 
 
 def test_a_busy_bucket_on_s3_is_asked_again(bucket):
-    on_buckets.run_on(bucket, on_s3(on_buckets.BUSY))
+    on_buckets.run_on(bucket, on_buckets.hurried(on_s3(on_buckets.BUSY), "S3"))
 
 
 def test_credentials_of_s3_that_are_missing_or_wrong_are_one_line(bucket, monkeypatch, tmp_path):

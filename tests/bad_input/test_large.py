@@ -26,7 +26,9 @@ from tests.fixtures.tally import BAD_INPUTS, Tally
 from tests.fixtures.tiny import tiny_bert
 
 SENTENCE = "The tower stands by the river. "
-LONG = SENTENCE * (10_000_000 // len(SENTENCE))
+LONG_SENTENCE = "Where the old bridge is, " * 50 + SENTENCE.lower()
+LONG = LONG_SENTENCE * (10_000_000 // len(LONG_SENTENCE))
+"""Few sentences, as `SENTENCES` are many."""
 MANY = 100_000
 SENTENCES = " ".join(f"Sentence number {number} is here." for number in range(MANY))
 ASKS = "What?"
@@ -125,10 +127,15 @@ def test_a_line_of_10_mb_is_a_question(name: str, tmp_path: Path, tally: Tally) 
     [
         # Its answer stands beside where it is said to be.
         ({"text": LONG}, {"positive_ids": ["long"], "answer_starts": [len(LONG) - 9]}, 9),
-        ({"title": LONG, "text": "A tower."}, {}, 9),
+        pytest.param({"title": LONG, "text": "A tower."}, {}, 9, marks=pytest.mark.torture),
         ({"id": LONG, "text": "A tower."}, {"positive_ids": [LONG]}, 9),
-        ({"text": SENTENCES}, {"positive_ids": ["long"], "answers": [f"number {MANY - 1}"]}, 9),
-        ({"text": "A tower."}, {"question": LONG}, 9),
+        pytest.param(
+            {"text": SENTENCES},
+            {"positive_ids": ["long"], "answers": [f"number {MANY - 1}"]},
+            9,
+            marks=pytest.mark.torture,
+        ),
+        pytest.param({"text": "A tower."}, {"question": LONG}, 9, marks=pytest.mark.torture),
         ({"text": "A tower."}, {"answers": [LONG], "answer_starts": [0]}, 8),  # which no passage holds
         ({"text": "A tower."}, {"qid": LONG, "answer_starts": [5]}, 9),
     ],

@@ -22,10 +22,10 @@ from multiview.errors import InputError
 from tests.fixtures import documented as documents
 from tests.fixtures.answering_server import Client
 from tests.fixtures.crowned import promote
+from tests.fixtures.forked import MULTIVIEW, run_forked
 from tests.fixtures.project import ROOT
 
 PLANTED = "Whose zebra drinks lamp oil at Xyzzy?"
-MULTIVIEW = [sys.executable, "-c", "from multiview.cli.app import main; main()"]
 PAGE = ROOT / "docs" / "serving.md"
 
 
@@ -41,7 +41,7 @@ class Served:
 
     def __init__(self, words: list[str], environ: dict[str, str], folder: Path) -> None:
         self.process = subprocess.Popen(
-            [*MULTIVIEW, "serve", *words],
+            [sys.executable, "-c", MULTIVIEW, "serve", *words],
             env=environ,
             cwd=folder,
             stdout=subprocess.PIPE,
@@ -138,9 +138,9 @@ def test_the_commands_and_the_code_of_its_page_do_what_they_say(documented_lines
 )
 def test_what_cannot_be_served_is_refused_in_a_line_before_it_listens(tmp_path, environ, words, line):
     given = [word.format(empty=tmp_path) for word in words]
-    ended = subprocess.run([*MULTIVIEW, "serve", *given], env=environ, capture_output=True, text=True)
-    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
-    assert ended.stderr.startswith(line.format(empty=tmp_path))
+    ended = run_forked(MULTIVIEW, "serve", *given, environment=environ)
+    assert (ended.status, ended.out, ended.errors.count("\n")) == (2, "", 1)
+    assert ended.errors.startswith(line.format(empty=tmp_path))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid", "a" * 70])

@@ -2,8 +2,6 @@
 
 import inspect
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -15,7 +13,7 @@ from multiview.kubeflow import component as library
 from multiview.plans import PIPELINES
 from multiview.plans.plan import Output, Plan
 from multiview.steps.table import STEPS
-from tests.fixtures.project import ROOT
+from tests.fixtures.forked import run_forked
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -111,7 +109,6 @@ def test_the_log_of_a_pod_without_its_gpu_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("MULTIVIEW_GPUS", "99")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     config = "questions.source=demo://train.json; questions.dev_source=demo://dev.json"
-    command = [sys.executable, "-c", POD, str(tmp_path), config]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1 and re.fullmatch(r"✗ split \d+\.\d s\n", done.stdout)
-    assert done.stderr.startswith("error: this pod asked for 99 GPUs") and done.stderr.count("\n") == 1
+    done = run_forked(POD, str(tmp_path), config)
+    assert done.status == 1 and re.fullmatch(r"✗ split \d+\.\d s\n", done.out)
+    assert done.errors.startswith("error: this pod asked for 99 GPUs") and done.errors.count("\n") == 1

@@ -7,8 +7,6 @@ import gzip
 import io
 import json
 import lzma
-import subprocess
-import sys
 import unicodedata
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +28,7 @@ from multiview.data.inspection import Inspection, inspect
 from multiview.data.reading.readers import passage_tables
 from multiview.errors import InputError
 from multiview.serving.hits import as_json
+from tests.fixtures.forked import MULTIVIEW, run_forked
 from tests.fixtures.servers import answering
 
 TOWNS = [
@@ -922,7 +921,6 @@ def test_compressed_files_of_the_web_are_read_and_nothing_else_is_printed(tmp_pa
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Encoding, directory=str(tmp_path)))
     with answering(server):
         urls = [f"http://127.0.0.1:{server.server_port}/{name}" for name in names]
-        command = [sys.executable, "-c", "from multiview.cli.app import main; main()", "inspect", *urls]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "passages   1,200" in done.stdout
+        done = run_forked(MULTIVIEW, "inspect", *urls)
+    assert (done.status, done.errors) == (0, "")
+    assert "passages   1,200" in done.out

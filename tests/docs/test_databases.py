@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from multiview.export.files import write_views
 from multiview.export.views import IndexViews
 from tests.fixtures.crowned import promote
 from tests.fixtures.documented import words
+from tests.fixtures.forked import run_forked
 from tests.fixtures.inprocess import multiview_command
 from tests.fixtures.project import ROOT
 from tests.fixtures.system_indexes import SYSTEMS
@@ -40,9 +40,9 @@ def test_its_commands_load_what_its_code_asks(documented_lines, indexes, tmp_pat
         printed = multiview_command(monkeypatch, capsys, *given)
         assert re.fullmatch(r"collection \w+-\w+: 32 points, 32 uploaded, 0 deleted; alias \w+ refers to it\n", printed)  # fmt: skip
     (program,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
-    asked = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    lines = asked.stdout.splitlines()
-    assert len(lines) == 5, asked.stderr
+    asked = run_forked(program)
+    lines = asked.out.splitlines()
+    assert len(lines) == 5, asked.errors
     retriever = multiview.load("champion", store="store")
     (hits,) = retriever.search(["When did the lighthouse stop burning oil?"], k=5, where="url is not null")
     for line, hit in zip(lines, hits, strict=True):

@@ -19,6 +19,7 @@ from multiview.export.onnx import OPSET, write_onnx
 from tests.fixtures.exported_models import QUESTIONS, saved_model
 from tests.fixtures.project import ROOT
 from tests.fixtures.sentence_transformers_base import save_base
+from tests.fixtures.tiny import tiny_bert
 
 PROMPT = "the king’s: "
 MODELS = {
@@ -59,6 +60,12 @@ class Exported:
 
     def ours(self, questions: list[str]) -> np.ndarray:
         return Encoder(self.model, Encode()).question_vectors(questions)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory) -> Path:
+    """A model of one layer: all layers are exported alike, each in a second or more."""
+    return tiny_bert(tmp_path_factory.mktemp("base") / "bert", layers=1)
 
 
 @pytest.fixture(scope="module")

@@ -34,9 +34,8 @@ from multiview.export.qdrant import (
 from multiview.export.views import IndexViews
 from multiview.serving.hits import passage_fields
 from tests.fixtures.crowned import promote
+from tests.fixtures.forked import MULTIVIEW, run_forked
 from tests.fixtures.system_indexes import SYSTEMS
-
-MULTIVIEW = [sys.executable, "-c", "from multiview.cli.app import main; main()"]
 
 
 @pytest.fixture
@@ -243,10 +242,10 @@ def test_a_killed_load_goes_on(crowned, tmp_path):
     before = points_in(file)
     assert 5 <= before < 32
     for uploaded in (32 - before, 0):
-        ended = subprocess.run([*MULTIVIEW, *words], capture_output=True, text=True)
-        assert ended.stdout == (
+        ended = run_forked(MULTIVIEW, *words)
+        assert ended.out == (
             f"collection {name}: 32 points, {uploaded} uploaded, 0 deleted; alias multiview refers to it\n"
-        ), ended.stderr
+        ), ended.errors
     with open_client(path=folder) as client:
         assert aliases(client) == {"multiview": name}
         assert content_of(client, name) == content(crowned.index("camvr"))

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from tests.fixtures.bucket import free_port
+from tests.fixtures.forked import run_forked
 from tests.fixtures.overlays import of_kind
 from tests.fixtures.s3 import s3_server
 
@@ -23,4 +24,4 @@ def test_the_job_makes_the_bucket_of_the_store_once():
         environment = {**os.environ, **server}
         for _ in range(2):
             subprocess.run([sys.executable, *arguments], check=True, env=environment, timeout=120)
-        subprocess.run([sys.executable, "-c", WRITABLE], check=True, env=environment, timeout=120)
+        assert run_forked(WRITABLE, environment=environment).status == 0

@@ -36,12 +36,12 @@ FEWEST = 12
 @pytest.fixture(
     scope="module",
     params=[
-        ("training", CloudStorage()),
         ("refresh", CloudStorage()),
+        pytest.param(("training", CloudStorage()), marks=pytest.mark.torture),
         pytest.param(("training", S3()), marks=pytest.mark.torture),
         pytest.param(("refresh", S3()), marks=pytest.mark.torture),
     ],
-    ids=["training-gs", "refresh-gs", "training-s3", "refresh-s3"],
+    ids=["refresh-gs", "training-gs", "training-s3", "refresh-s3"],
 )
 def bucket(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

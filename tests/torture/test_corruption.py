@@ -27,13 +27,14 @@ from tests.fixtures.inprocess import run_plan
 from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
 from tests.fixtures.tortured import (
     SEED,
+    SHARES,
     WHOLE,
     Share,
     Tortured,
-    each_share,
     needs_seccomp,
 )
 from tests.fixtures.tortured_plans import (
+    QUICK_FORMATS,
     REFUSING,
     generated_comparison,
     queried_refresh,
@@ -52,6 +53,8 @@ MAKE = {
     "refresh": refused_refresh,
     "comparison": partial(generated_comparison, by_step=False),
 }
+QUICK = {"refresh": partial(refused_refresh, formats=QUICK_FORMATS)}
+"""What `make test` has in the place of those."""
 OTHERS = {
     "a teacher, given negatives": taught_training,
     "crops": partial(unlabelled_training, origin="crop"),
@@ -70,14 +73,21 @@ OF_TRAINING = {
 COMMAND = re.compile(r"multiview repair \S+(?=\))")
 
 
+@pytest.fixture(scope="module", params=SHARES)
+def share(request: pytest.FixtureRequest) -> Share:
+    return request.param
+
+
 @pytest.fixture(
     scope="module", params=[*MAKE, *(pytest.param(name, marks=pytest.mark.torture) for name in OTHERS)]
 )
-def tortured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tortured:
-    return {**MAKE, **OTHERS}[request.param](tmp_path_factory.mktemp("corruption"))
+def tortured(
+    request: pytest.FixtureRequest, share: Share, tmp_path_factory: pytest.TempPathFactory
+) -> Tortured:
+    make = {**MAKE, **OTHERS, **(QUICK if share == "sample" else {})}[request.param]
+    return make(tmp_path_factory.mktemp("corruption"))
 
 
-@each_share
 def test_damage_is_found_before_use_named_and_repaired(
     tortured: Tortured, share: Share, tally: Tally
 ) -> None:

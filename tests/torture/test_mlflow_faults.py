@@ -69,7 +69,7 @@ def _ship(reported: ReportedRun, uri: str) -> bool:
     ("fault", "every"),
     [
         ("lost", 32),
-        ("503", 32),
+        pytest.param("503", 32, marks=pytest.mark.torture),
         *(pytest.param(fault, 1 if WHOLE else 3, marks=pytest.mark.torture) for fault in FAULTS),
     ],
 )

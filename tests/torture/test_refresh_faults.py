@@ -4,19 +4,27 @@ import pytest
 
 from tests.fixtures.injection import Fault
 from tests.fixtures.tally import Tally
-from tests.fixtures.tortured import Share, Tortured, each_fault, each_share, needs_seccomp
-from tests.fixtures.tortured_plans import tiny_refresh
+from tests.fixtures.tortured import FAULTS, Share, Tortured, needs_seccomp
+from tests.fixtures.tortured_plans import FORMATS, QUICK_FORMATS, tiny_refresh
 
 pytestmark = needs_seccomp
 
 
 @pytest.fixture(scope="module")
-def tortured(tmp_path_factory: pytest.TempPathFactory) -> Tortured:
-    return tiny_refresh(tmp_path_factory.mktemp("refresh"))
+def share(request: pytest.FixtureRequest) -> Share:
+    return request.param
 
 
-@each_fault
-@each_share
+@pytest.fixture(scope="module")
+def tortured(share: Share, tmp_path_factory: pytest.TempPathFactory) -> Tortured:
+    return tiny_refresh(tmp_path_factory.mktemp("refresh"), QUICK_FORMATS if share == "sample" else FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("share", "fault"),
+    [("sample", "kill"), *(pytest.param("all", fault, marks=pytest.mark.torture) for fault in FAULTS)],
+    indirect=["share"],
+)
 def test_the_same_command_again_ends_with_the_very_same_artifacts(
     tortured: Tortured, fault: Fault, share: Share, tally: Tally
 ) -> None:

@@ -1,8 +1,6 @@
 """Shipping to a real MLflow store: whatever is interrupted or repeated, MLflow ends up the same."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 from mlflow import MlflowClient
@@ -12,6 +10,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.steps.events import EventLog
 from multiview.tracking import shipment
+from tests.fixtures.forked import run_forked
 from tests.fixtures.published_index import publish_index
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import mlflow_server, new_database
@@ -138,7 +137,7 @@ def test_a_database_made_anew_is_filled_again(tmp_path):
     ship = "import sys; from multiview import tracking; from multiview.artifacts.store import open_store; "
     ship += "tracking.ship(open_store(sys.argv[1]), *sys.argv[2:])"
     # In a process of its own: MLflow keeps the database open.
-    subprocess.run([sys.executable, "-c", ship, reported.store.url, reported.run.id, uri], check=True)
+    assert run_forked(ship, reported.store.url, reported.run.id, uri).status == 0
     (tmp_path / "mlflow.db").unlink()
     with pytest.raises(InputError, match="no MLflow database"):
         tracking.find_run(uri, reported.run.id)
@@ -202,11 +201,9 @@ def test_a_user_without_a_name_opens_a_run(tmp_path):
     """As OpenShift's users and KFP's default one are, in an image whose environment names none either."""
     uri = new_database(tmp_path)
     variables = {name: value for name, value in os.environ.items() if name not in NAMES}
-    subprocess.run(
-        [sys.executable, "-c", NAMELESS, str(tmp_path / "store")],
-        env={**variables, "MLFLOW_TRACKING_URI": uri},
-        check=True,
-    )
+    environment = {**variables, "MLFLOW_TRACKING_URI": uri}
+    ended = run_forked(NAMELESS, str(tmp_path / "store"), environment=environment)
+    assert ended.status == 0, ended.errors
     client = MlflowClient(uri)
     experiment = client.get_experiment_by_name(names.EXPERIMENT)
     assert experiment
