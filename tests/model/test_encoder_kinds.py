@@ -112,6 +112,14 @@ def test_a_base_is_trained_saved_loaded_searched_and_exported(kind: str, base: P
     )
 
 
+def test_a_base_that_cannot_recompute_activations_is_refused_in_a_line(tmp_path: Path) -> None:
+    model = create(random_base(tmp_path, "mpnet"), "dpr")
+    with pytest.raises(
+        InputError, match=r"^train.gradient_checkpointing: .*MPNet.*; set train.chunk instead$"
+    ):
+        model.checkpoint_activations()
+
+
 def test_without_a_padding_token_the_end_of_a_text_is_padding_and_without_that_a_line_says_so(
     tmp_path: Path,
 ) -> None:

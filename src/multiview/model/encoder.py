@@ -136,9 +136,14 @@ class BiEncoder(nn.Module):
         return nn.functional.normalize(vectors, dim=-1) if self.settings.normalise else vectors
 
     def checkpoint_activations(self) -> None:
-        """Recomputes activations in the backward pass instead of keeping them."""
-        for part in self.encoders:
-            self._encoder(part).activation_checkpointing_enable({"use_reentrant": False})
+        """Recomputes activations in the backward pass instead of keeping them. Raises InputError for a base that cannot."""
+        try:
+            for part in self.encoders:
+                self._encoder(part).activation_checkpointing_enable({"use_reentrant": False})
+        except ValueError as error:
+            raise InputError(
+                f"train.gradient_checkpointing: {str(error).rstrip('.')}; set train.chunk instead"
+            ) from error
 
     def add_adapters(self, rank: int, seed: int) -> None:
         """Freezes the encoders: LoRA adapters of `rank`, viewer tokens' embeddings and dense layers are still trained."""
