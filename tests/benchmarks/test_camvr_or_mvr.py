@@ -69,7 +69,7 @@ def test_what_is_found_is_written(
     small = (f"model.base={base}", "model.passage_length=48", "train.batch_size=4", "train.epochs=3")
     main(
         minutes=60,
-        steps=9,
+        steps=4,
         out=tmp_path / "out",
         settings=[*small, "train.validation_questions=8"],
         others=["model.init=cls"],
@@ -78,7 +78,7 @@ def test_what_is_found_is_written(
     curve = [json.loads(line) for line in (tmp_path / "out" / "curve.jsonl").read_text().splitlines()]
     for row in (*ROWS, "camvr-avq1 model.init=cls"):
         steps = [point["step"] for point in curve if point["system"] == row]
-        assert steps == [*range(10)]
+        assert steps == [*range(5)]
     figures = json.loads((tmp_path / "out" / "figures.json").read_text())
     assert all({"accuracy_at_5", "view_cosine", "accuracy_at_5/view_8"} <= set(figures[row]) for row in ROWS)
     printed = capsys.readouterr().out

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import multiprocessing
 import os
 import shutil
 import signal
@@ -21,6 +20,7 @@ from multiview.artifacts.staging import verify
 from multiview.artifacts.store import LocalStore
 from multiview.plans.plan import Plan
 from tests.fixtures.changing_corpus import ChangingCorpus
+from tests.fixtures.injection import forks
 from tests.fixtures.inprocess import run_plan
 
 MADE_ANEW = (names.CHAMPION, names.CHANGES, names.VERDICT, names.PROMOTION, names.REPORT)
@@ -148,10 +148,8 @@ class At:
 )
 def test_killed(begun: Begun, tmp_path: Path, path: str, after: bool) -> None:
     root = begun.copy(tmp_path)
-    # Not forked: faiss' threads do not survive that.
-    child = multiprocessing.get_context("spawn").Process(
-        target=begun.run, args=(Failing(root, At(path), kill, after),)
-    )
+    # In no fork of this process: faiss' threads do not survive that.
+    child = forks().Process(target=begun.run, args=(Failing(root, At(path), kill, after),))
     child.start()
     child.join(timeout=100)
     assert child.exitcode == -signal.SIGKILL

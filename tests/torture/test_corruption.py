@@ -79,7 +79,11 @@ def share(request: pytest.FixtureRequest) -> Share:
 
 
 @pytest.fixture(
-    scope="module", params=[*MAKE, *(pytest.param(name, marks=pytest.mark.torture) for name in OTHERS)]
+    scope="module",
+    params=[
+        *("training", "refresh"),
+        *(pytest.param(name, marks=pytest.mark.torture) for name in ("comparison", *OTHERS)),
+    ],
 )
 def tortured(
     request: pytest.FixtureRequest, share: Share, tmp_path_factory: pytest.TempPathFactory
