@@ -37,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Run pipelines here or on Kubeflow, rerun their steps, schedule them.",
 )
-console = Console(highlight=False, soft_wrap=True)
+console = Console(soft_wrap=True)
 
 app.command()(runs.run)
 app.command()(runs.compare)
@@ -100,9 +100,9 @@ def rerun(
     changes: Overrides = merge(*(parse_setting(setting) for setting in settings or []))
     request = cut(run, step, changes, downstream)
     for node, name, source in request.plan.artifacts():
-        console.print(f"  reads  {node.path} {name}: {source.address}", markup=False)
+        console.print(f"  reads  {node.path} {name}: {source.address}")
     for path in request.plan.paths():
-        console.print(f"  runs   {path}", markup=False)
+        console.print(f"  runs   {path}")
     if dry_run:
         return
     if submit:
@@ -134,21 +134,19 @@ def rollback(
 
     opened = open_store(store)
     champion = champions.rollback(opened, to)
-    console.print(
-        f"champion {champion.number} answers, with the index of champion {champion.restores}:", markup=False
-    )
-    console.print(f"  {champions.address_of(opened, champion)}", markup=False)
+    console.print(f"champion {champion.number} answers, with the index of champion {champion.restores}:")
+    console.print(f"  {champions.address_of(opened, champion)}")
     uri = tracking_uri or tracking.tracking_uri(opened)
     for alias, version in tracking.mirror(opened, uri).items():
-        console.print(f"  MLflow: {alias} is version {version}", markup=False)
+        console.print(f"  MLflow: {alias} is version {version}")
     if qdrant_url:
         settings = Export(qdrant_url=qdrant_url, alias=qdrant_alias)
         if loaded := try_to_follow(opened, qdrant_url, settings, _print_warning):
-            console.print(f"  Qdrant: {qdrant_alias} is collection {loaded.name}", markup=False)
+            console.print(f"  Qdrant: {qdrant_alias} is collection {loaded.name}")
 
 
 def _print_warning(line: str) -> None:
-    console.print(f"warning: {line}", style="yellow", markup=False)
+    console.print(f"warning: {line}", style="yellow")
 
 
 def main() -> NoReturn:

@@ -32,7 +32,7 @@ from pipelines.runs.local import dry_run_lines
 if TYPE_CHECKING:
     from kfp.client import Client
 
-console = Console(highlight=False, soft_wrap=True)
+console = Console(soft_wrap=True)
 schedule = typer.Typer(no_args_is_help=True, help="Recurring runs of a file in the repository.")
 
 
@@ -59,7 +59,7 @@ def submit(
     submission = check(request, store, connection)
     if dry_run:
         for line in dry_run_lines(request.plan, open_store(submission.store)):
-            console.print(line, markup=False)
+            console.print(line)
         return
     launch(submission, connection, wait, again=again)
 
@@ -96,14 +96,14 @@ def launch(
     else:
         found = submission.found()
         if len(found) == len(run.steps):
-            console.print(f"{run.id}: {counted(len(found), 'step')} found, nothing to start\n", markup=False)
+            console.print(f"{run.id}: {counted(len(found), 'step')} found, nothing to start\n")
             _show(submission, connection, list(found.values()), tracking_uri)
             return
         submission = submission.rest(found)
         package, there = submission.package(tag), len(submission.request.there)
         words = f"started without {counted(there, 'step')} that the store has already" if there else "started"
         kfp_run = start(client, connection, submission, package)
-    console.print(f"{run.id} {words}: {run_address(connection, kfp_run.run_id)}", markup=False)
+    console.print(f"{run.id} {words}: {run_address(connection, kfp_run.run_id)}")
     if wait:
         _follow(submission, connection, kfp_run, package.text, tracking_uri)
 
@@ -117,9 +117,7 @@ def _check_server(client: Client, connection: Profile, *submissions: Submission)
         tag, pipeline_store = server_tag(client)
     given = {name for each in submissions for name in SINCE if getattr(each.config.kubeflow, name)}
     if warning := check_version(tag, given, pipeline_store=pipeline_store):
-        Console(stderr=True, highlight=False, soft_wrap=True).print(
-            f"warning: {warning}", style="yellow", markup=False
-        )
+        Console(stderr=True, soft_wrap=True).print(f"warning: {warning}", style="yellow")
     return tag
 
 
@@ -131,7 +129,7 @@ def _follow(
     states = follow(connection, kfp_run, submission, compiled, tracking_uri)
     done = sum(state.status != "found" for state in states)
     counts = f"{counted(done, 'step')} done, {len(states) - done} found, " if states else ""
-    console.print(f"{run.id}: {counts}{time.time() - begun:.0f} s\n", markup=False)
+    console.print(f"{run.id}: {counts}{time.time() - begun:.0f} s\n")
     if states:
         _show(submission, connection, states, tracking_uri)
 
@@ -172,7 +170,7 @@ def apply(
         for schedule, submission in zip(document.schedules, submissions, strict=True)
     }
     for line in recurring_runs.apply(client, connection, document.owner, wanted, dry_run):
-        console.print(line, markup=False)
+        console.print(line)
 
 
 @schedule.command("status")
@@ -186,7 +184,7 @@ def status(debug: Debug = False, *, connection: Profile) -> None:
         console.print("no schedules")
     alarm = False
     for entry, found in read_statuses(client, connection, sorted(entries, key=lambda entry: entry.name)):
-        console.print(f"{entry.name}  {entry.cron}  of {entry.owner}: {found.text}", markup=False)
+        console.print(f"{entry.name}  {entry.cron}  of {entry.owner}: {found.text}")
         alarm |= found.alarm
     if alarm:
         raise typer.Exit(1)
@@ -202,4 +200,4 @@ def delete(
 ) -> None:
     """Delete a schedule; the next apply creates it again, unless it is removed from the file as well."""
     recurring_runs.delete(connect(connection), connection, name)
-    console.print(f"{name}: deleted", markup=False)
+    console.print(f"{name}: deleted")

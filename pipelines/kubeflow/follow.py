@@ -85,23 +85,23 @@ def _end(connection: Connection, views: Iterable[RunView], run: Run, store: Stor
 
     Raises StepFailed for a run that is gone.
     """
-    console, told = Console(highlight=False, soft_wrap=True), False
+    console, told = Console(soft_wrap=True), False
     reported: dict[tuple[str, str], set[str]] = {}
     waiting: set[str] = set()
     looked = -SILENCE_POLL_SECONDS
     for view in views:
         for line in () if store else _changes(view, reported):
-            console.print(line, markup=False)
+            console.print(line)
         if view.ended:
             return view
         if time.monotonic() - looked >= SILENCE_POLL_SECONDS:
             looked, (silence, gone) = time.monotonic(), silence_of(view, lambda: store, run.id)
             for line in _waiting(connection, view, waiting) if view.waits and not gone else ():
-                console.print(line, style="yellow", markup=False)
+                console.print(line, style="yellow")
             if gone:
                 raise StepFailed(f"{run.id}: {silence}", bad_input=False)
             if silence and not told:
-                console.print(f"{run.id}: {silence}", style="yellow", markup=False)
+                console.print(f"{run.id}: {silence}", style="yellow")
             told = bool(silence)
     raise AssertionError("views end with the run")
 

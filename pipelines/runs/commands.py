@@ -13,6 +13,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store, open_store
 from multiview.cli.console import Console
 from multiview.cli.options import Debug, DryRun, EarlierStoreUrl, Preset, Settings, StoreUrl, TrackingUri
+from multiview.config.documents import document_names
 from multiview.config.overrides import Overrides, gather, merge, validate
 from multiview.errors import counted
 from multiview.evaluation.tables import baseline_of
@@ -23,16 +24,9 @@ from multiview.plans.request import Request, describe
 from multiview.steps.runs import StepState
 from pipelines.runs import results
 from pipelines.runs.local import dry_run_lines, run_here
-from pipelines.runs.study import (
-    comparison_settings,
-    evaluation_paths,
-    evaluations_of_states,
-    read_study,
-    rows_of_runs,
-    study_names,
-)
+from pipelines.runs.study import comparison_settings, evaluation_paths, read_study, rows_of_runs
 
-console = Console(highlight=False, soft_wrap=True)
+console = Console(soft_wrap=True)
 
 PipelineName = Annotated[str, typer.Argument(metavar="PIPELINE", help=f"One of: {', '.join(PIPELINES)}.")]
 
@@ -50,7 +44,7 @@ def run(
     request, opened = Request.from_settings(pipeline, preset, settings), open_store(store)
     if dry_run:
         for line in dry_run_lines(request.plan, opened):
-            console.print(line, markup=False)
+            console.print(line)
         return
     if pipeline == "refresh":
         from multiview.refresh.champion import check_champion
@@ -84,7 +78,10 @@ def compare(
 
 def study(
     name: Annotated[
-        str, typer.Argument(metavar="STUDY", help=f"A YAML file, or one of: {', '.join(study_names())}.")
+        str,
+        typer.Argument(
+            metavar="STUDY", help=f"A YAML file, or one of: {', '.join(document_names('study'))}."
+        ),
     ],
     rows: Annotated[
         list[str] | None,
@@ -116,17 +113,18 @@ def study(
     paths = {row: evaluation_paths(row, request.plan) for row, request in requests.items()}
     compared = [evaluation for row in paths.values() for evaluation in row]
     comparison = comparison_settings(document, compared, shared)
-    console.print(f"{document.name}: {document.about}", markup=False)
+    console.print(f"{document.name}: {document.about}")
     if dry_run:
         for row, request in requests.items():
             for line in (row, *dry_run_lines(request.plan, opened)):
-                console.print(line, markup=False)
+                console.print(line)
         return
     evaluations: dict[str, Reference] = {}
     for row, request in requests.items():
-        console.print(f"\n{row}", style="bold", markup=False)
+        console.print(f"\n{row}", style="bold")
         states = run_and_show(request, opened, tracking_uri, debug, show=False)
-        evaluations |= evaluations_of_states(paths[row], states)
+        made = {state.path: state.outputs for state in states}
+        evaluations |= {name: made[str(path)][names.EVALUATION] for name, path in paths[row].items()}
     plan = comparison_of_evaluations("study", evaluations, comparison)
     about: Overrides = {"comparison": comparison.model_dump(include={"seeds_of", "paper"}, mode="json")}
     about["comparison"]["rows"] = list(evaluations)

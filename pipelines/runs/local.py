@@ -55,7 +55,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
                 error = failure
         states = {state.path: state for state in progress.finish()}
     if unshipped := ship_or_say(store, run, tracking_uri):
-        progress.console.print(unshipped, style="yellow", markup=False)
+        progress.console.print(unshipped, style="yellow")
     if error is None:
         return [states[path] for path in run.steps]
     if debug:

@@ -35,7 +35,7 @@ class Progress:
     def __init__(self, store: Store, run: str, paths: list[str], started: float):
         self.store, self.run, self.paths, self.started = store, run, paths, started
         self.width = max(map(len, paths), default=0)
-        self.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        self.console = Console(file=sys.stdout, soft_wrap=True)
         self.states: dict[str, StepState] = {}
         self.details: dict[str, events.Progress] = {}
         self.spinner, self.rows = Spinner("dots"), _rows(paths)
@@ -84,11 +84,11 @@ class Progress:
         if state.attempt and state.status == "done":
             for event in events.read_events(self.store, state.attempt):
                 if isinstance(event, events.WarningEvent):
-                    self.console.print(noted(state.path, event.text), style="yellow", markup=False)
+                    self.console.print(noted(state.path, event.text), style="yellow")
 
     def _say(self, line: str) -> None:
         if not self.console.is_terminal:
-            self.console.print(line, markup=False)
+            self.console.print(line)
 
     def render(self) -> RenderableType:
         """Returns the screen: a row per round of each system and per step that all systems share, and the bar of the run."""

@@ -50,7 +50,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
         local = f"{_command('mlflow')} ui --backend-store-uri {shlex.quote(uri)}"
         console.print(f"Look at it:   {uri if uri.startswith('http') else local}")
     if report := _report(states):
-        console.print(f"Report:       {report}", soft_wrap=True, markup=False)
+        console.print(f"Report:       {report}", soft_wrap=True)
     indexes = [reference.address for reference in finished_outputs(states, names.INDEX).values()]
     if indexes:
         champion = promotion["champion"] if promotion else None
@@ -70,9 +70,9 @@ def show_table(console: Console, text: str) -> None:
         block = "\n".join(lines).strip()
         fits = max(map(len, block.splitlines()), default=0) < console.width - len("| ")
         if is_table:
-            console.print(Markdown(block) if console.is_terminal and fits else block, markup=False)
+            console.print(Markdown(block) if console.is_terminal and fits else block)
         elif block:
-            console.print(block, style="dim", markup=False, soft_wrap=not console.is_terminal)
+            console.print(block, style="dim", soft_wrap=not console.is_terminal)
     if console.is_terminal:
         meaning = "per cent; acc: an answer among the top k passages, gold: the gold passage"
         console.print(meaning, style="dim", soft_wrap=False)
@@ -102,9 +102,9 @@ def read_metrics(store: Store, run: str) -> dict[str, dict[str, float]]:
 def _show_promotion(console: Console, promotion: JsonObject) -> None:
     number = promotion["champion"]["number"] if promotion["champion"] else "none"
     outcome = f"{TITLES[promotion['decision']]} ({promotion['says']})"
-    console.print(f"Verdict:      {outcome}; the champion is {number}", markup=False)
+    console.print(f"Verdict:      {outcome}; the champion is {number}")
     if promotion["decision"] == "refuse":
-        console.print(f"Challenger:   {promotion['challenger']} can be asked with --index", markup=False)
+        console.print(f"Challenger:   {promotion['challenger']} can be asked with --index")
     console.print()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -12,14 +12,13 @@ from pydantic import Field, model_validator
 from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.config import Comparison, JsonObject, PaperFigures, Section
-from multiview.config.documents import document_names, find_document
+from multiview.config.documents import find_document
 from multiview.config.overrides import Overrides, merge, parse_setting, read_preset, validate, value_at
 from multiview.errors import InputError
 from multiview.evaluation.costs import check_alike
 from multiview.evaluation.tables import baseline_of
 from multiview.plans.plan import Plan
 from multiview.steps.path import StepPath, last_rounds
-from multiview.steps.runs import StepState
 from multiview.tracking import TrackedRun
 
 RowName = Annotated[str, Field(coerce_numbers_to_str=True)]
@@ -92,10 +91,6 @@ class Study(Section):
         runs, paper = ({row: of[row] for row in kept if row in of} for of in (self.runs, self.paper))
         return self.model_copy(update={"runs": runs, "paper": paper, "seeds": seeds})
 
-    def rows_without_seed(self) -> dict[str, str]:
-        """Returns the name of the row without a seed per name of a row with one."""
-        return {_seeded(row, seed): row for row in self.runs for seed in self.seeds}
-
     def shared(self, base: Overrides) -> Overrides:
         """Returns the overrides of all rows and of their comparison: the study's over `base`."""
         return merge(base, self.settings)
@@ -134,20 +129,17 @@ def _seeded(row: str, seed: int) -> str:
     return f"{row}/seed-{seed}"
 
 
-def study_names() -> list[str]:
-    return document_names("study")
-
-
 def read_study(name: str) -> Study:
     """Reads a study by its name, or from a YAML file. Raises InputError for a file that is no study."""
     return find_document(name, "study").checked(Study, name=Path(name).stem)
 
 
 def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, tuple[Reference, str | None]]:
-    """Returns the evaluation and the architecture of each row by name: the name of the system, with the end of its run's id where two have one name.
+    """Returns the evaluation and the architecture of each row by the name of its system, with the end of its run's id
+    where two systems have one name. An evaluation that several runs share is one row.
 
-    An evaluation that several runs share is one row. Raises InputError for a run without an evaluation, for a
-    single row, and unless all evaluations are of the same questions over the same corpus.
+    Raises InputError for a run without an evaluation, for a single row, and unless all evaluations are of the same
+    questions over the same corpus.
     """
     rows: dict[tuple[str, str], tuple[Reference, str | None]] = {}
     for run in runs:
@@ -190,12 +182,6 @@ def evaluation_paths(row: str, plan: Plan) -> dict[str, StepPath]:
     return {row if len(last) == 1 else f"{row}/{system}": path for system, path in last.items()}
 
 
-def evaluations_of_states(paths: Mapping[str, StepPath], states: Iterable[StepState]) -> dict[str, Reference]:
-    """Returns the evaluations that the steps of a run have made, by the names of their rows."""
-    outputs = {state.path: state.outputs for state in states}
-    return {row: outputs[str(path)][names.EVALUATION] for row, path in paths.items()}
-
-
 def comparison_settings(study: Study, rows: Sequence[str], shared: Overrides) -> Comparison:
     """Returns the settings of a study's comparison, which override the ones that its rows share.
 
@@ -205,20 +191,16 @@ def comparison_settings(study: Study, rows: Sequence[str], shared: Overrides) ->
     without_seed = {
         row: plain + row.removeprefix(seeded)
         for row in rows
-        for seeded, plain in study.rows_without_seed().items()
-        if row == seeded or row.startswith(f"{seeded}/")
+        for plain in study.runs
+        for seed in study.seeds
+        if row == (seeded := _seeded(plain, seed)) or row.startswith(f"{seeded}/")
     }
     systems = list(dict.fromkeys(without_seed.get(row, row) for row in rows))
     if several := next((row for row in study.paper if row not in systems), None):
         raise InputError(
             f"runs.{several}.paper: its pipeline evaluates several systems, and a figure is of one"
         )
-    settings = {
-        **shared.get("comparison", {}),
-        "rows": tuple(rows),
-        "seeds_of": without_seed,
-        "paper": study.paper,
-    }
-    comparison = validate({"comparison": settings}).comparison
+    own = {"rows": tuple(rows), "seeds_of": without_seed, "paper": study.paper}
+    comparison = validate({"comparison": shared.get("comparison", {}) | own}).comparison
     baseline_of(comparison.baseline, systems)
     return comparison

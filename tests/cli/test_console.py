@@ -13,6 +13,7 @@ from multiview.cli.console import Console
 from multiview.errors import STEERING, safe
 from tests.fixtures.inprocess import command, multiview_command
 
+LITERAL = "[bold]a[/] :bug: [link=x] 1.5"
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil"
 
 
@@ -32,8 +33,10 @@ def test_a_console_shows_nothing_that_steers_whatever_it_prints(terminal):
     table.add_column(HOSTILE)
     table.add_row(Text(HOSTILE))
     for shown in (HOSTILE, Text(HOSTILE), table):
-        console.print(shown, markup=False)
+        console.print(shown)
+    console.print(LITERAL)
     written = file.getvalue()
+    assert LITERAL in written
     assert "evil" in written and not STEERING.search(written)
 
 

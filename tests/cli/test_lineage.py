@@ -21,7 +21,7 @@ from tests.fixtures.servers import new_database
 
 
 def printed(lineage: Lineage) -> str:
-    console = Console(file=io.StringIO(), width=80, highlight=False)
+    console = Console(file=io.StringIO(), width=80)
     print_lineage(console, lineage)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()

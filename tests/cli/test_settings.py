@@ -7,7 +7,7 @@ import pytest
 
 from multiview.cli import settings as settings_text
 from multiview.cli.app import main
-from multiview.cli.settings import groups
+from multiview.cli.settings import sections
 from multiview.config import Config
 from multiview.config.overrides import DERIVED_SETTINGS, parse_setting, read_preset, validate
 from multiview.errors import InputError
@@ -26,7 +26,7 @@ LISTED = {
 
 
 def test_a_default_is_written_as_it_would_be_set():
-    settings = [setting for group in settings_text.groups() for setting in group.settings]
+    settings = [setting for section in sections().values() for setting in section]
     assert {setting.name for setting in settings} == LISTED
     for setting in settings:
         assert validate(parse_setting(f"{setting.name}={setting.default}")) == Config(), setting.name
@@ -61,11 +61,11 @@ def test_a_preset_s_numbers_are_shown(monkeypatch, capsys):
 
 
 def test_a_setting_shows_its_value_and_its_default():
-    camvr = {s.name: s for g in groups(resolve(read_preset("paper-camvr"))) for s in g.settings}
+    camvr = {s.name: s for each in sections(resolve(read_preset("paper-camvr"))).values() for s in each}
     assert (camvr["train.learning_rate"].value, camvr["train.learning_rate"].default) == (
         "1.0e-05",
         "2.0e-05",
     )
     assert camvr["train.temperature.schedule"].value == "annealed"  # the architecture's
-    unchanged = {s.name: s for g in groups() for s in g.settings}
+    unchanged = {s.name: s for each in sections().values() for s in each}
     assert all(setting.value == setting.default for setting in unchanged.values())

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from multiview.config.overrides import gather, preset_names, read_preset
+from multiview.config.documents import document_names
+from multiview.config.overrides import gather, read_preset
 from multiview.model.systems import resolve, stage_settings
 from multiview.plans.comparison import comparison
 from multiview.plans.request import Request
@@ -139,6 +140,6 @@ def test_a_paper_s_preset_compiles(name, tmp_path):
     assert compiled.stat().st_size > 1000
 
 
-@pytest.mark.parametrize("preset", preset_names())
+@pytest.mark.parametrize("preset", document_names("preset"))
 def test_every_preset_is_valid_for_every_pipeline(preset):
     assert comparison(gather(preset, [])).nodes

@@ -2,10 +2,11 @@
 
 import pytest
 
+from multiview.config.documents import document_names
 from multiview.config.overrides import gather, validate
 from multiview.model.systems import resolve
 from multiview.plans import PIPELINES
-from pipelines.runs.study import read_study, study_names
+from pipelines.runs.study import read_study
 
 
 def test_the_study_of_snippet_means_has_the_systems_of_squad_small():
@@ -56,7 +57,7 @@ def test_the_study_of_temperatures_has_the_paper_s():
     assert [train.local_weight for train in trained].index(0) == 5, "MVR Table 3 (3): neither of the two"
 
 
-@pytest.mark.parametrize("name", sorted({*study_names()} - {"snippet-means", "comparison-seeds"}))
+@pytest.mark.parametrize("name", sorted({*document_names("study")} - {"snippet-means", "comparison-seeds"}))
 def test_only_the_study_of_mined_negatives_mines_them(name):
     """MVR 4.2: ablations are "built only with the raw DPR model"; CAMVR mines in its section 4.3 alone."""
     overrides = read_study(name).overrides(gather("paper-camvr", []))
@@ -103,7 +104,7 @@ OURS = (
 
 def test_the_studies_have_the_papers_figures():
     cited: dict[str, list[list[float]]] = {}
-    for study in map(read_study, study_names()):
+    for study in map(read_study, document_names("study")):
         assert set(study.paper) == set(study.runs) or study.name in OURS, "which no paper has"
         for figures in study.paper.values():
             metrics = (
@@ -117,7 +118,7 @@ def test_the_studies_have_the_papers_figures():
     }
 
 
-@pytest.mark.parametrize("name", study_names())
+@pytest.mark.parametrize("name", document_names("study"))
 def test_every_study_compiles_and_its_rows_differ(name):
     found = read_study(name)
     base = gather("snippet-means", []) if name == "snippet-means" else {}

@@ -217,7 +217,7 @@ def test_inspections_find_nothing_wrong(documented, files, monkeypatch, website)
 def test_the_inspection_shown_is_what_it_prints():
     settings = ["questions.source=demo://train.json", "questions.dev_source=demo://dev.json"]
     options = [word for setting in settings for word in ("--set", setting)]
-    console = Console(file=io.StringIO(), width=100, highlight=False)
+    console = Console(file=io.StringIO(), width=100)
     print_inspection(
         console, inspection.inspect(validate(gather(None, settings)), lambda done: None), options
     )

@@ -106,4 +106,4 @@ def _refuse(error: Any) -> int:
 
 
 def _print_error(line: str) -> None:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"error: {line}", markup=False, style="red")
+    Console(stderr=True, soft_wrap=True).print(f"error: {line}", style="red")

@@ -40,7 +40,7 @@ def show_inspection(sources: Sequence[str], preset: str | None, settings: Sequen
         )
     options = ["--preset", preset] if preset else []
     options += [word for setting in settings for word in ("--set", setting)]
-    print_inspection(Console(highlight=False), inspection, options)
+    print_inspection(Console(), inspection, options)
     return inspection
 
 
@@ -77,20 +77,20 @@ def print_inspection(console: Console, inspection: Inspection, options: Sequence
         line = shlex.join(["python", "-m", "pipelines", "run", "comparison", *options])
         console.print(Text.assemble(("Run it:  ", "bold"), line), soft_wrap=True)
     else:
-        console.print(f"To run it, name training questions: --set {SETTING['train']}=…", markup=False)
+        console.print(f"To run it, name training questions: --set {SETTING['train']}=…")
 
 
 def _print_counts(console: Console, problems: Problems) -> None:
     for kind, number in problems.counts.items():
-        console.print(f"  {kind}: {number:,}{', the first:' if number > 1 else ''}", markup=False)
-        console.print(f"    {problems.first[kind]}", markup=False, soft_wrap=True)
+        console.print(f"  {kind}: {number:,}{', the first:' if number > 1 else ''}")
+        console.print(f"    {problems.first[kind]}", soft_wrap=True)
 
 
 def _print_heading(console: Console, inspection: Inspection, use: Use) -> None:
     console.print(Text(TITLES[use], "bold"))
     files = inspection.formats[use]
     for file, name in list(files.items())[:FILES]:
-        console.print(f"  {file}: {FORMATS[name].about}", markup=False, soft_wrap=True)
+        console.print(f"  {file}: {FORMATS[name].about}", soft_wrap=True)
     if len(files) > FILES:
         console.print(f"  and {counted(len(files) - FILES, 'more file')}")
 

@@ -31,7 +31,7 @@ def show_lineage(lineage: Lineage, *, verify: bool = False, json: bool = False) 
 
     Raises InputError with the first flaw and the number of others.
     """
-    console, log = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
+    console, log = Console(), Console(stderr=True, soft_wrap=True)
     if not json:
         print_lineage(console, lineage)
     lines = read_all(log, lineage) if verify else lineage.broken

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Literal
 
@@ -49,8 +48,7 @@ class Lookup:
     """Finds the artifacts behind typed names. Store and MLflow are opened when a name first needs them."""
 
     def __init__(self, store: str | None, tracking_uri: str | None) -> None:
-        """`store` (None: the folder `store`) holds runs and champions, and MLflow's database unless `tracking_uri` is
-        given."""
+        """`store` (None: `names.DEFAULT_STORE`) holds runs and champions, and MLflow's database unless `tracking_uri` is given."""
         self._store_url = store
         self._tracking_uri = tracking_uri
 
@@ -77,7 +75,7 @@ class Lookup:
         """
         match form_of(text):
             case "logged model":
-                return [tracking.logged_model(self.tracking_uri, _logged_model(text))]
+                return [tracking.logged_model(self.tracking_uri, text.removeprefix("models:/"))]
             case "run":
                 return [in_store(each, self.store) for each in run_artifacts(text, self._run(text))]
             case _:
@@ -104,14 +102,13 @@ class Lookup:
                 return tracking.registered_index(self.tracking_uri, text)
             case "logged model":
                 raise InputError(
-                    f"{_logged_model(text)} is a logged model, not an index: give an index's address, "
+                    f"{text.removeprefix('models:/')} is a logged model, not an index: give an index's address, "
                     f"models:/NAME@ALIAS, a run's id, or {names.CHAMPION}"
                 )
 
     def _challenger(self) -> str:
         champion = champion_of(self.store)
-        index = challenger_of(self.store, champion)
-        if index is None:
+        if not (index := challenger_of(self.store, champion)):
             raise InputError(
                 f"store {self.store.url} has no challenger: no refresh was refused against champion {champion.number}"
             )
@@ -130,21 +127,27 @@ def run_artifacts(name: str, run: AnyRun) -> list[Reference]:
 
     Raises InputError if there are none yet.
     """
-    if isinstance(run, list):
-        artifacts = _last_outputs(run)
-    elif run.step is None:
-        steps = run.steps_of_system()
-        artifacts = _last_outputs(steps[path] for path in run.run.steps if path in steps)
-    else:
+    if isinstance(run, TrackedRun) and run.step is not None:
         artifacts = list(run.steps[run.step].outputs.values())
+    else:
+        steps = run if isinstance(run, list) else _own_steps(run)
+        read = {each.address for step in steps for inputs in step.inputs.values() for each in inputs}
+        made = {each.address: each for step in steps for each in step.outputs.values()}
+        artifacts = [each for address, each in made.items() if address not in read]
     if not artifacts:
         raise InputError(f"{name} has made nothing yet: wait for it, or run it again")
     return artifacts
 
 
+def _own_steps(run: TrackedRun) -> list[StepState]:
+    """The steps of a run, or of a system, without those of the run that it reruns in part."""
+    steps = run.steps_of_system()
+    return [steps[path] for path in run.run.steps if path in steps]
+
+
 def run_index(name: str, run: AnyRun, near: Store | None = None) -> str:
-    """Returns the address of the only index of a run, or of a system in MLflow, preferably in the store `near`; for a
-    step, of the index that it built or searched.
+    """Returns the address of the index of the only system of a run, or of a system in MLflow, from its last round; for a
+    step, of the index that it built or searched. The store `near` is preferred, if it has a copy.
 
     Raises InputError if there is none, or if several systems have one.
     """
@@ -154,7 +157,17 @@ def run_index(name: str, run: AnyRun, near: Store | None = None) -> str:
             if index:
                 return (in_store(index, near) if near else index).address
     states = run if isinstance(run, list) else run.steps_of_system().values()
-    return sole_index(name, finished_outputs(states, names.INDEX), near)
+    indexes = finished_outputs(states, names.INDEX)
+    last = {
+        system: (in_store(indexes[str(path)], near) if near else indexes[str(path)]).address
+        for system, path in last_rounds(map(StepPath.parse, sorted(indexes))).items()
+    }
+    if not last:
+        raise InputError(f"run {name} has no index yet: finish it, or give --index")
+    if len(last) > 1:
+        listed = ", ".join(f"{system}: {address}" for system, address in last.items())
+        raise InputError(f"run {name} has several systems; choose one with --index: {listed}")
+    return next(iter(last.values()))
 
 
 def newest_index(store: Store) -> str:
@@ -162,47 +175,16 @@ def newest_index(store: Store) -> str:
 
     Raises InputError if there is no such run, or if it has several systems.
     """
-    candidates: list[tuple[float, str, dict[str, Reference]]] = []
+    candidates: list[tuple[float, str, list[StepState]]] = []
     for run in store.folders(names.RUNS):
         states = list(read_states(store, run))
-        indexes = finished_outputs(states, names.INDEX)
         finished = {state.path for state in states if state.finished}
-        if indexes and finished.issuperset(read_run(store, run).steps):
-            candidates.append((max(state.ended or 0.0 for state in states), run, indexes))
+        if finished_outputs(states, names.INDEX) and finished.issuperset(read_run(store, run).steps):
+            candidates.append((max(state.ended or 0.0 for state in states), run, states))
     if not candidates:
         store.check_exists()
         raise InputError(
             f"store {store.url} has no finished run with an index: run a pipeline, or give --index or --store"
         )
-    _, run, indexes = max(candidates, key=lambda candidate: candidate[:2])
-    return sole_index(run, indexes, store)
-
-
-def sole_index(run: str, indexes: Mapping[str, Reference], near: Store | None = None) -> str:
-    """Returns the address of the index of a run's only system, from its last round, preferably in the store `near`.
-
-    `indexes` maps paths of steps, such as `camvr/round-2/index`. Raises InputError for no system, and for several.
-    """
-    paths = last_rounds(StepPath.parse(path) for path in sorted(indexes))
-    references = {system: indexes[str(path)] for system, path in paths.items()}
-    last = {system: (in_store(each, near) if near else each).address for system, each in references.items()}
-    if not last:
-        raise InputError(f"run {run} has no index yet: finish it, or give --index")
-    if len(last) > 1:
-        listed = ", ".join(f"{system}: {address}" for system, address in last.items())
-        raise InputError(f"run {run} has several systems; choose one with --index: {listed}")
-    return next(iter(last.values()))
-
-
-def _last_outputs(steps: Iterable[StepState]) -> list[Reference]:
-    """The artifacts that some steps made and none of them read."""
-    steps = list(steps)
-    read = {
-        reference.address for step in steps for references in step.inputs.values() for reference in references
-    }
-    made = {reference.address: reference for step in steps for reference in step.outputs.values()}
-    return [reference for address, reference in made.items() if address not in read]
-
-
-def _logged_model(text: str) -> str:
-    return text.removeprefix("models:/")
+    _, run, states = max(candidates, key=lambda candidate: candidate[:2])
+    return run_index(run, states, store)

@@ -96,7 +96,7 @@ def print_answers(
 
     Unless they are JSON, a line about the index and the times goes to standard error.
     """
-    console, log = Console(highlight=False), Console(stderr=True, highlight=False, soft_wrap=True)
+    console, log = Console(), Console(stderr=True, soft_wrap=True)
     with rare_collections():
         retriever, loading = _load(address, log, **how)
     count, seconds = 0, 0.0
@@ -112,7 +112,7 @@ def print_answers(
         kind = "" if retriever.exact else f"approximate index ({retriever.index.header['kind']}), "
         about = f"{retriever.architecture}, {kind}{counted(len(retriever), 'passage')}"
         line = f"{address}: {about}; {loading}, {seconds / count:.3f} s per question"
-        log.print(line, style="dim", markup=False)
+        log.print(line, style="dim")
 
 
 def _load(address: str, log: Console, **how: Any) -> tuple[Retriever, str]:

@@ -16,8 +16,9 @@ from rich.text import Text
 
 from multiview.cli.console import Console
 from multiview.config import Config, Section
+from multiview.config.documents import document_names
 from multiview.config.kubeflow import GpuPod, Pod
-from multiview.config.overrides import SYSTEMS, flatten, gather, preset_names
+from multiview.config.overrides import SYSTEMS, flatten, gather
 from multiview.config.section import DERIVED, UNKEYED, marked, plain
 from multiview.errors import InputError, nearest
 from multiview.model.layouts import LAYOUTS
@@ -28,41 +29,28 @@ BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting under its dotted name."""
+    """One setting: its dotted name, its type in words, its default and its value as they are written after `=`, its docstring."""
 
     name: str
     type: str
     default: str
-    """The default, as written after `=`."""
     value: str
-    """The value in a configuration, written in the same way."""
     about: str
-    """The attribute's docstring."""
     keyed: bool
     """Whether artifact keys hold the setting's value."""
 
 
-@dataclass(frozen=True)
-class Group:
-    """A section of the configuration."""
-
-    name: str
-    about: str
-    """The class's docstring."""
-    settings: tuple[Setting, ...]
-
-
-def groups(config: Config | None = None) -> list[Group]:
-    """Returns all sections, in the order of `Config`, with the values of `config` (None: the defaults)."""
+def sections(config: Config | None = None) -> dict[str, list[Setting]]:
+    """Returns the settings of each section, in the order of `Config`, with the values of `config` (None: the defaults)."""
     defaults = Config()
-    config = config or defaults
-    sections = []
-    for name, field in Config.model_fields.items():
-        section = field.annotation
-        assert isinstance(section, type) and issubclass(section, Section)
-        settings = tuple(_settings(getattr(defaults, name), getattr(config, name), name))
-        sections.append(Group(name, _paragraph(section.__doc__), settings))
-    return sections
+    return {
+        name: list(_settings(section, getattr(config or defaults, name), name)) for name, section in defaults
+    }
+
+
+def about(section: str) -> str:
+    """Returns the docstring of a section's class."""
+    return _paragraph(type(getattr(Config(), section)).__doc__)
 
 
 def markdown() -> str:
@@ -77,25 +65,24 @@ def markdown() -> str:
         "marked ° is not part of artifact keys: it changes how a step runs but not what it writes, it names "
         "something that the key holds by content, or it shapes the pipeline.\n"
     ]
-    for group in groups():
-        parts.append(f"## {group.name}\n\n{group.about}\n")
+    for section, settings in sections().items():
         rows = [
-            (
-                f"`{setting.name}`{'' if setting.keyed else ' °'}",
-                _code(setting.type),
-                _code(setting.default),
-                setting.about,
-            )
-            for setting in group.settings
+            (f"`{each.name}`{'' if each.keyed else ' °'}", f"`{each.type}`", f"`{each.default}`", each.about)
+            for each in settings
         ]
+        parts.append(f"## {section}\n\n{about(section)}\n")
         parts.append(_table(("setting", "type", "default", "meaning"), rows))
     parts.append(
         "## Architectures\n\nEach architecture has defaults of its own, which presets and settings override.\n"
     )
-    rows = [(f"`{name}`", _listed(layout.defaults)) for name, layout in LAYOUTS.items()]
+    own = {
+        name: ", ".join(f"`{setting}={value}`" for setting, value in flattened(layout.defaults))
+        for name, layout in LAYOUTS.items()
+    }
+    rows = [(f"`{name}`", defaults or "none of its own") for name, defaults in own.items()]
     parts.append(_table(("`model.architecture`", "defaults"), rows))
     parts.append(
-        f"## Presets\n\n{', '.join(f'`{name}`' for name in preset_names())}: `multiview config --preset NAME` shows what "
+        f"## Presets\n\n{', '.join(f'`{name}`' for name in document_names('preset'))}: `multiview config --preset NAME` shows what "
         "one sets, and the files are in `src/multiview/config/presets/`.\n"
     )
     rows = [(f"`{name}`", about) for name, about in environment_variables()]
@@ -121,18 +108,15 @@ def show_settings(name: str | None, preset: str | None, settings: Sequence[str])
 
     Raises InputError for a name that is neither, and for a mistake in a preset or setting.
     """
-    console, overrides = Console(highlight=False), gather(preset, settings)
-    sections = groups(resolve(overrides) if overrides else None)
-    names = [section.name for section in sections]
-    names += [setting.name for section in sections for setting in section.settings]
+    console, overrides = Console(), gather(preset, settings)
+    listed = sections(resolve(overrides) if overrides else None)
+    names = [*listed, *(setting.name for section in listed.values() for setting in section)]
     if name is not None and not any(_within(known, name) for known in names):
-        raise InputError(
-            f"there is no setting {name}{nearest(name, names, [section.name for section in sections])}"
-        )
-    for section in sections:
-        shown = [setting for setting in section.settings if name is None or _within(setting.name, name)]
+        raise InputError(f"there is no setting {name}{nearest(name, names, listed)}")
+    for section, of_section in listed.items():
+        shown = [setting for setting in of_section if name is None or _within(setting.name, name)]
         if len(shown) > 1:
-            console.print(Text(f"{section.name}: {section.about}", style="bold"))
+            console.print(Text(f"{section}: {about(section)}", style="bold"))
         for setting in shown:
             _print_setting(console, setting)
         if shown and name is None:
@@ -176,19 +160,14 @@ def _settings(defaults: Section, values: Section, prefix: str) -> Iterator[Setti
             continue
         if isinstance(default, Section) and not isinstance(default, GpuPod):
             yield from _settings(default, value, f"{prefix}.{name}")
-            continue
-        yield Setting(
-            f"{prefix}.{name}",
-            _type(field.annotation, field),
-            written(default),
-            written(value),
-            _paragraph(field.description),
-            keyed=not marked(field, UNKEYED),
-        )
+        else:
+            type_, meaning = _type(field.annotation, field), _paragraph(field.description)
+            keyed = not marked(field, UNKEYED)
+            yield Setting(f"{prefix}.{name}", type_, written(default), written(value), meaning, keyed)
 
 
 def _type(annotation: Any, field: FieldInfo | None = None) -> str:
-    """A type in words: `int ≥ 1 or null`, `max | answer`, `list of str`."""
+    """A type in words, with the limits of a number: `int ≥ 1 or null`, `max | answer`, `list of str`."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return " or ".join("null" if part is type(None) else _type(part, field) for part in arguments)
@@ -200,35 +179,20 @@ def _type(annotation: Any, field: FieldInfo | None = None) -> str:
         return f"mapping of {_type(arguments[0])} to {_type(arguments[1])}"
     if hasattr(annotation, "__metadata__"):
         return _type(arguments[0], FieldInfo.from_annotation(annotation))
-    name = "anything" if annotation is Any else getattr(annotation, "__name__", str(annotation))
-    return name + _bounds(field)
-
-
-def _bounds(field: FieldInfo | None) -> str:
-    """The limits of a number: ` > 0, ≤ 1`."""
-    return ",".join(
+    bounds = [
         f" {sign} {getattr(limit, name):,.10g}"
         for limit in (field.metadata if field else ())
         for name, sign in BOUNDS.items()
         if hasattr(limit, name)
-    )
-
-
-def _listed(overrides: Mapping[str, object]) -> str:
-    return ", ".join(f"`{name}={value}`" for name, value in flattened(overrides)) or "none of its own"
+    ]
+    return ("anything" if annotation is Any else annotation.__name__) + ",".join(bounds)
 
 
 def _paragraph(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
-def _code(text: str) -> str:
-    return f"`{text}`" if text else "` `"
-
-
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """A Markdown table. Bars in cells are escaped: each would begin another cell."""
-    lines = [head, tuple("---" for _ in head), *rows]
-    return (
-        "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines) + "\n"
-    )
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *escaped))

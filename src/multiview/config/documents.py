@@ -1,6 +1,6 @@
-"""YAML documents: presets, studies, profiles and schedules, and the compiled pipelines that KFP writes.
+"""YAML documents: presets, studies, profiles, schedules, and the compiled pipelines that KFP writes.
 
-An error in a document written by a person is one line that begins with the document and names the setting.
+What is wrong with one that a person wrote is a line that begins with the document and names the setting.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from multiview.config.section import DERIVED, JsonObject, Section, marked
+from multiview.config.section import UNKNOWN, JsonObject, Section
 from multiview.errors import InputError, nearest, without_secrets
 
 NAMED = re.compile(r"'(?!<|.')[^']*'|\"[^\"]{2,}\"")
@@ -45,16 +45,12 @@ PASSWORD = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s/?#@:]*:[^\s/?#@]+@")
 
 Checked = TypeVar("Checked", bound=Section)
 
-
 LARGEST_COUNT = 300_000
 """Most names, values and brackets of a document; an alias counts each time it is used."""
 
 
-class DocumentError(yaml.constructor.ConstructorError):
+class DocumentError(yaml.MarkedYAMLError):
     """Well-formed YAML that cannot be settings."""
-
-    def __init__(self, problem: str, mark: yaml.Mark | None = None) -> None:
-        super().__init__(None, None, problem, mark)
 
 
 class UniqueKeys(yaml.SafeLoader):
@@ -65,17 +61,17 @@ class UniqueKeys(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
-                    raise DocumentError(f"{key.value!r} is given twice", key.start_mark)
+                    raise DocumentError(problem=f"{key.value!r} is given twice", problem_mark=key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a YAML document whose top level is a mapping."""
+    """A YAML document whose top level is a mapping."""
 
     where: str
-    """The kind and the name of the document, as in `preset tiny.yaml`."""
+    """Its kind and name, as in `preset tiny.yaml`."""
     content: JsonObject
 
     def checked(self, section: type[Checked], **defaults: object) -> Checked:
@@ -84,7 +80,7 @@ class Document:
 
 
 def document_names(kind: str) -> list[str]:
-    """Returns the names of the documents of a kind that are shipped with this package."""
+    """Returns the names of this package's documents of a kind."""
     return sorted(file.name.removesuffix(".yaml") for file in _folder(kind).iterdir() if _is_yaml(file.name))
 
 
@@ -99,18 +95,16 @@ def read_document(file: Path | Traversable, kind: str, name: str | None = None) 
         raise InputError(f"{where}: not UTF-8 ({error.reason}); convert the file") from None
     except yaml.YAMLError as error:
         raise InputError(f"{where} is not YAML: {_problem(error)}") from error
-    if content is None:
-        content = {}
-    if not isinstance(content, dict):
+    if not isinstance(content, dict | None):
         raise InputError(f"{where}: expected names with values")
-    return Document(where, content)
+    return Document(where, content or {})
 
 
 def _problem(error: yaml.YAMLError) -> str:
-    """Returns the problem and its place, without quotations from the file, which may be secrets in a file of profiles."""
-    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    """Returns the problem and its place, without quotations from the file, where a file of profiles has secrets."""
     if not isinstance(error, yaml.MarkedYAMLError) or not error.problem:
         return " ".join(str(error).split())
+    mark = error.problem_mark
     said = error.problem if isinstance(error, DocumentError) else NAMED.sub("'…'", error.problem)
     return f"{said} (line {mark.line + 1}, column {mark.column + 1})" if mark else said
 
@@ -124,16 +118,16 @@ def _load(text: str) -> Any:
         value = yaml.load(text, Loader=UniqueKeys)
         for number, _ in enumerate(json.JSONEncoder(default=_refuse, check_circular=False).iterencode(value)):
             if number > LARGEST_COUNT:
-                raise DocumentError(f"there are more than {LARGEST_COUNT:,} values")
+                raise DocumentError(problem=f"there are more than {LARGEST_COUNT:,} values")
     except RecursionError:
-        raise DocumentError("values are nested too deeply") from None
+        raise DocumentError(problem="values are nested too deeply") from None
     except (TypeError, ValueError) as error:  # a text that YAML's patterns take for a number or a date
-        raise DocumentError(f"{error}; quote the value if it is a text") from None
+        raise DocumentError(problem=f"{error}; quote the value if it is a text") from None
     return value
 
 
 def _refuse(value: object) -> None:
-    raise DocumentError(f"{value!s:.80} is a {type(value).__name__}; quote it if it is a text")
+    raise DocumentError(problem=f"{value!s:.80} is a {type(value).__name__}; quote it if it is a text")
 
 
 def read_value(text: str, where: str) -> object:
@@ -198,13 +192,12 @@ def _refuse_passwords(value: object, where: str, name: str = "") -> None:
             _refuse_passwords(inner, where, name)
 
 
-def _explain(error: ErrorDetails, section: type[BaseModel]) -> str:
+def _explain(error: ErrorDetails, section: type[Section]) -> str:
     """Returns the line for one wrong setting: its dotted name, the problem and its value."""
-    location = [str(part) for part in error["loc"]]
-    name, value = ".".join(location), error["input"]
-    if error["type"] == "extra_forbidden":
-        siblings = _settings_beside(location, section)
-        return f"there is no setting {name}{nearest(location[-1], siblings) if siblings else ''}"
+    location, known = [str(part) for part in error["loc"]], error.get("ctx", {})
+    name = ".".join(location)
+    if error["type"] == UNKNOWN:
+        return f"there is no setting {'.'.join([*location, known['name']])}{known['nearest']}"
     if error["type"] == "missing":
         return f"{name} is missing"
     message = MESSAGES.get(error["type"]) or error["msg"].removeprefix("Value error, ")
@@ -212,24 +205,7 @@ def _explain(error: ErrorDetails, section: type[BaseModel]) -> str:
     field = section.model_fields.get(location[0]) if location else None
     is_secret = field is not None and not field.repr
     # Our own validators say what they need to.
-    return message if error["type"] == "value_error" or is_secret else f"{message}, not {value!r}"
-
-
-def _settings_beside(location: list[str], section: type[BaseModel]) -> list[str]:
-    """Returns the settings of the section that contains a location; empty if no section does."""
-    inner: type[BaseModel] | None = section
-    for part in location[:-1]:
-        if inner and not part.isdigit():  # an offset in a list
-            inner = _section_in(inner.model_fields[part].annotation) if part in inner.model_fields else None
-    fields = inner.model_fields if inner else {}
-    return [name for name, field in fields.items() if not marked(field, DERIVED)]
-
-
-def _section_in(annotation: object) -> type[BaseModel] | None:
-    """Returns the section class in a setting's annotation, alone or as the item of a list."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((section for part in get_args(annotation) if (section := _section_in(part))), None)
+    return message if error["type"] == "value_error" or is_secret else f"{message}, not {error['input']!r}"
 
 
 def _folder(kind: str) -> Traversable:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 
 from multiview.config import Config, JsonObject
-from multiview.config.documents import checked, document_names, find_document, read_value
+from multiview.config.documents import checked, find_document, read_value
 from multiview.config.section import DERIVED, marked
 from multiview.errors import InputError
 
@@ -26,9 +26,7 @@ _BETWEEN = re.compile(r"\n|;(?=\s*[\w-]+(?:\.[\w-]+)+\s*=)")
 def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
     """Returns the overrides of a preset (a name, or a YAML file) and of `section.name=value` settings, in
     that order; values are YAML. Raises InputError."""
-    overrides = read_preset(preset) if preset else {}
-    for setting in settings:
-        overrides = merge(overrides, parse_setting(setting))
+    overrides = merge(read_preset(preset) if preset else {}, *map(parse_setting, settings))
     for name in DERIVED_SETTINGS:
         if value_at(overrides, name) is not None:
             raise InputError(f"there is no setting {name}: multiview fills it in")
@@ -60,10 +58,6 @@ def parse_settings(text: str) -> Overrides:
     {'train': {'epochs': 3}, 'mining': {'depth': 50}}
     """
     return gather(None, [part for part in (part.strip(" \t\r;") for part in _BETWEEN.split(text)) if part])
-
-
-def preset_names() -> list[str]:
-    return document_names("preset")
 
 
 def read_preset(name: str, *above: str) -> Overrides:
@@ -114,7 +108,7 @@ def value_at(overrides: Mapping[str, object], name: str) -> object:
 def flatten(
     overrides: Mapping[str, object], whole: str = "", prefix: str = ""
 ) -> Iterator[tuple[str, object]]:
-    """Yields the dotted name and the value of each setting in nested overrides, leaving values directly below `whole` unchanged.
+    """Yields the dotted name and the value of each setting in nested overrides; what is directly below `whole` stays whole.
 
     >>> dict(flatten({"train": {"epochs": 3, "warm_up": {"seed": 1}}}))
     {'train.epochs': 3, 'train.warm_up.seed': 1}

@@ -7,11 +7,19 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
-from multiview.errors import UndeclaredAccess
+from multiview.errors import UndeclaredAccess, nearest
 
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object. Its values have no static type: they are whatever `json.loads` returns."""
@@ -22,6 +30,8 @@ UNKEYED: FieldInfo = Field(json_schema_extra={"unkeyed": True})
 DERIVED: FieldInfo = Field(json_schema_extra={"derived": True})
 """Marks a field that plans fill in from other settings, so that nobody sets it and `multiview config` does not list it."""
 
+UNKNOWN = "unknown_setting"
+"""The type of pydantic's error for a name that no setting has; its context: the `name`, and the `nearest`."""
 
 Seed = Annotated[int, Field(ge=0, lt=1 << 31)]
 """Seed of random choices, of a size that every generator takes."""
@@ -60,6 +70,15 @@ class Section(BaseModel):
         for name in cls.model_fields.keys() - values.keys():
             del vars(section)[name]
         return section
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_are_known(cls, values: object) -> object:
+        for name in values if isinstance(values, dict) else ():
+            if isinstance(name, str) and name not in cls.model_fields:
+                known = [each for each, field in cls.model_fields.items() if not marked(field, DERIVED)]
+                raise PydanticCustomError(UNKNOWN, "{name}", {"name": name, "nearest": nearest(name, known)})
+        return values
 
     @field_validator("*", mode="before")
     @classmethod

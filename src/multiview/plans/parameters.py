@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from multiview.config import Config, JsonObject, Section
+from multiview.config.documents import document_names
 from multiview.config.overrides import (
     PLACES,
     Overrides,
@@ -23,7 +24,6 @@ from multiview.config.overrides import (
     merge,
     nested,
     parse_settings,
-    preset_names,
     validate,
     value_at,
 )
@@ -153,7 +153,8 @@ class CompiledRequest(BaseModel, frozen=True):
 
     def _command(self, changes: Mapping[str, object]) -> str:
         """The command that starts the compiled run with `changes`. Of where steps run it says what they change alone."""
-        named = self.preset if self.preset in preset_names() else None  # else a file, which is not here
+        shipped = document_names("preset")
+        named = self.preset if self.preset in shipped else None  # else a file, which is not here
         preset = ["--preset", named] if named else []
         below = dict(flatten(gather(named, [])))
         own = {
