@@ -1,8 +1,7 @@
 """Reconciles Kubeflow's recurring runs with a file of schedules.
 
 A recurring run is ours if its description ends with our mark: the file's owner and a digest of everything it is made
-from. Kubeflow cannot update a recurring run, and allows two with one name: one that differs is deleted and created
-again.
+from. Kubeflow cannot update one, and allows two of one name: one that differs is deleted and created again.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from multiview.config import canonical_json
 from multiview.config.overrides import gather, merge
@@ -38,27 +37,33 @@ class CompiledSchedule:
     package: Package
     description: str
     digest: str
+    """Of everything its recurring run is made from, except the address of the pages."""
 
     @classmethod
     def of(
         cls, schedule: Schedule, submission: Submission, owner: str, profile: Profile, tag: str
     ) -> CompiledSchedule:
         """Compiles a schedule's pipeline for a server of this version."""
-        package = submission.package(tag)
-        digest = _digest(schedule, submission, package, profile)
-        with_preset = f", preset {schedule.preset}" if schedule.preset else ""
+        package, account = submission.package(tag), submission.config.kubeflow.service_account
+        made_from = {
+            "schedule": schedule.model_dump(mode="json"),
+            "run": submission.run.model_dump(mode="json", exclude={"git_sha", "created"}),
+            "version": [package.pipeline, package.version],
+            "store": submission.store,
+            "place": [profile.experiment, profile.pipeline_root, account],
+        }
+        digest = hashlib.sha256(canonical_json(made_from).encode()).hexdigest()[:12]
+        what = f"{schedule.pipeline}{f', preset {schedule.preset}' if schedule.preset else ''}"
         mark = f"[multiview schedule of {owner}: {digest}]"
-        description = f"{schedule.pipeline}{with_preset}, into {submission.store} {mark}"
-        return cls(schedule, submission, package, description, digest)
+        return cls(schedule, submission, package, f"{what}, into {submission.store} {mark}", digest)
 
 
-@dataclass(frozen=True)
-class Action:
-    """One change: a schedule's new state, and the recurring runs to delete."""
+class Action(NamedTuple):
+    """One change: a schedule's new state, and the ids of the recurring runs to delete."""
 
     kind: Literal["create", "replace", "delete", "keep"]
     name: str
-    deleted: tuple[str, ...] = ()
+    deleted: list[str]
 
 
 def prepare(schedule: Schedule, profile: Profile, store: str | None) -> Submission:
@@ -72,24 +77,10 @@ def prepare(schedule: Schedule, profile: Profile, store: str | None) -> Submissi
         overrides = merge(profile.settings, gather(schedule.preset, []), schedule.settings)
         request = Request.make(schedule.pipeline, overrides, schedule.preset)
         return submission.prepare(
-            replace(request, schedule=schedule.name),
-            schedule.store or store or profile.store,
-            profile.pages,
+            replace(request, schedule=schedule.name), schedule.store or store or profile.store, profile.pages
         )
     except InputError as error:
         raise InputError(f"schedule {schedule.name}: {error}") from error
-
-
-def _digest(schedule: Schedule, prepared: Submission, package: Package, profile: Profile) -> str:
-    """Returns a digest of everything a recurring run is made from, except the address of the pages."""
-    asked = {
-        "schedule": schedule.model_dump(mode="json"),
-        "run": prepared.run.model_dump(mode="json", exclude={"git_sha", "created"}),
-        "version": [package.pipeline, package.version],
-        "store": prepared.store,
-        "place": [profile.experiment, profile.pipeline_root, prepared.config.kubeflow.service_account],
-    }
-    return hashlib.sha256(canonical_json(asked).encode()).hexdigest()[:12]
 
 
 def read_entries(client: Client, profile: Profile) -> list[Entry]:
@@ -101,17 +92,10 @@ def read_entries(client: Client, profile: Profile) -> list[Entry]:
 
 
 def _entry(run: ApiObject) -> Entry:
-    mark = MARK.search(run.description or "")
-    cron = run.trigger and run.trigger.cron_schedule and run.trigger.cron_schedule.cron
-    return Entry(
-        run.recurring_run_id,
-        run.display_name,
-        cron or "",
-        run.mode != "DISABLE",
-        mark[1] if mark else None,
-        mark[2] if mark else None,
-        run.created_at,
-    )
+    mark, schedule = MARK.search(run.description or ""), run.trigger and run.trigger.cron_schedule
+    owner, digest = mark.groups() if mark else (None, None)
+    cron, enabled = (schedule and schedule.cron) or "", run.mode != "DISABLE"
+    return Entry(run.recurring_run_id, run.display_name, cron, enabled, owner, digest, run.created_at)
 
 
 def reconcile(wanted: Mapping[str, CompiledSchedule], entries: Iterable[Entry], owner: str) -> list[Action]:
@@ -131,18 +115,15 @@ def reconcile(wanted: Mapping[str, CompiledSchedule], entries: Iterable[Entry], 
             )
     actions = []
     for name, current in by_name.items():
-        if want := wanted.get(name):
-            good = [e.id for e in current if e.digest == want.digest and e.enabled == want.schedule.enabled][
-                :1
-            ]
-            surplus = tuple(entry.id for entry in current if entry.id not in good)
-            actions.append(Action("keep" if good else "replace" if current else "create", name, surplus))
-        else:
-            actions.append(Action("delete", name, tuple(entry.id for entry in current)))
+        want = wanted.get(name)
+        good = [
+            e.id for e in current if want and (e.digest, e.enabled) == (want.digest, want.schedule.enabled)
+        ]
+        kind = "delete" if not want else "keep" if good else "replace" if current else "create"
+        actions.append(Action(kind, name, [entry.id for entry in current if entry.id not in good[:1]]))
     return actions
 
 
-CREATED = ("create", "replace")
 DONE_WORDS = {"create": "created", "replace": "replaced", "delete": "deleted", "keep": "unchanged"}
 
 
@@ -154,19 +135,17 @@ def apply(
     if not actions:
         yield "no schedules"
     for action in actions:
-        word = action.kind if dry_run and action.kind != "keep" else DONE_WORDS[action.kind]
-        doubles = (
-            f", and {len(action.deleted)} double deleted" if action.kind == "keep" and action.deleted else ""
-        )
+        kept = action.kind == "keep"
         if not dry_run:
             with explained(profile):
                 # Upload before deleting, as it may fail; create after deleting, as both would run.
-                new = _uploaded(client, profile, wanted[action.name]) if action.kind in CREATED else None
-                for identity in action.deleted:
-                    _delete(client, identity)
+                create = action.kind in ("create", "replace")
+                new = _uploaded(client, profile, wanted[action.name]) if create else None
+                _delete(client, action.deleted)
                 if new:
                     client.create_recurring_run(**new)
-        yield f"{action.name}: {word}{doubles}"
+        doubles = f", and {len(action.deleted)} double deleted" if kept and action.deleted else ""
+        yield f"{action.name}: {action.kind if dry_run and not kept else DONE_WORDS[action.kind]}{doubles}"
 
 
 def delete(client: Client, profile: Profile, name: str) -> None:
@@ -181,18 +160,18 @@ def delete(client: Client, profile: Profile, name: str) -> None:
         names = sorted({entry.name for entry in entries if entry.owner})
         raise InputError(f"there is no schedule {name!r}{nearest(name, names)}")
     with explained(profile):
-        for entry in scheduled:
-            _delete(client, entry.id)
+        _delete(client, [entry.id for entry in scheduled])
 
 
-def _delete(client: Client, identity: str) -> None:
+def _delete(client: Client, recurring_runs: Iterable[str]) -> None:
     from kfp_server_api import ApiException
 
-    try:
-        client.delete_recurring_run(identity)
-    except ApiException as error:
-        if error.status != 404:  # already gone
-            raise
+    for identity in recurring_runs:
+        try:
+            client.delete_recurring_run(identity)
+        except ApiException as error:
+            if error.status != 404:  # already gone
+                raise
 
 
 def _uploaded(client: Client, profile: Profile, wanted: CompiledSchedule) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -111,8 +111,7 @@ class Schedules(Section):
     @classmethod
     def _distinct(cls, schedules: tuple[Schedule, ...]) -> tuple[Schedule, ...]:
         counts = Counter(schedule.name for schedule in schedules)
-        twice = [name for name, count in counts.items() if count > 1]
-        if twice:
+        if twice := [name for name, count in counts.items() if count > 1]:
             raise ValueError(f"{twice[0]} is there twice: give each schedule a name of its own")
         return schedules
 
@@ -139,38 +138,30 @@ class Entry:
     created: datetime = LONG_AGO
 
 
-@dataclass(frozen=True)
-class Status:
-    """What is said of a schedule: its latest run and its next time."""
+class Status(NamedTuple):
+    """What is said of a schedule, its latest run and its next time; and whether a person should look, as one is overdue or failed."""
 
     text: str
     alarm: bool = False
-    """Whether a person should look: its latest run failed, or the next one is overdue."""
 
 
 def read_statuses(
     client: Client, profile: Profile, entries: Iterable[Entry]
 ) -> Iterator[tuple[Entry, Status]]:
     """Yields each recurring run with its status. Raises InputError if Kubeflow refuses."""
-    zone = ZoneInfo(profile.time_zone)
-    now = datetime.now(zone)
+    now = datetime.now(ZoneInfo(profile.time_zone))
     for entry in entries:
         with explained(profile):
-            last = _latest_run(client, entry)
-        why = ""
+            runs: ApiObject = client.list_runs(
+                namespace=client.get_user_namespace() or None,
+                filter=filter_of("recurring_run_id", entry.id),
+                sort_by="created_at desc",
+                page_size=1,
+            )
+        last, why = next(iter(runs.runs or []), None), ""
         if last and (view := RunView(last)).unsuccessful and not view.cancelled:
             why = reason(profile, view, readable(store_of(last)))
         yield entry, status(entry, last, now, why)
-
-
-def _latest_run(client: Client, entry: Entry) -> ApiObject | None:
-    runs: ApiObject = client.list_runs(
-        namespace=client.get_user_namespace() or None,
-        filter=filter_of("recurring_run_id", entry.id),
-        sort_by="created_at desc",
-        page_size=1,
-    )
-    return next(iter(runs.runs or []), None)
 
 
 def status(entry: Entry, last: ApiObject | None, now: datetime, why: str = "") -> Status:
