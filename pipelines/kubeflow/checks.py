@@ -73,16 +73,13 @@ def check_sources(plan: Plan) -> None:
     for node in plan.nodes.values():
         for section, values in json.loads(node.config).items():
             for name in PLACES_READ.get(section, ()):
-                for address in _listed(values.get(name)):
+                given = values.get(name) or []
+                for address in given if isinstance(given, list) else [given]:
                     if _is_local(address, section in ALWAYS_FILES):
                         raise InputError(
                             f"{section}.{name}: {address} is on this machine, which no pod reaches: copy it to "
                             "a bucket and give its URL"
                         )
-
-
-def _listed(value: str | list[str] | None) -> Iterable[str]:
-    return value if isinstance(value, list) else [value] if value else []
 
 
 def _is_local(address: str, always_file: bool) -> bool:
@@ -100,24 +97,20 @@ def check_devices(plan: Plan, config: Config) -> None:
 
     pods = Pods(config)
     check_gpus(plan, config)
-    steps = {node.step.name for node in plan.nodes.values()}
-    needed = {False, *(pods.pod(step).gpus > 0 for step in steps)}
-    check_images(needed)
+    check_images({False, *(pods.pod(node.step.name).gpus > 0 for node in plan.nodes.values())})
 
 
 def check_images(needed: Iterable[bool]) -> None:
     """Raises InputError for a missing or invalid image name. `needed` holds keys of IMAGE_VARIABLES."""
     for gpu in sorted(needed):
-        image = os.environ.get(IMAGE_VARIABLES[gpu])
-        example = f"{IMAGE_VARIABLES[gpu]}=REGISTRY/multiview-{'gpu' if gpu else 'cpu'}@sha256:DIGEST"
+        kind, variable = "gpu" if gpu else "cpu", IMAGE_VARIABLES[gpu]
+        image, example = os.environ.get(variable), f"{variable}=REGISTRY/multiview-{kind}@sha256:DIGEST"
         if not image:
             raise InputError(
-                f"the image of {'GPU' if gpu else 'CPU'} steps is not named: set {IMAGE_VARIABLES[gpu]}, as in {example}"
+                f"the image of {kind.upper()} steps is not named: set {variable}, as in {example}"
             )
         if not REFERENCE.fullmatch(image):
-            raise InputError(
-                f"{IMAGE_VARIABLES[gpu]}: {image!r} is no name of an image; it is like {example}"
-            )
+            raise InputError(f"{variable}: {image!r} is no name of an image; it is like {example}")
 
 
 def estimate_size(compiled: str, plan: Plan) -> int:

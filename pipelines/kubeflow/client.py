@@ -53,7 +53,6 @@ RETRY = ApiRetry(
 FOLLOWING_RETRY = RETRY.new(total=10, connect=10, read=10, backoff_factor=1, backoff_max=60)
 """For following a run, which continues by itself: waits five minutes for a server that is unavailable."""
 
-
 ACCOUNT = re.compile(r"Resource:serviceaccounts|(?<!system:)service ?account", re.IGNORECASE)
 """What a refusal of a run's service account says; `system:serviceaccount:` is the user's own name."""
 
@@ -145,11 +144,8 @@ def _check_several_users(client: kfp_client.Client, connection: Connection) -> N
 
 
 def _keeping_host(refresh: Callable[[ApiObject], None], host: str) -> Callable[[ApiObject], None]:
-    """Returns `refresh` followed by setting the address as it was before.
-
-    For a user with a token, a kubeconfig's hook sets the address of the Kubernetes API, without the path to
-    Kubeflow, and itself as the next hook.
-    """
+    """Returns `refresh`, and the address as it was before: for a user with a token, a kubeconfig's hook sets that of the
+    Kubernetes API, without the path to Kubeflow, and itself as the next hook."""
 
     def call(config: ApiObject) -> None:
         refresh(config)
@@ -164,27 +160,22 @@ def check_connection(connection: Connection) -> None:
         file = getattr(connection, name)
         if file and not Path(file).is_file():
             raise InputError(f"{name}: there is no file {file}")
-    if connection.host:
-        return
-    if connection.kube_context:
-        _check_context(connection.kube_context)
-    elif environment.KUBERNETES_HOST not in os.environ:
+    if connection.kube_context and not connection.host:
+        from kubernetes import config
+
+        try:
+            contexts: ApiObject = config.list_kube_config_contexts()[0]
+        except config.ConfigException as error:
+            raise InputError(f"kube_context: {error}") from error
+        names = [context["name"] for context in contexts]
+        if connection.kube_context not in names:
+            others = nearest(connection.kube_context, names)
+            raise InputError(f"the kubeconfig has no context {connection.kube_context!r}{others}")
+    elif not connection.host and environment.KUBERNETES_HOST not in os.environ:
         raise InputError(
             "Kubeflow's address is not known: give --host (KF_PIPELINES_ENDPOINT), --kube-context, or a "
             f"profile in {PROFILES}"
         )
-
-
-def _check_context(name: str) -> None:
-    from kubernetes import config
-
-    try:
-        contexts: ApiObject = config.list_kube_config_contexts()[0]
-    except config.ConfigException as error:
-        raise InputError(f"kube_context: {error}") from error
-    names = [context["name"] for context in contexts]
-    if name not in names:
-        raise InputError(f"the kubeconfig has no context {name!r}{nearest(name, names)}")
 
 
 def address(connection: Connection) -> str:
@@ -246,13 +237,12 @@ def reason_of(error: ApiException) -> str:
 def list_all(list_page: Callable[..., ApiObject], attribute: str, **query: object) -> list[ApiObject]:
     """Returns all objects of a list: the `attribute` of every page that `list_page` gives."""
     objects: list[ApiObject] = []
-    token = ""
-    while True:
+    token: str | None = ""
+    while token is not None:
         page = list_page(page_token=token, page_size=PAGE_SIZE, **query)
         objects += getattr(page, attribute) or []
-        token = page.next_page_token
-        if not token:
-            return objects
+        token = page.next_page_token or None
+    return objects
 
 
 def filter_of(key: str, value: str) -> str:

@@ -44,11 +44,7 @@ def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
     parameters = parameters_of(request) if compiled else ()
 
     def graph(store: KfpObject, described: KfpObject, *given: KfpObject) -> None:
-        started: dict[str, object] = {
-            "store": store,
-            "described": described,
-            "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER,
-        }
+        started = {"store": store, "described": described, "job": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
         changes: dict[str, object] = {}
         if compiled:
             names = [*(parameter.name for parameter in parameters), "settings"]
@@ -69,11 +65,7 @@ def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
 
 
 def _declare(
-    graph: Callable[..., None],
-    pipeline: str,
-    parameters: Iterable[Parameter],
-    store: str | None,
-    whole: bool,
+    graph: Callable[..., None], pipeline: str, parameters: Iterable[Parameter], store: str | None, whole: bool
 ) -> None:
     """Gives a pipeline's function the signature and the docstring from which KFP reads its parameters."""
     declared = [
@@ -83,15 +75,16 @@ def _declare(
     if whole:
         further = Parameter("settings", "", "", str, FURTHER)
         declared = [declared[0], replace(declared[1], default=""), *parameters, further]
+    keyword, none = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     signature = inspect.Signature(
         [
             inspect.Parameter(
-                parameter.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                annotation=parameter.type,
-                default=inspect.Parameter.empty if parameter.default is None else parameter.default,
+                each.name,
+                keyword,
+                annotation=each.type,
+                default=none if each.default is None else each.default,
             )
-            for parameter in declared
+            for each in declared
         ]
     )
     about = inspect.getdoc(PIPELINES[pipeline]) if pipeline in PIPELINES else None
@@ -117,8 +110,7 @@ class Builder:
 
     def __init__(self, plan: Plan, run: KfpObject, pods: Pods):
         """`run` is the JSON of a `runs.RunReference`."""
-        self.plan, self.run = plan, run
-        self.pods = pods
+        self.plan, self.run, self.pods = plan, run, pods
         self.tasks: dict[StepPath, KfpObject] = {}
 
     def add_all(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,27 +96,19 @@ class Profile(Connection):
     """Settings of kubeflow and notify; a preset and --set override them."""
 
 
-ProfileName = Annotated[
-    str | None,
-    typer.Option(
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command an option for each connection setting and for the profile; it gets a Profile as `connection`."""
+    option = typer.Option(
         "--profile",
         envvar=environment.PROFILE,
         help=f"Name of a profile in {PROFILES} ({environment.PROFILES}); default: `{DEFAULT_PROFILE}`, if there.",
-    ),
-]
-
-
-def connected(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command an option for each connection setting; the command gets a Profile as `connection`."""
-    options = options_of(Connection, "Kubeflow", optional=True)
-    profile = inspect.Parameter(
-        "profile", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ProfileName
     )
-    return with_options("connection", [profile, *options], _gathered)(command)
-
-
-def _gathered(values: Mapping[str, Any]) -> Profile:
-    return resolve_profile(values["profile"], {name: values[name] for name in Connection.model_fields})
+    kind, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[str | None, option]
+    profile = inspect.Parameter("profile", kind, default=None, annotation=annotation)
+    options = [profile, *options_of(Connection, "Kubeflow", optional=True)]
+    return with_options("connection", options, lambda values: resolve_profile(values.pop("profile"), values))(
+        command
+    )
 
 
 def resolve_profile(name: str | None, flags: dict[str, str | None]) -> Profile:

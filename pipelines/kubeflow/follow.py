@@ -33,9 +33,8 @@ def follow(
     compiled: str,
     tracking_uri: str | None = None,
 ) -> list[StepState]:
-    """Returns the states of the steps of a run of the `compiled` pipeline once it has succeeded.
-
-    The list is empty where the store cannot be read from here.
+    """Returns the states of the steps of a run of the `compiled` pipeline once it has succeeded; none where the store
+    cannot be read from here.
 
     Raises StepFailed with the reason where it has not, and where Kubeflow is unavailable for minutes.
     """
@@ -96,10 +95,10 @@ def _end(connection: Connection, views: Iterable[RunView], run: Run, store: Stor
             return view
         if time.monotonic() - looked >= SILENCE_POLL_SECONDS:
             looked, (silence, gone) = time.monotonic(), silence_of(view, lambda: store, run.id)
-            for line in _waiting(connection, view, waiting) if view.waits and not gone else ():
-                console.print(line, style="yellow")
             if gone:
                 raise StepFailed(f"{run.id}: {silence}", bad_input=False)
+            for line in _waiting(connection, view, waiting) if view.waits else ():
+                console.print(line, style="yellow")
             if silence and not told:
                 console.print(f"{run.id}: {silence}", style="yellow")
             told = bool(silence)
@@ -176,7 +175,7 @@ def _stored(store: Store, run: ApiObject) -> str | None:
 
 
 def _tracked(uri: str, run: ApiObject, path: str) -> str | None:
-    """Returns a failed step's error from MLflow; None without MLflow, or if it has none."""
+    """Returns a failed step's error from MLflow; None if it has none."""
     with contextlib.suppress(InputError):
         for name, step in tracking.find_run(uri, run.run_id).steps.items():
             if step.error and str(StepPath.parse(name).whole) == path:

@@ -37,12 +37,10 @@ class Pods:
         self.settings = config.kubeflow
         self.planned = planned
         steps = [*STEPS, *OWN_STEPS]
-        for step in self.settings.steps:
+        for step in (*self.settings.steps, *steps):
             if step not in steps:
-                raise InputError(
-                    f"kubeflow.steps: there is no step {step!r}{nearest(step, steps, listed=steps)}"
-                )
-        for step in steps:
+                others = nearest(step, steps, listed=steps)
+                raise InputError(f"kubeflow.steps: there is no step {step!r}{others}")
             self.pod(step)
         self.policy = {"policy": self.settings.retry_policy} if self.settings.retry_policy else {}
         if self.policy and not TAKES_POLICY:
@@ -82,10 +80,8 @@ class Pods:
     def _train_job(self, step: str) -> JsonObject | None:
         """Returns the TrainJob that a step's pod makes; for the first step of a run, which asks whether the cluster takes
         TrainJobs, one of the run's. None where there is none."""
-        candidates = [step]
-        if step == OPEN_RUN:
-            candidates = [name for name in MULTI_NODE_STEPS if name in self.planned]
-        for pod in map(self.pod, candidates):
+        trained = [name for name in MULTI_NODE_STEPS if name in self.planned]
+        for pod in map(self.pod, trained if step == OPEN_RUN else [step]):
             if pod.nodes > 1:
                 template = pod_template(pod, self._environment(), self._secrets())
                 return train_job(pod, template, self.settings.service_account, self.settings.queue)
@@ -93,13 +89,8 @@ class Pods:
 
     def _follower(self, pod: Pod) -> Pod:
         """A small pod that lives as long as the pods that it follows, which start when there is room for them."""
-        return self.settings.cpu.model_copy(
-            update={
-                "retries": pod.retries,
-                "backoff_seconds": pod.backoff_seconds,
-                "timeout_hours": pod.timeout_hours + WAIT_HOURS,
-            }
-        )
+        kept = {"retries": pod.retries, "backoff_seconds": pod.backoff_seconds}
+        return self.settings.cpu.model_copy(update={**kept, "timeout_hours": pod.timeout_hours + WAIT_HOURS})
 
     def _secrets(self) -> dict[str, dict[str, str]]:
         """The environment variable of each key, per secret that the settings name."""

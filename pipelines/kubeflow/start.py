@@ -27,16 +27,16 @@ def going(
     nothing was heard of for a while."""
     with explained(connection):
         # All experiments of the namespace: a run writes into the same store whichever experiment shows it.
-        named = _named(client, client.list_runs, "runs", submission.run.id)
+        named = _named(client.list_runs, "runs", submission.run.id, namespace=_namespace(client))
         runs = [run for run in named if not RunView(run).ended and store_of(run) == submission.store]
-        if runs:
-            other = max(runs, key=lambda run: run.created_at)
-            silence, _ = silence_of(RunView(other), partial(readable, submission.store), submission.run.id)
-            if not (again and silence):
-                package = submission.compiled(tag)
-                words = _going(client, package, other) + (f"; {silence}" if silence else "")
-                return other, words, package
-    return None
+        if not runs:
+            return None
+        other = max(runs, key=lambda run: run.created_at)
+        silence, _ = silence_of(RunView(other), partial(readable, submission.store), submission.run.id)
+        if again and silence:
+            return None
+        package = submission.compiled(tag)
+        return other, _words(client, package, other) + (f"; {silence}" if silence else ""), package
 
 
 def start(client: Client, connection: Connection, submission: Submission, package: Package) -> ApiObject:
@@ -62,15 +62,13 @@ def start(client: Client, connection: Connection, submission: Submission, packag
         )
 
 
-def _going(client: Client, package: Package, run: ApiObject) -> str:
+def _words(client: Client, package: Package, run: ApiObject) -> str:
     """Words for a run that is going: also that it is being cancelled, or has another version of the pipeline."""
     words = "is being cancelled" if RunView(run).cancelled else "is going already"
-    if run.pipeline_version_reference is None:  # what was left of it when it was started
+    if (used := run.pipeline_version_reference) is None:  # what was left of it when it was started
         return words
-    pipeline = _pipeline_id(client, package.pipeline)
-    version = _version_id(client, pipeline, package.version) if pipeline else None
-    used = run.pipeline_version_reference
-    if version and used and used.pipeline_version_id == version:
+    pipeline = _pipeline_id(client, package)
+    if pipeline and _version_id(client, pipeline, package) == used.pipeline_version_id:
         return words
     return f"{words}, with another version of the pipeline than {package.version}"
 
@@ -98,9 +96,9 @@ def upload(client: Client, package: Package) -> tuple[str, str]:
             made = _quietly(client.upload_pipeline_version, str(file), package.version, pipeline_id=pipeline)
         return made.pipeline_version_id
 
-    find_pipeline = partial(_pipeline_id, client, package.pipeline)
+    find_pipeline = partial(_pipeline_id, client, package)
     pipeline = find_pipeline() or _made(make_pipeline, find_pipeline)
-    find_version = partial(_version_id, client, pipeline, package.version)
+    find_version = partial(_version_id, client, pipeline, package)
     return pipeline, find_version() or _made(make_version, find_version)
 
 
@@ -122,21 +120,21 @@ def _quietly(call: Callable[..., ApiObject], *words: str, **options: object) -> 
         return call(*words, **options)
 
 
-def _pipeline_id(client: Client, name: str) -> str | None:
-    found = _named(client, client.list_pipelines, "pipelines", name)
+def _pipeline_id(client: Client, package: Package) -> str | None:
+    found = _named(client.list_pipelines, "pipelines", package.pipeline, namespace=_namespace(client))
     return found[0].pipeline_id if found else None
 
 
-def _version_id(client: Client, pipeline: str, name: str) -> str | None:
-    query = {"pipeline_id": pipeline, "filter": filter_of("display_name", name)}
-    found = list_all(client.list_pipeline_versions, "pipeline_versions", **query)
+def _version_id(client: Client, pipeline: str, package: Package) -> str | None:
+    found = _named(client.list_pipeline_versions, "pipeline_versions", package.version, pipeline_id=pipeline)
     return found[0].pipeline_version_id if found else None
 
 
-def _named(client: Client, list_page: Callable[..., ApiObject], attribute: str, name: str) -> list[ApiObject]:
-    """Returns the objects of a name in the client's namespace."""
-    query = {"namespace": _namespace(client), "filter": filter_of("display_name", name)}
-    return list_all(list_page, attribute, **query)
+def _named(
+    list_page: Callable[..., ApiObject], attribute: str, name: str, **query: object
+) -> list[ApiObject]:
+    """Returns the objects of a name: those that `list_page` gives as `attribute` of its pages."""
+    return list_all(list_page, attribute, filter=filter_of("display_name", name), **query)
 
 
 def _namespace(client: Client) -> str | None:

@@ -52,7 +52,7 @@ class Submission:
     checked: float = field(default_factory=time.time)
     """When that was, in seconds since 1970. Steps that are there are found after it."""
     pages: str | None = None
-    """The address of Kubeflow's pages for links in notices, unless the settings name one. It is not part of `run`: the
+    """The address of Kubeflow's pages for links in notices, unless the settings name one; no part of `run`, since the
     machine that submits changes neither the run nor a schedule."""
     mlflow: str | None = None
     """The address of MLflow as this machine reaches it, for the command that joins parts."""
@@ -116,46 +116,48 @@ class Submission:
     def package(self, tag: str) -> Package:
         """Compiles a pipeline that is about to be sent. Raises InputError for a run that Argo has no room for."""
         made, schedule = self.compiled(tag), self.request.schedule
-        if (size := estimate_size(made.text, self.request.plan)) > workflow_limit():
+        size, limit = estimate_size(made.text, self.request.plan), workflow_limit()
+        if size > limit:
             raise InputError(
-                f"{f'schedule {schedule}: ' if schedule else ''}this run would be a workflow of about {size / 2**20:.1f} MB, and Argo takes "
-                f"{workflow_limit() / 2**20:.1f} (its {environment.WORKFLOW_LIMIT}, which may be set here too): "
-                f"{self._way_out(size)}"
+                f"{f'schedule {schedule}: ' if schedule else ''}this run would be a workflow of about {size / 2**20:.1f} MB, "
+                f"and Argo takes {limit / 2**20:.1f} (its {environment.WORKFLOW_LIMIT}, which may be set here too): "
+                f"{self._way_out(size, limit)}"
             )
         return made
 
-    def _way_out(self, size: int) -> str:
+    def _way_out(self, size: int, limit: int) -> str:
         """Returns the end of a line about a run that Argo has no room for: how to run it in parts that fit."""
         systems = list(self.config.comparison.systems)
-        for count in range(size // workflow_limit() + 1, len(systems) + 1):
+        for count in range(size // limit + 1, len(systems) + 1):
             try:
                 parts = self.request.parts(count)
             except InputError:
                 break
             largest = max(parts, key=lambda part: len(part.plan.paths()))
-            if estimate_size(package(largest, self.store).text, largest.plan) <= workflow_limit():
-                fit = f"{counted(-(-len(systems) // count), 'system')} fit"
-                if self.request.schedule:
-                    return f"{fit}: give each part of comparison.systems a schedule of its own"
-                runs = [describe(part, open_store(self.store)).id for part in parts]
-                baseline = self.config.comparison.baseline
-                join = ["python", "-m", "pipelines", "compare", *runs, "--store", self.store]
-                join += ["--baseline", baseline] if baseline else []
-                known = environment.MLFLOW_TRACKING_URI in os.environ
-                join += ["--tracking-uri", self.mlflow] if self.mlflow and not known else []
-                unknown = not (self.mlflow or known)
-                where = f", with {environment.MLFLOW_TRACKING_URI} as it is from here" if unknown else ""
-                return (
-                    f"{fit}. Give the same command with each of --part 1/{count} to --part {count}/{count}, then join them "
-                    f"by {shlex.join(join)}{where}"
-                )
+            if estimate_size(package(largest, self.store).text, largest.plan) > limit:
+                continue
+            fit = f"{counted(-(-len(systems) // count), 'system')} fit"
+            if self.request.schedule:
+                return f"{fit}: give each part of comparison.systems a schedule of its own"
+            runs = [describe(part, open_store(self.store)).id for part in parts]
+            join = ["python", "-m", "pipelines", "compare", *runs, "--store", self.store]
+            if baseline := self.config.comparison.baseline:
+                join += ["--baseline", baseline]
+            where = ""
+            if environment.MLFLOW_TRACKING_URI not in os.environ:
+                join += ["--tracking-uri", self.mlflow] if self.mlflow else []
+                where = "" if self.mlflow else f", with {environment.MLFLOW_TRACKING_URI} as it is from here"
+            return (
+                f"{fit}. Give the same command with each of --part 1/{count} to --part {count}/{count}, then join them "
+                f"by {shlex.join(join)}{where}"
+            )
         return "set a smaller corpus.shards"
 
 
 def prepare(
     request: Request, store: str | None, pages: str | None = None, mlflow: str | None = None
 ) -> Submission:
-    """Checks a request as far as this machine can, and sends nothing. `pages` and `mlflow` are those of the submission.
+    """Checks a request as far as this machine can, and sends nothing. `pages` and `mlflow` are the submission's.
 
     Raises InputError for settings that a cluster would refuse, and for sources that do not exist.
     """
@@ -182,10 +184,7 @@ def readable(url: str) -> Store | None:
 
 
 def package(request: Request, store: str | None = None) -> Package:
-    """Compiles the plan of a request, with `store` as the default of its runs.
-
-    Raises InputError for invalid settings of pods.
-    """
+    """Compiles a request, with `store` as the default of its runs. Raises InputError for invalid settings of pods."""
     from pipelines.kubeflow.compile import compile_request
 
     plan = request.plan

@@ -13,7 +13,6 @@ from pipelines.kubeflow.client import healthz
 if TYPE_CHECKING:
     from kfp.client import Client
 
-
 VERSIONS = ("2.14", "2.15", "2.16", "2.17", "2.18")
 """The supported minor versions, oldest first; docs/cluster.md has what belongs to each."""
 
@@ -22,7 +21,6 @@ SINCE = {"run_as_non_root": "2.16", "retry_policy": "2.18"}
 
 RELEASE_TAG = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-?(?:alpha|beta|rc)[.\d]*)?")
 """A tag of kubeflow/pipelines itself; distributions have their own, and a build from a branch has the branch's name."""
-
 
 NO_TAGS = ("", "unknown")
 """The tags of a build that was told none, as KFP's own images were before 2.16."""
@@ -45,22 +43,17 @@ def check_version(tag: str, given: Collection[str] = (), *, pipeline_store: bool
     have no tag. Raises InputError for a version that pipelines do not run on, or that refuses them with one of the
     `given` settings of SINCE.
     """
-    oldest, newest = VERSIONS[0], VERSIONS[-1]
+    oldest, newest, version = VERSIONS[0], VERSIONS[-1], version_of(tag)
     known = f"pipelines are made for {oldest} to {newest}"
-    version = version_of(tag)
+    too_old = version < _numbers(oldest) if version else not pipeline_store
+    if too_old:
+        named = f"Kubeflow Pipelines {tag}" if version else "this Kubeflow Pipelines"
+        raise InputError(f"{named} is older than {oldest}, and would not run this: upgrade it; {known}")
     if not version:
-        if not pipeline_store:
-            raise InputError(
-                f"this Kubeflow Pipelines is older than {oldest}, and would not run this: upgrade it; {known}"
-            )
         if tag not in NO_TAGS:
             return f"Kubeflow Pipelines does not say its version ({tag}); {known}"
         refused = " and ".join(f"one before {SINCE[name]} refuses kubeflow.{name}" for name in sorted(given))
         return f"this Kubeflow Pipelines does not say its version: {refused}" if refused else None
-    if version < _numbers(oldest):
-        raise InputError(
-            f"Kubeflow Pipelines {tag} is older than {oldest}, and would not run this: upgrade it; {known}"
-        )
     if refused := [name for name in sorted(given) if not takes(tag, name)]:
         raise InputError(
             f"Kubeflow Pipelines {tag} refuses kubeflow.{refused[0]}, which {SINCE[refused[0]]} and later take: leave "

@@ -1,5 +1,5 @@
-"""Execution of a plan in this process, one step after another, with progress on the screen and in MLflow; and what
-`--dry-run` prints instead: the steps that are in the store, and the steps that would run."""
+"""Execution of a plan in this process, step after step, with progress on the screen and in MLflow; and what `--dry-run`
+prints instead: the steps that are in the store, and those that would run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from multiview import environment, tracking
@@ -60,7 +60,10 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         return [states[path] for path in run.steps]
     if debug:
         raise error
-    raise _step_failed(run, states.values(), error, log) from error
+    for state in states.values():
+        if state.failed:
+            raise StepFailed(f"{state.path}: {state.error}", state.bad_input) from error
+    raise StepFailed(f"{run.pipeline}: {one_line(error)}; its log is {log}", False) from error
 
 
 def execute(plan: Plan, run: Run, store: Store) -> None:
@@ -91,14 +94,6 @@ def _free_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def _step_failed(run: Run, states: Iterable[StepState], error: Exception, log: Path) -> StepFailed:
-    """Returns the failed step with its own line; where no step reports a failure, the line of the `error`."""
-    for state in states:
-        if state.failed:
-            return StepFailed(f"{state.path}: {state.error}", state.bad_input)
-    return StepFailed(f"{run.pipeline}: {one_line(error)}; its log is {log}", False)
-
-
 @contextlib.contextmanager
 def _output_to(log: Path) -> Iterator[None]:
     """Appends to `log` what Python code prints, and what libraries and child processes write to standard error."""
@@ -114,17 +109,15 @@ def _output_to(log: Path) -> Iterator[None]:
 
 
 def _log_file(store: Store, run: Run) -> Path:
-    folder = (
-        store.root / "runs" / run.id
-        if isinstance(store, LocalStore)
-        else Path(tempfile.gettempdir()) / f"multiview-{user()}"
-    )
+    folder = Path(tempfile.gettempdir()) / f"multiview-{user()}"
+    if isinstance(store, LocalStore):
+        folder = store.root / "runs" / run.id
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{run.id}.log"
 
 
 def ship_or_say(store: Store, run: Run, uri: str) -> str | None:
-    """Ships to MLflow; if that fails, returns a line that says what to do. The run's results are safe."""
+    """Ships to MLflow; returns a line that says what to do if that fails. The run's results are safe."""
     try:
         tracking.ship(store, run.id, uri)
     except Exception as error:
@@ -175,15 +168,13 @@ def _find(
     outputs = {each: state.outputs for each, state in found.items()}
     try:
         work = Work.resolve(node.step, node.config, plan.inputs_of(node, path, outputs), store)
-        records = find_outputs(work, store)
-        made = references_of(node.step, store, records) if records else {}
+        if not (records := find_outputs(work, store)):
+            return None
+        made = references_of(node.step, store, records)
     except InputError:
-        return None
-    if not made:
         return None
     reporter = StepReporter(store, "", str(path), node.step.name)
     reporter.describe(work)
-    found_in, now = records[node.step.outputs[0]].data, time.time()
-    return reporter.state.model_copy(
-        update={"status": "found", "attempt": found_in, "ended": now, "outputs": made}
-    )
+    attempt = records[node.step.outputs[0]].data
+    found_now = {"status": "found", "attempt": attempt, "ended": time.time(), "outputs": made}
+    return reporter.state.model_copy(update=found_now)

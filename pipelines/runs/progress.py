@@ -110,16 +110,11 @@ class Progress:
             return Text(f"· {name}", "dim")
         running = [state for state in states if not state.ended]
         if not running and len(states) == len(paths):
-            worst = next((s for s in states if s.status != "found"), states[0])
-            worst = next((s for s in states if s.failed), worst)
+            worst = max(states, key=lambda state: (state.failed, state.status != "found"))
             began, ended = min(s.started for s in states), max((s.ended or 0) for s in states)
             whole = worst.model_copy(update={"started": began, "ended": ended})
             note = "found" if worst.status == "found" else duration(whole)
-            return (
-                Text(f"{MARKS[worst.status]} ", STYLES[worst.status])
-                + Text(f"{name} ", "")
-                + Text(note, "dim")
-            )
+            return Text.assemble((f"{MARKS[worst.status]} ", STYLES[worst.status]), f"{name} ", (note, "dim"))
         details = [self.details[s.path] for s in running if s.path in self.details]
         note = "  ".join(f"{at.done:,}/{at.total:,} {at.unit}" for at in details if at.total)
         spinner = self.spinner.render(time.time())

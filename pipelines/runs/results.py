@@ -34,10 +34,7 @@ from multiview.steps.runs import StepState, finished_outputs, read_run, read_sta
 
 
 def show_results(console: Console, states: list[StepState], tracking_uri: str | None) -> None:
-    """Prints the results of a run, if it has any, and the commands that continue from it.
-
-    MLflow's address is left out where it is not known.
-    """
+    """Prints the results of a run, if it has any, and the commands that continue from it; MLflow's page if it is known."""
     if metrics := _metrics(states):
         show_table(console, _table(states, metrics))
     promotion = _promotion(states)
@@ -53,11 +50,13 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
         console.print(f"Report:       {report}", soft_wrap=True)
     indexes = [reference.address for reference in finished_outputs(states, names.INDEX).values()]
     if indexes:
-        champion = promotion["champion"] if promotion else None
+        champion, program = promotion["champion"] if promotion else None, _command("multiview")
         index = champion["index"]["address"] if champion else indexes[-1]
-        words = shlex.quote(question or "a question")
-        console.print(f"Ask it:       {_command('multiview')} search {words} --index {shlex.quote(index)}")
-        console.print(f"Serve it:     {_command('multiview')} serve {_served(index, follow=bool(champion))}")
+        served = f"--index {shlex.quote(index)}"
+        console.print(f"Ask it:       {program} search {shlex.quote(question or 'a question')} {served}")
+        if champion:  # the server follows the next ones
+            served = f"--store {shlex.quote(split_address(index)[0])}"
+        console.print(f"Serve it:     {program} serve {served}")
     if indexes and not promotion:
         run = f"{_command('python')} -m pipelines run comparison"
         console.print(f"Your data:    {run} --set corpus.source=PASSAGES --set questions.source=QUESTIONS")
@@ -140,8 +139,8 @@ def _promotion(states: list[StepState]) -> JsonObject | None:
 
 
 def _report(states: list[StepState]) -> str | None:
-    """The file of the page about the last comparison, which is copied into the current folder from a store elsewhere; its
-    address where that folder takes none."""
+    """The file of the page about the last comparison, from a bucket copied into the current folder; its address where that
+    folder takes none."""
     if not (state := _last(states, names.REPORT)):
         return None
     store, record = load_record(state.outputs[names.REPORT].address)
@@ -164,9 +163,8 @@ def _show_example(console: Console, evaluation: StepState) -> str | None:
     if not right:
         return None
     questions = {question.qid: question for question in iterate_questions(_input(evaluation, "questions"))}
-    passages = PassageLookup(_input(evaluation, "passages")).passages(
-        {row["top_passage_id"] for row in right}
-    )
+    shown = {row["top_passage_id"] for row in right}
+    passages = PassageLookup(_input(evaluation, "passages")).passages(shown)
 
     def snippet(row: Row) -> str:
         return passages[row["top_passage_id"]].text[row["top_start"] : row["top_stop"]]
@@ -202,11 +200,6 @@ def _folder(state: StepState, kind: str) -> Path:
 
 def _input(state: StepState, name: str) -> Path:
     return stage(*load_record(state.inputs[name][0].address)).path
-
-
-def _served(index: str, follow: bool) -> str:
-    """The options of a server of an index, which with `follow` is the champion's: the server follows the next ones."""
-    return f"--store {shlex.quote(split_address(index)[0])}" if follow else f"--index {shlex.quote(index)}"
 
 
 def _command(name: str) -> str:

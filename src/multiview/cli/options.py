@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce, wraps
 from pathlib import Path
 from types import UnionType
@@ -93,19 +93,12 @@ def options_of(section: type[BaseModel], panel: str, optional: bool = False) -> 
             for word, bound in (("min", "ge"), ("max", "le"))
             if hasattr(limit, bound)
         }
-        option = typer.Option(
-            f"--{name.replace('_', '-')}",
-            envvar=extra.get("variable"),
-            help=field.description,
-            rich_help_panel=panel,
-            **bounds,
-        )
-        kind = _bare(field.annotation)
+        flag, about = f"--{name.replace('_', '-')}", field.description
+        option = typer.Option(flag, envvar=extra.get("variable"), help=about, rich_help_panel=panel, **bounds)
+        kind, default = _bare(field.annotation), None if optional else field.default
         annotation = Annotated[kind | None if optional else kind, option]
-        default = None if optional else field.default
-        options.append(
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        )
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        options.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
     return options
 
 
@@ -119,7 +112,7 @@ def _bare(annotation: Any) -> Any:
 
 
 def with_options(
-    argument: str, options: Sequence[inspect.Parameter], gather: Callable[[Mapping[str, Any]], object]
+    argument: str, options: Sequence[inspect.Parameter], gather: Callable[[dict[str, Any]], object]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Gives a command further options; it gets as `argument` what `gather` makes of their values by name."""
 
