@@ -86,13 +86,12 @@ def execute(
     outputs = (*declared.outputs, *declared.forwards)
     whole = StepPath.parse(path or name)
     path, alone = str(whole.of_shard(shard)), not _is_json(run)
-    if alone or config:
-        config = config if _is_json(config) else configured(declared, config)
-    context = (
-        _begin_alone(declared, run, path, config, artifacts)
-        if alone
-        else RunReference.model_validate_json(run)
-    )
+    if (alone or config) and not _is_json(config):
+        config = configured(declared, config)
+    if alone:
+        context = _begin_alone(declared, run, path, config, artifacts)
+    else:
+        context = RunReference.model_validate_json(run)
     store = open_store(context.store)
     config = config or read_settings(store, context.run, str(whole))
     reporter = StepReporter(store, context.run, path, name, context.pages)
@@ -112,12 +111,10 @@ def execute(
 def import_artifact(address: str, digest: str, artifact: KfpArtifact) -> None:
     """Makes a KFP artifact of an artifact in a store, for the steps that read it.
 
-    An empty `digest` takes whatever is at the address.
-
     KFP's own importer would make one artifact of one address, which its metadata store refuses as two inputs of a
     step, and its launcher opens no bucket but the pipeline root's at an S3 endpoint that needs paths.
 
-    Raises InputError for an address without an artifact, and for an artifact with another digest.
+    Raises InputError for an address without an artifact, and for an artifact with another digest, unless `digest` is empty.
     """
     _, record = load_record(address)
     if digest and record.digest != digest:
@@ -134,11 +131,8 @@ def _references(declared: Step, artifacts: Mapping[str, Given], shard: str) -> I
     for name in declared.inputs:
         artifact = artifacts[name]
         file = shard_file(shard) if shard and name in declared.sharded_inputs else None
-        references[name] = (
-            [_reference(address) for address in artifact]
-            if isinstance(artifact, list)
-            else _reference(artifact, file)
-        )
+        listed = isinstance(artifact, list)
+        references[name] = [*map(_reference, artifact)] if listed else _reference(artifact, file)
     return references
 
 
@@ -226,7 +220,8 @@ def _write_output(artifact: Given, reference: Reference, path: str, page: str | 
     assert not isinstance(artifact, str | list), "outputs are artifacts of KFP"
     artifact.metadata.update(address=reference.address, digest=reference.digest, path=path)
     store, record = load_record(reference.address)
-    Path(artifact.path).write_bytes(_page(store, record, page) if page else record.to_json())
+    content = (stage(store, record, page).path / page).read_bytes() if page else record.to_json()
+    Path(artifact.path).write_bytes(content)
 
 
 def _write_figures(artifact: Given, figures: Callable[..., dict[str, float]], reference: Reference) -> None:
@@ -235,11 +230,6 @@ def _write_figures(artifact: Given, figures: Callable[..., dict[str, float]], re
     found = figures(*load_record(reference.address))
     artifact.metadata.update(found)
     Path(artifact.path).write_text(json.dumps(found, indent=1) + "\n")
-
-
-def _page(store: Store, record: Record, file: str) -> bytes:
-    """Returns the bytes of a step's page. Raises InputError if it is gone."""
-    return (stage(store, record, file).path / file).read_bytes()
 
 
 @contextlib.contextmanager

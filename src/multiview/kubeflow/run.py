@@ -50,7 +50,7 @@ def open_run(
     described: str,
     job: str,
     compiled: str = "",
-    given: Mapping[str, object] | None = None,
+    given: Mapping[str, object] = {},
     settings: str = "",
 ) -> str:
     """The first step: writes the run into the store and opens its parent in MLflow.
@@ -70,7 +70,7 @@ def open_run(
     try:
         if template := template_here():  # some step of the run trains on several nodes
             check_trainer(template)
-        run, plan = _opened(opened, described, job, compiled, given or {}, settings)
+        run, plan = _opened(opened, described, job, compiled, given, settings)
     except InputError as error:
         write_start(opened, job, Start(error=str(error)))
         raise
@@ -159,8 +159,7 @@ def close_run(
             if (address := notified(notify)) and not complete:
                 pages = notify.model_dump(exclude_none=True)
                 named = run or Run(id=pipeline, pipeline=pipeline, config={"notify": pages})
-                told = failure_message(store, named, job, status, message, states, mlflow)
-                post(address, told)
+                post(address, failure_message(store, named, job, status, message, states, mlflow))
 
 
 def _states(store: Store, run: Run, job: str) -> list[StepState]:
@@ -184,12 +183,24 @@ def failure_message(
     states: list[StepState],
     mlflow: str | None = None,
 ) -> dict[str, object]:
-    """Returns the message about a failed run, JSON-ready. `mlflow` is MLflow's id of the run, where it has it."""
+    """Returns the message about a failed run, JSON-ready; a chat shows its `text`: what failed, the first error lines, and
+    where to look. `mlflow` is MLflow's id of the run, where it has it."""
     errors = [(state.path, state.error) for state in states if state.failed]
     unfinished = [state.path for state in states if state.status == "running"]
     uri = os.environ.get(environment.MLFLOW_TRACKING_URI)
+    lines = [f"{path}: {error}" for path, error in errors]
+    lines += [f"{path}: ended without a word" for path in unfinished]
+    more = f"and {len(lines) - FAILURES_SHOWN} more" if len(lines) > FAILURES_SHOWN else None
+    mlflow_page, kubeflow_page = mlflow and _mlflow_page(uri, mlflow), _kubeflow_page(run, job)
+    text = chat_text(
+        f"{run.id} failed on Kubeflow",
+        *lines[:FAILURES_SHOWN],
+        more,
+        mlflow_page and f"MLflow: {mlflow_page}",
+        kubeflow_page and f"Kubeflow: {kubeflow_page}",
+    )
     return {
-        "text": _text(run, job, errors, unfinished, mlflow and _mlflow_page(uri, mlflow)),
+        "text": text,
         "run": run.id,
         "pipeline": run.pipeline,
         "kubeflow_run": job,
@@ -200,23 +211,6 @@ def failure_message(
         "unfinished": unfinished,
         "mlflow": uri,
     }
-
-
-def _text(
-    run: Run, job: str, errors: list[tuple[str, str | None]], unfinished: list[str], mlflow: str | None
-) -> str:
-    """Returns the message as a chat shows it: what failed, the first error lines, and where to look."""
-    lines = [f"{path}: {error}" for path, error in errors]
-    lines += [f"{path}: ended without a word" for path in unfinished]
-    more = f"and {len(lines) - FAILURES_SHOWN} more" if len(lines) > FAILURES_SHOWN else None
-    page = _kubeflow_page(run, job)
-    return chat_text(
-        f"{run.id} failed on Kubeflow",
-        *lines[:FAILURES_SHOWN],
-        more,
-        mlflow and f"MLflow: {mlflow}",
-        page and f"Kubeflow: {page}",
-    )
 
 
 def _mlflow_page(uri: str | None, mlflow: str) -> str | None:
