@@ -1,7 +1,5 @@
-"""The components of Kubeflow Pipelines: functions that pass artifacts to the library.
-
-KFP compiles the source of a component's function into the pipeline, so that each function imports what it calls.
-"""
+"""The components of Kubeflow Pipelines. KFP compiles the source of a component's function into the pipeline, so that
+each imports what it calls."""
 
 import os
 from collections.abc import Callable

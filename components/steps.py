@@ -28,10 +28,8 @@ def {function}({parameters}) -> str:
 def step_component(
     step: Step, there: frozenset[str] = frozenset(), by_shard: bool = False
 ) -> PythonComponent:
-    """Returns the component of a step, which hands what it is given to `multiview.kubeflow.component.execute`.
-
-    The inputs that are `there` before the pipeline runs are references as JSON. Of a list `by_shard`, some shards may be.
-    """
+    """Returns the component of a step, which hands what it is given to `multiview.kubeflow.component.execute`. The
+    inputs that are `there` before the pipeline runs are references as JSON. Of a list `by_shard`, some shards may be."""
     types = {name: f"Input[{artifact_type(name)}]" for name in step.inputs}
     types |= dict.fromkeys(there, "str") | dict.fromkeys(step.list_inputs, "list[str]")
     inputs = [f"{name}: {type_}" for name, type_ in types.items()]

@@ -29,10 +29,7 @@ PAGE_SIZE = 100
 
 
 class ApiRetry(Retry):
-    """Waits for a server that is busy or unavailable, and starts nothing twice.
-
-    A POST is repeated only if the answer says that it was not accepted.
-    """
+    """Waits for a server that is busy or unavailable; repeats a POST only if the answer says that it was not accepted."""
 
     def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
         if method == "POST":

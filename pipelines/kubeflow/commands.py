@@ -84,11 +84,8 @@ def launch(
     tracking_uri: str | None = None,
     again: bool = False,
 ) -> None:
-    """Starts what is not there of a submission on Kubeflow, with `again` also beside a run that is silent, and with `wait`
-    follows it to its end.
-
-    Raises InputError if Kubeflow refuses, StepFailed if the run fails.
-    """
+    """Starts what is left of a submission on Kubeflow, with `again` also beside a silent run; with `wait` follows it to
+    its end. Raises InputError if Kubeflow refuses, StepFailed if the run fails."""
     client, run = connect(connection), submission.run
     tag = _check_server(client, connection, submission)
     if found_going := going(client, connection, submission, tag, again):
@@ -109,10 +106,7 @@ def launch(
 
 
 def _check_server(client: Client, connection: Profile, *submissions: Submission) -> str:
-    """Returns the server's version as it names it; prints a warning for one that is not known.
-
-    Raises InputError for an unsupported one.
-    """
+    """Returns the server's version as it names it; warns of an unknown one. Raises InputError for an unsupported one."""
     with explained(connection):
         tag, pipeline_store = server_tag(client)
     given = {name for each in submissions for name in SINCE if getattr(each.config.kubeflow, name)}

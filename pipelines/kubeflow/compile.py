@@ -31,12 +31,9 @@ DESCRIBED_HELP = (
 
 
 def cluster_pipeline(request: Request, store: str | None = None) -> KfpObject:
-    """Returns the KFP pipeline of a request for a cluster: a first step opens the run, an exit handler closes it, and
-    every step has a pod of its own.
-
-    Its parameters are the store's address, `described`, and the runtime parameters
-    (`multiview.plans.parameters`); `store` is the default of the first. Raises InputError for invalid settings of pods.
-    """
+    """Returns the KFP pipeline of a request: a first step opens the run, an exit handler closes it, and every step has a
+    pod of its own. Its parameters are the store's address, by default `store`, `described`, and those of
+    `multiview.plans.parameters`. Raises InputError for invalid settings of pods."""
     plan, config = request.plan, request.config
     pods = Pods(config, {node.step.name for node in plan.nodes.values()})
     compiled = CompiledRequest.of(request)
@@ -94,10 +91,8 @@ def _declare(
 
 
 def compile_request(request: Request, target: Path, store: str | None = None) -> Path:
-    """Writes the IR of a request's pipeline on a cluster as YAML, with the pods' settings in its second document.
-
-    `store` is the default of the store's address; without one, every run has to name it.
-    """
+    """Writes the IR of a request's pipeline as YAML, with the pods' settings in its second document. Without `store`,
+    the default of the store's address, every run has to name one."""
     pipeline = cluster_pipeline(request, store)
     target.parent.mkdir(parents=True, exist_ok=True)
     compiler.Compiler().compile(pipeline, str(target))

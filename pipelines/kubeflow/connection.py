@@ -44,11 +44,8 @@ Root = Annotated[str, AfterValidator(_check_root)]
 
 
 class Connection(Section):
-    """Address of Kubeflow Pipelines, and the credentials to use it with.
-
-    Of several ways to authenticate, the first one in this order counts: token, IAP, token file, kube context. Cookies
-    are sent with any of them.
-    """
+    """Address of Kubeflow Pipelines, and the credentials to use it with. Of several, the first one in this order counts:
+    token, IAP, token file, kube context; cookies are sent with any of them."""
 
     host: Annotated[Address | None, variable(environment.KFP_HOST)] = None
     """Address of Kubeflow Pipelines, as in https://kubeflow.example.org/pipeline."""

@@ -34,10 +34,7 @@ def follow(
     tracking_uri: str | None = None,
 ) -> list[StepState]:
     """Returns the states of the steps of a run of the `compiled` pipeline once it has succeeded; none where the store
-    cannot be read from here.
-
-    Raises StepFailed with the reason where it has not, and where Kubeflow is unavailable for minutes.
-    """
+    cannot be read from here. Raises StepFailed with the reason, also where Kubeflow is unavailable for minutes."""
     run, store = submission.run, readable(submission.store)
     try:
         with explained(connection):
@@ -81,9 +78,7 @@ def _views(connection: Connection, run: str, tasks: Mapping[str, Task]) -> Itera
 
 def _end(connection: Connection, views: Iterable[RunView], run: Run, store: Store | None) -> RunView:
     """Returns how a run has ended; prints what its pods wait for, and its tasks' lines where the store cannot be read.
-
-    Raises StepFailed for a run that is gone.
-    """
+    Raises StepFailed for a run that is gone."""
     console, told = Console(soft_wrap=True), False
     reported: dict[tuple[str, str], set[str]] = {}
     waiting: set[str] = set()

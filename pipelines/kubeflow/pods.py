@@ -106,10 +106,7 @@ class Pods:
 
 
 def _retry_seconds(pod: Pod) -> int:
-    """Returns the seconds from the first attempt's start within which Argo may begin a further one.
-
-    Argo includes the wait for a node, and ends a later attempt at this limit. Each attempt may run as long as its
-    timeout, after as long a wait as `WAIT_HOURS`.
-    """
+    """Returns the seconds from the first attempt's start within which Argo may begin another. They include waits for a
+    node: each attempt may run as long as its timeout, after as long a wait as `WAIT_HOURS`."""
     attempts = (pod.retries + 1) * (pod.timeout_hours + WAIT_HOURS) * 3600
     return round(attempts) + pod.backoff_seconds * (2**pod.retries - 1)

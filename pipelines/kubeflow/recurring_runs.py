@@ -99,10 +99,8 @@ def _entry(run: ApiObject) -> Entry:
 
 
 def reconcile(wanted: Mapping[str, CompiledSchedule], entries: Iterable[Entry], owner: str) -> list[Action]:
-    """Returns the actions that turn the recurring runs `entries` into the `wanted` ones.
-
-    Raises InputError for the name of a recurring run with another owner.
-    """
+    """Returns the actions that turn the recurring runs `entries` into the `wanted` ones. Raises InputError for a name
+    that another owner has."""
     by_name: dict[str, list[Entry]] = {name: [] for name in wanted}
     for entry in entries:
         if entry.owner == owner:

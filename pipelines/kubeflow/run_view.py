@@ -190,11 +190,8 @@ class RunView:
 
 
 def silence_of(view: RunView, find_store: Callable[[], Store | None], run: str) -> tuple[str, bool]:
-    """Returns what to say of a run that has not ended if nothing was heard of it for a while, else nothing; and whether
-    it is gone for sure.
-
-    `find_store` gives the store of the run `run`, if it can be read from here; it is asked where Kubeflow has heard nothing.
-    """
+    """Returns a line about a run of which nothing was heard for a while, else an empty one; and whether it is gone for
+    sure. `find_store`, which is asked where Kubeflow has heard nothing, gives the store of `run` if it can be read."""
     heard, now = view.heard, datetime.now(UTC)
     store = find_store() if now - heard > SILENCE else None
     for state in read_states(store, run) if store else ():

@@ -37,10 +37,7 @@ CRON_PART = re.compile(rf"(?:[*?]|{CRON_END}(?:-{CRON_END})?)(?:/\d+)?")
 
 
 def cron_times(cron: str, after: datetime) -> CronSim:
-    """Returns the times of a cron of six fields after the time `after`, whose zone is that of the cron.
-
-    Raises CronSimError for a field that is none.
-    """
+    """Returns the times of a cron of six fields after a time, whose zone is the cron's. Raises CronSimError."""
     *others, day = cron.replace("?", "*").split()
     # For cronsim the last day is 7, Sunday again.
     day = re.sub(r"\b(\w+)/", r"\1-6/", day) if "-" not in day else day
@@ -48,10 +45,8 @@ def cron_times(cron: str, after: datetime) -> CronSim:
 
 
 def check_cron(cron: str) -> str:
-    """Returns a cron of six fields, as Kubeflow reads it. Raises ValueError.
-
-    Kubeflow also accepts five fields, but reads them as second to month: `0 3 * * 1` would run in each hour of January.
-    """
+    """Returns a cron of six fields, as Kubeflow reads it. Raises ValueError, also for five fields, which Kubeflow reads
+    as second to month: `0 3 * * 1` would run in each hour of January."""
     fields = cron.split()
     if len(fields) == 5:
         raise ValueError(
@@ -165,12 +160,9 @@ def read_statuses(
 
 
 def status(entry: Entry, last: ApiObject | None, now: datetime, why: str = "") -> Status:
-    """Returns the status of a recurring run whose latest run is `last`, at a time in the zone of its cron. `why` is the
-    reason for which the latest run failed, if it did.
-
-    It is overdue if its next run was due more than `GRACE` ago and the latest one has ended; a run that is still active
-    holds the next one back.
-    """
+    """Returns the status of a recurring run whose latest run is `last` and failed because of `why`, at a time in the
+    zone of its cron. It is overdue if a run was due more than `GRACE` ago and the latest has ended; while one is
+    active it holds the next one back."""
     if not entry.enabled:
         return Status("disabled")
     began = last.created_at.astimezone(now.tzinfo) if last else None

@@ -40,10 +40,8 @@ def going(
 
 
 def start(client: Client, connection: Connection, submission: Submission, package: Package) -> ApiObject:
-    """Starts a submission and returns Kubeflow's run of it. Raises InputError for what Kubeflow refuses.
-
-    What is left of a run is no version of the pipeline, which people start from Kubeflow's pages: the run has it alone.
-    """
+    """Starts a submission and returns Kubeflow's run of it. Raises InputError for what Kubeflow refuses. What is left of
+    a run is no version of the pipeline, which people start from Kubeflow's pages: the run has it alone."""
     with explained(connection), tempfile.TemporaryDirectory() as folder:
         if submission.request.there:
             file = Path(folder) / f"{package.version}.yaml"

@@ -157,10 +157,8 @@ class Submission:
 def prepare(
     request: Request, store: str | None, pages: str | None = None, mlflow: str | None = None
 ) -> Submission:
-    """Checks a request as far as this machine can, and sends nothing. `pages` and `mlflow` are the submission's.
-
-    Raises InputError for settings that a cluster would refuse, and for sources that do not exist.
-    """
+    """Checks a request as far as this machine can, and sends nothing. Raises InputError for settings that a cluster
+    would refuse, and for sources that do not exist."""
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)

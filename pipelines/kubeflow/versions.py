@@ -27,22 +27,17 @@ NO_TAGS = ("", "unknown")
 
 
 def server_tag(client: Client) -> tuple[str, bool]:
-    """Returns the tag that the API server was built from, and whether it says where it keeps pipelines.
-
-    The tag is empty where the server names none. Raises the exceptions of KFP's client.
-    """
+    """Returns the tag that the API server was built from, empty if it names none, and whether it says where it keeps
+    pipelines. Raises the exceptions of KFP's client."""
     # KFP's class of the answer has no field for the tag.
     answer = json.loads(healthz(client, _preload_content=False).data)
     return answer.get("tag_name") or "", "pipeline_store" in answer
 
 
 def check_version(tag: str, given: Collection[str] = (), *, pipeline_store: bool = True) -> str | None:
-    """Returns a warning for an unknown version, None for a supported one.
-
-    Servers since 2.14 say where they keep pipelines (`pipeline_store`), which tells the versions apart whose images
-    have no tag. Raises InputError for a version that pipelines do not run on, or that refuses them with one of the
-    `given` settings of SINCE.
-    """
+    """Returns a warning for an unknown version, None for a supported one. Servers since 2.14 say where they keep
+    pipelines (`pipeline_store`), which tells versions apart whose images have no tag. Raises InputError for a version
+    that is too old, or that refuses one of the `given` settings of SINCE."""
     oldest, newest, version = VERSIONS[0], VERSIONS[-1], version_of(tag)
     known = f"pipelines are made for {oldest} to {newest}"
     too_old = version < _numbers(oldest) if version else not pipeline_store

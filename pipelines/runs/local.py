@@ -29,11 +29,8 @@ from pipelines.runs.progress import Progress
 
 
 def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool = False) -> list[StepState]:
-    """Executes a plan; returns the states of its steps, all done or found.
-
-    What steps print goes into the log of the run, with `debug` onto the screen. Raises StepFailed with a failing step's
-    own line; with `debug`, the step's exception.
-    """
+    """Executes a plan; returns the states of its steps, all done or found. What steps print goes into the log of the
+    run, with `debug` onto the screen. Raises StepFailed with a failing step's own line; with `debug`, its exception."""
     store.check_writable()
     write_run(store, run)
     log = _log_file(store, run)
@@ -67,10 +64,8 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
 
 
 def execute(plan: Plan, run: Run, store: Store) -> None:
-    """Runs or finds each step of a plan. Raises every exception of a step.
-
-    Base models come before the data, so that one that does not fit ends the run at once.
-    """
+    """Runs or finds each step of a plan, base models before the data, so that one that does not fit ends the run at
+    once. Raises every exception of a step."""
     outputs: Outputs = {}
     for node in sorted(
         plan.nodes.values(), key=lambda node: bool(node.inputs) or PASSAGES in node.step.outputs

@@ -1,7 +1,5 @@
-"""Reruns of one step of an earlier run, and of the steps after it, without the steps before it.
-
-The inputs are found in MLflow and their bytes are verified; the plan is cut at them.
-"""
+"""Reruns of a step of an earlier run, and of the steps after it: its inputs are found in MLflow and verified, and the
+plan is cut at them."""
 
 from __future__ import annotations
 
@@ -32,11 +30,9 @@ def verify(plan: Plan) -> None:
 
 
 def cut(earlier: TrackedRun, path: str, changes: Overrides, downstream: bool) -> Request:
-    """Returns the request for step `path` of an earlier run with `changes` to its settings, and of all steps that need it
-    if `downstream`.
-
-    Raises InputError for an unknown step, for inputs that MLflow does not know, and for a run that compares others.
-    """
+    """Returns the request for step `path` of an earlier run with `changes` to its settings, with `downstream` also for
+    all steps that need it. Raises InputError for an unknown step, for inputs that MLflow does not know, and for a run
+    that compares others."""
     pipeline = earlier.run.pipeline
     if pipeline not in PIPELINES:
         raise InputError(

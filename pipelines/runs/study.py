@@ -72,10 +72,8 @@ class Study(Section):
         return self
 
     def chosen(self, rows: Collection[str], seeds: Collection[int]) -> Study:
-        """Returns the study of the rows of these names, in its own order, with each of these seeds; none: its own.
-
-        Raises InputError for a name that no row has, a seed that is there twice, and one row without seeds.
-        """
+        """Returns the study of the rows of these names, in its own order, with these seeds; none: its own. Raises
+        InputError for an unknown row, a seed that is there twice, and one row without seeds."""
         if unknown := [row for row in rows if row not in self.runs]:
             raise InputError(
                 f"--row {unknown[0]}: the study {self.name} has no such row; its rows: {', '.join(self.runs)}"
@@ -107,10 +105,8 @@ class Study(Section):
                 )
 
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
-        """Returns all overrides of each row: the row's over the study's over `base`.
-
-        Only `comparison.baseline` is not the rows': it names one of the rows. A row that sets a seed itself keeps it.
-        """
+        """Returns all overrides of each row: the row's over the study's over `base`, without `comparison.baseline`,
+        which names one of the rows. A row that sets a seed itself keeps it."""
         base = self.shared(base)
         if comparison := base.get("comparison"):
             base |= {"comparison": {name: of for name, of in comparison.items() if name != "baseline"}}
@@ -136,11 +132,8 @@ def read_study(name: str) -> Study:
 
 def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, tuple[Reference, str | None]]:
     """Returns the evaluation and the architecture of each row by the name of its system, with the end of its run's id
-    where two systems have one name. An evaluation that several runs share is one row.
-
-    Raises InputError for a run without an evaluation, for a single row, and unless all evaluations are of the same
-    questions over the same corpus.
-    """
+    where two have one name. An evaluation that several runs share is one row. Raises InputError for a run without an
+    evaluation, for a single row, and unless all are of the same questions over the same corpus."""
     rows: dict[tuple[str, str], tuple[Reference, str | None]] = {}
     for run in runs:
         evaluations = evaluations_of_run(run)
@@ -172,10 +165,8 @@ def evaluations_of_run(run: TrackedRun) -> dict[str, Reference]:
 
 
 def evaluation_paths(row: str, plan: Plan) -> dict[str, StepPath]:
-    """Returns the paths of a plan's last evaluations by row: `row`, or `row/SYSTEM` if there are several systems.
-
-    Raises InputError for a pipeline without an evaluation.
-    """
+    """Returns the paths of a plan's last evaluations by row: `row`, or `row/SYSTEM` if there are several systems. Raises
+    InputError for a pipeline without an evaluation."""
     last = last_rounds(path for path, node in plan.nodes.items() if names.EVALUATION in node.step.outputs)
     if not last:
         raise InputError(f"{row}: its pipeline evaluates nothing, so there is nothing to compare")
@@ -183,11 +174,8 @@ def evaluation_paths(row: str, plan: Plan) -> dict[str, StepPath]:
 
 
 def comparison_settings(study: Study, rows: Sequence[str], shared: Overrides) -> Comparison:
-    """Returns the settings of a study's comparison, which override the ones that its rows share.
-
-    Raises InputError for a baseline that is not a row (with several seeds, a system), and for a paper's figures of a row
-    with several systems.
-    """
+    """Returns the settings of a study's comparison, over those that its rows share. Raises InputError for a baseline
+    that is not a row (with several seeds, a system), and for a paper's figures of a row with several systems."""
     without_seed = {
         row: plain + row.removeprefix(seeded)
         for row in rows

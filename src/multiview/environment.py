@@ -1,8 +1,5 @@
-"""The environment variables that multiview reads or sets, with their meanings.
-
-The last part lists variables that other programs define (MLflow, torchrun, Kubernetes, KFP, Hugging Face), as far as
-multiview reads or sets them.
-"""
+"""The environment variables that multiview reads or sets, with their meanings; the last part has those that other
+programs define (MLflow, torchrun, Kubernetes, KFP, Hugging Face)."""
 
 # --- chosen by a person ---------------------------------------------------------------------------
 

@@ -78,10 +78,8 @@ class InputError(Exception):
 
 
 class StepFailed(Exception):
-    """A step of a run failed: the step and its own line.
-
-    `bad_input` says whether it failed with an `InputError`, which decides the exit status.
-    """
+    """A step of a run failed: its path and its own line. `bad_input` says whether with an `InputError`, which decides
+    the exit status."""
 
     def __init__(self, message: str, bad_input: bool):
         super().__init__(message)
@@ -93,10 +91,7 @@ class ProcessFailed(Exception):
 
 
 class UndeclaredAccess(Exception):
-    """A step reads something that it does not declare: a setting, an input, an output or the store.
-
-    The step's key would not cover it, so that a change would go unnoticed.
-    """
+    """A step reads a setting, an input, an output or the store without declaring it, and so without its key covering it."""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

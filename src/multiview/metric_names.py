@@ -1,7 +1,5 @@
-"""Names of metrics, and the metrics of an evaluation.
-
-A metric that has several values, such as one per view or per system, is named METRIC/GROUP: see `of_group`.
-"""
+"""Names of metrics, and the metrics of an evaluation. One that has several values, as per view or system, is named
+METRIC/GROUP: see `of_group`."""
 
 from __future__ import annotations
 

@@ -27,10 +27,8 @@ FILES = 3
 
 
 def show_lineage(lineage: Lineage, *, verify: bool = False, json: bool = False) -> None:
-    """Print a lineage; with `verify`, check every byte of its files against the records.
-
-    Raises InputError with the first flaw and the number of others.
-    """
+    """Print a lineage; with `verify`, check every byte of its files against the records. Raises InputError with the
+    first flaw and the number of others."""
     console, log = Console(), Console(stderr=True, soft_wrap=True)
     if not json:
         print_lineage(console, lineage)
@@ -141,10 +139,7 @@ def _file(file: JsonObject) -> str:
 
 
 def as_json(lineage: Lineage, flaw_lines: Sequence[str]) -> str:
-    """Returns the artifacts of a lineage, each once with its whole record, and the lines of its flaws.
-
-    Inputs and roots name artifacts by address.
-    """
+    """Returns the artifacts of a lineage with their whole records, and its flaws; inputs and roots are named by address."""
     content = {
         "roots": [_named(root) for root in lineage.roots],
         "artifacts": [

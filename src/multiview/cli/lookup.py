@@ -27,10 +27,8 @@ Form = Literal["champion", "challenger", "logged model", "registered model", "ad
 
 
 def form_of(text: str) -> Form:
-    """Returns what a name stands for, by its form alone. A run may also be a system or a step of a run in MLflow.
-
-    Raises InputError for a URI that names no model.
-    """
+    """Returns what a name stands for, by its form alone; a run may also be a system or a step of a run in MLflow. Raises
+    InputError for a URI that names no model."""
     if text == names.CHAMPION:
         return "champion"
     if text == names.CHALLENGER:
@@ -69,10 +67,8 @@ class Lookup:
         return self.tracking_uri
 
     def artifacts(self, text: str) -> list[Reference]:
-        """Returns the named artifact, the last artifacts of a run, or the outputs of a step.
-
-        Raises InputError for a name that does not exist, or a run without outputs.
-        """
+        """Returns the named artifact, the last artifacts of a run, or the outputs of a step. Raises InputError for a
+        name that does not exist, or a run without outputs."""
         match form_of(text):
             case "logged model":
                 return [tracking.logged_model(self.tracking_uri, text.removeprefix("models:/"))]
@@ -83,9 +79,7 @@ class Lookup:
 
     def index(self, text: str | None) -> str:
         """Returns the address of the named index; without a name, of the champion's index, else of the newest run's.
-
-        Raises InputError for a name that does not exist, is a model, or has no index or several.
-        """
+        Raises InputError for a name that does not exist, is a model, or has no index or several."""
         if text is None:
             champion = current(self.store)
             return address_of(self.store, champion) if champion else newest_index(self.store)
@@ -124,9 +118,7 @@ class Lookup:
 
 def run_artifacts(name: str, run: AnyRun) -> list[Reference]:
     """Returns the artifacts of a run, or of a system in MLflow, that none of its steps reads; for a step, its outputs.
-
-    Raises InputError if there are none yet.
-    """
+    Raises InputError if there are none yet."""
     if isinstance(run, TrackedRun) and run.step is not None:
         artifacts = list(run.steps[run.step].outputs.values())
     else:
@@ -146,11 +138,9 @@ def _own_steps(run: TrackedRun) -> list[StepState]:
 
 
 def run_index(name: str, run: AnyRun, near: Store | None = None) -> str:
-    """Returns the address of the index of the only system of a run, or of a system in MLflow, from its last round; for a
-    step, of the index that it built or searched. The store `near` is preferred, if it has a copy.
-
-    Raises InputError if there is none, or if several systems have one.
-    """
+    """Returns the address of the last index of the only system of a run, or of a system in MLflow; for a step, of the
+    index that it built or searched. The store `near` is preferred, if it has a copy. Raises InputError if there is no
+    index, or if several systems have one."""
     if isinstance(run, TrackedRun) and run.step is not None:
         step = run.steps[run.step]
         for index in (step.outputs.get(names.INDEX), *step.inputs.get(names.INDEX, [])):
@@ -171,10 +161,8 @@ def run_index(name: str, run: AnyRun, near: Store | None = None) -> str:
 
 
 def newest_index(store: Store) -> str:
-    """Returns the address of the index of the last finished run that built one.
-
-    Raises InputError if there is no such run, or if it has several systems.
-    """
+    """Returns the address of the index of the last finished run that built one. Raises InputError if there is no such
+    run, or if it has several systems."""
     candidates: list[tuple[float, str, list[StepState]]] = []
     for run in store.folders(names.RUNS):
         states = list(read_states(store, run))

@@ -79,11 +79,9 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and what 
 
 
 def options_of(section: type[BaseModel], panel: str, optional: bool = False) -> list[inspect.Parameter]:
-    """Returns an option for each setting of a section, with its docstring, default and bounds, under a heading of the help.
-
-    The environment variable of a setting is its `json_schema_extra["variable"]`. With `optional` an option that is not
-    given is None, whatever the setting's default. The section checks the values by its own validators.
-    """
+    """Returns an option for each setting of a section, with its docstring, default, bounds and environment variable
+    (`json_schema_extra`), under a heading of the help. With `optional` an option that is not given is None, whatever
+    the setting's default. The section checks the values by its own validators."""
     options = []
     for name, field in section.model_fields.items():
         extra: Any = field.json_schema_extra or {}
@@ -137,10 +135,8 @@ def with_options(
 
 
 def check_folder(option: str, folder: Path) -> None:
-    """Raises InputError, before work begins, for an option's folder that cannot be made or written to.
-
-    Tries it in the folder, or in its nearest existing parent, and leaves nothing there.
-    """
+    """Raises InputError for an option's folder that cannot be made or written to, before work begins. Tries it in the
+    folder, or in its nearest existing parent, and leaves nothing there."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{option} {folder}: it is a file; name a folder")
     nearest = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())

@@ -31,10 +31,8 @@ from multiview.steps.runs import read_run, read_states
 def plan_lines(
     pipeline: str, scenario: Scenario, overrides: Overrides, measured: tuple[Store, str] | None = None
 ) -> Iterator[str]:
-    """Yields the lines that `multiview plan` prints; `measured` are a store and one of its runs, whose seconds are scaled.
-
-    The number of shards is chosen unless the settings name it. Raises InputError for settings that make no plan.
-    """
+    """Yields the lines of `multiview plan`; `measured` are a store and one of its runs, whose seconds are scaled. The
+    number of shards is chosen unless the settings name it. Raises InputError for settings that make no plan."""
     if scenario.gpu not in GPUS:
         raise InputError(f"there is no GPU {scenario.gpu!r}{nearest(scenario.gpu, GPUS)}")
     factors = factors_of(*measured, scenario) if measured else {}
@@ -52,10 +50,8 @@ def plan_lines(
 
 
 def factors_of(store: Store, run: str, scenario: Scenario) -> dict[str, float]:
-    """Returns by step how many times as long as the formulas say, for the run's own counts, the run took.
-
-    Raises InputError for a run without embeddings, or on processors where GPUs are planned, and the other way round.
-    """
+    """Returns per step how many times as long as by the formulas, for the run's own counts, the run took. Raises
+    InputError for a run without embeddings, or on processors where GPUs are planned, and the other way round."""
     described, states = read_run(store, run), read_states(store, run)
     outputs = {s.path: next(iter(s.outputs.values())) for s in states if s.finished and s.outputs}
     found = {path: read_record(store, *split_address(made.address)[1:]) for path, made in outputs.items()}

@@ -40,10 +40,8 @@ INDENT = " " * 4
 
 
 def read_questions(question: str | None, file: Path | None) -> Iterator[list[str]]:
-    """Returns the question of the command line, or the questions of a file (`-`: standard input), in batches.
-
-    Blank lines are skipped. Raises InputError where there is no question, or a line is not UTF-8.
-    """
+    """Returns the question of the command line, or those of a file (`-`: standard input) without blank lines, in
+    batches. Raises InputError where there is no question, or a line is not UTF-8."""
     if (question is None) == (file is None):
         raise InputError('give one question, as in multiview search "who built it?", or --questions FILE')
     if file is None:

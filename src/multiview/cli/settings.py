@@ -104,10 +104,8 @@ def environment_variables() -> Iterator[tuple[str, str]]:
 
 
 def show_settings(name: str | None, preset: str | None, settings: Sequence[str]) -> None:
-    """Print all settings, a section or one setting, with the values of a preset and of settings over it.
-
-    Raises InputError for a name that is neither, and for a mistake in a preset or setting.
-    """
+    """Print all settings, a section or one setting, with the values of a preset and of settings over it. Raises
+    InputError for a name that is neither, and for a mistake in a preset or setting."""
     console, overrides = Console(), gather(preset, settings)
     listed = sections(resolve(overrides) if overrides else None)
     names = [*listed, *(setting.name for section in listed.values() for setting in section)]

@@ -110,10 +110,8 @@ def _problem(error: yaml.YAMLError) -> str:
 
 
 def _load(text: str) -> Any:
-    """Returns the value of a YAML text: texts, numbers, truth values and null, in lists and mappings.
-
-    Raises yaml.YAMLError, also for types that JSON lacks, and for values that are nested too deeply or too many.
-    """
+    """Returns the value of a YAML text: texts, numbers, truth values and null, in lists and mappings. Raises
+    yaml.YAMLError, also for types that JSON lacks, and for values that are nested too deeply or too many."""
     try:
         value = yaml.load(text, Loader=UniqueKeys)
         for number, _ in enumerate(json.JSONEncoder(default=_refuse, check_circular=False).iterencode(value)):

@@ -61,11 +61,8 @@ def parse_settings(text: str) -> Overrides:
 
 
 def read_preset(name: str, *above: str) -> Overrides:
-    """Reads a preset by its name, or from a YAML file, over those that it `extends`; later ones win.
-
-    `above` are the presets that led to this one. Raises InputError if there is no such preset, or if presets extend one
-    another in a circle.
-    """
+    """Reads a preset by its name, or from a YAML file, over those that it `extends`; later ones win. `above` are the
+    presets that led to it. Raises InputError for an unknown preset, and for presets in a circle."""
     document = find_document(name, "preset")
     content = dict(document.content)
     extended = content.pop("extends", [])
@@ -138,10 +135,7 @@ def validate(overrides: Overrides) -> Config:
 
 
 def leaves(overrides: Overrides) -> list[str]:
-    """Returns the dotted names of all settings in nested overrides.
-
-    Settings of a comparison's system have their names without the system, as in train.epochs.
-    """
+    """Returns the dotted names of all settings in nested overrides; those of a comparison's system without the system."""
     of_systems = f"{SYSTEMS}."
     return [
         name.removeprefix(of_systems).partition(".")[2] if name.startswith(of_systems) else name

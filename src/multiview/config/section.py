@@ -102,11 +102,8 @@ class Section(BaseModel):
             return super().__getattr__(name)
 
     def key_settings(self) -> JsonObject:
-        """Returns the settings that change an output and differ from their defaults, JSON-ready.
-
-        Leaving defaults out lets a new setting appear without invalidating every artifact. A
-        default that *changes* must come with a new step version (a test holds the defaults).
-        """
+        """Returns the settings that change an output and differ from their defaults, JSON-ready. So a new setting
+        invalidates no artifact; a default that changes must come with a new step version (a test holds the defaults)."""
         settings: dict[str, object] = {}
         for name, field in type(self).model_fields.items():
             if name not in self.__dict__ or marked(field, UNKEYED):

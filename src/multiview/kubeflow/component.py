@@ -1,7 +1,5 @@
-"""The body of every pipeline component, between KFP and the steps.
-
-It reads KFP's artifacts, runs the step or finds its outputs, and writes their addresses and records for KFP.
-"""
+"""The body of every component, between KFP and the steps: reads KFP's artifacts, runs the step or finds its outputs, and
+writes their addresses and records for KFP."""
 
 from __future__ import annotations
 
@@ -109,13 +107,10 @@ def execute(
 
 
 def import_artifact(address: str, digest: str, artifact: KfpArtifact) -> None:
-    """Makes a KFP artifact of an artifact in a store, for the steps that read it.
-
-    KFP's own importer would make one artifact of one address, which its metadata store refuses as two inputs of a
-    step, and its launcher opens no bucket but the pipeline root's at an S3 endpoint that needs paths.
-
-    Raises InputError for an address without an artifact, and for an artifact with another digest, unless `digest` is empty.
-    """
+    """Makes a KFP artifact of an artifact in a store, for the steps that read it. KFP's own importer would make one
+    artifact of one address, which its metadata store refuses as two inputs of a step, and its launcher opens no
+    bucket but the pipeline root's at an S3 endpoint that needs paths. Raises InputError for an address without an
+    artifact, and for one with another digest, unless `digest` is empty."""
     _, record = load_record(address)
     if digest and record.digest != digest:
         raise InputError(
@@ -151,11 +146,8 @@ def _reference(artifact: KfpArtifact | str, file: str | None = None) -> Referenc
 
 
 def configured(declared: Step, text: str) -> str:
-    """Returns the canonical JSON of the settings that a step reads, from a text as `--set` takes it.
-
-    `model.architecture` may be given to any step, because it decides defaults. Raises InputError for any other setting
-    that the step does not read.
-    """
+    """Returns the canonical JSON of the settings that a step reads, from a text as `--set` takes it. Any step may be
+    given `model.architecture`, which decides defaults. Raises InputError for any other setting that it does not read."""
     overrides = parse_settings(text)
     for leaf in leaves(overrides):
         if leaf != "model.architecture" and not declared.reads(leaf):
@@ -234,10 +226,7 @@ def _write_figures(artifact: Given, figures: Callable[..., dict[str, float]], re
 
 @contextlib.contextmanager
 def _shipping(reporter: StepReporter, alone: bool, uri: str | None) -> Iterator[None]:
-    """Ships this step to MLflow while it runs, if an MLflow server is set.
-
-    A step that is `alone` in its run also ships the end of the run.
-    """
+    """Ships this step to MLflow while it runs, if a server is set; a step `alone` in its run also ships the run's end."""
     if not uri:
         yield
         return
