@@ -105,13 +105,13 @@ def rerun(
         console.print(f"  runs   {path}")
     if dry_run:
         return
-    if submit:
-        submission = kubeflow.check(request.over(connection.settings), store or run.store, connection)
+    if not submit:
         verify(request.plan)
-        kubeflow.launch(submission, connection, wait, uri, again)
+        runs.run_and_show(request, open_store(store or run.store), uri, debug)
         return
+    submission = kubeflow.check(request.over(connection.settings), store or run.store, connection)
     verify(request.plan)
-    runs.run_and_show(request, open_store(store or run.store), uri, debug)
+    kubeflow.launch(submission, connection, wait, uri, again)
 
 
 @app.command()
@@ -141,12 +141,8 @@ def rollback(
         console.print(f"  MLflow: {alias} is version {version}")
     if qdrant_url:
         settings = Export(qdrant_url=qdrant_url, alias=qdrant_alias)
-        if loaded := try_to_follow(opened, qdrant_url, settings, _print_warning):
+        if loaded := try_to_follow(opened, qdrant_url, settings, console.warn):
             console.print(f"  Qdrant: {qdrant_alias} is collection {loaded.name}")
-
-
-def _print_warning(line: str) -> None:
-    console.print(f"warning: {line}", style="yellow")
 
 
 def main() -> NoReturn:

@@ -111,7 +111,7 @@ def _check_server(client: Client, connection: Profile, *submissions: Submission)
         tag, pipeline_store = server_tag(client)
     given = {name for each in submissions for name in SINCE if getattr(each.config.kubeflow, name)}
     if warning := check_version(tag, given, pipeline_store=pipeline_store):
-        Console(stderr=True, soft_wrap=True).print(f"warning: {warning}", style="yellow")
+        Console(stderr=True, soft_wrap=True).warn(warning)
     return tag
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from gc import freeze
@@ -35,8 +36,7 @@ def search(
     index: Index = None,
     k: Annotated[int, typer.Option("-k", min=1, help="Passages per question.")] = 10,
     questions: Annotated[
-        Path | None,
-        typer.Option(allow_dash=True, help="File with one question per line; - is standard input."),
+        Path | None, typer.Option(allow_dash=True, help="File with a question per line; - is standard input.")
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Also print the score of every view.")] = False,
     json: Annotated[
@@ -44,15 +44,12 @@ def search(
     ] = False,
     where: Annotated[
         str | None,
-        typer.Option(help="Search only passages whose columns satisfy a condition, as in 'year >= 2000'."),
+        typer.Option(help="Only passages whose columns satisfy a condition, as in 'year >= 2000'."),
     ] = None,
     views: Views = None,
     device: Device = "auto",
     verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify", help="Check index, model and passages against their sha256 before they are used."
-        ),
+        bool, typer.Option("--verify", help="First check index, model and passages against their sha256.")
     ] = False,
     store: StoreUrl = names.DEFAULT_STORE,
     tracking_uri: TrackingUri = None,
@@ -79,8 +76,7 @@ def lineage(
         ),
     ],
     verify: Annotated[
-        bool,
-        typer.Option("--verify", help="Read every byte of every artifact; exit status 2 if one is damaged."),
+        bool, typer.Option("--verify", help="Read every byte of every artifact; status 2 if one is damaged.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object with every record.")] = False,
     store: StoreUrl = names.DEFAULT_STORE,
@@ -181,12 +177,11 @@ def gc(
     if names.RUNS not in opened.folders(""):
         raise InputError(f"store {opened.url}: no run was made in it; is it the right one?")
     uri = tracking_uri or tracking.tracking_uri(opened)
-    collect(
-        opened,
-        lambda keep: referenced(opened, days, champions, tracking.aliased_indexes(uri), keep),
-        days,
-        delete,
-    )
+
+    def referenced_now(report: ReportKept) -> set[ArtifactId]:
+        return referenced(opened, days, champions, tracking.aliased_indexes(uri), report)
+
+    collect(opened, referenced_now, days, delete)
 
 
 def collect(
@@ -199,15 +194,12 @@ def collect(
 
     kept: dict[str, None] = {}
     found = garbage.collectable(store, referenced(kept.setdefault), days, kept.setdefault)
-    pieces = []
+    sizes = defaultdict[str, list[int]](list)
     for piece in garbage.remove_all(store, found, lambda: referenced(kept.setdefault)) if delete else found:
-        pieces.append(piece)
+        sizes[piece.kind].append(piece.bytes)
         print(f"{piece.bytes / 1e6:12,.3f} MB  {piece.kind:<11} {safe(piece.path)}")
-    sizes: dict[str, list[int]] = {}
-    for piece in pieces:
-        sizes.setdefault(piece.kind, []).append(piece.bytes)
     total = ", ".join(f"{len(of)} {kind} ({sum(of) / 1e6:,.1f} MB)" for kind, of in sorted(sizes.items()))
-    if not pieces:
+    if not sizes:
         print("nothing to collect")
     else:
         print(f"removed {total}" if delete else f"would remove {total}: --delete does it")
@@ -299,18 +291,9 @@ def plan(
     from multiview.plans.scenario import Scenario, shape_of
 
     overrides = gather(preset, settings or [])
-    scenario = Scenario(
-        round(passages),
-        words,
-        round(training_questions),
-        round(dev_questions),
-        shape_of(model or base_config(overrides).model.base),
-        changed,
-        gpus,
-        gpu,
-        cores,
-        memory * 1e9,
-    )
+    data = round(passages), words, round(training_questions), round(dev_questions)
+    shape = shape_of(model or base_config(overrides).model.base)
+    scenario = Scenario(*data, shape, changed, gpus, gpu, cores, memory * 1e9)
     measured = (open_store(store), calibrated) if calibrated else None
     for line in plan_lines(pipeline, scenario, overrides, measured):
         print(line)

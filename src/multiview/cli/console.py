@@ -29,3 +29,6 @@ class Console(RichConsole):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         segments = super().render(renderable, options)
         return (each if each.control else each._replace(text=safe(each.text)) for each in segments)
+
+    def warn(self, line: str) -> None:
+        self.print(f"warning: {line}", style="yellow")

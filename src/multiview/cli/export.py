@@ -17,19 +17,22 @@ app = typer.Typer(
     no_args_is_help=True,
     help="Write for other systems: views as Parquet, models; or load into Qdrant.",
 )
-Out = Annotated[Path, typer.Option(help="A folder that is made; it may be there already if it is empty.")]
-
-Model = Annotated[
-    str | None, typer.Option(help="A model's address; default: the model of the index.", show_default=False)
-]
 
 
-def check_out(out: Path) -> None:
+def _check_out(out: Path) -> Path:
     """Raises InputError for a folder that is not empty, or cannot be made."""
     from multiview.export.files import refuse_filled
 
     refuse_filled(out)
     check_folder("--out", out)
+    return out
+
+
+OUT_HELP = "A folder that is made; it may be there already if it is empty."
+Out = Annotated[Path, typer.Option(callback=_check_out, help=OUT_HELP)]
+Model = Annotated[
+    str | None, typer.Option(help="A model's address; default: the model of the index.", show_default=False)
+]
 
 
 @app.command()
@@ -45,7 +48,6 @@ def views(
     from multiview.export.files import write_views
     from multiview.export.views import IndexViews
 
-    check_out(out)
     opened = IndexViews.open(Lookup(store, tracking_uri).index(index))
     manifest = write_views(opened, out)
     print(f"{out}: {counted(manifest['views'], 'view')} of {opened.name.index}")
@@ -65,7 +67,6 @@ def model(
     from multiview.export.model_card import describe, read_subject
     from multiview.export.sentence_transformers import write_sentence_transformers
 
-    check_out(out)
     subject, searched = read_subject(model or Lookup(store, tracking_uri).index(index))
     alone = write_sentence_transformers(stage(*subject).path, out, describe(subject, searched))
     needs = "" if alone else ", with trust_remote_code=True and multiview-retrieval installed"
@@ -86,7 +87,6 @@ def onnx(
     from multiview.export.model_card import read_subject
     from multiview.export.onnx import write_onnx
 
-    check_out(out)
     subject, _ = read_subject(model or Lookup(store, tracking_uri).index(index))
     write_onnx(stage(*subject).path, out)
     print(f"{out}: the question encoder of {subject.record.folder}")
@@ -103,9 +103,7 @@ def qdrant(
     ] = None,
     path: Annotated[
         Path | None,
-        typer.Option(
-            help="Instead of a server, the folder of Qdrant's local mode, which one process uses at a time."
-        ),
+        typer.Option(help="Instead of a server, the folder of Qdrant's local mode, for one process."),
     ] = None,
     index: Annotated[
         str | None,
@@ -115,10 +113,7 @@ def qdrant(
         ),
     ] = None,
     alias: Annotated[
-        str,
-        typer.Option(
-            help="The alias that follows the champion, and the beginning of the collections' names."
-        ),
+        str, typer.Option(help="The alias that follows the champion, and how collections' names begin.")
     ] = Export().alias,
     keep: Annotated[
         int, typer.Option(min=0, help="Collections of earlier champions that are kept for rollbacks.")

@@ -62,15 +62,9 @@ def print_inspection(console: Console, inspection: Inspection, options: Sequence
             _print_heading(console, inspection, use)
             first = _first_questions(questions, console.width)
             _print_rows(console, _questions(inspection, use, questions), first)
-    console.print(Text("Problems", "bold"))
-    if not inspection.problems.counts:
-        console.print("  none")
-    _print_counts(console, inspection.problems)
-    console.print()
+    _print_problems(console, "Problems", inspection.problems)
     if inspection.remarks.counts:
-        console.print(Text("Remarks", "bold"))
-        _print_counts(console, inspection.remarks)
-        console.print()
+        _print_problems(console, "Remarks", inspection.remarks)
     if inspection.questions["train"]:
         line = shlex.join(["python", "-m", "pipelines", "run", "comparison", *options])
         console.print(Text.assemble(("Run it:  ", "bold"), line), soft_wrap=True)
@@ -78,10 +72,14 @@ def print_inspection(console: Console, inspection: Inspection, options: Sequence
         console.print(f"To run it, name training questions: --set {SETTING['train']}=…")
 
 
-def _print_counts(console: Console, problems: Problems) -> None:
+def _print_problems(console: Console, title: str, problems: Problems) -> None:
+    console.print(Text(title, "bold"))
+    if not problems.counts:
+        console.print("  none")
     for kind, number in problems.counts.items():
         console.print(f"  {kind}: {number:,}{', the first:' if number > 1 else ''}")
         console.print(f"    {problems.first[kind]}", soft_wrap=True)
+    console.print()
 
 
 def _print_heading(console: Console, inspection: Inspection, use: Use) -> None:
@@ -100,9 +98,8 @@ def _print_rows(console: Console, rows: list[tuple[str, str]], first: list[str])
     for name, value in rows:
         grid.add_row(Text(f"  {name}", "dim"), Text(safe(value)))
     for number, value in enumerate(first):
-        grid.add_row(
-            Text("" if number else "  first", "dim"), Text(safe(value), overflow="ellipsis", no_wrap=True)
-        )
+        shown = Text(safe(value), overflow="ellipsis", no_wrap=True)
+        grid.add_row(Text("" if number else "  first", "dim"), shown)
     console.print(grid)
     console.print()
 
@@ -112,13 +109,11 @@ def _passages(inspection: Inspection) -> list[tuple[str, str]]:
     number, words, sentences = inspection.passages, inspection.words, inspection.sentences
     titled = f", {inspection.titled:,} with a title" if inspection.titled else ""
     sampled = f" (of the first {SENTENCE_SAMPLE:,})" if number > SENTENCE_SAMPLE else ""
+    long = f"{100 * sentences.above(8):.1f} % have more than 8{sampled}"
     rows = [
         ("passages", f"{number:,}{titled}"),
         ("words", f"mean {words.mean:.1f}, median {words.median:,}, longest {words.longest:,}"),
-        (
-            "sentences",
-            f"mean {sentences.mean:.1f}, {100 * sentences.above(8):.1f} % have more than 8{sampled}",
-        ),
+        ("sentences", f"mean {sentences.mean:.1f}, {long}"),
     ]
     if inspection.columns:
         rows.append(("more columns", ", ".join(inspection.columns)))

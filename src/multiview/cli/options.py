@@ -25,17 +25,12 @@ def _store(description: str) -> OptionInfo:
     return typer.Option("--store", envvar=environment.STORE, help=description)
 
 
-StoreUrl = Annotated[str, _store("Local folder, or gs:// or s3:// URL, of the artifacts.")]
+STORE_HELP = "Local folder, or gs:// or s3:// URL, of the artifacts"
+StoreUrl = Annotated[str, _store(f"{STORE_HELP}.")]
 BucketUrl = Annotated[str | None, _store("gs:// or s3:// URL of the artifacts; default: the profile's.")]
-IndexStoreUrl = Annotated[
-    str | None,
-    _store("Local folder, or gs:// or s3:// URL, of the artifacts; default: the address's, else store."),
-]
+IndexStoreUrl = Annotated[str | None, _store(f"{STORE_HELP}; default: the address's, else store.")]
 EarlierStoreUrl = Annotated[
-    str | None,
-    _store(
-        "Local folder, or gs:// or s3:// URL, of the artifacts; default: the store of the (first) earlier run."
-    ),
+    str | None, _store(f"{STORE_HELP}; default: the store of the (first) earlier run.")
 ]
 TrackingUri = Annotated[
     str | None,
@@ -69,10 +64,7 @@ Views = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing, only print what would be done.")]
 Wait = Annotated[bool, typer.Option("--wait", help="On Kubeflow: follow the run to its end.")]
 Again = Annotated[
-    bool,
-    typer.Option(
-        "--again", help="On Kubeflow: start another run beside one that nothing was heard of for a while."
-    ),
+    bool, typer.Option("--again", help="On Kubeflow: start another run beside one that has been silent.")
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks, and what steps print.")]
 """Taken by every command, and read by `multiview.cli.app`, which prints what commands raise."""

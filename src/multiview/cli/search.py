@@ -97,14 +97,21 @@ def print_answers(
     console, log = Console(), Console(stderr=True, soft_wrap=True)
     with rare_collections():
         retriever, loading = _load(address, log, **how)
+    from multiview.serving.hits import answer_fields, as_json
+
     count, seconds = 0, 0.0
     for questions in batches:
         started = time.perf_counter()
         answers = retriever.search(questions, k, explain=explain, where=where)
         seconds += time.perf_counter() - started
         for question, hits in zip(questions, answers, strict=True):
-            exact = retriever.exact or where is not None
-            _print_answer(console, question, hits, json, exact, first=count == 0)
+            if json:
+                exact = retriever.exact or where is not None
+                print(as_json(answer_fields(question, hits, exact)), flush=True)
+            else:
+                if count:
+                    console.print()
+                print_hits(console, question, hits)
             count += 1
     if not json:
         kind = "" if retriever.exact else f"approximate index ({retriever.index.header['kind']}), "
@@ -124,19 +131,6 @@ def _load(address: str, log: Console, **how: Any) -> tuple[Retriever, str]:
         imported = time.perf_counter()
         loaded = retriever.load(address, **how)
     return loaded, f"imports {imported - started:.1f} s, loaded in {time.perf_counter() - imported:.1f} s"
-
-
-def _print_answer(
-    console: Console, question: str, hits: Sequence[Hit], json: bool, exact: bool, first: bool
-) -> None:
-    from multiview.serving.hits import answer_fields, as_json
-
-    if json:
-        print(as_json(answer_fields(question, hits, exact)), flush=True)
-        return
-    if not first:
-        console.print()
-    print_hits(console, question, hits)
 
 
 def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
