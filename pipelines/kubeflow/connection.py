@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import AfterValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from multiview import environment
 from multiview.cli.options import options_of, with_options
@@ -19,7 +17,7 @@ from multiview.config import Section
 from multiview.config.documents import checked, read_document
 from multiview.config.kubeflow import reached_by_people
 from multiview.config.overrides import PLACES, Overrides
-from multiview.config.section import Address
+from multiview.config.section import Address, matching
 from multiview.errors import InputError, nearest
 
 PROFILES = "~/.config/multiview/kubeflow.yaml"
@@ -31,15 +29,8 @@ def variable(name: str, shown: bool = True) -> Any:
     return Field(json_schema_extra={"variable": name}, repr=shown)
 
 
-def _check_root(value: str) -> str:
-    if not re.fullmatch(r"(gs|s3|minio)://[^\s/]+\S*", value):
-        raise PydanticCustomError(
-            "root", "expected a place in a bucket as in gs://BUCKET/PREFIX, s3:// or minio://"
-        )
-    return value
-
-
-Root = Annotated[str, AfterValidator(_check_root)]
+ROOT_EXPECTED = "expected a place in a bucket as in gs://BUCKET/PREFIX, s3:// or minio://"
+Root = Annotated[str, matching(r"(gs|s3|minio)://[^\s/]+\S*", ROOT_EXPECTED)]
 """A place where KFP's launcher writes."""
 
 

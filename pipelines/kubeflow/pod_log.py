@@ -74,11 +74,8 @@ def waits_for(status: JsonObject) -> str | None:
         for kind in ("initContainerStatuses", "containerStatuses")
         for each in status.get(kind) or ()
     ]
-    unscheduled = [
-        condition
-        for condition in status.get("conditions") or ()
-        if condition["type"] == "PodScheduled" and condition["status"] == "False"
-    ]
+    scheduled = {"type": "PodScheduled", "status": "False"}
+    unscheduled = [each for each in status.get("conditions") or () if each.items() >= scheduled.items()]
     for each in (*states, *unscheduled):
         if each.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             return shortened(f"{each['reason']}: {each.get('message', '')}".rstrip(": "))

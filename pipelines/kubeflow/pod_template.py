@@ -185,20 +185,14 @@ def _volumes(pod: Pod) -> list[JsonObject]:
 
 
 def _mount(task: KfpObject, volume: JsonObject, path: str) -> None:
+    name = volume["name"]
     if memory := volume.get("emptyDir"):
-        kubernetes.empty_dir_mount(
-            task, volume["name"], path, medium=memory["medium"], size_limit=memory["sizeLimit"]
-        )
+        kubernetes.empty_dir_mount(task, name, path, memory["medium"], memory["sizeLimit"])
         return
     claim = volume["ephemeral"]["volumeClaimTemplate"]["spec"]
-    kubernetes.add_ephemeral_volume(
-        task,
-        volume["name"],
-        path,
-        claim["accessModes"],
-        claim["resources"]["requests"]["storage"],
-        storage_class_name=claim.get("storageClassName"),
-    )
+    modes, size = claim["accessModes"], claim["resources"]["requests"]["storage"]
+    storage_class = claim.get("storageClassName")
+    kubernetes.add_ephemeral_volume(task, name, path, modes, size, storage_class_name=storage_class)
 
 
 def _configure_container(task: KfpObject, container: JsonObject) -> None:

@@ -145,37 +145,31 @@ class RunView:
     def failure(self) -> StepPod | None:
         """The step that failed first; None if none has failed. Where no step has, the driver of one counts, and else a step
         that the API has still RUNNING."""
-        drivers, others = [], []
-        for node in self.nodes:
-            (drivers if (node.display_name or "").endswith(DRIVER) else others).append(node)
-        steps = [node for node in others if self._pods(node)]
-        for nodes, state in ((steps, "FAILED"), (drivers, "FAILED"), (steps, "RUNNING")):
-            failed = [node for node in nodes if node.state == state]
+        for started, state in ((True, "FAILED"), (False, "FAILED"), (True, "RUNNING")):
+            failed = [each for each in self._pods if each[0].state == state and each[1].started == started]
             if failed:
-                node = min(failed, key=lambda node: node.end_time)
-                pods = self._pods(node) if nodes is steps else _children(node)
-                pod = pods[-1] if pods else None
-                return StepPod(self._task(node), pod, nodes is steps, at_work=state == "RUNNING")
+                return min(failed, key=lambda each: each[0].end_time)[1]
         return None
 
     @property
     def at_work(self) -> list[StepPod]:
         """The steps, and drivers of steps, that have begun and not ended."""
-        pods: dict[StepPod, None] = {}
+        at_work = [pod for node, pod in self._pods if node.state in ("PENDING", "RUNNING") and pod.node]
+        return list({pod.node: pod for pod in at_work}.values())
+
+    @cached_property
+    def _pods(self) -> list[tuple[ApiObject, StepPod]]:
+        """The pods of steps and of their drivers, each with a node that they are below, of a node's the last one first."""
+        found = []
         for node in self.nodes:
-            if node.state in ("PENDING", "RUNNING"):
-                driver = (node.display_name or "").endswith(DRIVER)
-                for pod in _children(node) if driver else self._pods(node):
-                    pods[StepPod(self._task(node), pod, started=not driver)] = None
-        return list(pods)
-
-    def _task(self, node: ApiObject) -> Task:
-        key = re.sub(rf"({DRIVER})?(\(\d+\))?$", "", node.display_name)
-        return self.tasks.get(key, Task(key))
-
-    def _pods(self, node: ApiObject) -> list[str]:
-        """Returns the ids of the last pod below each executor that is below a node."""
-        return [self._executors[child] for child in _children(node) if child in self._executors]
+            key = re.sub(rf"({DRIVER})?(\(\d+\))?$", "", node.display_name or "")
+            driver = (node.display_name or "").endswith(DRIVER)
+            executors = [self._executors[child] for child in _children(node) if child in self._executors]
+            pods = (_children(node) or [None]) if driver else executors
+            for pod in reversed(pods):
+                step = StepPod(self.tasks.get(key, Task(key)), pod, not driver, node.state == "RUNNING")
+                found.append((node, step))
+        return found
 
     @cached_property
     def _executors(self) -> dict[str, str]:

@@ -58,9 +58,7 @@ def factors_of(store: Store, run: str, scenario: Scenario) -> dict[str, float]:
     records = {path: record for path, record in found.items() if record}
     by_kind = {record.kind: record for record in records.values()}
     if names.PASSAGES not in by_kind or names.EMBEDDINGS not in by_kind:
-        raise InputError(
-            f"--from {run}: the run has no split and embeddings yet, from which rates could be read"
-        )
+        raise InputError(f"--from {run}: the run has no split and embeddings yet to read rates from")
     devices = {record.environment.get("device", "cpu") for record in records.values()}
     if bool(scenario.gpus) != (devices != {"cpu"}):
         on = ", ".join(sorted(map(str, devices)))
@@ -101,10 +99,9 @@ def _table(request: Request, factors: Mapping[str, float], s: Scenario) -> Itera
 
 
 def _row(
-    name: str, seconds: float, gpu_seconds: float, disk: float, memory: str = "", gpu_memory: str = ""
+    name: str, seconds: float, on_gpus: float, disk: float, memory: str = "", gpu_memory: str = ""
 ) -> str:
-    hours = f"{gpu_seconds / 3600:,.1f}" if gpu_seconds else ""
-    time = timedelta(seconds=round(seconds))
+    hours, time = f"{on_gpus / 3600:,.1f}" if on_gpus else "", timedelta(seconds=round(seconds))
     return f"| {name} | {time} | {hours} | {memory} | {gpu_memory} | {decimal(round(disk))} |"
 
 

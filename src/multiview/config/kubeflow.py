@@ -121,16 +121,9 @@ class GpuPod(Pod):
     @model_validator(mode="before")
     @classmethod
     def _defaults(cls, values: object) -> object:
-        return {**GPU_DEFAULTS, **values} if isinstance(values, dict) else values
-
-
-GPU_DEFAULTS = {
-    "cpu": "4",
-    "memory": "32Gi",
-    "gpus": 1,
-    "shared_memory": "8Gi",
-    "tolerations": ({"key": "nvidia.com/gpu"},),
-}
+        defaults = {"cpu": "4", "memory": "32Gi", "gpus": 1, "shared_memory": "8Gi"}
+        defaults |= {"tolerations": ({"key": "nvidia.com/gpu"},)}
+        return {**defaults, **values} if isinstance(values, dict) else values
 
 
 MULTI_NODE_STEPS = ("train", "warm-up")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, LiteralString, Self, TypeAlias, get_args
 
 from pydantic import (
     AfterValidator,
@@ -48,13 +48,19 @@ def _holds_bool(value: object) -> bool:
     return isinstance(value, bool) or any(map(_holds_bool, inner))
 
 
-def _check_address(value: str) -> str:
-    if not re.fullmatch(r"https?://[^\s/?#]+\S*", value):
-        raise PydanticCustomError("address", "expected an address as in http://HOST:PORT or https://HOST")
-    return value
+def matching(pattern: str, line: LiteralString) -> AfterValidator:
+    """Returns the check that a text matches a pattern, and what the error line says if it does not."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise PydanticCustomError("pattern", line)
+        return value
+
+    return AfterValidator(check)
 
 
-Address = Annotated[str, AfterValidator(_check_address)]
+ADDRESS_EXPECTED = "expected an address as in http://HOST:PORT or https://HOST"
+Address = Annotated[str, matching(r"https?://[^\s/?#]+\S*", ADDRESS_EXPECTED)]
 """Address of an HTTP service."""
 
 
