@@ -21,6 +21,7 @@ from pipelines.kubeflow import recurring_runs
 from pipelines.kubeflow.client import ApiObject, check_connection, connect, explained, run_address
 from pipelines.kubeflow.connection import Profile, connected
 from pipelines.kubeflow.follow import follow
+from pipelines.kubeflow.recurring_runs import CompiledSchedule
 from pipelines.kubeflow.schedules import read_schedules, read_statuses
 from pipelines.kubeflow.start import going, start
 from pipelines.kubeflow.submission import Submission, prepare
@@ -58,8 +59,7 @@ def submit(
         request = _part(request, part)
     submission = check(request, store, connection)
     if dry_run:
-        for line in dry_run_lines(request.plan, open_store(submission.store)):
-            console.print(line)
+        console.print(*dry_run_lines(request.plan, open_store(submission.store)), sep="\n")
         return
     launch(submission, connection, wait, again=again)
 
@@ -138,13 +138,10 @@ def _show(
         console.print("Look at it:   --mlflow-ui, or mlflow_ui of the profile, names MLflow's page")
 
 
-ScheduleFile = Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file with a list of schedules.")]
-
-
 @schedule.command("apply")
 @connected
 def apply(
-    file: ScheduleFile,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A YAML file with a list of schedules.")],
     store: BucketUrl = None,
     dry_run: DryRun = False,
     debug: Debug = False,
@@ -158,10 +155,8 @@ def apply(
     client = connect(connection)
     tag = _check_server(client, connection, *submissions)
     wanted = {
-        schedule.name: recurring_runs.CompiledSchedule.of(
-            schedule, submission, document.owner, connection, tag
-        )
-        for schedule, submission in zip(document.schedules, submissions, strict=True)
+        each.name: CompiledSchedule.of(each, submission, document.owner, connection, tag)
+        for each, submission in zip(document.schedules, submissions, strict=True)
     }
     for line in recurring_runs.apply(client, connection, document.owner, wanted, dry_run):
         console.print(line)

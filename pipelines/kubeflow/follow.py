@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from multiview import tracking
 from multiview.artifacts.store import Store
@@ -38,14 +38,14 @@ def follow(
     run, store = submission.run, readable(submission.store)
     try:
         with explained(connection):
-            views = _views(connection, kfp_run.run_id, read_tasks(compiled))
+            tasks = read_tasks(compiled)
             if store:
                 began = min(submission.checked, kfp_run.created_at.timestamp())
                 with Progress(store, run.id, run.steps, began) as progress:
-                    view = _end(connection, views, run, store)
+                    view = _end(connection, kfp_run.run_id, tasks, run, store)
                     states = progress.finish()
             else:
-                view, states = _end(connection, views, run, None), []
+                view, states = _end(connection, kfp_run.run_id, tasks, run, None), []
             if view.cancelled and store and tracking_uri:
                 with contextlib.suppress(Exception):  # which the next `submit`, or `multiview sync`, does
                     tracking.ship(store, run.id, tracking_uri, ended="KILLED")
@@ -58,32 +58,26 @@ def follow(
     return states
 
 
-def _views(connection: Connection, run: str, tasks: Mapping[str, Task]) -> Iterator[RunView]:
-    """Yields how a run is, every few seconds until it has ended: waits for a server that is unavailable, and renews an
-    expired token. Raises the exceptions of KFP's client."""
+def _end(
+    connection: Connection, kfp_run: str, tasks: Mapping[str, Task], run: Run, store: Store | None
+) -> RunView:
+    """Returns how a run has ended; prints what its pods wait for, and its tasks' lines where the store cannot be read.
+    Waits for a server that is unavailable, and renews an expired token. Raises StepFailed for a run that is gone."""
     from kfp_server_api import ApiException
 
-    client, view = connect(connection, FOLLOWING_RETRY), None
-    while not (view and view.ended):
-        try:
-            view = RunView(client.get_run(run), tasks)
-        except ApiException as error:
-            if error.status != 401:
-                raise
-            client = connect(connection, FOLLOWING_RETRY)  # signs in again
-            view = RunView(client.get_run(run), tasks)
-        yield view
-        time.sleep(POLL_SECONDS)
-
-
-def _end(connection: Connection, views: Iterable[RunView], run: Run, store: Store | None) -> RunView:
-    """Returns how a run has ended; prints what its pods wait for, and its tasks' lines where the store cannot be read.
-    Raises StepFailed for a run that is gone."""
     console, told = Console(soft_wrap=True), False
     reported: dict[tuple[str, str], set[str]] = {}
     waiting: set[str] = set()
     looked = -SILENCE_POLL_SECONDS
-    for view in views:
+    client = connect(connection, FOLLOWING_RETRY)
+    while True:
+        try:
+            view = RunView(client.get_run(kfp_run), tasks)
+        except ApiException as error:
+            if error.status != 401:
+                raise
+            client = connect(connection, FOLLOWING_RETRY)  # signs in again
+            view = RunView(client.get_run(kfp_run), tasks)
         for line in () if store else _changes(view, reported):
             console.print(line)
         if view.ended:
@@ -97,7 +91,7 @@ def _end(connection: Connection, views: Iterable[RunView], run: Run, store: Stor
             if silence and not told:
                 console.print(f"{run.id}: {silence}", style="yellow")
             told = bool(silence)
-    raise AssertionError("views end with the run")
+        time.sleep(POLL_SECONDS)
 
 
 def _waiting(connection: Connection, view: RunView, told: set[str]) -> Iterator[str]:

@@ -43,8 +43,7 @@ def run(
     """Run a pipeline here, in this process. The same command continues or finds its run."""
     request, opened = Request.from_settings(pipeline, preset, settings), open_store(store)
     if dry_run:
-        for line in dry_run_lines(request.plan, opened):
-            console.print(line)
+        console.print(*dry_run_lines(request.plan, opened), sep="\n")
         return
     if pipeline == "refresh":
         from multiview.refresh.champion import check_champion
@@ -116,8 +115,7 @@ def study(
     console.print(f"{document.name}: {document.about}")
     if dry_run:
         for row, request in requests.items():
-            for line in (row, *dry_run_lines(request.plan, opened)):
-                console.print(line)
+            console.print(row, *dry_run_lines(request.plan, opened), sep="\n")
         return
     evaluations: dict[str, Reference] = {}
     for row, request in requests.items():

@@ -64,12 +64,9 @@ def _run(app: typer.Typer, output: TextIO) -> int:
         output.flush()
     except typer.exceptions.TyperException as error:
         return _refuse(error)
-    except InputError as error:
+    except (InputError, StepFailed) as error:
         _print_error(str(error))
-        return 2
-    except StepFailed as error:
-        _print_error(str(error))
-        return 2 if error.bad_input else 1
+        return 2 if isinstance(error, InputError) or error.bad_input else 1
     except SystemExit as ended:
         if not isinstance(ended.__context__, BrokenPipeError):  # for which Typer and Rich exit with status 1
             raise

@@ -295,8 +295,7 @@ def plan(
     shape = shape_of(model or base_config(overrides).model.base)
     scenario = Scenario(*data, shape, changed, gpus, gpu, cores, memory * 1e9)
     measured = (open_store(store), calibrated) if calibrated else None
-    for line in plan_lines(pipeline, scenario, overrides, measured):
-        print(line)
+    print(*plan_lines(pipeline, scenario, overrides, measured), sep="\n")
 
 
 COMMANDS = (search, serve, lineage, repair, register, sync, gc, inspect, config, plan)

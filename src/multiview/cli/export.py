@@ -14,8 +14,7 @@ from multiview.config import Export
 from multiview.errors import counted
 
 app = typer.Typer(
-    no_args_is_help=True,
-    help="Write for other systems: views as Parquet, models; or load into Qdrant.",
+    no_args_is_help=True, help="Write for other systems: views as Parquet, models; or load into Qdrant."
 )
 
 

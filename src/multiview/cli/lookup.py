@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -42,27 +43,28 @@ def form_of(text: str) -> Form:
     return "address" if "/" in text else "run"
 
 
+@dataclass
 class Lookup:
     """Finds the artifacts behind typed names. Store and MLflow are opened when a name first needs them."""
 
-    def __init__(self, store: str | None, tracking_uri: str | None) -> None:
-        """`store` (None: `names.DEFAULT_STORE`) holds runs and champions, and MLflow's database unless `tracking_uri` is given."""
-        self._store_url = store
-        self._tracking_uri = tracking_uri
+    given_store: str | None
+    """The store with runs and champions; None: `names.DEFAULT_STORE`."""
+    given_uri: str | None
+    """The URI of MLflow; None: of the store's database."""
 
     @cached_property
     def store(self) -> Store:
-        return open_store(self._store_url or names.DEFAULT_STORE)
+        return open_store(self.given_store or names.DEFAULT_STORE)
 
     @cached_property
     def tracking_uri(self) -> str:
         """URI of the MLflow that names are looked up in."""
-        return self._tracking_uri or tracking.tracking_uri(self.store)
+        return self.given_uri or tracking.tracking_uri(self.store)
 
     def tracking_uri_for(self, text: str) -> str:
         """Returns the URI of the MLflow to register a named index in. Without a given store or MLflow, the store is the
         one that an address names."""
-        if form_of(text) == "address" and self._store_url is None and self._tracking_uri is None:
+        if form_of(text) == "address" and self.given_store is None and self.given_uri is None:
             return tracking.tracking_uri(open_store(split_address(text)[0]))
         return self.tracking_uri
 

@@ -146,9 +146,7 @@ def read_compiled(text: str) -> tuple[JsonObject, JsonObject]:
 
 def find_document(name: str, kind: str) -> Document:
     """Reads a YAML file, or a document of this package by its name. Raises InputError with the nearest names."""
-    if name in RENAMED:
-        _warn_of_new_name(kind, name)
-        name = RENAMED[name]
+    name = _present_name(kind, name)
     if _is_yaml(name):
         return read_document(Path(name), kind)
     if name not in document_names(kind):
@@ -158,11 +156,12 @@ def find_document(name: str, kind: str) -> Document:
 
 
 @cache
-def _warn_of_new_name(kind: str, name: str) -> None:
-    print(
-        f"warning: the {kind} {name} is called {RENAMED[name]} now; the next release knows the new name only",
-        file=sys.stderr,
-    )
+def _present_name(kind: str, name: str) -> str:
+    """Returns the name of a document that is perhaps given by its former one, of which it warns the first time."""
+    if name in RENAMED:
+        new, until = RENAMED[name], "the next release knows the new name only"
+        print(f"warning: the {kind} {name} is called {new} now; {until}", file=sys.stderr)
+    return RENAMED.get(name, name)
 
 
 def checked(section: type[Checked], content: Mapping[str, object], where: str = "") -> Checked:

@@ -130,8 +130,8 @@ def close_run(
     `notify` and `pipeline` come from the compiled pipeline: nothing else is known of a run that was never opened. A run
     has succeeded if this start has done or found every step, but those that were `there` before. Kubeflow's final `status`
     and `message` are only passed on, because its versions report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING.
-    Raises requests.RequestException if the address refuses the message.
-    Errors of the store or of MLflow are raised after the message was sent, and written as those of a step.
+    Raises requests.RequestException if the address refuses the message; errors of the store or of MLflow are raised after
+    it was sent, and written as those of a step.
     """
     run: Run | None = None
     start, complete, mlflow = Start(), False, None
