@@ -67,8 +67,7 @@ def _end(
 
     console, told = Console(soft_wrap=True), False
     reported: dict[tuple[str, str], set[str]] = {}
-    waiting: set[str] = set()
-    looked = -SILENCE_POLL_SECONDS
+    waiting, looked = set[str](), -SILENCE_POLL_SECONDS
     client = connect(connection, FOLLOWING_RETRY)
     while True:
         try:

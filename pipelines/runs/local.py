@@ -67,9 +67,8 @@ def execute(plan: Plan, run: Run, store: Store) -> None:
     """Runs or finds each step of a plan, base models before the data, so that one that does not fit ends the run at
     once. Raises every exception of a step."""
     outputs: Outputs = {}
-    for node in sorted(
-        plan.nodes.values(), key=lambda node: bool(node.inputs) or PASSAGES in node.step.outputs
-    ):
+    nodes = sorted(plan.nodes.values(), key=lambda node: bool(node.inputs) or PASSAGES in node.step.outputs)
+    for node in nodes:
         for path in node.paths():
             reporter = StepReporter(store, run.id, str(path), node.step.name)
             with reporter.failures():
