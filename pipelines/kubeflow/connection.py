@@ -94,9 +94,7 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
     kind, annotation = inspect.Parameter.KEYWORD_ONLY, Annotated[str | None, option]
     profile = inspect.Parameter("profile", kind, default=None, annotation=annotation)
     options = [profile, *options_of(Connection, "Kubeflow", optional=True)]
-    return with_options("connection", options, lambda values: resolve_profile(values.pop("profile"), values))(
-        command
-    )
+    return with_options("connection", options, lambda of: resolve_profile(of.pop("profile"), of))(command)
 
 
 def resolve_profile(name: str | None, flags: dict[str, str | None]) -> Profile:

@@ -90,10 +90,8 @@ def print_answers(
     json: bool = False,
     **how: Any,
 ) -> None:
-    """Print the hits of each question, from the index as it is loaded by `how` (`retriever.load`), to standard output.
-
-    Unless they are JSON, a line about the index and the times goes to standard error.
-    """
+    """Print the hits of each question, from the index as it is loaded by `how` (`retriever.load`), to standard output;
+    unless they are JSON, a line about the index and the times to standard error."""
     console, log = Console(), Console(stderr=True, soft_wrap=True)
     with rare_collections():
         retriever, loading = _load(address, log, **how)
