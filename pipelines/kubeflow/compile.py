@@ -105,7 +105,8 @@ class Builder:
 
     def __init__(self, plan: Plan, run: KfpObject, pods: Pods):
         """`run` is the JSON of a `runs.RunReference`."""
-        self.plan, self.run, self.pods = plan, run, pods
+        self.plan, self.run = plan, run
+        self.pods = pods
         self.tasks: dict[StepPath, KfpObject] = {}
 
     def add_all(self) -> None:
