@@ -83,7 +83,8 @@ class Section(BaseModel):
         for name in values if isinstance(values, dict) else ():
             if isinstance(name, str) and name not in cls.model_fields:
                 known = [each for each, field in cls.model_fields.items() if not marked(field, DERIVED)]
-                raise PydanticCustomError(UNKNOWN, "{name}", {"name": name, "nearest": nearest(name, known)})
+                context = {"name": name, "nearest": nearest(name, known)}
+                raise PydanticCustomError(UNKNOWN, "there is no setting {name}{nearest}", context)
         return values
 
     @field_validator("*", mode="before")
