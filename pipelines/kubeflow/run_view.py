@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import count, takewhile
@@ -148,14 +148,15 @@ class RunView:
         for started, state in ((True, "FAILED"), (False, "FAILED"), (True, "RUNNING")):
             failed = [each for each in self._pods if each[0].state == state and each[1].started == started]
             if failed:
-                return min(failed, key=lambda each: each[0].end_time)[1]
+                _, first = min(failed, key=lambda each: each[0].end_time)
+                return replace(first, at_work=state == "RUNNING")
         return None
 
     @property
     def at_work(self) -> list[StepPod]:
         """The steps, and drivers of steps, that have begun and not ended."""
-        at_work = [pod for node, pod in self._pods if node.state in ("PENDING", "RUNNING") and pod.node]
-        return list({pod.node: pod for pod in at_work}.values())
+        at_work = (pod for node, pod in self._pods if node.state in ("PENDING", "RUNNING") and pod.node)
+        return list(dict.fromkeys(at_work))
 
     @cached_property
     def _pods(self) -> list[tuple[ApiObject, StepPod]]:
@@ -166,9 +167,8 @@ class RunView:
             driver = (node.display_name or "").endswith(DRIVER)
             executors = [self._executors[child] for child in _children(node) if child in self._executors]
             pods = (_children(node) or [None]) if driver else executors
-            for pod in reversed(pods):
-                step = StepPod(self.tasks.get(key, Task(key)), pod, not driver, node.state == "RUNNING")
-                found.append((node, step))
+            task = self.tasks.get(key, Task(key))
+            found += [(node, StepPod(task, pod, started=not driver)) for pod in reversed(pods)]
         return found
 
     @cached_property

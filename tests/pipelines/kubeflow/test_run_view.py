@@ -101,7 +101,7 @@ def test_at_work_is_what_has_begun_and_not_ended():
     view, workflow = run({"open-run": "Succeeded", "split": "Pending"}, "RUNNING")
     assert view.at_work == [StepPod(Task("split"), workflow.pod("split"))]
     (view,) = recorded("run-too-large")
-    assert view.at_work == [StepPod(Task("root"), "comparison-zx8gj-193086973", started=False, at_work=True)]
+    assert view.at_work == [StepPod(Task("root"), "comparison-zx8gj-193086973", started=False)]
 
 
 def test_a_step_that_the_api_has_still_running_explains_a_run_that_has_failed():
