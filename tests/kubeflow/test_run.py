@@ -56,6 +56,7 @@ def test_the_first_and_the_last_step_write_their_errors_where_steps_do(tmp_path,
     """As without MLflow; the next start that opens the run forgets them."""
     where, store, run = str(tmp_path / "store"), LocalStore(tmp_path / "store"), described(steps=["split"])
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(InputError, match="does not answer"):
         open_run(where, run, "aaaa1111")
     with pytest.raises(InputError, match="does not answer"):
