@@ -43,7 +43,7 @@ class FurtherColumns:
         """Name and type of such values to the least and greatest of them, and the location of one."""
 
     def add(self, table: pa.Table, location: Callable[[], str]) -> None:
-        """Adds the columns of a table, whose rows are at `location`. Raises InputError where no type holds the values of all tables."""
+        """Adds a table, whose rows are at `location`. Raises InputError where no type holds a column's values of all tables."""
         further = table.drop_columns([name for name in PASSAGE_COLUMNS if name in table.column_names])
         columns = zip(further.column_names, further.columns, strict=True)
         leaves = dict(leaf for name, each in columns for leaf in _leaves_of(name, each.combine_chunks()))

@@ -164,7 +164,7 @@ def ids_in(folder: Path, ids: set[str]) -> set[str]:
 
 
 def equal_texts(folder: Path, ids: Collection[str] | None = None) -> dict[str, str]:
-    """Returns id to the first id with the same title and text, for passages that share theirs (with `ids`, with one of these).
+    """Returns id to the first id with the same title and text, for passages that share theirs; with `ids`, with one of these.
 
     Memory holds some 8-byte numbers per passage, then the ids of repeated texts.
     """
@@ -207,12 +207,12 @@ class PassageLookup:
         return {passage.id: passage for _, passage in self.stream(each_once)}
 
     def stream(self, ids: pa.Array) -> Iterator[tuple[int, Passage]]:
-        """Yields the passages of distinct `ids` in the order of the shards, each with its id's position; one row group is in memory."""
+        """Yields passages of distinct `ids`, in the order of the shards, with their ids' positions; holds one row group."""
         for positions, table in self.tables(ids, COLUMNS):
             yield from zip(positions, passages_of(table), strict=True)
 
     def find(self, ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the rows of the passages among distinct `ids`, rising, and the position of each one's id; unknown ids are left out."""
+        """Returns the rows of those of distinct `ids` that the shards hold, rising, and the position of each in `ids`."""
         positions = pc.fill_null(pc.index_in(self._ids, value_set=ids), -1).to_numpy()
         rows = np.flatnonzero(positions >= 0)
         return rows, positions[rows]

@@ -33,7 +33,7 @@ PUNKT = frozenset({
 
 @lru_cache
 def tokenizer(language: str = "english") -> PunktTokenizer | SentenceRules:
-    """The tokenizer behind NLTK's `sent_tokenize`; our rules for Chinese, Japanese and Korean. Raises InputError without its data."""
+    """NLTK's tokenizer, or our rules for Chinese, Japanese and Korean. Raises InputError where its data are missing."""
     if language in LANGUAGES:
         return SentenceRules()
     from nltk.tokenize.punkt import PunktTokenizer  # late: NLTK takes seconds to import
@@ -88,7 +88,7 @@ def _sentence_starts(splitter: PunktTokenizer | SentenceRules, text: str) -> Ite
 def begin_sentence_ends(
     texts: Sequence[str], language: str, pool: Executor | None = None
 ) -> Callable[[], pa.Array]:
-    """Begins to split texts in the processes of `pool`, if any, and returns a function that waits for their `ENDS` [texts]."""
+    """Begins to split texts in the processes of `pool`, if any. Returns a function that waits for their sentence ends."""
     if pool is None:
         return partial(_ends_of, texts, language)
     return pool.submit(_ends_of, texts, language).result

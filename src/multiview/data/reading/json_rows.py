@@ -1,4 +1,4 @@
-"""Objects of JSON, one per line or in a list. Duplicate keys, half characters and deep nesting, which parsers take, are refused."""
+"""Objects of JSON, one per line or in a list. Duplicate keys, lone surrogates and deep nesting are refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from multiview.errors import InputError
 DEEPEST = 500
 """Most objects and lists within each other."""
 BUFFER = 4096
-"""Bytes that ijson reads at a time. It makes a path for each level that they open, up to megabytes of paths in this many."""
+"""Bytes that ijson reads at a time: it keeps a path for each level that they open, for 64 KB of brackets gigabytes."""
 LONE = re.compile(
     rb"(?<!\\)(?:\\\\)*"
     rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2})"

@@ -93,7 +93,7 @@ def _as_passages(table: pa.Table, columns: Mapping[str, str], file: str) -> pa.T
 
 
 def _texts(column: pa.ChunkedArray, name: str, location: str) -> pa.ChunkedArray:
-    """Returns our column `name` as texts, NaN as null. Raises InputError unless it holds texts or, for ids and titles, numbers."""
+    """Returns our column `name` as texts, NaN as null. Raises InputError for values that are no texts; ids and titles may be numbers."""
     kind, fault = column.type, f"is {column.type}"
     if pa.types.is_floating(kind):  # pandas writes NaN for what is missing
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
@@ -115,7 +115,7 @@ def _texts(column: pa.ChunkedArray, name: str, location: str) -> pa.ChunkedArray
 def read_all_questions(
     section: Questions, report: Report, found: dict[Use, dict[str, bool]] | None = None
 ) -> tuple[list[Question], list[Question]]:
-    """Returns the training and the dev questions (see `questions_of`), with unique ids. Reports mappings to columns that no file has.
+    """Returns the training and the dev questions, with unique ids. Reports mappings to columns that no file has.
 
     `found` receives the columns of the files of each use, and whether they are read.
     """
