@@ -13,7 +13,6 @@ import pyarrow as pa
 from multiview import metric_names, names
 from multiview.config import Comparison
 from multiview.evaluation import files, tables
-from multiview.evaluation.analyses.tables import markdown
 from multiview.evaluation.costs import check_alike, cost_of, differing_settings
 from multiview.evaluation.evaluate import ranks_of, values_of
 from multiview.evaluation.significance import CONFIDENCE, RESAMPLES, paired_figures, seeds_figures
@@ -125,7 +124,9 @@ def _write_analyses(folders: Mapping[str, Path], output: Path) -> None:
     rows = list(dict.fromkeys(name for metrics in analyses.values() for name in metrics))
     columns = {system: [metrics.get(name) for name in rows] for system, metrics in analyses.items()}
     _write(output / files.ANALYSES_FILE, analyses)
-    (output / files.ANALYSES_TABLE_FILE).write_text(markdown(pa.table({"metric": rows, **columns})))
+    (output / files.ANALYSES_TABLE_FILE).write_text(
+        tables.arrow_markdown(pa.table({"metric": rows, **columns}))
+    )
 
 
 def _significance(

@@ -42,11 +42,6 @@ def top_k_accuracy(first_answer: np.ndarray, answered: np.ndarray, cuts: Sequenc
     }
 
 
-def accuracy(first_answer: np.ndarray, cuts: Sequence[int]) -> dict[str, float]:
-    """Mean top-k accuracy of questions that all have answers, from the ranks `first_answer` [q]."""
-    return means(top_k_accuracy(first_answer, np.ones(len(first_answer), bool), cuts))
-
-
 def gold_metrics(
     rankings: Mapping[str, Sequence[str]],
     gold: Mapping[str, Mapping[str, int]],

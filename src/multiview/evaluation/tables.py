@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
+import pyarrow as pa
+
 from multiview import metric_names, names
 from multiview.artifacts.record import Artifact, load_record
 from multiview.config import JsonObject, PaperFigures
@@ -43,20 +45,13 @@ SEEDS_MARK = "*"
 """The mark of CAMVR Table 6."""
 
 
-SOURCE = "paper"
-"""Head of the column that names the table of a paper."""
-
-
-MARKUP = re.compile(r"[\\`*\[\]<>|]")
-
-
 def escaped(text: str) -> str:
     r"""Returns a text as Markdown that shows it: nothing in it is markup, an image, or the end of a table's cell.
 
     >>> escaped("![x](http://a/b.png) | <b>")
     '!\\[x\\](http://a/b.png) \\| \\<b\\>'
     """
-    return MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
+    return re.sub(r"[\\`*\[\]<>|]", r"\\\g<0>", " ".join(text.split()))
 
 
 def markdown_table(
@@ -108,25 +103,28 @@ def seeds_table(
 def _markdown(
     metrics: Sequence[str], cells: Mapping[str, list[str]], paper: Mapping[str, PaperFigures] | None
 ) -> str:
-    """A table of the rows' `cells`, one per metric, and of the papers' figures if a row has any."""
+    """A table of the rows' `cells`, one per metric, and of the papers' figures if a row has any; figures are
+    right-aligned."""
     columns, others = paper_columns(cells, paper or {})
     rows = [["system", *map(metric_names.short, metrics), *columns]]
     rows += [[row, *values, *others[row]] for row, values in cells.items()]
-    return aligned(rows)
+    first, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+    figures = [[f"{cell:>{width}} |" for cell, width in zip(row[1:], widths, strict=True)] for row in rows]
+    lines = [" ".join([f"| {row[0]:{first}} |", *cells]) for row, cells in zip(rows, figures, strict=True)]
+    rule = "|".join(["", "-" * (first + 2), *("-" * (width + 1) + ":" for width in widths), ""])
+    return "\n".join([lines[0], rule, *lines[1:]]) + "\n"
 
 
-def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A Markdown table of rows of cells, the first of them the head: the first `left` columns are left-aligned, the others
-    right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    signs = ["<" if number < left else ">" for number in range(len(widths))]
-    columns = list(zip(signs, widths, strict=True))
-    rules = [f"-{'':->{width}}{'-' if sign == '<' else ':'}" for sign, width in columns]
-    lines = [
-        f"| {' | '.join(f'{cell:{sign}{width}}' for cell, (sign, width) in zip(row, columns, strict=True))} |"
-        for row in rows
-    ]
-    return "\n".join([lines[0], f"|{'|'.join(rules)}|", *lines[1:]]) + "\n"
+def arrow_markdown(table: pa.Table) -> str:
+    """An Arrow table as Markdown: texts left-aligned, numbers right-aligned, fractions with three digits, null empty."""
+
+    def cell(value: object) -> str:
+        return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+
+    columns = [map(cell, column.to_pylist()) for column in table.columns]
+    rules = ["---" if pa.types.is_string(field.type) else "---:" for field in table.schema]
+    lines = [table.column_names, rules, *zip(*columns, strict=True)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def paper_columns(
@@ -141,7 +139,7 @@ def paper_columns(
     rows = list(rows)
     cited = {row: paper[row] for row in rows if row in paper}
     metrics = metric_columns({row: found.figures for row, found in cited.items()})
-    heads = [*(f"paper's {metric_names.short(name)}" for name in metrics), SOURCE] if cited else []
+    heads = [*(f"paper's {metric_names.short(name)}" for name in metrics), "paper"] if cited else []
     cells = {row: [""] * len(heads) for row in rows}
     for row, found in cited.items():
         figures = [f"{found.figures[name]:.1f}" if name in found.figures else "" for name in metrics]
@@ -196,11 +194,11 @@ def read_paper(comparison: Path) -> dict[str, PaperFigures]:
 
 def paper_legend(paper: Mapping[str, PaperFigures]) -> str:
     """One sentence about the columns of the papers; empty without them."""
+    if not paper:
+        return ""
     return (
         "paper's: what the paper reports for the row, on its own corpus and base model; figures of different papers or "
         "tables need not be comparable"
-        if paper
-        else ""
     )
 
 

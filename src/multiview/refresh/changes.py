@@ -43,10 +43,8 @@ def find_changes(context: StepContext) -> None:
     Memory holds the ids and hashes of both corpora, and one row group of texts. Raises InputError for an index that
     was built from passages that are gone.
     """
-    index, files = (
-        load_record(context.recorded_input("index").address),
-        shard_files(context.input("passages").path),
-    )
+    index = load_record(context.recorded_input("index").address)
+    files = shard_files(context.input("passages").path)
     known = pq.read_table(stage(*index, PASSAGES_FILE).path / PASSAGES_FILE, columns=KNOWN_BY)
     passages = pa.concat_tables([pq.read_table(file, columns=KNOWN_BY) for file in files])
     old, same = match(passages, known)
@@ -82,10 +80,7 @@ def match(passages: pa.Table, known: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     is the same [p] bool. Both tables have the columns `KNOWN_BY`."""
     rows = pc.index_in(passages["id"], value_set=known["id"])
     same = pc.equal(passages["content_hash"], known["content_hash"].take(rows))
-    return (
-        pc.fill_null(rows, -1).to_numpy().astype(np.int64),
-        pc.fill_null(same, False).to_numpy(),
-    )
+    return pc.fill_null(rows, -1).to_numpy().astype(np.int64), pc.fill_null(same, False).to_numpy()
 
 
 def _why_full(known: pa.Table, index: Artifact, context: StepContext) -> str:
@@ -107,11 +102,8 @@ def _why_full(known: pa.Table, index: Artifact, context: StepContext) -> str:
     if _language(index.input("passages")) != _language(load_record(context.input("passages").address)):
         return "another corpus.language"
     if "generator" in context.inputs:
-        queries = _queries_record(index)
-        if (
-            queries is None
-            or queries.inputs["generator"][0].digest != context.recorded_input("generator").digest
-        ):
+        queries, generator = _queries_record(index), context.recorded_input("generator")
+        if queries is None or queries.inputs["generator"][0].digest != generator.digest:
             return "queries of another generator"
         if queries.config.get("generation", {}) != settings.generation.key_settings():
             return "other settings of generation"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from multiview import metric_names, names
 from multiview.artifacts.champions import Champion, champion_numbers, crown, read_champion
-from multiview.artifacts.record import Record, Reference, load_record
+from multiview.artifacts.record import Artifact, Record, Reference, load_record
 from multiview.artifacts.staging import LocalArtifact, stage
 from multiview.artifacts.store import Store
 from multiview.config.kubeflow import notified
@@ -20,7 +23,7 @@ from multiview.evaluation.files import METRICS_FILE, question_ids
 from multiview.evaluation.significance import RESAMPLES
 from multiview.evaluation.tables import escaped
 from multiview.refresh.champion import read_champion_found
-from multiview.refresh.gate_rules import Check, Difference, Measurements, Verdict, decide
+from multiview.refresh.gate_rules import Measurements, Verdict, decide
 from multiview.steps import webhook
 from multiview.steps.context import StepContext
 
@@ -43,15 +46,14 @@ def gate(context: StepContext) -> None:
         raise InputError(
             "champion and challenger were not evaluated on the same questions: run the refresh whole"
         )
-    recorded = (context.recorded_input(name).address for name in (names.INDEX, names.PASSAGES))
-    index, passages = (load_record(address)[1] for address in recorded)
-    loaded = champion.load(context.store) if champion else {}
+    held = champion and champion.load(context.store)
+    given = {
+        name: load_record(context.recorded_input(name).address) for name in (names.INDEX, names.PASSAGES)
+    }
     verdict = decide(
         context.settings.gate,
-        measurements(loaded[names.INDEX][1], loaded[names.PASSAGES][1], champion_evaluation)
-        if champion
-        else None,
-        measurements(index, passages, challenger_evaluation),
+        measurements(held, champion_evaluation) if held else None,
+        measurements(given, challenger_evaluation),
         qids,
         read_lost_questions(context.input(names.LOST_QUESTIONS).path),
         RESAMPLES,
@@ -73,15 +75,15 @@ def gate(context: StepContext) -> None:
         context.events.warning(f"refused: {verdict.says}")
 
 
-def measurements(index: Record, passages: Record, evaluation: LocalArtifact) -> Measurements:
-    """Returns the measurements of an index, from its record, its passages' and its evaluation."""
+def measurements(artifacts: Mapping[str, Artifact], evaluation: LocalArtifact) -> Measurements:
+    """Returns the measurements of an index by its evaluation; `artifacts` are the index and its passages, by kind."""
+    index, passages = artifacts[names.INDEX].record, artifacts[names.PASSAGES].record
     metrics = json.loads((evaluation.path / METRICS_FILE).read_text())
-    seconds = load_record(evaluation.address)[1].facts[SEARCH_SECONDS]
     return Measurements(
         digests=(index.digest, *(index.inputs[name][0].digest for name in (names.MODEL, names.PASSAGES))),
         passages=index.facts["passages"],
         bytes=sum(file.bytes for file in index.files),
-        seconds_per_question=seconds,
+        seconds_per_question=load_record(evaluation.address).record.facts[SEARCH_SECONDS],
         values=values_of(evaluation.path, metrics),
         ranks=ranks_of(evaluation.path),
         columns=passages.facts.get("columns"),
@@ -90,10 +92,7 @@ def measurements(index: Record, passages: Record, evaluation: LocalArtifact) -> 
 
 def read_verdict(folder: Path) -> Verdict:
     """Returns the verdict that the step wrote into `folder`."""
-    content = json.loads((folder / names.VERDICT_FILE).read_text())
-    checks = [Check(**check) for check in content.pop("checks")]
-    metrics = {name: Difference(**difference) for name, difference in content.pop("metrics").items()}
-    return Verdict(**content, checks=checks, metrics=metrics)
+    return TypeAdapter(Verdict).validate_json((folder / names.VERDICT_FILE).read_bytes())
 
 
 def figures(store: Store, record: Record) -> dict[str, float]:

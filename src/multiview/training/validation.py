@@ -18,7 +18,7 @@ from multiview import metric_names
 from multiview.config import Train
 from multiview.data.passages import Passage
 from multiview.errors import InputError
-from multiview.evaluation.analyses.matrices import PairMeans, add_cosines, off_diagonal
+from multiview.evaluation.analyses.matrices import mean_cosines, off_diagonal
 from multiview.model.batch import Batch, Groups, encode_groups, make_groups, to_device
 from multiview.model.devices import HALF
 from multiview.model.encoder import BiEncoder
@@ -113,12 +113,7 @@ class Validation:
         return figures
 
     def _cosine(self, views: np.ndarray) -> dict[str, float]:
-        pairs = PairMeans(int(self._counts.max()))
-        for start in range(0, len(self._counts), ITEMS_AT_ONCE):
-            counts = self._counts[start : start + ITEMS_AT_ONCE]
-            first = self._starts[start]
-            add_cosines(pairs, views[first : first + counts.sum()], counts)
-        found = off_diagonal(metric_names.VIEW_COSINE, pairs.means())
+        found = off_diagonal(metric_names.VIEW_COSINE, mean_cosines(views, self._counts))
         return {name: float(value) for name, value in found.items() if name == metric_names.VIEW_COSINE}
 
     def _encode(self, encode: Callable[[Batch], Tensor], groups: Groups) -> Tensor:

@@ -8,8 +8,9 @@ from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, view
 
 def test_pairs_that_no_passage_has_count_for_nothing():
     means = PairMeans(3)
-    means.add(np.array([[[1.0, 4, 9], [2, 1, 9], [9, 9, 9]]]), np.array([[True, True, False]]))
-    means.add(np.array([[[3.0, 9, 9], [9, 9, 9], [9, 9, 9]]]), np.array([[True, False, False]]))
+    nan = np.nan
+    means.add(np.array([[[1.0, 4, nan], [2, 1, nan], [nan, nan, nan]]]))
+    means.add(np.array([[[3.0, nan, nan], [nan, nan, nan], [nan, nan, nan]]]))
     assert means.means()[0, 0] == 2 and np.isnan(means.means()[2, 2])
     assert off_diagonal("d", means.means()) == {"d": 3, "d_min": 2, "d_max": 4}
     assert off_diagonal("d", np.ones((1, 1))) == {}
@@ -23,7 +24,7 @@ def test_cosines_have_the_bits_of_the_plain_formula(views, zeros):
     counts = np.append(rng.choice(views, 30), max(views))
     vectors = rng.standard_normal((counts.sum(), 48)).astype(np.float16)
     vectors[: 2 * zeros] = 0
-    plain = np.zeros((len(counts), max(views), 48))
+    plain = np.full((len(counts), max(views), 48), np.nan)
     for passage, part in zip(
         plain, np.split(vectors.astype(np.float64), np.cumsum(counts)[:-1]), strict=True
     ):

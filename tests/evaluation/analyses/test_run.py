@@ -21,9 +21,10 @@ from multiview.data.passages import PassageLookup
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
 from multiview.evaluation.analyses import analysis_input
-from multiview.evaluation.analyses.run import ANALYSES
-from multiview.evaluation.analyses.tables import SHOWN_ROWS, CaptionedTable, markdown, page
+from multiview.evaluation.analyses.analysis_input import CaptionedTable
+from multiview.evaluation.analyses.run import ANALYSES, SHOWN_ROWS, page
 from multiview.evaluation.evaluate import evaluate
+from multiview.evaluation.tables import arrow_markdown
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import LAYOUTS
 from multiview.refresh.champion import empty_corpus, empty_index
@@ -247,7 +248,7 @@ def test_an_architecture_of_several_sequences(tmp_path, monkeypatch):
 def test_tables_to_read():
     table = pa.table({"view": [1, None], "share": [0.5, 1.0], "group": ["a", "b"]})
     expected = "| view | share | group |\n| ---: | ---: | --- |\n| 1 | 0.500 | a |\n|  | 1.000 | b |\n"
-    assert markdown(table) == expected
+    assert arrow_markdown(table) == expected
     long = pa.table({"view": range(SHOWN_ROWS + 1)})
     assert page({"usage": CaptionedTable("Which wins.", table), "long": CaptionedTable("All.", long)}) == (
         f"# Analyses\n\n## usage\n\nWhich wins.\n\n{expected}\n## long\n\nAll.\n\n{SHOWN_ROWS + 1} rows: `long.parquet`\n"

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from multiview import metric_names
 from multiview.config import Encode, Evaluation
 from multiview.data.passages import PassageLookup, PassageRows, shard_files
 from multiview.data.questions import Question
 from multiview.data.tokens import Mode
-from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.evaluation.costs import TIMED
+from multiview.evaluation.metrics import first_rank, means, top_k_accuracy
 from multiview.index.exact import ALL_VIEWS, ViewRange
 from multiview.index.indexed_passages import IndexedPassages
 from multiview.index.ranking import TopPassages
@@ -55,6 +56,14 @@ def leading_views(most: int) -> list[ViewRange]:
 
 RANGES = {"each_view": single_views, "first_views": leading_views}
 """Ranges of views that an analysis searches for, by the largest number of a passage's views."""
+
+
+@dataclass(frozen=True)
+class CaptionedTable:
+    """A table with its caption, one line that says what the table shows."""
+
+    caption: str
+    rows: pa.Table
 
 
 @dataclass(frozen=True)
@@ -123,10 +132,10 @@ class AnalysisInput:
         """The cut-offs k of top-k accuracy that the retrieved depth allows."""
         return metric_names.accuracy_cuts(self.settings.at, self.settings.depth)
 
-    @cached_property
-    def answered(self) -> np.ndarray:
-        """Which questions have answers [q] bool; accuracy is measured on these questions."""
-        return np.array([bool(question.answers) for question in self.questions])
+    def accuracy(self, holds: np.ndarray) -> dict[str, float]:
+        """Returns mean top-k accuracy over the questions with answers; `holds` [q, depth] bool says which passages hold one."""
+        answered = np.array([bool(question.answers) for question in self.questions])
+        return means(top_k_accuracy(first_rank(holds), answered, self.cuts))
 
     def search(self) -> None:
         """Finds `top`, and the passages by each range of views that an analysis compares.
@@ -149,7 +158,7 @@ class AnalysisInput:
         if not (asked and len(self.index)):  # without passages: the first refresh's champion
             return []
         try:
-            most = self.check_views().most
+            most = self.ordered_views().most
         except NotApplicable:
             return []
         return list(dict.fromkeys(each for ranges in asked for each in ranges(most)))
@@ -224,17 +233,19 @@ class AnalysisInput:
         counts = self.index.view_counts
         return [float((counts > view).mean()) for view in range(self.view_summary.most)]
 
-    def check_views(self) -> ViewSummary:
+    def check_several_views(self) -> None:
+        """Raises NotApplicable where the index holds one view per passage."""
+        if self.view_summary.most < 2:
+            raise NotApplicable("the index holds one view per passage")
+
+    def ordered_views(self) -> ViewSummary:
         """Returns `view_summary`, for analyses that compare views by their position.
 
-        Raises NotApplicable where the index holds one view per passage, or where the i-th row of a passage is not its
-        i-th view.
+        Raises NotApplicable as `check_several_views` does, and where the i-th row of a passage is not its i-th view.
         """
-        summary = self.view_summary
-        if summary.most < 2:
-            raise NotApplicable("the index holds one view per passage")
-        if not summary.in_order:
+        self.check_several_views()
+        if not self.view_summary.in_order:
             raise NotApplicable(
                 "the index leaves out padding views that come before other views of a passage: index padding views too"
             )
-        return summary
+        return self.view_summary

@@ -7,41 +7,35 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.data.tokens import TokenizedText
-from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable
-from multiview.evaluation.analyses.tables import CaptionedTable
-from multiview.evaluation.metrics import accuracy, first_rank
-
-CAPTION = (
-    'Accuracy by snippets that matched and hold the answer, and the rest of the accuracy, "other views".'
+from multiview.evaluation.analyses.analysis_input import (
+    AnalysisInput,
+    CaptionedTable,
+    Findings,
+    NotApplicable,
 )
 
 
 def answer_view(given: AnalysisInput) -> Findings:
-    """Returns the table that `CAPTION` describes, and its metrics.
-
-    The title never holds an answer. Table `answer_view`: k, overall, answer_view, other_views.
-    """
+    """Table `answer_view`: k, overall, answer_view, other_views; and its metrics. The title never holds an answer."""
     if not given.layout.has_spans:
         raise NotApplicable("views represent no part of the text")
-    if given.view_summary.most < 2:
-        raise NotApplicable("the index holds one view per passage")
+    given.check_several_views()
     if given.layout.reads_queries:
         raise NotApplicable("every view represents the whole text")
-    if not given.answered.any():
+    if not any(question.answers for question in given.questions):
         raise NotApplicable("no question has an answer")
-    overall = accuracy(first_rank(given.ranking.holds)[given.answered], given.cuts)
-    answer = accuracy(first_rank(answer_view_hits(given))[given.answered], given.cuts)
+    overall, answer = given.accuracy(given.ranking.holds), given.accuracy(answer_view_hits(given))
     metrics: dict[str, float] = {}
     rows = []
     for k in given.cuts:
         name = metric_names.accuracy_at(k)
-        other = overall[name] - answer[name]
-        metrics |= {
-            metric_names.of_group("answer_view", name): answer[name],
-            metric_names.of_group("other_views", name): other,
-        }
-        rows.append({"k": k, "overall": overall[name], "answer_view": answer[name], "other_views": other})
-    return Findings(metrics, {"answer_view": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
+        row = {"answer_view": answer[name], "other_views": overall[name] - answer[name]}
+        metrics |= {metric_names.of_group(group, name): value for group, value in row.items()}
+        rows.append({"k": k, "overall": overall[name], **row})
+    caption = (
+        'Accuracy by snippets that matched and hold the answer, and the rest of the accuracy, "other views".'
+    )
+    return Findings(metrics, {"answer_view": CaptionedTable(caption, pa.Table.from_pylist(rows))})
 
 
 def answer_view_hits(given: AnalysisInput) -> np.ndarray:

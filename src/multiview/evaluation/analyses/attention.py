@@ -7,9 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable
+from multiview.evaluation.analyses.analysis_input import (
+    AnalysisInput,
+    CaptionedTable,
+    Findings,
+    NotApplicable,
+)
 from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
-from multiview.evaluation.analyses.tables import CaptionedTable
 from multiview.model.batch import make_batch, to_device
 
 PASSAGES = 1000
@@ -46,25 +50,19 @@ def sequence_divergence(heads: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return divergence(view_attention(heads.astype(np.float64).mean(axis=0), weights))
 
 
-CAPTION = "Mean divergence between each two views of a sequence, over random passages."
-
-
 def attention(given: AnalysisInput) -> Findings:
-    """Returns the table that `CAPTION` describes, and its metrics.
-
-    The views of empty snippets are included, as in the paper. Table `attention`: row i, column j is D(i, j). Metrics
-    `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
+    """Table `attention`: row i, column j is D(i, j), a mean over passages. The views of empty snippets are included, as in
+    the paper. Metrics `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
     """
-    passage_rows = given.random_rows(len(given.index), PASSAGES)
     means = PairMeans(views := given.layout.max_views)
-    for values in _divergences(given, passage_rows):
-        present = np.arange(views)[None] < len(values)
-        padded = np.zeros((1, views, views))
-        padded[present[:, :, None] & present[:, None, :]] = values.ravel()
-        means.add(padded, present)
+    for values in _divergences(given, given.random_rows(len(given.index), PASSAGES)):
+        padded = np.full((1, views, views), np.nan)
+        padded[0, : len(values), : len(values)] = values
+        means.add(padded)
     if not (metrics := off_diagonal("attention_divergence", means.means())):
         raise NotApplicable("no sequence has two views")
-    return Findings(metrics, {"attention": CaptionedTable(CAPTION, table_of(means.means()))})
+    caption = "Mean divergence between each two views of a sequence, over random passages."
+    return Findings(metrics, {"attention": CaptionedTable(caption, table_of(means.means()))})
 
 
 def _divergences(given: AnalysisInput, passage_rows: np.ndarray) -> Iterator[np.ndarray]:

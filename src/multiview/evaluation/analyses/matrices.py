@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from multiview.index.streamed_views import Matrix
+
+
+PASSAGES_AT_ONCE = 1024
+"""Number of passages whose cosines are added at once."""
 
 
 class PairMeans:
     """A running mean [views, views] in float64 over the passages that have both views."""
 
     def __init__(self, view_count: int) -> None:
-        self.view_count = view_count
         self._sums = np.zeros((view_count, view_count))
         self._counts = np.zeros((view_count, view_count), np.int64)
 
-    def add(self, values: np.ndarray, present: np.ndarray) -> None:
-        """Adds values of passages [p, views, views]; `present` [p, views] bool says which views the passages have."""
-        both = present[:, :, None] & present[:, None, :]
-        self._sums += np.where(both, values, 0).sum(axis=0)
-        self._counts += both.sum(axis=0)
+    def add(self, values: np.ndarray) -> None:
+        """Adds values of passages [p, views, views], NaN where a passage lacks a view."""
+        self._sums += np.nansum(values, axis=0)
+        self._counts += (~np.isnan(values)).sum(axis=0)
 
     def means(self) -> np.ndarray:
         """The means [views, views] float64; NaN where no passage has both views."""
@@ -27,20 +34,24 @@ class PairMeans:
         )
 
 
-def add_cosines(means: PairMeans, vectors: np.ndarray, counts: np.ndarray) -> None:
-    """Adds the cosines between the views of passages: `vectors` [views, dim] of all of them, `counts` [p] of each."""
-    present = np.arange(means.view_count) < counts[:, None]
-    means.add(view_cosines(vectors, counts, means.view_count), present)
-
-
-def view_cosines(vectors: np.ndarray, counts: np.ndarray, view_count: int) -> np.ndarray:
-    """Cosines [p, views, views] float64 between the views of passages, 0 for missing views.
+def mean_cosines(vectors: Matrix, counts: np.ndarray) -> np.ndarray:
+    """Mean cosine [views, views] float64 of views i and j over the passages that have both; NaN where no passage has.
 
     `vectors` [v, dim] are those of all passages, `counts` [p] their number per passage.
     """
+    means, stops = PairMeans(views := int(counts.max())), np.cumsum(counts)
+    for start in range(0, len(counts), PASSAGES_AT_ONCE):
+        block = counts[start : start + PASSAGES_AT_ONCE]
+        stop = stops[start + len(block) - 1]
+        means.add(view_cosines(vectors[stop - block.sum() : stop], block, views))
+    return means.means()
+
+
+def view_cosines(vectors: np.ndarray, counts: np.ndarray, view_count: int) -> np.ndarray:
+    """Cosines [p, views, views] float64 between the views of passages, given as to `mean_cosines`; NaN for missing views."""
     vectors = vectors.astype(np.float64)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    padded = np.zeros((len(counts), view_count, vectors.shape[1]))
+    padded = np.full((len(counts), view_count, vectors.shape[1]), np.nan)
     padded[np.arange(view_count) < counts[:, None]] = np.divide(
         vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0
     )

@@ -16,22 +16,22 @@ from multiview.data.answers import answer_views, has_answer
 from multiview.data.passages import Passage
 from multiview.data.questions import read_columns
 from multiview.data.tokens import Mode, Span
-from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable
-from multiview.evaluation.analyses.tables import CaptionedTable
+from multiview.evaluation.analyses.analysis_input import (
+    AnalysisInput,
+    CaptionedTable,
+    Findings,
+    NotApplicable,
+)
 
 KINDS = ("offset", "one", "several", "none", "title")
 
 
-CAPTION = "Shares of the training questions by how their answer's view is found in the first positive passage, and AVQ."
-
-
 def training_answers(given: AnalysisInput) -> Findings:
-    """Returns the table that `CAPTION` describes, and its metrics.
+    """Table `training_answers`: found (one of `KINDS`), questions, share; the shares are metrics, and so is `avq`.
 
     Kinds: `offset`, by the offset of the answer; without an offset, `one` or `several` views contain the answer;
     `title`, only the title contains it; `none`, no view contains it, for example because it spans two views. Questions
-    of the last two kinds are trained on the best view. Table `training_answers`: found, questions, share. Where views
-    stand for no part of the text, only AVQ is reported.
+    of the last two kinds are trained on the best view. Where views stand for no part of the text, only AVQ is reported.
     """
     if given.train_questions is None:
         raise NotApplicable("there are no training questions")
@@ -47,7 +47,8 @@ def training_answers(given: AnalysisInput) -> Findings:
     shares = [counts[kind] / total for kind in KINDS]
     metrics = avq | {f"training_answers_{kind}": share for kind, share in zip(KINDS, shares, strict=True)}
     table = {"found": list(KINDS), "questions": [counts[kind] for kind in KINDS], "share": shares}
-    return Findings(metrics, {"training_answers": CaptionedTable(CAPTION, pa.table(table))})
+    caption = "Shares of the training questions by how their answer's view is found in the first positive passage, and AVQ."
+    return Findings(metrics, {"training_answers": CaptionedTable(caption, pa.table(table))})
 
 
 def found_by(

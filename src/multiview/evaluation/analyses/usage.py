@@ -2,57 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names
-from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings
-from multiview.evaluation.analyses.matrices import PairMeans, add_cosines, off_diagonal, table_of
-from multiview.evaluation.analyses.tables import CaptionedTable
-
-if TYPE_CHECKING:
-    from multiview.index.view_index import ViewIndex
-
-PASSAGES_AT_ONCE = 1024
-"""Number of passages whose cosines are added at once."""
-
-USAGE = "The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage."
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, CaptionedTable, Findings
+from multiview.evaluation.analyses.matrices import mean_cosines, off_diagonal, table_of
 
 
 def usage(given: AnalysisInput) -> Findings:
-    """Returns the table that `USAGE` describes, and its metrics.
-
-    Table `usage`: view (from 1); share_of_passages that have it; top_1 and gold, the numbers of questions;
-    share_of_top_1 and share_of_gold.
+    """Table `usage`: view (from 1); share_of_passages that have it; top_1 and gold, the numbers of questions;
+    share_of_top_1 and share_of_gold. The shares are metrics.
     """
-    summary = given.check_views()
+    views = given.ordered_views().most
     first = given.top.winning_views[:, 0]
-    counts = {
-        "top_1": histogram(first[first >= 0], summary.most),
-        "gold": histogram(_gold_winners(given), summary.most),
-    }
+    top_1, gold = (
+        np.bincount(winners, minlength=views) for winners in (first[first >= 0], _gold_winners(given))
+    )
     columns: dict[str, np.ndarray] = {
-        "view": np.arange(1, summary.most + 1),
+        "view": np.arange(1, views + 1),
         metric_names.SHARE_OF_PASSAGES: np.array(given.shares_with_view),
-        **counts,
+        "top_1": top_1,
+        "gold": gold,
     }
     metrics: dict[str, float] = {}
-    for name, count in zip(
-        (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD), counts.values(), strict=True
-    ):
+    for name, count in ((metric_names.SHARE_OF_TOP_1, top_1), (metric_names.SHARE_OF_GOLD, gold)):
         if count.sum():
             columns[name] = count / count.sum()
             metrics |= {
                 metric_names.of_view(view, name): float(share) for view, share in enumerate(columns[name])
             }
-    return Findings(metrics, {"usage": CaptionedTable(USAGE, pa.table(columns))})
-
-
-def histogram(winners: np.ndarray, view_count: int) -> np.ndarray:
-    """Returns how often each of `view_count` views wins [views] int64; `winners` count views from 0."""
-    return np.bincount(winners, minlength=view_count)
+    caption = (
+        "The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage."
+    )
+    return Findings(metrics, {"usage": CaptionedTable(caption, pa.table(columns))})
 
 
 def _gold_winners(given: AnalysisInput) -> np.ndarray:
@@ -63,26 +46,11 @@ def _gold_winners(given: AnalysisInput) -> np.ndarray:
     return np.array(winners, np.int64)
 
 
-COSINE = "Mean cosine between the views i and j of a passage, over the passages that have both."
-
-
 def cosine(given: AnalysisInput) -> Findings:
-    """Returns the table that `COSINE` describes, and its metrics.
-
-    Table `cosine`: view, view_1 … view_n. Metrics `view_cosine` (the mean over the pairs i ≠ j), `_min` and `_max`.
-    """
-    summary = given.check_views()
-    means = mean_cosines(given.index, summary.most)
+    """Table `cosine`: view, view_1 … view_n. Metrics `view_cosine` (the mean over the pairs i ≠ j), `_min` and `_max`."""
+    given.ordered_views()
+    means = mean_cosines(given.index.views, given.index.view_counts)
+    caption = "Mean cosine between the views i and j of a passage, over the passages that have both."
     return Findings(
-        off_diagonal(metric_names.VIEW_COSINE, means), {"cosine": CaptionedTable(COSINE, table_of(means))}
+        off_diagonal(metric_names.VIEW_COSINE, means), {"cosine": CaptionedTable(caption, table_of(means))}
     )
-
-
-def mean_cosines(index: ViewIndex, view_count: int) -> np.ndarray:
-    """Mean cosine [views, views] float64 of views i and j over the passages that have both; NaN where no passage has."""
-    means = PairMeans(view_count)
-    for start in range(0, len(index), PASSAGES_AT_ONCE):
-        counts = index.view_counts[start : start + PASSAGES_AT_ONCE]
-        first = int(index.offsets[start])
-        add_cosines(means, index.views[first : first + int(counts.sum())], counts)
-    return means.means()

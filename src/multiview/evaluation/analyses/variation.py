@@ -8,8 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from multiview.data.questions import seeded_hash
-from multiview.evaluation.analyses.analysis_input import SEED, AnalysisInput, Findings, NotApplicable
-from multiview.evaluation.analyses.tables import CaptionedTable
+from multiview.evaluation.analyses.analysis_input import (
+    SEED,
+    AnalysisInput,
+    CaptionedTable,
+    Findings,
+    NotApplicable,
+)
 from multiview.model.layouts import TokenSequence
 
 
@@ -44,20 +49,16 @@ def perplexity(winners: Iterable[int]) -> float:
 PAIRS = 1500
 """Random (question, gold passage) pairs, whole passages (MVR 5.2)."""
 
-CAPTION = "LV of (question, gold passage) pairs, and PPL over the passages with two questions or more."
-
 
 def variation(given: AnalysisInput) -> Findings:
-    """Returns the table that `CAPTION` describes, and its metrics.
+    """Table `variation`, with one row per pair, and the means of LV and PPL as metrics.
 
     Scores come from fresh float32 encodings. Padding views are left out throughout (ours for PPL). LV also leaves out
     passages with fewer than two real views; the PPL of a passage with one real view is 1. The paper's "normalised
     scores" is ambiguous: `lv_cosine` uses cosines, `lv_softmax` the softmax over the views at temperature 1. PPL rises
-    with the number of questions per passage: compare it only where `view_ppl_questions_per_passage` is the same. Table
-    `variation` has one row per pair.
+    with the number of questions per passage: compare it only where `view_ppl_questions_per_passage` is the same.
     """
-    if given.view_summary.most < 2:
-        raise NotApplicable("the index holds one view per passage")
+    given.check_several_views()
     pairs = sampled_pairs(given.gold, PAIRS, SEED)
     if not len(pairs):
         raise NotApplicable("no question has a gold passage in the index")
@@ -94,7 +95,8 @@ def variation(given: AnalysisInput) -> Findings:
     if several := [views for _, views in sorted(winners.items()) if len(views) > 1]:
         metrics["view_ppl"] = mean(perplexity(views) for views in several)
         metrics["view_ppl_questions_per_passage"] = mean(len(views) for views in several)
-    return Findings(metrics, {"variation": CaptionedTable(CAPTION, pa.Table.from_pylist(rows))})
+    caption = "LV of (question, gold passage) pairs, and PPL over the passages with two questions or more."
+    return Findings(metrics, {"variation": CaptionedTable(caption, pa.Table.from_pylist(rows))})
 
 
 def sampled_pairs(gold: np.ndarray, limit: int, seed: int) -> np.ndarray:

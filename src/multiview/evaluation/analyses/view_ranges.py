@@ -8,38 +8,29 @@ import pyarrow as pa
 
 from multiview import metric_names
 from multiview.data.queries import distinct
-from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, leading_views, single_views
-from multiview.evaluation.analyses.tables import CaptionedTable
+from multiview.evaluation.analyses.analysis_input import (
+    AnalysisInput,
+    CaptionedTable,
+    Findings,
+    leading_views,
+    single_views,
+)
 from multiview.evaluation.generated_queries import diversity_levels, rouge_l_by_number, self_bleu
-from multiview.evaluation.metrics import accuracy, first_rank
+from multiview.evaluation.metrics import first_rank
 from multiview.index.exact import ALL_VIEWS
-
-BY_EACH_VIEW = (
-    "Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved: "
-    "share_of_passages have it."
-)
-BY_VIEWS = (
-    "Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all."
-)
-BY_DIVERSITY = (
-    "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
-)
 
 
 def each_view(given: AnalysisInput) -> Findings:
-    """Returns the table that `BY_EACH_VIEW` describes, and its metrics.
-
-    Table `each_view`: view (from 1), the number and the share of passages that have it, whether padding views are among
-    them, and the metrics; the last row, with view null, is the whole index. Metrics `accuracy_at_5/view_1`,
-    `recall_at_5/view_1`, `share_of_passages/view_1`.
+    """Table `each_view`: view (from 1), the number and the share of passages that have it, whether padding views are among
+    them, and accuracy and gold recall; the last row, with view null, is the whole index. Metrics
+    `accuracy_at_5/view_1`, `recall_at_5/view_1`, `share_of_passages/view_1`.
     """
-    summary = given.check_views()
+    summary = given.ordered_views()
     rankings = [given.rankings[each] for each in (*single_views(summary.most), ALL_VIEWS)]
     rows: list[dict[str, float | None]] = []
     metrics: dict[str, float] = {}
     for view, ranking in enumerate(rankings):
-        figures = accuracy(first_rank(ranking.holds)[given.answered], given.cuts)
-        figures |= gold_recall(ranking.gold, given)
+        figures = given.accuracy(ranking.holds) | gold_recall(ranking.gold, given)
         alone = view < summary.most
         has = given.index.view_counts > (view if alone else 0)
         about = {"view": view + 1 if alone else None, "passages": int(has.sum())}
@@ -48,7 +39,11 @@ def each_view(given: AnalysisInput) -> Findings:
         if alone:
             figures |= share
             metrics |= {metric_names.of_view(view, name): value for name, value in figures.items()}
-    return Findings(metrics, {"each_view": CaptionedTable(BY_EACH_VIEW, pa.Table.from_pylist(rows))})
+    caption = (
+        "Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved: "
+        "share_of_passages have it."
+    )
+    return Findings(metrics, {"each_view": CaptionedTable(caption, pa.Table.from_pylist(rows))})
 
 
 def gold_recall(hits: np.ndarray, given: AnalysisInput) -> dict[str, float]:
@@ -66,41 +61,35 @@ def gold_recall(hits: np.ndarray, given: AnalysisInput) -> dict[str, float]:
 
 
 def first_views(given: AnalysisInput) -> Findings:
-    """Returns the table that `BY_VIEWS` describes, and its metrics.
+    """Table `first_views`: views (k), accuracy, gold recall and MRR@10; with metrics such as `mrr_at_10/first_3_views`.
 
-    Table `first_views`: views (k) and the metrics. Metrics `mrr_at_10/first_3_views`. Where passages were read with
-    generated queries, each distinct query has a view, and the table also has the best ROUGE-L of the first k views'
-    queries (Dual Cross Encoder 5.1, Figure 2), as metrics `rouge_l/first_3_views`. The Pearson correlation of ROUGE-L
-    and MRR@10 over k is a metric (Figure 3), and table `query_diversity` has both by the self-BLEU-4 of the queries as
+    Where passages were read with generated queries, each distinct query has a view, and the table also has the best
+    ROUGE-L of the first k views' queries (Dual Cross Encoder 5.1, Figure 2). The Pearson correlation of ROUGE-L and
+    MRR@10 over k is a metric (Figure 3), and table `query_diversity` has both by the self-BLEU-4 of the queries as
     drawn (section 5.2, Figure 4). Metrics `rouge_l`, of all queries, and `self_bleu_4`, the mean over these passages.
     """
-    summary = given.check_views()
-    ranges = [*leading_views(summary.most), ALL_VIEWS]
+    summary = given.ordered_views()
     queries = given.index.queries(np.unique(given.gold[given.gold >= 0]).tolist())
     asked = np.array([row for row, gold in enumerate(given.gold.tolist()) if queries.get(gold)], np.int64)
     rouge = best_rouge(given, asked, queries, summary.most)
     rows: list[dict[str, float]] = []
-    for each in ranges:
+    metrics: dict[str, float] = {}
+    for each in (*leading_views(summary.most), ALL_VIEWS):
         k, ranking = each[1] or summary.most, given.rankings[each]
-        figures = accuracy(first_rank(ranking.holds)[given.answered], given.cuts)
+        figures = given.accuracy(ranking.holds)
         figures |= gold_recall(ranking.gold, given) | mean_reciprocal_rank(ranking.gold, given)
         if rouge is not None:
             figures[metric_names.ROUGE_L] = float(rouge[:, k - 1].mean())
         rows.append({"views": k, **figures})
-    metrics = {
-        metric_names.of_group(f"first_{row['views']}_views", name): value
-        for row in rows
-        for name, value in row.items()
-        if name != "views"
-    }
-    tables = {"first_views": CaptionedTable(BY_VIEWS, pa.Table.from_pylist(rows))}
+        metrics |= {metric_names.of_group(f"first_{k}_views", name): value for name, value in figures.items()}
+    caption = "Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all."
+    tables = {"first_views": CaptionedTable(caption, pa.Table.from_pylist(rows))}
     if rouge is not None:
         bleus = {row: bleu for row, drawn in queries.items() if (bleu := self_bleu(drawn)) is not None}
         metrics |= correlation(rows) | {metric_names.ROUGE_L: rows[-1][metric_names.ROUGE_L]}
         if bleus:
             metrics[metric_names.SELF_BLEU] = float(np.mean(list(bleus.values())))
-        levels = pa.Table.from_pylist(by_diversity(given, asked, bleus, rouge[:, -1]))
-        tables["query_diversity"] = CaptionedTable(BY_DIVERSITY, levels)
+        tables["query_diversity"] = by_diversity(given, asked, bleus, rouge[:, -1])
     return Findings(metrics, tables)
 
 
@@ -141,10 +130,10 @@ def correlation(rows: list[dict[str, float]]) -> dict[str, float]:
 
 def by_diversity(
     given: AnalysisInput, asked: np.ndarray, bleus: dict[int, float], rouge: np.ndarray
-) -> list[dict[str, float | None]]:
-    """Five levels of gold passages by the self-BLEU-4 of their queries, `bleus`, with ROUGE-L and the whole index's MRR@10.
+) -> CaptionedTable:
+    """Gold passages by the self-BLEU-4 of their queries, `bleus`; a passage with one query has none, and no level.
 
-    The figures of a passage are means over its questions. A passage with one query has no self-BLEU-4 and no level.
+    ROUGE-L and the whole index's MRR@10 of a passage are means over its questions.
     """
     mrr = reciprocal_ranks(given.ranking.gold)[asked]
     members = [given.gold[asked] == row for row in bleus]
@@ -152,4 +141,8 @@ def by_diversity(
         metric_names.ROUGE_L: [rouge[questions].mean() for questions in members],
         metric_names.MRR: [mrr[questions].mean() for questions in members],
     }
-    return diversity_levels(list(bleus.values()), figures)
+    levels = pa.Table.from_pylist(diversity_levels(list(bleus.values()), figures))
+    caption = (
+        "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
+    )
+    return CaptionedTable(caption, levels)
