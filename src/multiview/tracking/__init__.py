@@ -8,6 +8,9 @@ while a run continues, `ship_step_live` does so for a step in a separate pod. In
 versions and aliases refer to indexes, and `mirror` to a store's champions.
 """
 
+# Other rooms import all of these from here.
+# ruff: noqa: F401
+
 from multiview.tracking.client import tracking_uri
 from multiview.tracking.finding import TrackedRun, find_run, logged_model
 from multiview.tracking.registry import (
@@ -20,23 +23,3 @@ from multiview.tracking.registry import (
     repair,
 )
 from multiview.tracking.shipping import close_killed, kill_step, ship, ship_live, ship_step_live, sync
-
-__all__ = [
-    "MODEL_URI",
-    "TrackedRun",
-    "aliased_indexes",
-    "close_killed",
-    "find_run",
-    "kill_step",
-    "logged_model",
-    "mirror",
-    "model_name",
-    "register",
-    "registered_index",
-    "repair",
-    "ship",
-    "ship_live",
-    "ship_step_live",
-    "sync",
-    "tracking_uri",
-]

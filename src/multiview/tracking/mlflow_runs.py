@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from multiview import names
 from multiview.config import JsonObject
 from multiview.config.overrides import flatten
+from multiview.steps.events import MetricEvent
 from multiview.steps.runs import StepState
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Metric
     from mlflow.entities import Run as MlflowRun
     from mlflow.store.entities import PagedList
 
@@ -61,13 +61,13 @@ def fill(
     client: MlflowClient,
     run: MlflowRun,
     parameters: Mapping[str, str] | None = None,
-    metrics: Sequence[Metric] = (),
+    metrics: Iterable[MetricEvent] = (),
     tags: Tags | None = None,
+    **link: str,
 ) -> None:
-    """Logs what an MLflow run does not have yet: parameters, then all metrics, then tags.
+    """Logs what an MLflow run does not have yet: parameters, then all metrics (see `log_metrics`), then tags.
 
-    Metrics that it has already are exact duplicates, which MLflow drops. The tag of an error that was mended is
-    deleted. Values are cut to what MLflow takes.
+    The tag of an error that was mended is deleted. Values are cut to what MLflow takes.
     """
     from mlflow.entities import Param, RunTag
 
@@ -76,16 +76,19 @@ def fill(
     changed = [RunTag(n, v[:8000]) for n, v in tags.items() if v and known.tags.get(n) != v[:8000]]
     for part in parts(params, 100):
         client.log_batch(run_id, params=part)
-    log_metrics(client, run_id, metrics)
+    log_metrics(client, run_id, metrics, **link)
     for part in parts(changed, 100):
         client.log_batch(run_id, tags=part)
     if names.TAG_ERROR in known.tags and tags.get(names.TAG_ERROR, "kept") is None:
         client.delete_tag(run_id, names.TAG_ERROR)
 
 
-def log_metrics(client: MlflowClient, run_id: str, metrics: Sequence[Metric]) -> None:
-    """Logs metrics; MLflow drops exact duplicates."""
-    for part in parts(metrics, 1000):
+def log_metrics(client: MlflowClient, run_id: str, metrics: Iterable[MetricEvent], **link: str) -> None:
+    """Logs metrics, linked to the model and the dataset that `link` names; MLflow drops exact duplicates."""
+    from mlflow.entities import Metric
+
+    logged = [Metric(m.name, m.value, m.time, m.step or 0, **link) for m in metrics]
+    for part in parts(logged, 1000):
         client.log_batch(run_id, metrics=part)
 
 

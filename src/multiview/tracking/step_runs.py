@@ -57,8 +57,6 @@ def _log_events(shipment: Shipment, child: MlflowRun, state: StepState) -> None:
     The tag that counts shipped events comes last. Metrics that an earlier call shipped without that tag are
     shipped again as exact duplicates, which MLflow drops.
     """
-    from mlflow.entities import Metric
-
     events = list(read_events(shipment.store, state.attempt)) if state.attempt else []
     warnings = [event.text for event in events if isinstance(event, WarningEvent)]
     first = next((_record(shipment.store, *output) for output in state.outputs.items()), None)
@@ -66,12 +64,8 @@ def _log_events(shipment: Shipment, child: MlflowRun, state: StepState) -> None:
     tags[names.TAG_SHIPPED] = str(len(events))
     link = _evaluated(shipment, child.info.run_id, state)
     shipped = int(child.data.tags.get(names.TAG_SHIPPED, 0))
-    metrics = [
-        Metric(event.name, event.value, event.time, event.step or 0, **link)
-        for event in events[shipped:]
-        if isinstance(event, MetricEvent)
-    ]
-    fill(shipment.client, child, parameters(state.config), metrics, tags)
+    metrics = [event for event in events[shipped:] if isinstance(event, MetricEvent)]
+    fill(shipment.client, child, parameters(state.config), metrics, tags, **link)
 
 
 def _record(store: Store, kind: str, reference: Reference) -> Record | None:

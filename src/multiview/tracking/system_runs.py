@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from multiview import metric_names, names
@@ -16,7 +17,7 @@ from multiview.config.overrides import merge
 from multiview.errors import InputError
 from multiview.model.layouts import architecture
 from multiview.model.systems import resolve, resolve_systems
-from multiview.steps.events import read_metrics
+from multiview.steps.events import MetricEvent, read_metrics
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.tracking.mlflow_runs import Tags, fill, log_metrics, parameters, set_status, status_of
@@ -24,7 +25,6 @@ from multiview.tracking.shipment import Shipment
 from multiview.tracking.tags import question_tags
 
 if TYPE_CHECKING:
-    from mlflow.entities import Metric
     from mlflow.entities import Run as MlflowRun
 
 FIGURES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
@@ -50,7 +50,7 @@ def fill_systems(shipment: Shipment, parent: str, states: Iterable[StepState]) -
         if compared or system in mine:
             _fill_system(shipment, parent, system)
     if not shipment.systems and compared:
-        log_metrics(shipment.client, parent, _reported(shipment, compared[0]))
+        log_metrics(shipment.client, parent, read_metrics(shipment.store, compared[0].attempt))
 
 
 def _fill_system(shipment: Shipment, parent: str, system: str) -> None:
@@ -65,22 +65,19 @@ def _fill_system(shipment: Shipment, parent: str, system: str) -> None:
     set_status(client, opened, status, max(state.ended or state.started for state in states))
 
 
-def _headlines(run: Run, system: str, metrics: Iterable[Metric]) -> list[Metric]:
+def _headlines(run: Run, system: str, metrics: Iterable[MetricEvent]) -> list[MetricEvent]:
     """A system's figures under their names in the pipeline's run, where people look first: without the curves,
     and with the system's name where there are several."""
     several = len({StepPath.parse(path).system for path in run.steps} - {""}) > 1
-    return [
-        _metric(metric_names.of_group(system, m.key) if several else m.key, m.value, m.timestamp, m.step)
-        for m in metrics
-        if not m.key.startswith(VALIDATION)
-    ]
+    figures = [metric for metric in metrics if not metric.name.startswith(VALIDATION)]
+    return [replace(m, name=metric_names.of_group(system, m.name)) if several else m for m in figures]
 
 
-def _figures(shipment: Shipment, opened: MlflowRun, system: str) -> tuple[list[Metric], Tags]:
+def _figures(shipment: Shipment, opened: MlflowRun, system: str) -> tuple[list[MetricEvent], Tags]:
     """The figures of steps that have ended since the last shipping, and tags; one of them names these steps."""
     logged = set(opened.data.tags.get(names.TAG_FIGURES, "").split())
     states = shipment.systems[system]
-    metrics: list[Metric] = []
+    metrics: list[MetricEvent] = []
     for state in (*states, *shipment.shared):
         name = f"{state.path}@{state.attempt.rsplit('/', 1)[-1]}"
         if name in logged or not state.attempt or not state.finished:
@@ -93,14 +90,14 @@ def _figures(shipment: Shipment, opened: MlflowRun, system: str) -> tuple[list[M
     return metrics, {**tags, names.TAG_FIGURES: " ".join(sorted(logged))}
 
 
-def _figures_of_step(shipment: Shipment, system: str, state: StepState) -> list[Metric]:
+def _figures_of_step(shipment: Shipment, system: str, state: StepState) -> list[MetricEvent]:
     """An evaluation's figures by round; a training's validations by training step, named by round where there are
     several; from a comparison the system's costs, such as `index_bytes`."""
     number = round_of(StepPath.parse(state.path), map(StepPath.parse, shipment.run.steps))
     ending = metric_names.of_group(system, "")
     found = []
-    for metric in _reported(shipment, state):
-        name, step, is_figure = metric.key, metric.step, metric.key.startswith(FIGURES)
+    for metric in read_metrics(shipment.store, state.attempt):
+        name, step, is_figure = metric.name, metric.step, metric.name.startswith(FIGURES)
         if state.step == "train":
             wanted = name.startswith(VALIDATION)
             name = metric_names.of_group(f"round-{number}", name) if number else name
@@ -108,19 +105,8 @@ def _figures_of_step(shipment: Shipment, system: str, state: StepState) -> list[
             wanted, name = name.endswith(ending) and not is_figure, name.removesuffix(ending)
         else:
             wanted, step = is_figure and "/" not in name, number
-        found += [_metric(name, metric.value, metric.timestamp, step)] if wanted else []
+        found += [replace(metric, name=name, step=step)] if wanted else []
     return found
-
-
-def _reported(shipment: Shipment, state: StepState) -> list[Metric]:
-    events = read_metrics(shipment.store, state.attempt)
-    return [_metric(event.name, event.value, event.time, event.step or 0) for event in events]
-
-
-def _metric(name: str, value: float, timestamp: int, step: int) -> Metric:
-    from mlflow.entities import Metric
-
-    return Metric(name, value, timestamp, step)
 
 
 def round_of(path: StepPath, steps: Iterable[StepPath]) -> int:
