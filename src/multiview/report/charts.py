@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -34,11 +34,6 @@ USAGE = {
     metric_names.SHARE_OF_GOLD: "of the gold passages",
 }
 """Shares that each view wins, with their legends."""
-
-FIRST = "Share of the questions whose first passage, and whose gold passage, scores by that view; dashed: an even share."
-ALONE = "What one view retrieves as the passage's only vector; dashed: all views together."
-ATTENTION = "Whether two views look at different tokens; near 0 they look at the same."
-COSINE = "Mean over the passages; near 1 two views are one."
 
 SMALL, WIDE = (4.2, 2.8), (5.2, 3.2)
 """Inches of a chart."""
@@ -71,13 +66,14 @@ def metric_charts(contents: Contents) -> list[Chart]:
     for stem, title in OVER_K.items():
         found = {name for system in contents.systems for name in system.metrics if name.startswith(stem)}
         cuts = sorted(int(name.removeprefix(stem)) for name in found)
-        lines = [
-            (contents.look(system), {str(k): system.metrics.get(f"{stem}{k}", np.nan) for k in cuts})
-            for system in contents.systems
-        ]
+        if len(cuts) < 2:
+            continue
+        axes = _axes(WIDE)
+        for system in contents.systems:
+            values = [system.metrics.get(f"{stem}{k}", np.nan) for k in cuts]
+            _marked_line(axes, contents.look(system), list(map(str, cuts)), values)
         described = f"One line per system over k = {', '.join(map(str, cuts))}, in per cent of the questions."
-        if len(cuts) > 1:
-            charts.append(_wide_lines(title, described, lines, "first k passages"))
+        charts.append(_drawn(axes, title, described, "first k passages", None))
     return charts
 
 
@@ -86,23 +82,28 @@ def validation_charts(contents: Contents) -> list[Chart]:
     """Returns the charts of `VALIDATION` over the steps of all rounds, a line per system and round."""
     charts = []
     for name, title in VALIDATION.items():
-        lines = [
-            (contents.look(system), curve) for system in contents.systems for curve in _curves(system, name)
-        ]
-        if lines:
+        axes = _axes(WIDE)
+        for system in contents.systems:
+            for curve in _curves(system, name):
+                _marked_line(axes, contents.look(system), list(curve), list(curve.values()))
+        if axes.lines:
             described = "One line per system and round, over the steps of all rounds."
-            charts.append(_wide_lines(title, described, lines, "step"))
+            charts.append(_drawn(axes, title, described, "step", None))
     return charts
 
 
 @matplotlib.rc_context(STYLE)
 def model_charts(contents: Contents) -> list[Group]:
     """Returns the charts of the models: one per system, on the same scale where they can be compared."""
+    wins = "Share of the questions whose first passage, and whose gold passage, scores by that view; dashed: an even share."
+    alone = "What one view retrieves as the passage's only vector; dashed: all views together."
+    tokens = "Whether two views look at different tokens; near 0 they look at the same."
+    cosine = "Mean over the passages; near 1 two views are one."
     kinds: list[tuple[str, str, Callable[[Contents, System], Chart | None]]] = [
-        ("Which views win", FIRST, _view_shares),
-        ("Each view alone", ALONE, _alone),
-        ("Attention divergence", ATTENTION, partial(_heat_map, "Attention divergence", "attention", None)),
-        ("Cosine between views", COSINE, partial(_heat_map, "Cosine between views", "cosine", 1.0)),
+        ("Which views win", wins, _view_shares),
+        ("Each view alone", alone, _alone),
+        ("Attention divergence", tokens, partial(_heat_map, "Attention divergence", "attention", None)),
+        ("Cosine between views", cosine, partial(_heat_map, "Cosine between views", "cosine", 1.0)),
         *((title, "", partial(_training_curve, name)) for name, title in CURVES.items()),
     ]
     groups = [
@@ -195,17 +196,8 @@ def _curves(system: System, name: str) -> list[dict[int, float]]:
     ]
 
 
-def _wide_lines(
-    title: str,
-    description: str,
-    lines: Iterable[tuple[Look, Mapping[int, float] | Mapping[str, float]]],
-    label: str,
-) -> Chart:
-    """A chart of shares as lines with marked points, which need not begin at 0."""
-    axes = _axes(WIDE)
-    for look, points in lines:
-        axes.plot(list(points), list(points.values()), color=look.colour, marker=look.marker, markersize=5)  # pyright: ignore[reportArgumentType]
-    return _drawn(axes, title, description, label, None)
+def _marked_line(axes: Axes, look: Look, at: Any, values: Sequence[float]) -> None:
+    axes.plot(at, values, color=look.colour, marker=look.marker, markersize=5)
 
 
 def _bars(

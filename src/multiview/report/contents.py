@@ -105,7 +105,7 @@ def outcome(rank: int | None, base: int | None) -> Outcome:
     return "won" if mine < other else "lost" if mine > other else "tied"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Contents:
     """Everything that the page shows."""
 

@@ -17,16 +17,8 @@ from multiview.artifacts.record import Artifact, load_record
 from multiview.artifacts.staging import LocalArtifact, stage
 from multiview.config import JsonObject, Model
 from multiview.errors import InputError
+from multiview.evaluation import files
 from multiview.evaluation.costs import COSTS
-from multiview.evaluation.files import (
-    ANALYSES_FILE,
-    METRICS_FILE,
-    SEEDS_FILE,
-    SETTINGS_FILE,
-    SIGNIFICANCE_FILE,
-    WON_FILE,
-    analysis_table_file,
-)
 from multiview.evaluation.tables import (
     Significance,
     count_generated,
@@ -34,7 +26,7 @@ from multiview.evaluation.tables import (
     metric_columns,
     read_paper,
 )
-from multiview.model.base_model import checkpoint
+from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.report.contents import Contents, System, Training
 from multiview.report.shown_questions import chosen_questions
 from multiview.steps.events import Events, read_metrics
@@ -55,9 +47,9 @@ def gather(
         except InputError as error:
             events.warning(f"the report leaves out {subject}: {error}")
 
-    metrics = _read(comparison.path, METRICS_FILE)
-    analyses = _read(comparison.path, ANALYSES_FILE)
-    significance = cast(Significance, _read(comparison.path, SIGNIFICANCE_FILE))
+    metrics = _read(comparison.path, files.METRICS_FILE)
+    analyses = _read(comparison.path, files.ANALYSES_FILE)
+    significance = cast(Significance, _read(comparison.path, files.SIGNIFICANCE_FILE))
     found = [_artifact(staged) for staged in evaluations]
     folders = [staged.path for staged in evaluations]
     systems = []
@@ -67,41 +59,39 @@ def gather(
         systems.append(system)
         with optional(f"{row}'s model"):
             if model := evaluation and evaluation.input("model"):
-                settings = (
-                    stage(*model, checkpoint.SETTINGS_FILE).path / checkpoint.SETTINGS_FILE
-                ).read_bytes()
-                system.architecture = Model.model_validate_json(settings).architecture
+                settings = stage(*model, SETTINGS_FILE).path / SETTINGS_FILE
+                system.architecture = Model.model_validate_json(settings.read_bytes()).architecture
                 with optional(f"{row}'s training"):
                     system.trainings = trainings(model)
         with optional(f"{row}'s training questions"):
             system.generated_by = generated_training(evaluation) if evaluation else None
 
-    passages, results, texts = None, [], {}
-    base = next((system.position for system in systems if system.name == significance["baseline"]), 0)
+    passages = None
     first = next((evaluation for evaluation in found if evaluation), None)
     with optional("the passages"):
         passages = first.input("passages") if first else None
-    with optional("the questions"):
-        questions = first.input("questions") if first else None
-        if passages and questions:
-            results, texts = chosen_questions(folders, base, passages, questions)
     generated, question_count = count_generated(folders[0])
-    return Contents(
+    contents = Contents(
         systems=systems,
         baseline=significance["baseline"],
         significance=significance,
         passages=sum(file.rows or 0 for file in passages.record.files) if passages else 0,
         questions=question_count,
-        results=results,
-        texts=texts,
+        results=[],
+        texts={},
         digest=comparison.digest,
-        settings=_read(comparison.path, SETTINGS_FILE),
+        settings=_read(comparison.path, files.SETTINGS_FILE),
         cost=_costs(rows, _artifact(comparison)),
-        won=_read(comparison.path, WON_FILE),
-        seeds=_read(comparison.path, SEEDS_FILE),
+        won=_read(comparison.path, files.WON_FILE),
+        seeds=_read(comparison.path, files.SEEDS_FILE),
         paper=read_paper(comparison.path),
         generated=generated,
     )
+    with optional("the questions"):
+        questions = first.input("questions") if first else None
+        if passages and questions:
+            contents.results, contents.texts = chosen_questions(folders, contents.base, passages, questions)
+    return contents
 
 
 def _artifact(staged: LocalArtifact) -> Artifact | None:
@@ -177,5 +167,5 @@ def _matrix(folder: Path, name: str) -> np.ndarray | None:
 
 
 def _table(folder: Path, name: str) -> pa.Table | None:
-    file = folder / analysis_table_file(name)
+    file = folder / files.analysis_table_file(name)
     return pq.read_table(file) if file.exists() else None
