@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -78,11 +79,7 @@ def compare(context: StepContext) -> None:
 
 
 def _won(folders: Mapping[str, Path], baseline: str) -> dict[str, dict[str, int]]:
-    """Numbers of questions `won`, `lost` and `tied` per system, against the baseline.
-
-    A question is won where the system's first passage with an answer has a better rank than the baseline's. For a
-    question without answers, the first gold passage counts. A passage that was not retrieved ranks below all others.
-    """
+    """Numbers of questions `won`, `lost` and `tied` per system, against the baseline, by the ranks of `ranks_of`."""
     ranks = {system: ranks_of(folder) for system, folder in folders.items()}
     base = ranks.pop(baseline)
     outcomes = {"won": np.less, "lost": np.greater, "tied": np.equal}
@@ -97,11 +94,8 @@ def _write(file: Path, value: object, ensure_ascii: bool = True) -> None:
 
 
 def _seeds(metrics: Metrics, comparison: Comparison, folder: Path) -> tuple[Significance, str]:
-    """Writes the systems' means over seeds, tested against the baseline's.
-
-    `comparison.seeds_of` gives the system of a row that is one of its seeds. Returns the content of
-    `significance.json`, and the table of means.
-    """
+    """Writes the systems' means over seeds, tested against the baseline's; returns the content of `significance.json`, and
+    the table of means."""
     values: dict[str, dict[str, list[float]]] = {}
     for row, figures in metrics.items():
         of_system = values.setdefault(comparison.seeds_of.get(row, row), {})
@@ -133,8 +127,9 @@ def _significance(
     values: dict[str, dict[str, np.ndarray]], comparison: Comparison, events: Events
 ) -> Significance:
     baseline = tables.baseline_of(comparison.baseline, list(values))
-    report = lambda done, total: events.progress(done, total, "tests")  # noqa: E731
-    figures = paired_figures(values, baseline, RESAMPLES, comparison.seed, report)
+    figures = paired_figures(
+        values, baseline, RESAMPLES, comparison.seed, partial(events.progress, unit="tests")
+    )
     return {
         "baseline": baseline,
         "test": "paired randomisation over questions, two-sided; corrected_p by Holm over the systems",

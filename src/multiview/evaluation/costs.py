@@ -118,14 +118,11 @@ def _leaves(section: type[BaseModel], recorded: JsonObject, prefix: str = "") ->
 
 
 def cost_of(address: str) -> dict[str, float]:
-    """The cost of the system behind an evaluation, by name; unknown figures are left out.
+    """The figures `COSTS` of the system behind an evaluation; unknown ones are left out.
 
-    - `compute_seconds`: all steps behind the evaluation and the evaluation itself, one after another. Steps that
-      several systems share, such as the split, count for each of them.
-    - `wall_seconds`: the longest chain of these steps, as if all that can run side by side did.
-    - `index_bytes`: the size of the index, for a system that has one.
-    - `questions_per_second`: the search for many questions together, without their encoding.
-    - `single_question_milliseconds`: the median of one question asked alone, its encoding and its search.
+    `compute_seconds` are those of all steps up to the evaluation, one after another: steps that several systems share
+    count for each of them. `wall_seconds` are those of the longest chain of these steps. `questions_per_second` is the
+    inverse of `SEARCH_SECONDS`.
     """
     nodes = _nodes_behind(address)
     steps: dict[tuple[str, str], float] = {}  # a step's outputs are published one after another

@@ -116,12 +116,11 @@ def evaluate_queries(
 
 @rare_collections()
 def evaluate_bm25(context: StepContext) -> None:
-    """Step: evaluate BM25, which needs no model, like a model.
+    """Step: evaluate BM25. Inputs `passages`, `questions`; output `evaluation` (see `write_evaluation`).
 
-    Inputs `passages`, `questions`; output `evaluation` (see `write_evaluation`). With the input `queries`, the
-    passages' generated queries, it is DocT5Query (Nogueira and Lin, 2019; Dual Cross Encoder 4.3): each passage is
-    indexed with its queries, as drawn, at the end of its text. A query holds no answer: accuracy is of the passages'
-    own texts.
+    With the input `queries`, the passages' generated queries, it is DocT5Query (Nogueira and Lin, 2019; Dual Cross
+    Encoder 4.3): each passage is indexed with its queries, as drawn, at the end of its text; accuracy is of the
+    passages' own texts.
     """
     from multiview.negatives.bm25 import Bm25Index
 
@@ -191,9 +190,9 @@ def write_evaluation(
     """Measures the rankings of any retriever and writes them into the output `evaluation` of a step.
 
     `top` [q, depth] holds rows of `ids`, whose texts are in the step's input `passages`; `tag` names the retriever in
-    `run.trec`, `find_views` finds the views of passages that have some, and `judged` says which
-    passages hold an answer and which are gold [q, depth] bool, where that is known. Accuracy is measured on the questions with answers, the gold metrics on the
-    questions with gold passages; where there are no such questions, the metric is left out.
+    `run.trec`, `find_views` finds the views of passages that have some, and `judged` says which passages hold an answer
+    and which are gold [q, depth] bool, where that is known. Accuracy is measured on the questions with answers, gold
+    metrics on those with gold passages; without such questions the metric is left out.
 
     Writes `metrics.json` (name to value), `run.trec`, `qrels.trec` (with grades), `best.parquet` (see
     `write_top_hits`) and `questions.parquet`, one row per question: qid; rank_of_first_answer and rank_of_first_gold,

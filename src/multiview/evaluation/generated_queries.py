@@ -68,10 +68,9 @@ def diversity_levels(
 ) -> list[dict[str, float | None]]:
     """Returns the passages grouped by self-BLEU-4, in five levels of equal width over [0, 1] (Figure 4).
 
-    Levels have equal widths, not equal numbers of passages: Figure 4a shows the number of passages per level. `figures`
-    are further values per passage, by name, in the order of `self_bleus`. A level covers [start, stop), the last one
-    [start, stop]. It has `start`, `stop`, `passages`, `self_bleu_4` and the figures: means over its passages, None
-    without passages.
+    `figures` are further values per passage, by name, in the order of `self_bleus`. A level covers [start, stop), the
+    last one [start, stop]. It has `start`, `stop`, `passages`, and means over its passages of `self_bleu_4` and the
+    figures, None without passages.
     """
     columns = {metric_names.SELF_BLEU: self_bleus, **figures}
     arrays = {name: np.asarray(values, float) for name, values in columns.items()}

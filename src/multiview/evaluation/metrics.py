@@ -50,12 +50,10 @@ def gold_metrics(
 ) -> Values:
     """Recall of the gold passages at each k of `cuts` and, where `depth` allows them, Recall@1000, MRR@10 and nDCG@10.
 
-    Computed by trec_eval. `rankings` gives each question's passage ids, best first. `gold` gives the grades (above 0)
-    of its positives, and the order of the values. Only nDCG uses grades: the gain of a passage is its grade, the
-    discount log2(rank + 1). A question with gold passages but without results has 0, one without gold passages NaN.
-
-    trec_eval sorts by score, breaks ties by document id and ignores the ranks in a run. It is given depth − rank as
-    scores, so that our order counts.
+    Computed by trec_eval. `rankings` gives each question's passage ids, best first; `gold` the grades (above 0) of its
+    positives, and the order of the values. nDCG's gain is the grade, its discount log2(rank + 1). A question with gold
+    passages but without results has 0, one without gold passages NaN. trec_eval ignores the ranks in a run: it is
+    given depth − rank as scores, so that our order counts.
     """
     from ir_measures import RR, R, nDCG
 
@@ -111,8 +109,7 @@ def write_trec_run(
 ) -> None:
     """Writes `qid Q0 passage rank score tag` lines; `rankings` holds (passage id, score) per question id, best first.
 
-    Ranks count from 1. trec_eval ignores ranks and orders ties by id, so its figures may differ from ours where
-    scores tie.
+    Where scores tie, trec_eval's figures may differ from ours: it orders ties by id.
     """
     end = f" {quoted(tag)}\n"
     with path.open("w", encoding="utf-8", newline="\n") as file:

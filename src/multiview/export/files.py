@@ -25,13 +25,8 @@ from multiview.export.views import IndexViews
 FORMAT_VERSION = 1
 """Rises when a reader of the files would have to change."""
 
-MANIFEST_FILE = "export.json"
-
 GROUPS_PER_FILE = 256
 """Row groups per file of an export in several files."""
-
-VECTOR_ELEMENTS = "vector.list.element"
-"""The column of a vector's values, by its path in a Parquet file."""
 
 
 def check_installed(extra: str, *packages: str) -> None:
@@ -102,7 +97,7 @@ def _write_rows(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     Equal rows give equal bytes. The bytes of vectors are split by their place in the float32, since float16 values
     widened to float32 leave some of them empty: a third smaller than without.
     """
-    written, encoding = 0, {VECTOR_ELEMENTS: "BYTE_STREAM_SPLIT"}
+    written, encoding = 0, {"vector.list.element": "BYTE_STREAM_SPLIT"}
     with pq.ParquetWriter(
         file, schema, compression="zstd", use_dictionary=False, column_encoding=encoding
     ) as writer:
@@ -121,4 +116,4 @@ def write_json(path: Path, content: JsonObject | list[JsonObject]) -> None:
 def write_manifest(folder: Path, description: Mapping[str, object]) -> None:
     """Writes `export.json`."""
     text = json.dumps(dict(description), indent=1, sort_keys=True, ensure_ascii=False)
-    (folder / MANIFEST_FILE).write_text(f"{text}\n", encoding="utf-8")
+    (folder / "export.json").write_text(f"{text}\n", encoding="utf-8")

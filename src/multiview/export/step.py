@@ -21,11 +21,6 @@ from multiview.export.qdrant import IndexCollection, follow_champion, open_clien
 from multiview.export.views import IndexViews
 from multiview.steps.context import StepContext
 
-FOLLOWED_FILE = "collection.json"
-
-EXPORT_FORMAT = "export"
-"""The format that the manifest of the step's output names; each folder below it has its own."""
-
 
 def export(context: StepContext) -> None:
     """Step: write `index` in each format of `settings.export.formats`, a folder per format.
@@ -38,7 +33,7 @@ def export(context: StepContext) -> None:
     written = list(dict.fromkeys(context.settings.export.formats)) if opened.passages else []
     for name in written:
         _write(name, opened, address, folder / name)
-    described = {"format": EXPORT_FORMAT, "version": FORMAT_VERSION, "formats": written}
+    described = {"format": "export", "version": FORMAT_VERSION, "formats": written}
     write_manifest(folder, {**described, **asdict(opened.name)})
     context.events.fact("exported", ", ".join(written))
 
@@ -75,8 +70,7 @@ def follow(context: StepContext) -> None:
         "champion": now and now.number,
         "collection": loaded and loaded.name,
     }
-    folder = context.output(names.FOLLOWED)
-    (folder / FOLLOWED_FILE).write_text(json.dumps(described, indent=1) + "\n")
+    (context.output(names.FOLLOWED) / "collection.json").write_text(json.dumps(described, indent=1) + "\n")
     context.events.fact("champion", now.number if now else 0)
     context.events.fact("collection", loaded.name if loaded else "")
 

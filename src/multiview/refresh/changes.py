@@ -35,10 +35,10 @@ def find_changes(context: StepContext) -> None:
     language, and its queries made by the same `generator` (where that is an input) with the same settings of
     generation. With `settings.refresh.full` none is kept.
 
-    Writes the other passages into `corpus.shards` files `shard-00.parquet` …, in corpus order, in shards of equal
-    numbers as nearly as possible, in the schema of passages. Where all passages must be encoded and the corpus has as many
-    files, its files are copied unchanged, so that existing embeddings of them are found. `changes.parquet` has one row
-    per passage of the new corpus, in order: `old`, its row in the index, or -1 where it must be encoded.
+    Writes the other passages, in corpus order, into `corpus.shards` files `shard-00.parquet` … of nearly equal numbers.
+    Where all passages must be encoded and the corpus has as many files, its files are copied unchanged, so that
+    existing embeddings of them are found. `changes.parquet` has one row per passage of the new corpus, in order:
+    `old`, its row in the index, or -1 where it must be encoded.
 
     Memory holds the ids and hashes of both corpora, and one row group of texts. Raises InputError for an index that
     was built from passages that are gone.

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -92,17 +92,15 @@ def build_app(serving: Serving) -> FastAPI:
     app.add_middleware(MetricsMiddleware, metrics=metrics, body_bytes=limits.body_bytes)
     _add_refusals(app)
     _add_probes(app, serving, metrics, tasks)
-    asked = {
-        "dependencies": [Depends(KeyCheck(serving.keys))],
-        "responses": {
-            status: {"model": schemas.Refusal, "description": why} for status, why in REFUSALS.items()
-        },
+    refusals: dict[int | str, dict[str, Any]] = {
+        status: {"model": schemas.Refusal, "description": why} for status, why in REFUSALS.items()
     }
-
+    with_key = APIRouter(dependencies=[Depends(KeyCheck(serving.keys))], responses=refusals)
     service = SearchService(serving, batcher)
-    _add_search(app, service, asked)
-    _add_indexes(app, service, asked)
-    _add_vector_stores(app, service, asked)
+    _add_search(with_key, service)
+    _add_indexes(with_key, service)
+    _add_vector_stores(with_key, service)
+    app.include_router(with_key)
     add_explorer(app)
     return app
 
@@ -144,28 +142,21 @@ def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[as
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-def _add_search(app: FastAPI, service: SearchService, asked: dict[str, Any]) -> None:
-    """Adds the search and the passages; `asked` are the arguments of routes that need a key."""
+def _add_search(router: APIRouter, service: SearchService) -> None:
     SearchRequest = schemas.search_body(service.serving.limits)
 
-    @app.post("/search", response_model=schemas.Answers, **asked)
+    @router.post("/search", response_model=schemas.Answers)
     async def search(body: SearchRequest) -> Response:  # pyright: ignore[reportInvalidTypeForm]
         """Search: the best passages of each question, with the snippet that matched."""
         async with service.chosen(body.index) as generation:
             wanted = Search(body.k, body.explain, body.where)
             hits = await service.search(generation, body.questions, wanted)
             exact = generation.retriever.exact or body.where is not None
-            content = {
-                "index": generation.retriever.address,
-                "champion": generation.number,
-                "answers": [
-                    answer_fields(question, each, exact)
-                    for question, each in zip(body.questions, hits, strict=True)
-                ],
-            }
-            return _json(content)
+            answers = [answer_fields(*each, exact) for each in zip(body.questions, hits, strict=True)]
+            index, champion = generation.retriever.address, generation.number
+            return _json({"index": index, "champion": champion, "answers": answers})
 
-    @app.get("/passages/{id:text}", response_model=schemas.Passage, **asked)
+    @router.get("/passages/{id:text}", response_model=schemas.Passage)
     async def passage(id: str, index: IndexParameter = None) -> Response:
         """A passage of the corpus by its id, with its columns and what its views represent."""
         async with service.chosen(index) as generation:
@@ -175,8 +166,8 @@ def _add_search(app: FastAPI, service: SearchService, asked: dict[str, Any]) -> 
             return _json(passage_fields(indexed))
 
 
-def _add_indexes(app: FastAPI, service: SearchService, asked: dict[str, Any]) -> None:
-    @app.get("/indexes", response_model=schemas.IndexChoices, **asked)
+def _add_indexes(router: APIRouter, service: SearchService) -> None:
+    @router.get("/indexes", response_model=schemas.IndexChoices)
     async def indexes() -> Response:
         """What answers, and the indexes that requests may name: the newest 100, champions first."""
         async with asyncio.timeout(service.serving.limits.timeout), service.chosen(None) as generation:
@@ -194,11 +185,10 @@ def _add_indexes(app: FastAPI, service: SearchService, asked: dict[str, Any]) ->
             )
 
 
-def _add_vector_stores(app: FastAPI, service: SearchService, asked: dict[str, Any]) -> None:
-    """Adds the search in the shape of OpenAI's vector stores."""
+def _add_vector_stores(router: APIRouter, service: SearchService) -> None:
     VectorStoreSearchRequest = schemas.openai_body(service.serving.limits)
 
-    @app.post("/v1/vector_stores/{vector_store_id}/search", response_model=schemas.ResultsPage, **asked)
+    @router.post("/v1/vector_stores/{vector_store_id}/search", response_model=schemas.ResultsPage)
     async def search_vector_store(
         vector_store_id: Annotated[str, Path(examples=[CHAMPION])],
         body: VectorStoreSearchRequest,  # pyright: ignore[reportInvalidTypeForm]
@@ -208,14 +198,10 @@ def _add_vector_stores(app: FastAPI, service: SearchService, asked: dict[str, An
         where = openai.condition(body.filters) if body.filters else None
         least = body.ranking_options.score_threshold if body.ranking_options else None
         with service.serving.generations.using() as generation:
-            known = {
-                generation.retriever.address.rpartition("/")[2],
-                *([CHAMPION] if generation.champion else []),
-            }
+            known = [CHAMPION] if generation.champion else []
+            known = sorted([*known, generation.retriever.address.rpartition("/")[2]])
             if vector_store_id not in known:
-                raise HTTPException(
-                    404, f"there is no such vector store; there are: {', '.join(sorted(known))}"
-                )
+                raise HTTPException(404, f"there is no such vector store; there are: {', '.join(known)}")
             hits = await service.search(generation, questions, Search(body.max_num_results, where=where))
             return _json(openai.page(questions, hits, body.max_num_results, least).model_dump())
 

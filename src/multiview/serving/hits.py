@@ -93,23 +93,21 @@ def answer_fields(question: str, hits: Sequence[Hit], exact: bool) -> dict[str, 
     return {
         "question": question,
         "exact": exact,
-        "hits": [
-            {
-                "rank": rank,
-                "id": hit.id,
-                "title": hit.title,
-                "text": hit.text,
-                "score": hit.score,
-                **_view_fields(hit.best.number, hit.best),
-                "columns": finite(hit.columns),
-            }
-            | (
-                {"views": [{**_view_fields(v.number, v), "score": v.score} for v in hit.views]}
-                if hit.views
-                else {}
-            )
-            for rank, hit in enumerate(hits, 1)
-        ],
+        "hits": [_hit_fields(rank, hit) for rank, hit in enumerate(hits, 1)],
+    }
+
+
+def _hit_fields(rank: int, hit: Hit) -> dict[str, object]:
+    views = [{**_view_fields(view.number, view), "score": view.score} for view in hit.views]
+    return {
+        "rank": rank,
+        "id": hit.id,
+        "title": hit.title,
+        "text": hit.text,
+        "score": hit.score,
+        **_view_fields(hit.best.number, hit.best),
+        "columns": finite(hit.columns),
+        **({"views": views} if views else {}),
     }
 
 

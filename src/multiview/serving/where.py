@@ -132,23 +132,19 @@ class Where:
 
     def _compared(self, batch: pa.RecordBatch, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Mask:
         symbol, negated = OPERATORS[type(op)]
-        found = np.zeros(batch.num_rows, bool)
         name, values = self._column(left), [right]
         if symbol == "in":
             if (lists := self._column(right)) is not None:
                 return self._listed(batch.column(lists), lists, left, right) != negated
             # Python reads a single value in parentheses as the value.
-            symbol, values = (
-                "==",
-                right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right],
-            )
+            values = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right]
+            symbol = "=="
         elif name is None:
             name, values, symbol = self._column(right), [left], MIRRORED.get(symbol, symbol)
         if name is None:
             raise self._error(left, "a comparison is of a column with a value")
-        for node in values:
-            found |= self._with_value(node, name, batch.column(name), symbol)
-        return found != negated
+        found = [self._with_value(node, name, batch.column(name), symbol) for node in values]
+        return reduce(operator.or_, found, np.zeros(batch.num_rows, bool)) != negated
 
     def _listed(self, column: Any, name: str, left: ast.expr, right: ast.expr) -> Mask:
         """`value in column` of lists."""

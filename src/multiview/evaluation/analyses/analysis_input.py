@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,7 +143,7 @@ class AnalysisInput:
         All of them are found in one pass over the views of an exact index.
         """
         ranges, depth = self._ranges(), self.settings.depth
-        report = lambda done: self.events.progress(done, len(self.queries), "searches")  # noqa: E731
+        report = partial(self.events.progress, total=len(self.queries), unit="searches")
         if self.index.exact:
             self.top, *tops = self.index.search_views([ALL_VIEWS, *ranges], self.queries, depth, report)
         else:

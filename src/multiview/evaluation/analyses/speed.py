@@ -20,14 +20,12 @@ SMALLEST_BATCH = 64
 
 
 def speed(given: AnalysisInput) -> Findings:
-    """Times of encoding and search, as facts, because files must be reproducible. Both are taken in this process, on its device.
+    """Times on this process's device, as facts, because files must be reproducible.
 
     `encode_milliseconds_per_passage`: up to 48 random passages, with the queries that they are read with, encoded in
-    the arithmetic of the index, in small batches. (The `encode` step reports `passages_per_second` for its larger
-    batches.) `search_milliseconds_per_question`: the search for the first 256 questions together, without their
-    encoding, as every evaluation measures it. `single_question_milliseconds`: the median of questions that are encoded
-    and searched for one at a time, as by a user, and `single_search_milliseconds` that of the search alone: both are left
-    out where the views are in a bucket, all of which a search reads.
+    the arithmetic of the index, in small batches. `search_milliseconds_per_question`: `SEARCH_SECONDS` of every
+    evaluation. `single_question_milliseconds` and `single_search_milliseconds`: medians of questions asked one at a
+    time, left out where the views are in a bucket, all of which a search reads.
     """
     sample = given.random_rows(len(given.index), PASSAGES)
     passages = [indexed.sequences for indexed in given.indexed_passages.read(sample)]
