@@ -40,8 +40,7 @@ def check_installed(extra: str, *packages: str) -> None:
 def new_folder(out: Path) -> Iterator[Path]:
     """A temporary folder beside `out`, to be filled; renamed to `out` at the end of the block, removed after an exception.
 
-    What kills the process at once leaves a folder `.NAME-….part` beside `out`, which nothing reads. Raises InputError,
-    before the block, where `out` is a file or a folder that is not empty.
+    Raises InputError, before the block, where `out` is a file or a folder that is not empty.
     """
     refuse_filled(out)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -120,11 +120,10 @@ def _stage(model: Artifact) -> str:
 def model_card(
     name: str, settings: Model, dimension: int, separator: str | None, described: Description
 ) -> str:
-    """Returns the card of the model `name`, which tells what is `described`.
+    """Returns the card of the model `name`, which tells what is `described`; texts from outside, such as names of sources,
+    are escaped and stand in HTML.
 
-    `separator` stands between title and text where sentence-transformers loads the model by itself; None where it needs
-    our module. Texts from outside, such as the names of sources, are escaped and stand in HTML, which Markdown leaves
-    alone.
+    `separator` stands between title and text where sentence-transformers loads the model by itself, else None.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("multiview.export"),

@@ -43,9 +43,6 @@ KEPT = Export().keep
 POINTS_AT_ONCE = 64
 """Points per request."""
 
-RETRIES = 3
-"""Times that the client sends a batch of points again."""
-
 REQUEST_SECONDS = 60
 """Time that a request may take."""
 
@@ -112,9 +109,8 @@ def collection_name(address: str, prefix: str = ALIAS) -> str:
 def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> IndexCollection:
     """Makes the collection of an index, and returns it once every point was read back and is the index's.
 
-    Points that are there and equal stay, others are uploaded, and points that the index does not have are deleted: a
-    load that was killed goes on where it was, and another load changes nothing. Nothing is encoded. Raises InputError
-    where the collection is another afterwards.
+    Points that are there and equal stay, others are uploaded, and points that the index does not have are deleted, so
+    that a load that was killed goes on where it was. Raises InputError where the collection is another afterwards.
     """
     views, name = IndexViews.open(address), collection_name(address, prefix)
     fresh, uploaded = _create(client, name, views.dim), 0
@@ -126,7 +122,7 @@ def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Index
         wanted = {str(each.id): point_digest(str(each.id), each.payload, each.vector) for each in batch}
         there = {} if fresh else _digests(client, name, list(wanted))
         if missing := [each for each in batch if there.get(str(each.id)) != wanted[str(each.id)]]:
-            client.upload_points(name, missing, max_retries=RETRIES, wait=True)
+            client.upload_points(name, missing, max_retries=3, wait=True)
             uploaded += len(missing)
             if _digests(client, name, list(wanted)) != wanted:
                 raise changed
@@ -142,9 +138,8 @@ def follow_champion(
 ) -> IndexCollection:
     """Lets an alias refer to the champion's collection, which is loaded if it is not there, and returns the collection.
 
-    The alias changes at once, and only after the collection was verified; so questions are answered by the old
-    collection or by the new one. Then collections with the alias's prefix are deleted, except those of the `keep`
-    indexes that were champion before, and those that another alias refers to. A repeated call changes nothing. Raises
+    The alias changes at once, after the collection was verified. Then collections with the alias's prefix are deleted,
+    except those of the `keep` indexes that were champion before, and those that another alias refers to. Raises
     InputError where the store has no champion, and as `load_index` does.
     """
     while True:
@@ -170,8 +165,8 @@ def points_of(views: IndexViews) -> Iterator[PointStruct]:
     """Yields a point per passage that has a view, in index order; memory holds a row group of the corpus.
 
     A point's multivector are the passage's views in the order of its payload, which is what the server's `/passages`
-    answers, with days and times as texts in ISO 8601. A passage without a view is no answer to any question. Raises
-    InputError where the corpus or the layout is not the index's.
+    answers, with days and times as texts in ISO 8601. Raises InputError where the corpus or the layout is not the
+    index's.
     """
     from qdrant_client.models import PointStruct
 
@@ -230,12 +225,12 @@ def _delete_unknown(client: QdrantClient, name: str, passage_ids: Sequence[str])
     """Deletes the points of other passages than these; returns their number."""
     if client.count(name, exact=True).count == len(passage_ids):
         return 0
-    known, unknown = set(map(point_id, passage_ids)), []
-    offset, more = None, True
-    while more:
+    known, unknown, offset = set(map(point_id, passage_ids)), [], None
+    while True:
         records, offset = client.scroll(name, limit=1000, offset=offset, with_payload=False)
         unknown += [record.id for record in records if str(record.id) not in known]
-        more = offset is not None
+        if offset is None:
+            break
     client.delete(name, unknown, wait=True)
     return len(unknown)
 
@@ -271,8 +266,6 @@ def _delete_others(client: QdrantClient, prefix: str, kept: list[str]) -> None:
     """Deletes the collections of other indexes with the same prefix."""
     kept = [*kept, *(each.collection_name for each in client.get_aliases().aliases)]
     for collection in client.get_collections().collections:
-        if (
-            re.fullmatch(rf"{re.escape(prefix)}-[0-9a-f]{{16}}", collection.name)
-            and collection.name not in kept
-        ):
+        ours = re.fullmatch(rf"{re.escape(prefix)}-[0-9a-f]{{16}}", collection.name)
+        if ours and collection.name not in kept:
             client.delete_collection(collection.name)

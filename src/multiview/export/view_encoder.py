@@ -22,8 +22,7 @@ class ViewEncoder(InputModule):
     """Questions and passages in, one vector per question and one per view of a passage out.
 
     A passage is a text, or a dict with `text`, and `title`, `sentence_ends` and `queries` where it has them; without
-    `sentence_ends` its text is split into sentences as the step `split` does it. sentence-transformers makes it where
-    an exported folder names it (docs/export.md).
+    `sentence_ends` its text is split into sentences as the step `split` does it.
     """
 
     config_file_name = "config.json"

@@ -21,9 +21,6 @@ from multiview.serving.retriever import load_artifacts
 VIEWS_AT_ONCE = 4096
 """Views per batch at most, unless one passage alone has more."""
 
-COLUMNS = "columns"
-"""The column with the corpus's own columns, as a struct; absent where the corpus has none."""
-
 
 @dataclass(frozen=True)
 class IndexName:
@@ -40,7 +37,7 @@ class IndexName:
 
 
 class IndexViews:
-    """The views of an index in index order, each with its passage's id, its span, its snippet and the corpus's own columns.
+    """The views of an index in index order, with their passages.
 
     >>> views = IndexViews.open(address)
     >>> first = next(views.batches())
@@ -59,9 +56,8 @@ class IndexViews:
     def open(cls, address: str) -> IndexViews:
         """Opens the index at `address`, with the model and the passages that its record names.
 
-        Files in a bucket are copied; every file is checked by sha256 unless it has not changed since it was last
-        checked. Raises InputError where there is no index at `address`, or an artifact that its record names is missing
-        or altered.
+        Every file is checked by sha256 unless it has not changed since it was last checked. Raises InputError where there
+        is no index at `address`, or an artifact that its record names is missing or altered.
         """
         # Imported only now, because importing torch takes seconds.
         from multiview.model.encoder import load_layout
@@ -95,8 +91,7 @@ class IndexViews:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of `batches`, one row per view (docs/export.md). Vectors are the stored float16, widened; a span is
-        null for the title's view, for that of an empty snippet, and where views represent no part of the text."""
+        """The columns of `batches`, one row per view (docs/export.md). Vectors are the stored float16, widened."""
         fields = [
             pa.field("passage_id", pa.string(), nullable=False),
             pa.field("view", pa.int32(), nullable=False),
@@ -109,7 +104,7 @@ class IndexViews:
             pa.field("content_hash", pa.string(), nullable=False),
         ]
         if self.columns:
-            fields.append(pa.field(COLUMNS, pa.struct(self.columns), nullable=False))
+            fields.append(pa.field("columns", pa.struct(self.columns), nullable=False))
         return pa.schema(fields)
 
     def read(self) -> Iterator[IndexedPassage]:

@@ -131,18 +131,14 @@ def challenger_of(store: Store, champion: Champion) -> Reference | None:
 def empty_artifacts(store: Store, model: Artifact) -> Artifacts:
     """Returns an empty index, its empty corpus, and the model that encodes its questions, by kind of artifact."""
     # The length of the model's vectors stands in its settings if it has dense layers, else in its encoder's.
-    file = next(file.path for file in model[1].files if file.path.endswith("/config.json"))
+    file = next(file.path for file in model.record.files if file.path.endswith("/config.json"))
     settings, encoder = (
         json.loads((stage(*model, each).path / each).read_text()) for each in (SETTINGS_FILE, file)
     )
     dim = settings["dense"][-1]["width"] if "dense" in settings else int(encoder["hidden_size"])
-    corpus = empty_corpus(store)
-    index = empty_index(store, model.reference, Reference.to(store, corpus), dim)
-    return {
-        names.INDEX: Artifact(store, index),
-        names.PASSAGES: Artifact(store, corpus),
-        names.CHAMPION_MODEL: model,
-    }
+    corpus = Artifact(store, empty_corpus(store))
+    index = Artifact(store, empty_index(store, model.reference, corpus.reference, dim))
+    return {names.INDEX: index, names.PASSAGES: corpus, names.CHAMPION_MODEL: model}
 
 
 def empty_corpus(store: Store) -> Record:
@@ -169,24 +165,15 @@ def empty_index(store: Store, model: Reference, corpus: Reference, dim: int) -> 
 
 
 def _published(
-    store: Store,
-    kind: str,
-    inputs: dict[str, Reference],
-    facts: dict[str, int],
-    fill: Callable[[Path], None],
+    store: Store, kind: str, read: dict[str, Reference], facts: dict[str, int], fill: Callable[[Path], None]
 ) -> Record:
     """Returns an artifact of the step `champion`; `fill` writes its files if it is not in the store yet."""
     made_by = step("champion")
-    digests = {name: reference.digest for name, reference in inputs.items()}
-    key = made_by.key(Config.partial({}), digests, {})
+    key = made_by.key(Config.partial({}), {name: each.digest for name, each in read.items()}, {})
     if record := read_record(store, kind, key):
         return record
     attempt = Attempt(store, kind, key)
     fill(attempt.path)
-    return attempt.publish(
-        step=made_by.name,
-        step_version=made_by.version,
-        config={},
-        inputs={name: [reference] for name, reference in inputs.items()},
-        facts=facts,
-    )[0]
+    inputs = {name: [reference] for name, reference in read.items()}
+    about = {"step": made_by.name, "step_version": made_by.version, "config": {}}
+    return attempt.publish(**about, inputs=inputs, facts=facts)[0]

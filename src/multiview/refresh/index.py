@@ -34,33 +34,28 @@ RETRAIN_ADDED = 0.3
 RETRAIN_ERROR = 2.0
 """How many times the squared error of earlier views that of added ones may be, beyond chance."""
 SAMPLED = 4096
-"""The most views to measure the error of, among the added views and again among the other views."""
+"""Most views whose error is measured, among the added ones and again among the others."""
 
 
 def refresh_index(context: StepContext) -> None:
     """Step: build the index of a new corpus, `passages`, from the `old` index and the embeddings of new passages.
 
-    The passages that `changes` kept come from the old index. The others come from `embeddings` by `model`, one input
-    per shard of the changes. Writes the files that `build_index` writes from the same stored views in the new
-    corpus's order. An exact index is the same, byte for byte. A trained index keeps its quantizers, and becomes the
-    index that they give when all views are added in order (`approximate.editing`). It is trained anew, on the stored
-    views, where its kind cannot be edited, its settings differ, or it has drifted past a limit of `why_retrain`.
-    The fact `rebuilt` says why, and is empty for an index that was not rebuilt. Beside a trained index that is kept,
-    `added.parquet` marks the passages that were added since its training.
+    The passages that `changes` kept come from the old index, the others from `embeddings` by `model`, one input per
+    shard of the changes. Writes the files that `build_index` writes from the same stored views in the new corpus's
+    order, an exact index byte for byte. A trained index keeps its quantizers (`approximate.editing`), and
+    `added.parquet` marks the passages that were added since its training; it is trained anew, on the stored views,
+    where its kind cannot be edited, its settings differ, or `why_retrain` says so. The fact `rebuilt` says why.
 
     Raises InputError where the embeddings are not those of the changed passages, in order, by this model.
     """
-    folder = context.output("index")
-    shards = open_embeddings(
-        context.list_input("embeddings"), context.recorded_input("model").digest, context.settings.encode
-    )
+    folder, model = context.output("index"), context.recorded_input("model").digest
+    shards = open_embeddings(context.list_input("embeddings"), model, context.settings.encode)
     full = load_record(context.input("changes").address).record.facts["full"]
     old_rows = pq.read_table(context.input("changes").path / CHANGES_FILE)["old"].to_numpy()
     _check_order(shards, context.input("changes").path)
     old = OldIndex(context.input("old").path) if (old_rows >= 0).any() else None
     corpus = MergedCorpus(shards, old, old_rows)
     rebuilt, edit = _rebuild_or_edit(corpus, full, context)
-    model = context.recorded_input("model").digest
     write_index(folder, model, corpus, context.settings.index, context.events, edit)
     if edit:
         pq.write_table(pa.table({"added": corpus.added}), folder / ADDED_FILE)
@@ -93,11 +88,7 @@ def _rebuild_or_edit(
 
 
 def _edit(
-    index: FaissObject,
-    corpus: MergedCorpus,
-    found: Drift | None,
-    chosen: Index,
-    blocks: BlocksOfViews,
+    index: FaissObject, corpus: MergedCorpus, found: Drift | None, chosen: Index, blocks: BlocksOfViews
 ) -> tuple[FaissObject, JsonObject]:
     """Edits the old faiss `index`, whose drift is `found`, until it holds the new corpus's views; see `build`."""
     assert corpus.old is not None

@@ -35,7 +35,7 @@ from multiview.steps.events import Events, read_metrics
 def gather(
     rows: Sequence[str], comparison: LocalArtifact, evaluations: Sequence[LocalArtifact], events: Events
 ) -> Contents:
-    """Returns the contents of the page. `rows` are the comparison's systems, and `evaluations` theirs, in order.
+    """Returns the contents of the page; `rows` are the comparison's systems, and `evaluations` theirs, in order.
 
     Artifacts behind an evaluation that are gone from the store are left out, with a warning.
     """

@@ -1,4 +1,4 @@
-"""A search in the shape of OpenAI's vector stores, for tools that know that one."""
+"""A search in the shape of OpenAI's vector stores."""
 
 from __future__ import annotations
 

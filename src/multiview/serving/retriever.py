@@ -38,8 +38,7 @@ CONDITIONS_KEPT = 32
 class Retriever:
     """Answers questions from one index, with the model that made its views; `load` returns a retriever.
 
-    Any number of threads may call `search`. They take turns with the encoder and its tokenizer, which use all
-    cores by themselves; searches of the index and look-ups of texts run in parallel.
+    Any number of threads may call `search`: they take turns with the encoder and its tokenizer alone.
 
     >>> retriever = load(address)
     >>> len(retriever), retriever.architecture, retriever.exact
@@ -94,8 +93,7 @@ class Retriever:
         ConditionError, with the position, for a text that is no condition.
 
         Each question is encoded alone: its hits and their scores are the same to the bit in whatever list, order and
-        thread it is asked, on the same machine with the same number of torch's threads. `evaluate` encodes questions in
-        batches, whose vectors differ in their last bits; so may its scores.
+        thread it is asked, on the same machine with the same number of torch's threads.
 
         >>> (hits,) = load(address).search(["Who found the island?"], k=1, explain=True)
         >>> best = max(hits[0].views, key=lambda view: view.score)
@@ -111,9 +109,7 @@ class Retriever:
         return hits
 
     def question_vector(self, question: str) -> np.ndarray:
-        """Returns the vector of a question [dim] float32, the score's scale included: its inner product with a view is the score.
-
-        For searches of views that were exported, with the model of the index.
+        """Returns the vector of a question [dim] float32, whose inner product with a view is the score.
 
         >>> retriever = load(address)
         >>> retriever.question_vector("Who found the island?").shape
@@ -185,10 +181,9 @@ def check_index(address: str) -> Artifact:
 
 
 def load_artifacts(address: str) -> tuple[Artifact, Artifact, Artifact]:
-    """Returns an index, its model and its passages.
+    """Returns an index, its model and its passages, which are looked up in the index's store first: it may be moved.
 
-    The last two are looked up in the index's store first, so that a store may be moved. Raises InputError where there
-    is no index at `address`, or its record names another artifact that is not there.
+    Raises InputError where there is no index at `address`, or its record names another artifact that is not there.
     """
     index = check_index(address)
     model, corpus = (
@@ -241,10 +236,7 @@ def load(address: str, *, device: str = "auto", verify: bool = False, views: int
 
 @contextlib.contextmanager
 def _checked_on_error(sources: Iterable[Artifact]) -> Iterator[None]:
-    """Checks every byte of the artifacts `sources` against its sha256 if reading them fails.
-
-    Damaged files are then reported as such, by an InputError.
-    """
+    """Raises InputError where reading the artifacts `sources` fails and a file of theirs is damaged."""
     try:
         yield
     except Exception:

@@ -65,20 +65,16 @@ def tracking_uri(store: Store) -> str:
     return f"sqlite:///{folder}/mlflow.db"
 
 
-def connect(uri: str) -> MlflowClient:
-    """Returns an MLflow client that writes. Raises InputError for an SQLite file that cannot be written to."""
-    return _client(uri, "r+b")
-
-
 def connect_to_read(uri: str) -> MlflowClient:
     """Returns an MLflow client that reads. Raises InputError for an SQLite file that cannot be read, or is missing:
     MLflow would create it."""
     if database(uri) == "absent":
         raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
-    return _client(uri, "rb")
+    return connect(uri, "rb")
 
 
-def _client(uri: str, mode: Literal["rb", "r+b"]) -> MlflowClient:
+def connect(uri: str, mode: Literal["rb", "r+b"] = "r+b") -> MlflowClient:
+    """Returns an MLflow client that writes. Raises InputError for an SQLite file that cannot be opened in `mode`."""
     _check_file(uri, mode)
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
@@ -167,10 +163,10 @@ def _in_plain_words(uri: str, error: BaseException) -> InputError:
 
 def _about_database(uri: str, reason: str) -> str:
     match = _SQLITE_FILE.fullmatch(uri)
-    first = (reason.strip().splitlines() or ["no reason given"])[0]
-    problem = next((plain for part, plain in DATABASE.items() if part in reason), None)
     name = f"MLflow's database {match['file']}" if match else f"MLflow at {uri}"
-    return f"{name} {problem or f'cannot be used ({first}): {NAME_ANOTHER}'}"
+    first = (reason.strip().splitlines() or ["no reason given"])[0]
+    other = f"cannot be used ({first}): {NAME_ANOTHER}"
+    return f"{name} {next((plain for part, plain in DATABASE.items() if part in reason), other)}"
 
 
 def database(uri: str) -> str:

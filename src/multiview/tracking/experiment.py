@@ -39,20 +39,17 @@ FIGURES = (
 )
 """Metrics with a bar chart each; MLflow hides a chart that no system fills."""
 
-VALIDATIONS = [
-    metric_names.of_validation(name)
-    for name in (
-        metric_names.recall_at(1),
-        metric_names.MRR,
-        metric_names.AVERAGE_RANK,
-        metric_names.VIEW_COSINE,
-    )
-]
+VALIDATIONS = (
+    metric_names.recall_at(1),
+    metric_names.MRR,
+    metric_names.AVERAGE_RANK,
+    metric_names.VIEW_COSINE,
+)
 ROUNDS = ("round-1", "round-2", "round-3")
 """Rounds of training whose curves are charted: `snippet-means` and the papers have two."""
 CURVES = [
     name
-    for metric in VALIDATIONS
+    for metric in map(metric_names.of_validation, VALIDATIONS)
     for name in (metric, *(metric_names.of_group(number, metric) for number in ROUNDS))
 ]
 """Metrics with a chart of curves each, as runs of one and of several rounds name them."""

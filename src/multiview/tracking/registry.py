@@ -81,7 +81,7 @@ def mirror(store: Store, uri: str) -> dict[str, str]:
         return {}
     before = read_champion(store, now.predecessor).index if now.predecessor is not None else None
     indexes = {names.CHAMPION: now.index, names.PREVIOUS: before, names.CHALLENGER: challenger_of(store, now)}
-    existing = {  # an index that was collected cannot be registered any more
+    existing = {  # an index that was collected can no longer be registered
         alias: index
         for alias, index in indexes.items()
         if index is not None and read_record(store, *split_address(index.address)[1:])
@@ -112,9 +112,8 @@ def register(
 ) -> str:
     """Returns the version of the registered model `name` that refers to an index, and sets the aliases to it.
 
-    The version is created if there is none; repeating the call changes nothing. Its source is the MLflow run of the
-    step that built the index, where MLflow knows that run. Raises InputError if there is no such index, or MLflow
-    refuses a name or cannot be reached.
+    The version is created if there is none. Raises InputError if there is no such index, or MLflow refuses a name or
+    cannot be reached.
     """
     found = load_reference(index, "register", near)
     record, address = found.record, found.address

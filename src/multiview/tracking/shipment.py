@@ -124,9 +124,8 @@ class Shipment:
         """Returns the id of a system's MLflow run."""
         name = system if len(self.run.architectures) > 1 else f"{system} of {self.run.id}"
         started = min(state.started for state in self.systems[system])
-        return self.claimed(
-            f"systems/{system}", name, opening_tags(self.run, SYSTEM, parent, system), started
-        )
+        tags = opening_tags(self.run, SYSTEM, parent, system)
+        return self.claimed(f"systems/{system}", name, tags, started)
 
     def child(self, parent: str, state: StepState, children: dict[str, MlflowRun]) -> MlflowRun:
         """Returns the MLflow run of a step's attempt, in its system's or, if systems share the step, in `parent`. Those of

@@ -28,13 +28,7 @@ DIGEST_LENGTH = 32
 DATASETS = 100
 """Most artifacts of an input that are logged, such as shards."""
 
-READ = (
-    names.EVALUATION,
-    names.COMPARISON,
-    names.REPORT,
-    names.VERDICT,
-    names.PROMOTION,
-)
+READ = (names.EVALUATION, names.COMPARISON, names.REPORT, names.VERDICT, names.PROMOTION)
 """Kinds of artifacts with files for people to read."""
 
 

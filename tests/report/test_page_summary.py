@@ -4,8 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from multiview.report.contents import Contents, System, Training
-from multiview.report.page import page_templates
-from multiview.report.summary import summary
+from multiview.report.page import page_templates, summary
 from tests.fixtures.page_tree import read
 
 
