@@ -30,9 +30,6 @@ TIMED = 256
 """Number of questions whose search is timed, the first ones, after all questions were searched for."""
 SINGLE_QUESTION = "single_question_milliseconds"
 """Fact of an evaluation: the median time of one question asked alone, its encoding and its search."""
-SINGLE_SEARCH = "single_search_milliseconds"
-"""Fact of an evaluation: the median time of the search for one question alone."""
-
 TIMED_ALONE = 30
 """Number of questions that are asked one at a time, at most."""
 ASKING_SECONDS = 10.0

@@ -59,10 +59,9 @@ def markdown_table(
     marked: Collection[tuple[str, str]] = (),
     paper: Mapping[str, PaperFigures] | None = None,
 ) -> str:
-    """A Markdown table in per cent, its columns ordered by name and k.
+    """A Markdown table in per cent, its columns ordered by name and k, with the figures of papers in columns of their own.
 
-    The best value of each metric is bold; the (system, metric) pairs in `marked` have a mark. The figures of papers
-    are in columns of their own behind ours, with their source.
+    The best value of each metric is bold; the (system, metric) pairs in `marked` have a mark.
     """
     best = best_values(metrics)
 
@@ -80,10 +79,7 @@ def seeds_table(
     baseline: str,
     paper: Mapping[str, PaperFigures] | None = None,
 ) -> str:
-    """Means over seeds ± standard deviations in per cent, as Markdown, with the asterisks of CAMVR Table 6.
-
-    The figures of papers are in columns of their own behind ours.
-    """
+    """Means over seeds ± standard deviations in per cent, as `markdown_table`, with the asterisks of CAMVR Table 6."""
     metrics = metric_columns(figures)
 
     def cell(figure: SeedsFigure | None) -> str:
@@ -231,11 +227,8 @@ def asked_legend(generated: int, questions: int) -> str:
     """
     if not generated:
         return ""
-    share = (
-        "generated questions"
-        if generated == questions
-        else f"{counted(generated, 'generated question')} of {questions:,}"
-    )
+    some = counted(generated, "generated question")
+    share = "generated questions" if generated == questions else f"{some} of {questions:,}"
     return (
         f"measured on {share}: each was made from a snippet of the corpus, which counts as its answer; figures on "
         "questions of people may differ, and order systems otherwise"

@@ -87,10 +87,9 @@ def write_top_hits(
 ) -> list[Span | None]:
     """Writes the first five passages of each question; returns the span of the first passage's winning view [q].
 
-    `holds` and `gold` [q, depth] say which passages hold an answer and which are gold. Columns: qid, rank from 1,
-    passage_id, score, answer, gold, view (the winning view, from 0), view_scores, view_starts and view_stops (null
-    where a view represents no text). Without `find_views`, for retrievers that have no views, the columns of views
-    and the spans are null.
+    `holds` and `gold` [q, depth] say which passages hold an answer and which are gold. Of the columns `SCHEMA`, rank
+    counts from 1, the winning view from 0, and view_starts and view_stops are null where a view represents no text.
+    Without `find_views`, for retrievers that have no views, the columns of views and the spans are null.
     """
     first_spans: list[Span | None] = []
     views: list[list[HitViews]] = []

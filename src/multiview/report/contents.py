@@ -16,8 +16,7 @@ Outcome = Literal["won", "lost", "tied"]
 
 
 class Look(NamedTuple):
-    """The look of a system, the same in every chart and table: colour, matplotlib's marker, and the same marker as a
-    character."""
+    """The look of a system in every chart and table: colour, matplotlib's marker, and the same as a character."""
 
     colour: str
     marker: str

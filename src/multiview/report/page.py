@@ -61,7 +61,7 @@ def report(context: StepContext) -> None:
     """Step: one self-contained HTML page about a comparison.
 
     Inputs `comparison` and `evaluations`, in the order of `settings.comparison.rows`; output `report`: `report.html`.
-    The page also shows data from the records and events behind them, such as training curves and costs.
+    The records and events behind them give training curves and costs.
     """
     rows, evaluations = context.settings.comparison.rows, context.list_input("evaluations")
     _write(context, render(gather(rows, context.input("comparison"), evaluations, context.events)))
@@ -155,7 +155,7 @@ def summary(contents: Contents) -> JsonObject:
 
 def _best(contents: Contents, metric: str) -> JsonObject | None:
     """The best systems by a metric, and their lead over the baseline, or over the next best where the baseline is the
-    best; None where fewer than two systems have the metric."""
+    best. None where fewer than two systems have the metric."""
     values = {s.name: s.metrics[metric] for s in contents.systems if metric in s.metrics}
     if len(values) < 2:
         return None

@@ -81,11 +81,7 @@ class StateCollector(Collector):
 
 
 class MetricsMiddleware:
-    """ASGI middleware: counts requests, bounds their bodies, and turns errors into answers and log lines of one line.
-
-    A log line names the kind of an error and where it was raised, and never its text, which may repeat a question; an
-    InputError's text is ours.
-    """
+    """ASGI middleware: counts requests, bounds their bodies, and turns errors into answers and log lines of one line."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, body_bytes: int) -> None:
         self._app, self._metrics, self._body_bytes = app, metrics, body_bytes
@@ -125,7 +121,7 @@ class MetricsMiddleware:
 
 
 def described(error: BaseException) -> str:
-    """Returns an error's kind and place in one line; its text only where it cannot repeat a question."""
+    """Returns an error's kind and place in one line, without its text, which may repeat a question; an InputError's is ours."""
     if isinstance(error, InputError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)

@@ -88,10 +88,8 @@ class NamedIndexes:
         return address
 
     def _address(self, name: str) -> str:
-        """The address of the index with this key, else of what `find` knows by this name, within the store.
-
-        Raises InputError for any other name. No other store is opened, whatever a name says.
-        """
+        """The address of the index with this key, else of what `find` knows by this name. Raises InputError for any other
+        name, and for an index of another store, which is not opened."""
         key = name
         if not KEY.fullmatch(name) or read_record(self._store, names.INDEX, name) is None:
             try:
@@ -156,11 +154,8 @@ class SingleFlight:
         self._under_way: dict[str, asyncio.Future[Any]] = {}
 
     async def result(self, name: str, work: Callable[[], T]) -> T:
-        """Returns the result of a work; work of the same name that is under way is waited for.
-
-        Whoever waits may go, as at the end of a request's time: the work goes on, for those who ask again. Raises
-        TooManyWaiting, and what the work raises.
-        """
+        """Returns the result of a work; work of the same name that is under way is waited for, and goes on when whoever waits
+        goes. Raises TooManyWaiting, and what the work raises."""
         if name not in self._under_way:
             if len(self._under_way) >= MOST_WORKS:
                 raise TooManyWaiting

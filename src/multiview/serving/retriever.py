@@ -196,14 +196,10 @@ def load_artifacts(address: str) -> tuple[Artifact, Artifact, Artifact]:
 def load(address: str, *, device: str = "auto", verify: bool = False, views: int | None = None) -> Retriever:
     """Returns the retriever of the index at `address`, `<store>/index/<key>`.
 
-    The index's record names the model, the settings of the encoder and the passages; no other artifact is needed. Files
-    in a bucket are copied and checked. Files in a local store are checked by size, by sha256 if they were written to
-    since they were last found whole, and with `verify` by sha256 in any case; faiss's file unless it was found whole
-    and has not changed since. `device` is cpu, cuda or auto. `views` is the number of each passage's first views that are
-    searched (architecture meta); by default all.
-
-    Raises InputError, with one line that names the way out, if there is no index at `address`, or if an artifact that
-    its record names is missing, truncated or altered.
+    Files in a bucket are copied and checked. Files in a local store are checked by size, and by sha256 with `verify` or
+    if they were written to since they were last found whole. `device` is cpu, cuda or auto. `views` is the number of each
+    passage's first views that are searched (architecture meta); by default all. Raises InputError if there is no index at
+    `address`, or if the model or the passages that its record names are missing, truncated or altered.
     """
     found, model, corpus = load_artifacts(address)
     # Imported only now, because importing torch takes seconds and the errors above should not wait for it.

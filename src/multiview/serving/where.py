@@ -77,7 +77,7 @@ class Where:
     """
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
-        """Raises ConditionError, with one line that names the position, for a text that is no condition on `schema`."""
+        """Raises ConditionError for a text that is no condition on `schema`."""
         # An indented expression is none; with blanks for the line ends, it needs no parentheses.
         self._flat, self._schema = text.lstrip().replace("\n", " "), schema
         self._indent = len(text) - len(self._flat)

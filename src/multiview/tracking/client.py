@@ -121,8 +121,8 @@ def deleted(kind: str, name: str, id_: str) -> TrackingUnavailable:
 
 @contextlib.contextmanager
 def explained(uri: str) -> Iterator[None]:
-    """Raises the errors of MLflow and its libraries within the block as InputErrors of one line without class names:
-    as TrackingUnavailable where no request can succeed."""
+    """Raises the errors of MLflow and its libraries within the block as InputErrors of one line; as TrackingUnavailable
+    where no request can succeed."""
     try:
         yield
     except Exception as error:
@@ -170,10 +170,8 @@ def _about_database(uri: str, reason: str) -> str:
 
 
 def database(uri: str) -> str:
-    """Returns the inode of the SQLite file that a URI names, so that a new file is not mistaken for an earlier one.
-
-    "absent" where there is no such file, and empty for other kinds of URI.
-    """
+    """Returns the inode of the SQLite file that a URI names, by which a new file differs from an earlier one; "absent" where
+    there is no such file, and empty for other kinds of URI."""
     if not (match := _SQLITE_FILE.fullmatch(uri)):
         return ""
     try:

@@ -93,8 +93,7 @@ def log_metrics(client: MlflowClient, run_id: str, metrics: Iterable[MetricEvent
 
 
 def status_of(states: Iterable[StepState], paths: Iterable[str], ended: str | None = None) -> str:
-    """Returns the MLflow status of a run whose steps have these paths; `ended` in place of RUNNING where it is known that
-    the run goes on no more."""
+    """Returns the MLflow status of a run whose steps have these paths; `ended`, if given, in place of RUNNING."""
     known = {state.path: state.status for state in states}
     statuses = {known.get(path, "") for path in paths}
     if "failed" in statuses:

@@ -15,7 +15,7 @@ from multiview.steps.runs import Run, StepState
 from multiview.tracking.tags import question_tags
 
 DESCRIPTION_CHARACTERS = 5000
-"""Characters of a description; MLflow takes 8000 and silently cuts longer ones."""
+"""Characters of a description; MLflow cuts longer ones than 8000 without a word."""
 
 
 def of_run(store: Store, run: Run, states: Iterable[StepState], corpus: str | None) -> str:

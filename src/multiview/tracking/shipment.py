@@ -44,15 +44,12 @@ def claims_of(run: str, uri: str, experiment: Experiment) -> str:
 
 
 class Shipment:
-    """One run of a store, and its MLflow runs.
-
-    Files in the store's folder `claims` say which MLflow run belongs to what, so that several shippers fill the same
-    ones. The process may be killed after any call to MLflow; no call is repeated.
-    """
+    """One run of a store, and its MLflow runs: files in the store's folder `claims` say which one belongs to what, so that
+    several shippers fill the same ones. The process may be killed after any call to MLflow."""
 
     def __init__(self, store: Store, run: Run, uri: str, states: list[StepState], ended: str | None = None):
-        """`states` are the states of all steps that have begun; `ended` is the status with which the run has ended, where it
-        goes on no more although no step says so."""
+        """`states` are those of all steps that have begun; `ended` is the status of a run that goes on no more although no
+        step says so."""
         self.store, self.run, self.states, self.ended = store, run, states, ended
         self.client = connect(uri)
         experiment = self._experiment(uri)
@@ -81,11 +78,10 @@ class Shipment:
         return found
 
     def claimed(self, name: str, run_name: str, tags: Tags, started: float) -> str:
-        """Returns the id of the MLflow run claimed under a name, which is created if there is none; where shippers race,
-        the first one's. `started` is in seconds.
+        """Returns the id of the MLflow run claimed under a name, which is created if there is none. `started` is in seconds.
 
-        A run whose shipper was killed before claiming it is found by its tags. A second run, which MLflow's client
-        creates when an answer is lost, is deleted.
+        A run whose shipper was killed before claiming it is found by its tags; where shippers race, the first one's is
+        taken. A second run, which MLflow's client creates when an answer is lost, is deleted.
         """
         path = f"{self.claims}/{name}"
         if (claimed := self.store.read(path)) is not None:

@@ -67,10 +67,8 @@ def _record(store: Store, kind: str, reference: Reference) -> Record | None:
 
 
 def _evaluated(shipment: Shipment, run: str, state: StepState) -> dict[str, str]:
-    """The model and the questions that an evaluation's metrics are linked to.
-
-    Empty for other steps, and where another run has logged the same evaluation.
-    """
+    """The model and the questions that an evaluation's metrics are linked to; empty for other steps, and where another
+    run has logged the same evaluation."""
     models, questions = state.inputs.get("model"), state.inputs.get("questions")
     if state.step != "evaluate" or not models or not questions:
         return {}

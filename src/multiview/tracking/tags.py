@@ -27,9 +27,7 @@ DIGITS = 8
 
 def opening_tags(run: Run, level: str, parent: str | None = None, system: str = "") -> Tags:
     """Returns the tags that the MLflow runs of a run have in common; `parent` is the id of the MLflow run that they lie in.
-
-    MLflow fills its columns "Created by" and "Source" from the last ones.
-    """
+    MLflow's columns "Created by" and "Source" show the last ones."""
     from mlflow.utils import mlflow_tags
 
     return {
@@ -86,10 +84,7 @@ def child_tags(run: Run, state: StepState, parent: str) -> Tags:
 def step_tags(
     run: Run, state: StepState, record: Record | None, warnings: Sequence[str], corpus: str | None
 ) -> Tags:
-    """Returns the tags of a child that its step's state and events fill: code, inputs, outputs, warnings.
-
-    `record` is that of the step's first output, if it has any.
-    """
+    """Returns the tags of a child that its step's state and events fill; `record` is that of the step's first output."""
     tags: Tags = {"multiview.key": state.key, names.TAG_ERROR: state.error, **_code(state, record)}
     if state.inputs or names.PASSAGES in state.outputs:  # other steps are about no corpus
         tags[names.TAG_CORPUS] = corpus
@@ -114,11 +109,8 @@ def model_tags(run: Run, state: StepState, reference: Reference, corpus: str | N
 
 
 def corpus_tag(states: Iterable[StepState]) -> str | None:
-    """Returns the tag of the passages that steps read or make: names of files and digest, `passages.parquet@4c1fb96f`.
-
-    Without passages, as in a comparison of finished evaluations, it is the corpus that the steps' inputs were made from;
-    None if there is none either.
-    """
+    """Returns the tag of the passages that steps read or make, else of those behind their inputs: names of files and
+    digest, `passages.parquet@4c1fb96f`. None if there are none."""
     states = list(states)
     read = [*_inputs(states)]
     made = [reference for state in states for reference in state.outputs.values()]

@@ -27,8 +27,8 @@ FLOOR = 1e-12
 def view_attention(attention: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Attention α [views, L] float64 of each view, which sums to 1 over the L tokens of a sequence.
 
-    `attention` [L, L] is the attention of one head, or the mean over heads, without padding. A view attends as its
-    tokens do on average; `weights` [views, L] are the weights of `Batch`, in which each run of a view counts the same.
+    `attention` [L, L] is that of one head, or the mean over heads, without padding. A view attends as its tokens do on
+    average, by the `weights` [views, L] of `Batch`.
     """
     weights = np.asarray(weights, np.float64)
     rows = (weights / weights.sum(axis=1, keepdims=True)) @ np.asarray(attention, np.float64)

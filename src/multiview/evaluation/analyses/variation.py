@@ -65,16 +65,15 @@ def variation(given: AnalysisInput) -> Findings:
     encoded = given.queries[pairs]
     if given.encode.compute != "float32":
         encoded = given.encoder.question_vectors([given.questions[row].question for row in pairs.tolist()])
-    vectors = dict(zip(pairs.tolist(), encoded, strict=True))
     views_of = _real_views(given, given.gold[pairs])
     rows = []
     winners: dict[str, list[int]] = {}
-    for question in pairs.tolist():
+    for question, vector in zip(pairs.tolist(), encoded, strict=True):
         numbers, views = views_of[int(given.gold[question])]
         if not numbers:
             continue
         passage = given.index.passage_id(int(given.gold[question]))
-        scores = views @ vectors[question]
+        scores = views @ vector
         view = numbers[scores.argmax()] + 1
         winners.setdefault(passage, []).append(view)
         if len(views) > 1:
@@ -84,7 +83,7 @@ def variation(given: AnalysisInput) -> Findings:
                     "passage_id": passage,
                     "views": len(views),
                     "view": view,
-                    "lv_cosine": local_variation(cosines(vectors[question], views)),
+                    "lv_cosine": local_variation(cosines(vector, views)),
                     "lv_softmax": local_variation(softmax(scores)),
                 }
             )
