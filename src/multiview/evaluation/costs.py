@@ -27,7 +27,7 @@ MEASURED_ON = {"passages": "corpus", "questions": "questions"}
 SEARCH_SECONDS = "search_seconds_per_question"
 """Fact of an evaluation: the time of a search by many questions together, without their encoding, per question."""
 TIMED = 256
-"""Number of questions whose search is timed, the first ones, after all questions were searched for."""
+"""Number of questions, the first ones, whose search is timed once all questions were searched for."""
 SINGLE_QUESTION = "single_question_milliseconds"
 """Fact of an evaluation: the median time of one question asked alone, its encoding and its search."""
 TIMED_ALONE = 30

@@ -84,7 +84,7 @@ def open_client(url: str | None = None, path: str | os.PathLike[str] | None = No
             client = QdrantClient(path=os.fspath(path))
         else:
             key = os.environ.get(environment.QDRANT_API_KEY) or None
-            # The check of versions, in a thread, would warn of a server that is away beside the error.
+            # Where the server is down, the check of versions would warn of it beside the error.
             client = QdrantClient(url=url, api_key=key, timeout=REQUEST_SECONDS, check_compatibility=False)
         with contextlib.closing(client):
             yield client
@@ -203,7 +203,7 @@ def _text(value: Any) -> str:
 
 
 def _digests(client: QdrantClient, name: str, ids: Sequence[str]) -> dict[str, int]:
-    """The digests of the points with some ids, as far as they are there."""
+    """The digests of those points that exist."""
     found = client.retrieve(name, ids, with_payload=True, with_vectors=True)
     return {str(each.id): point_digest(str(each.id), each.payload, each.vector) for each in found}
 
@@ -250,7 +250,7 @@ def _point(client: QdrantClient, alias: str, name: str) -> None:
 
 
 def _earlier(store: Store, champion: Champion, prefix: str, name: str) -> Iterator[str]:
-    """The collections of the indexes that were champion before, the last one first, each once, as far as the indexes are there."""
+    """The collections of earlier champions' indexes that still exist, the newest first, each once."""
     seen = {name}
     for number in reversed(champion_numbers(store)):
         if number >= champion.number:

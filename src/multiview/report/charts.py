@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from multiview import metric_names
-from multiview.report.contents import GREY, Contents, Look, System, Training
+from multiview.report.contents import GREY, Contents, Look, System
 
 OVER_K = {
     metric_names.ACCURACY_PREFIX: "An answer among the first k passages",
@@ -84,7 +84,7 @@ def validation_charts(contents: Contents) -> list[Chart]:
     for name, title in VALIDATION.items():
         axes = _axes(WIDE)
         for system in contents.systems:
-            for curve in _curves(system, name):
+            for curve in system.curves(name):
                 _marked_line(axes, contents.look(system), list(curve), list(curve.values()))
         if axes.lines:
             described = "One line per system and round, over the steps of all rounds."
@@ -165,35 +165,17 @@ def _pairs(values: np.ndarray) -> np.ndarray:
 
 def _training_curve(name: str, contents: Contents, system: System) -> Chart | None:
     """One of `CURVES` over the steps of all rounds, a line per round."""
-    curves = _curves(system, name)
-    if not curves:
+    if not (curves := system.curves(name)):
         return None
     axes = _axes()
     for curve in curves:
         axes.plot(list(curve), list(curve.values()), color=contents.look(system).colour)
-    for before, training in _trainings(system) if len(system.trainings) > 1 else ():
-        axes.text(before, 1.02, f" {training.name}", transform=axes.get_xaxis_transform(), color=GREY)
-        axes.axvline(before, color=GREY, linewidth=1, linestyle=":")
+    for training in system.trainings if len(system.trainings) > 1 else ():
+        axes.text(training.start, 1.02, f" {training.name}", transform=axes.get_xaxis_transform(), color=GREY)
+        axes.axvline(training.start, color=GREY, linewidth=1, linestyle=":")
     shares, last = name == "fallback_share", list(curves[-1].values())[-1]
     described = f"A line over the steps. It ends at {f'{last:.1%}' if shares else f'{last:.3g}'}."
     return _drawn(axes, f"{CURVES[name]}, {system.name}", described, "step", shares=shares)
-
-
-def _trainings(system: System) -> Iterator[tuple[int, Training]]:
-    """Each training, with the number of steps of the trainings before it."""
-    before = 0
-    for training in system.trainings:
-        yield before, training
-        before += max((step for curve in training.curves.values() for step in curve), default=0)
-
-
-def _curves(system: System, name: str) -> list[dict[int, float]]:
-    """A metric of each training that has it, by step over all trainings."""
-    return [
-        {before + step: value for step, value in training.curves[name].items()}
-        for before, training in _trainings(system)
-        if name in training.curves
-    ]
 
 
 def _marked_line(axes: Axes, look: Look, at: Any, values: Sequence[float]) -> None:

@@ -52,7 +52,9 @@ class Training:
 
     name: str
     curves: dict[str, dict[int, float]]
-    """Metric as training reports it (`loss`, `view_1_wins`, …) to training step to value."""
+    """Metric as training reports it (`loss`, `view_1_wins`, …) to value by step, counted over all trainings."""
+    start: int = 0
+    """Steps of the trainings before it."""
 
 
 @dataclass
@@ -77,6 +79,10 @@ class System:
     trainings: list[Training] = field(default_factory=list)
     generated_by: str | None = None
     """The `questions.origin` of its training questions, if they were generated; None for labelled ones."""
+
+    def curves(self, metric: str) -> list[dict[int, float]]:
+        """Returns a metric of each training that has it, by step."""
+        return [training.curves[metric] for training in self.trainings if metric in training.curves]
 
 
 @dataclass(frozen=True)

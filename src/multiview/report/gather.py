@@ -132,15 +132,22 @@ def trainings(model: Artifact) -> list[Training]:
     warmed = [start] if start is not None and start.record.step == "warm-up" else []
     stages = [("warm-up", made) for made in warmed]
     stages += [(f"round {number}", made) for number, made in enumerate(rounds, start=1)]
-    return [Training(name, curves) for name, made in stages if (curves := _curves(made))]
+    found: list[Training] = []
+    start = 0
+    for name, made in stages:
+        if curves := _curves(made, start):
+            found.append(Training(name, curves, start))
+            start = max(step for curve in curves.values() for step in curve)
+    return found
 
 
-def _curves(made: Artifact) -> dict[str, dict[int, float]]:
-    """The curves that the attempt reported in training; for a step that was reported twice, the last value."""
+def _curves(made: Artifact, start: int) -> dict[str, dict[int, float]]:
+    """The curves that the attempt reported in training, its steps counted from `start`; for a step that was reported
+    twice, the last value."""
     curves: dict[str, dict[int, float]] = {}
     for metric in read_metrics(made.store, made.record.data):
         if metric.step is not None:
-            curves.setdefault(metric.name, {})[metric.step] = metric.value
+            curves.setdefault(metric.name, {})[start + metric.step] = metric.value
     return {name: dict(sorted(curve.items())) for name, curve in curves.items()}
 
 

@@ -97,7 +97,7 @@ class NamedIndexes:
             except InputError:
                 url, kind, key = "", "", ""
             if (url, kind) != (self._store.url, names.INDEX) or not KEY.fullmatch(key):
-                # What is wrong with a name is said to operators, by commands, which may see the server's paths too.
+                # Commands tell operators, who may see the server's paths, what is wrong with a name.
                 raise InputError(
                     f"there is no index {name}: name a key that GET /indexes lists, a run's id, "
                     f"{names.CHAMPION} or {names.CHALLENGER}"
@@ -154,8 +154,8 @@ class SingleFlight:
         self._under_way: dict[str, asyncio.Future[Any]] = {}
 
     async def result(self, name: str, work: Callable[[], T]) -> T:
-        """Returns the result of a work; work of the same name that is under way is waited for, and goes on when whoever waits
-        goes. Raises TooManyWaiting, and what the work raises."""
+        """Returns the result of a work, which requests for the same name share and which goes on to its end though all of them
+        give up. Raises TooManyWaiting, and what the work raises."""
         if name not in self._under_way:
             if len(self._under_way) >= MOST_WORKS:
                 raise TooManyWaiting
@@ -167,4 +167,4 @@ class SingleFlight:
     def _ended(self, name: str, done: asyncio.Future[Any]) -> None:
         del self._under_way[name]
         if not done.cancelled():
-            done.exception()  # looked at, lest asyncio logs it where nobody waits any more
+            done.exception()  # fetched, or asyncio logs it where nobody waits any more

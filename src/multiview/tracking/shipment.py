@@ -48,8 +48,7 @@ class Shipment:
     several shippers fill the same ones. The process may be killed after any call to MLflow."""
 
     def __init__(self, store: Store, run: Run, uri: str, states: list[StepState], ended: str | None = None):
-        """`states` are those of all steps that have begun; `ended` is the status of a run that goes on no more although no
-        step says so."""
+        """`states` are those of all steps that have begun; `ended` is the status of a run that stopped without a step saying so."""
         self.store, self.run, self.states, self.ended = store, run, states, ended
         self.client = connect(uri)
         experiment = self._experiment(uri)
@@ -104,7 +103,7 @@ class Shipment:
         return claimed.decode()
 
     def parent(self) -> str:
-        """Returns the id of the MLflow run of the whole run, described as far as its steps have gone."""
+        """Returns the id of the MLflow run of the whole run, with what its steps have told so far."""
         tags = parent_tags(self.run, self.store)
         started = datetime.fromisoformat(self.run.created).timestamp()
         parent = self.claimed("parent", self.run.id, tags, started)

@@ -42,8 +42,8 @@ def ship(
     """Brings MLflow up to date with one run of a store; returns False if there was nothing new.
 
     `only` ships the steps with these paths, as a pod does with its step, and leaves the run's end open. `ended` is
-    the status of a run that goes on no more, although no step says so, as when a pod was killed. Raises InputError if
-    MLflow cannot be reached.
+    the status of a run that stopped without a step saying so, as when a pod was killed. Raises InputError if MLflow
+    cannot be reached.
 
     Shippers on one machine take turns by a file lock, since two processes must not open MLflow's SQLite store while it
     is new; the lock's file stays. Those on different machines claim each MLflow run by a file in the store.
