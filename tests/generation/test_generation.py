@@ -6,7 +6,6 @@ from multiview import names
 from multiview.artifacts.store import LocalStore
 from multiview.config.overrides import validate
 from multiview.data.queries import iterate_queries
-from multiview.plans.data import shard_names
 from multiview.plans.plan import Plan
 from multiview.steps.path import StepPath
 from tests.fixtures.corpus import squad_corpus
@@ -45,7 +44,6 @@ def made(folder: Path, store: LocalStore, shards: int) -> Records:
         StepPath("queries"),
         "generate-queries",
         config,
-        shard_names(config),
         generator=generator,
         passages=passages,
     )

@@ -7,11 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multiview.artifacts.attempt import Attempt
-from multiview.artifacts.record import Record, Reference, parse_record
+from multiview.artifacts.record import Record, Reference, load_record, parse_record
 from multiview.artifacts.store import LocalStore
 from multiview.cli.lineage import as_json
 from multiview.errors import InputError
-from multiview.lineage.trace import corpus_name, corpus_of, flaws, reference_of, trace
+from multiview.lineage.trace import corpus_name, corpus_of, flaws, trace
 from tests.fixtures.evaluated_run import EvaluatedRun, remove_record, shorten_file
 
 
@@ -206,7 +206,7 @@ def test_one_file_of_an_artifact_may_be_what_was_read(tmp_path):
         Attempt(store, "embeddings", file).publish(
             step="encode", step_version=0, config={}, inputs={"passages": [read]}
         )
-        lineage = trace([reference_of(f"{store.url}/embeddings/{file}")])
+        lineage = trace([load_record(f"{store.url}/embeddings/{file}").reference])
         assert len(lineage.broken) == broken, lineage.broken
     assert "has no file c.txt" in lineage.broken[0]
 

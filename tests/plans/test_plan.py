@@ -223,7 +223,7 @@ def test_a_plan_refuses_wrong_inputs_and_wrong_order():
         plan.add(StepPath("encode"), "encode", Config(), model=Output(StepPath("x"), "model"))
     with pytest.raises(ValueError, match="does not come before"):
         inputs = {name: Output(StepPath("x"), name) for name in ("passages", "questions")}
-        plan.add(StepPath("b"), "evaluate-bm25", Config(), shards=(), **inputs)
+        plan.add(StepPath("b"), "evaluate-bm25", Config(), **inputs)
 
 
 def earlier_run(plan: Plan, **config) -> TrackedRun:

@@ -51,7 +51,6 @@ class ServedChampion:
             StepPath("encode"),
             "encode",
             self.config,
-            ("shard-00", "shard-01"),
             model=model,
             passages=passages,
         )
@@ -70,9 +69,7 @@ class ServedChampion:
         changes = plan.add(
             StepPath("changes"), "changes", self.config, index=old, model=model, passages=passages
         ).output()
-        encode = plan.add(
-            StepPath("encode"), "encode", self.config, ("shard-00", "shard-01"), model=model, passages=changes
-        )
+        encode = plan.add(StepPath("encode"), "encode", self.config, model=model, passages=changes)
         plan.add(
             StepPath("index"),
             "refresh-index",

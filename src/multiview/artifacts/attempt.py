@@ -87,10 +87,11 @@ class Attempt:
         ours = record.attempt == self.id
         self._clean(ours)
         if ours and isinstance(self.store, LocalStore):
-            unchanged = [
-                path for path, before in stamps.items() if stamp(path) == before and is_settled(before)
-            ]
-            whole = {path.relative_to(self.path).as_posix(): stamps[path] for path in unchanged}
+            whole = {
+                path.relative_to(self.path).as_posix(): before
+                for path, before in stamps.items()
+                if stamp(path) == before and is_settled(before)
+            }
             remember(self.store, self.data, whole)
         return record, ours
 

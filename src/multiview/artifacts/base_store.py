@@ -66,28 +66,15 @@ class Store(ABC):
         """Makes the files of a workspace durable under `path`."""
 
     @abstractmethod
-    def fetch(self, path: str, target: Path) -> Path:
-        """Returns a local copy of one file, or the file itself if the store is local.
-
-        Raises FileNotFoundError.
-        """
-
-    @abstractmethod
     def open(self, path: str) -> BinaryIO:
-        """Opens one file for reading in pieces from its beginning, without a local copy.
-
-        Raises FileNotFoundError, at once or at the first read.
-        """
+        """Opens a file for reading from its beginning. Raises FileNotFoundError, at once or at the first read."""
 
     @abstractmethod
     def read_part(self, path: str, start: int, stop: int) -> bytes:
-        """Returns the bytes [start, stop) of one file, which has as many.
-
-        Raises FileNotFoundError.
-        """
+        """Returns the bytes [start, stop) of a file that has as many. Raises FileNotFoundError."""
 
     def check_exists(self) -> None:
-        """Raises InputError unless anything is in the store: it was named wrongly, or nothing was made in it yet."""
+        """Raises InputError for an empty store: it was named wrongly, or nothing was made in it yet."""
         if not self.folders(""):
             raise InputError(f"store {self.url}: there is nothing; is it the right one?")
 

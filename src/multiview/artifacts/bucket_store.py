@@ -88,10 +88,10 @@ class BucketStore(Store):
                 if written is None or written["size"] != file.stat().st_size:
                     raise
 
-    def fetch(self, path: str, target: Path) -> Path:
+    def fetch(self, path: str, target: Path) -> None:
+        """Copies one file to local disk. Raises FileNotFoundError."""
         target.parent.mkdir(parents=True, exist_ok=True)
         self._ask("get_file", path, str(target))
-        return target
 
     def open(self, path: str) -> BinaryIO:
         return self._ask("open", path, "rb", block_size=PART, cache_type="readahead")

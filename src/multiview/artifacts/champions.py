@@ -40,10 +40,6 @@ class Champion(BaseModel):
     """After a rollback: the number of the champion whose index this is."""
     created: str = ""
 
-    @property
-    def file(self) -> str:
-        return champion_file(self.number)
-
     def references(self) -> dict[str, Reference]:
         """The champion's artifacts by kind."""
         return {names.INDEX: self.index, names.MODEL: self.model, names.PASSAGES: self.passages}
@@ -84,9 +80,8 @@ def read_champion(store: Store, number: int) -> Champion:
     except ValueError as error:
         raise InputError(f"{store.url}/{champion_file(number)} is damaged: {MEND_FILE}") from error
     if champion.number != number:
-        raise InputError(
-            f"{store.url}/{champion_file(number)} says that it is champion {champion.number}: {MEND_FILE}"
-        )
+        file = f"{store.url}/{champion_file(number)}"
+        raise InputError(f"{file} says that it is champion {champion.number}: {MEND_FILE}")
     return champion
 
 
@@ -116,7 +111,7 @@ def crown(store: Store, champion: Champion) -> Champion:
     Raises InputError, without any change, if another champion has taken the number.
     """
     dated = champion.model_copy(update={"created": datetime.now(UTC).isoformat(timespec="seconds")})
-    if store.create(champion.file, dated.model_dump_json(indent=1).encode() + b"\n"):
+    if store.create(champion_file(champion.number), dated.model_dump_json(indent=1).encode() + b"\n"):
         return dated
     existing = read_champion(store, champion.number)
     if existing.model_copy(update={"created": champion.created}) == champion:
@@ -128,10 +123,8 @@ def crown(store: Store, champion: Champion) -> Champion:
 
 
 def store_fingerprint(store: Store) -> dict[str, object]:
-    """Returns the current champion for the key of the step `champion`, which reads it besides its settings.
-
-    Its content is included, because a number is used again after its file was removed by hand.
-    """
+    """Returns the current champion for the key of the step `champion`, with its content: a number is used again after
+    its file was removed by hand."""
     champion = current(store)
     if champion is None:
         return {"champion": None}
@@ -140,10 +133,9 @@ def store_fingerprint(store: Store) -> dict[str, object]:
 
 
 def rollback(store: Store, to: int | None = None) -> Champion:
-    """Creates and returns the next champion with the index of champion `to`; None: of the current one's predecessor.
+    """Creates and returns the next champion with the index of champion `to`, or of the current one's predecessor.
 
-    For a champion made by a rollback, the predecessor is that of the restored champion, so that two rollbacks go back
-    twice. Raises InputError if there is no champion to go back to, or its artifacts are gone.
+    Two rollbacks go back twice. Raises InputError if there is no champion to go back to, or its artifacts are gone.
     """
     now = champion_of(store)
     target = read_champion(store, _before(store, now) if to is None else to)
@@ -165,7 +157,7 @@ def rollback(store: Store, to: int | None = None) -> Champion:
 
 
 def _before(store: Store, now: Champion) -> int:
-    """Returns the number of the champion before the one that first had the index of `now`."""
+    """Returns the number of the champion that the index of `now` first replaced."""
     origin = read_champion(store, now.restores) if now.restores else now
     if origin.predecessor is None:
         raise InputError(f"champion {origin.number} is the first: there is none to go back to")

@@ -90,12 +90,6 @@ class LocalStore(Store):
         for folder in (workspace, workspace.parent, workspace.parent.parent):
             _sync(folder)
 
-    def fetch(self, path: str, target: Path) -> Path:
-        file = self.root / path
-        if not file.is_file():
-            raise FileNotFoundError(f"{self.url}/{path}")
-        return file
-
     def open(self, path: str) -> BinaryIO:
         return (self.root / path).open("rb")
 

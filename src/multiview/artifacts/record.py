@@ -1,16 +1,15 @@
 """The artifact record: the one file whose existence makes an artifact exist.
 
-An artifact's data are under `<store>/<kind>/<key>/attempts/<id>/`. `artifact.json` is created last
-and exclusively, in `<store>/<kind>/<key>/`: an existing record is complete, without a record there is
-no artifact, and the first of several attempts wins. The record ends with its seal, a sha256 of its
-other content, so that a record with a changed byte is read as damaged and never as another record.
+An artifact's data are under `<store>/<kind>/<key>/attempts/<id>/`. `artifact.json` is created last and exclusively, in
+`<store>/<kind>/<key>/`: without it there is no artifact, and the first of several attempts wins. Its seal, a sha256 of
+its other content, tells a record with a changed byte from another record.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
@@ -48,6 +47,12 @@ class File(_Frozen):
     sha256: str
     rows: int | None = None
 
+    def flaw(self, size: int, sha256: str | None = None) -> str | None:
+        """Returns what is wrong with a file of this size and, if given, digest; None if nothing is."""
+        if size != self.bytes:
+            return f"has {size} bytes instead of {self.bytes}"
+        return "was altered (its sha256 differs)" if sha256 not in (None, self.sha256) else None
+
 
 class Reference(_Frozen):
     """An input of a step: an artifact, or one file of it."""
@@ -58,7 +63,7 @@ class Reference(_Frozen):
 
     @classmethod
     def to(cls, store: Store, record: Record) -> Reference:
-        """Returns a reference to the whole artifact of a record, in the store where it was found."""
+        """Returns a reference to a record's whole artifact."""
         return cls(address=f"{store.url}/{record.folder}", digest=record.digest)
 
 
@@ -128,14 +133,14 @@ class Artifact(NamedTuple):
         return load_reference(references[0], f"{self.record.folder}: {name}", self.store)
 
     def remembered_input(self, name: str) -> Artifact | None:
-        """Returns the artifact that was read as input `name`, for its record only: it may have been collected.
+        """Returns the artifact that was read as input `name`, for its record only: its files may have been collected.
 
         Returns None if there was no such input, or its record is gone too.
         """
         try:
             return self.input(name)
         except InputError:
-            return read_collected(self.record.inputs[name][0], self.store)
+            return find(self.record.inputs[name][0], self.store, read_collected)
 
 
 def digest_of(files: Iterable[File]) -> str:
@@ -152,20 +157,16 @@ def file_sha256(path: Path) -> str:
 def describe_files(folder: Path) -> list[File]:
     """Returns an entry per file below a folder, sorted by path; entries of Parquet files have row counts."""
     files = []
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+    for path in folder.rglob("*"):
+        if not path.is_file():
+            continue
         rows = None
         if path.suffix == ".parquet":
             import pyarrow.parquet as parquet
 
             rows = parquet.read_metadata(path).num_rows
-        files.append(
-            File(
-                path=path.relative_to(folder).as_posix(),
-                bytes=path.stat().st_size,
-                sha256=file_sha256(path),
-                rows=rows,
-            )
-        )
+        name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+        files.append(File(path=name, bytes=size, sha256=file_sha256(path), rows=rows))
     return sorted(files, key=lambda file: file.path)
 
 
@@ -178,27 +179,21 @@ def read_record(store: Store, kind: str, key: str, file: str = names.RECORD_FILE
 def read_whole(store: Store, kind: str, key: str) -> Record | None:
     """Returns the record of an artifact whose files are there; None if there is none.
 
-    `multiview gc` may have put the record aside. Then its files stay if a run refers to the artifact, so that a step
-    can read what an earlier step of its run made or found.
+    `multiview gc` may have put the record aside: the files of an artifact that a run refers to stay, so that a step can
+    read what an earlier step of its run made or found.
     """
     return read_record(store, kind, key) or read_record(store, kind, key, names.ASIDE_FILE)
 
 
-def read_collected(reference: Reference, near: Store | None) -> Artifact | None:
-    """Returns an artifact that was collected, trying the store `near` first; None if there is none."""
-    url, kind, key = split_address(reference.address)
-    for store in (*((near,) if near else ()), open_store(url)):
-        record = read_record(store, kind, key, names.COLLECTED_FILE)
-        if record is not None and record.digest == reference.digest:
-            return Artifact(store, record)
-    return None
+def read_collected(store: Store, kind: str, key: str) -> Record | None:
+    """Returns the record of an artifact whose files were collected; None if there is none."""
+    return read_record(store, kind, key, names.COLLECTED_FILE)
 
 
 def parse_record(data: bytes, address: str) -> Record:
     """Returns the record in a file's bytes.
 
-    Raises DamagedRecord if `data` is no record or was altered, and InputError if it has a later schema than this
-    version reads.
+    Raises DamagedRecord if it is none or was altered, and InputError if a later version of multiview wrote it.
     """
     try:
         content = json.loads(data)
@@ -249,48 +244,51 @@ def load_record(address: str, setting: str = "") -> Artifact:
 
 
 def in_store(reference: Reference, store: Store) -> Reference:
-    """Returns the reference to the same artifact in `store`, where it is there; else `reference`.
-
-    So what runs of a copied or moved store made is read from the copy.
-    """
-    record = _same(reference, store)
-    return reference.model_copy(update={"address": Artifact(store, record).address}) if record else reference
-
-
-def _same(reference: Reference, store: Store) -> Record | None:
-    """The record of the artifact with the reference's key and digest in `store`; None if there is none."""
+    """Returns the reference to the same artifact in `store`, such as a copy of its own; `reference` if it is not there."""
     _, kind, key = split_address(reference.address)
     record = read_whole(store, kind, key)
-    return record if record is not None and record.digest == reference.digest else None
+    same = record is not None and record.digest == reference.digest
+    return reference.model_copy(update={"address": f"{store.url}/{kind}/{key}"}) if same else reference
 
 
-def is_in_place(reference: Reference, near: Store) -> bool:
-    """Whether a reference's artifact is in `near`, or else at its address, and not put aside by `multiview gc`."""
+ReadRecord = Callable[[Store, str, str], Record | None]
+"""`read_record`, `read_whole` or `read_collected`."""
+
+
+def find(reference: Reference, near: Store | None, read: ReadRecord = read_whole) -> Artifact | None:
+    """Returns the artifact of a reference, None if it is gone or was rebuilt with other bytes.
+
+    The store `near` is tried before the reference's own, because equal digests are equal content: the references of a
+    store that was moved or copied stay valid.
+    """
     url, kind, key = split_address(reference.address)
-    stores = (near, open_store(url)) if url != near.url else (near,)
-    found = (read_record(store, kind, key) for store in stores)
-    return any(record is not None and record.digest == reference.digest for record in found)
+    for store in _stores(near, url):
+        if (record := read(store, kind, key)) and record.digest == reference.digest:
+            return Artifact(store, record)
+    return None
+
+
+def _stores(near: Store | None, url: str) -> Iterator[Store]:
+    if near is not None:
+        yield near
+    if near is None or near.url != url:
+        yield open_store(url)
 
 
 def load_reference(reference: Reference, reader: str, near: Store | None = None) -> Artifact:
-    """Returns an artifact that `reader` refers to.
+    """Returns an artifact that `reader` refers to, as `find` does.
 
-    The store `near` is tried first, because equal digests are equal content: the references of a store that was
-    moved or copied stay valid. Raises ArtifactGone if the artifact is gone, and InputError if it was rebuilt with other
-    bytes.
+    Raises ArtifactGone if the artifact is gone, and InputError if it was rebuilt with other bytes.
     """
-    if near is not None and (record := _same(reference, near)):
-        return Artifact(near, record)
+    if artifact := find(reference, near):
+        return artifact
     url, kind, key = split_address(reference.address)
-    store = open_store(url)
-    record = read_whole(store, kind, key)
-    if record is None:
+    record = read_whole(open_store(url), kind, key)
+    if record is None or record.digest == reference.digest:  # made again at this very moment
         raise ArtifactGone(
             f"{reader}: there is no artifact at {reference.address}: run the step that makes it again"
         )
-    if record.digest != reference.digest:
-        raise InputError(
-            f"{reader}: {reference.address} has digest {record.digest[:12]}… instead of "
-            f"{reference.digest[:12]}…: it was rebuilt since; run the pipeline again"
-        )
-    return Artifact(store, record)
+    raise InputError(
+        f"{reader}: {reference.address} has digest {record.digest[:12]}… instead of "
+        f"{reference.digest[:12]}…: it was rebuilt since; run the pipeline again"
+    )

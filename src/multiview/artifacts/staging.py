@@ -10,20 +10,23 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from multiview.artifacts.record import File, Record, file_sha256, way_out
 from multiview.artifacts.scratch import scratch
-from multiview.artifacts.store import LocalStore, Store
+from multiview.artifacts.store import BucketStore, LocalStore, Store
 from multiview.errors import InputError
 
 Stamp = list[int]
 """Size, time of writing, time of the inode's change (both in ns since 1970), inode, and device of a file."""
 SETTLED = 50_000_000
 """Nanoseconds after which another write would get another time; clocks of file systems tick every 10 ms or less."""
+
+
+Check = Literal["writes", "changes", "bytes"]
 
 
 def stamp(file: Path) -> Stamp:
@@ -90,13 +93,10 @@ class LocalArtifact:
     digest: str
     address: str = ""
     """The artifact's address, for steps that read its record."""
-    files: tuple[tuple[Path, Stamp], ...] = ()
-    """Files of a local store with their stamps when they were checked."""
+    stamps: Mapping[Path, Stamp] = field(default_factory=dict)
+    """Stamps of the files of a local store when they were checked."""
     streamed: Mapping[str, StoredFile] = field(default_factory=dict)
     """Files by name that are not on local disk, but read in parts from the store."""
-
-
-Check = Literal["writes", "changes", "bytes"]
 
 
 def stage(
@@ -108,63 +108,33 @@ def stage(
 ) -> LocalArtifact:
     """Returns an artifact's files, or one of them, on local disk; but its files of `streamed` stay in a bucket.
 
-    Copies are checked against the record as they arrive. Files of a local store are checked by sha256 unless they have
-    not changed since they were last found whole (`multiview.artifacts.staging`); with `check="bytes"` in any case,
-    and with `check="writes"` only if they have changed since. Those of `streamed` are checked by their sizes. Raises InputError for a file that is missing, short or altered.
+    Copies are checked by sha256 as they arrive, streamed files by their sizes. Files of a local store are read if they
+    are not known as whole and unchanged; with `check="bytes"` in any case, and with `check="writes"` only if they have
+    changed since they were found whole. Raises InputError for a file that is missing, short or altered.
     """
     files = [record.file(file)] if file else record.files
-    digest = record.file(file).sha256 if file else record.digest
-    local = isinstance(store, LocalStore)
-    in_place = local and file is None
-    if in_place and isinstance(store, LocalStore):
-        folder = store.root / record.data
-    else:
-        # The folder is named by digest, because all artifacts of one step have the same key.
-        folder = scratch() / record.digest / (file or "whole")
-    known = read_stamps(store, record.data) if isinstance(store, LocalStore) else {}
-    whole: dict[str, Stamp] = {}
-    stamps: list[tuple[Path, Stamp]] = []
-    left: dict[str, StoredFile] = {}
-    for entry in files:
-        target = folder / entry.path
-        if not local and target.is_file():  # staged and checked earlier by this process
-            continue
-        if not local and entry.path in streamed:
-            left[entry.path] = _in_bucket(store, record, entry)
-            continue
-        part = target.with_name(f"{target.name}.part")
-        try:
-            local_file = store.fetch(f"{record.data}/{entry.path}", part)
-        except FileNotFoundError as error:
-            raise InputError(broken_file(store, record, entry.path, "is missing")) from error
-        before = stamp(local_file)
-        settled = is_settled(before)
-        found = known.get(entry.path)
-        unread = (check != "bytes" and found == before) or (check == "writes" and found is None)
-        _check(store, record, entry, local_file, not local or not unread)
-        if not local:
-            part.replace(target)
-            continue
-        stamps.append((local_file, before))
-        if not unread and settled and stamp(local_file) == before:
-            whole[entry.path] = before
-        if not in_place:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.unlink(missing_ok=True)
-            target.symlink_to(local_file)
+    digest, address = files[0].sha256 if file else record.digest, f"{store.url}/{record.folder}"
     if isinstance(store, LocalStore):
-        remember(store, record.data, whole)
-    return LocalArtifact(folder, digest, f"{store.url}/{record.folder}", tuple(stamps), left)
+        stamps = _check_in_place(store, record, files, check)
+        folder = _link(store, record, file) if file else store.root / record.data
+        return LocalArtifact(folder, digest, address, stamps)
+    assert isinstance(store, BucketStore)
+    folder = _folder(record, file)
+    left = _copy(store, record, files, folder, streamed)
+    return LocalArtifact(folder, digest, address, streamed=left)
 
 
-def _in_bucket(store: Store, record: Record, entry: File) -> StoredFile:
-    """Returns a file that stays in its bucket."""
-    path = f"{record.data}/{entry.path}"
-    sizes = [found.bytes for found in store.entries(record.data) if found.path == path]
-    if sizes != [entry.bytes]:
-        problem = f"has {sizes[0]} bytes instead of {entry.bytes}" if sizes else "is missing"
-        raise InputError(broken_file(store, record, entry.path, problem))
-    return StoredFile(store, path, entry.bytes)
+def _folder(record: Record, file: str | None) -> Path:
+    """Returns the scratch folder of an artifact, by its digest: all artifacts of one step have the same key."""
+    return scratch() / record.digest / (file or "whole")
+
+
+def _link(store: LocalStore, record: Record, file: str) -> Path:
+    link = _folder(record, file) / file
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(store.root / record.data / file)
+    return _folder(record, file)
 
 
 def verify(store: Store, record: Record) -> None:
@@ -172,15 +142,54 @@ def verify(store: Store, record: Record) -> None:
     stage(store, record, check="bytes")
 
 
-def _check(store: Store, record: Record, entry: File, local_file: Path, verify: bool) -> None:
-    size = local_file.stat().st_size
-    if size != entry.bytes:
-        problem = f"has {size} bytes instead of {entry.bytes}"
-    elif verify and file_sha256(local_file) != entry.sha256:
-        problem = "was altered (its sha256 differs)"
-    else:
-        return
-    raise InputError(broken_file(store, record, entry.path, problem))
+def _check_in_place(
+    store: LocalStore, record: Record, files: Iterable[File], check: Check
+) -> dict[Path, Stamp]:
+    """Returns the stamps of files as they were when they were checked."""
+    known, whole, stamps = read_stamps(store, record.data), {}, {}
+    for entry in files:
+        path = store.root / record.data / entry.path
+        if not path.is_file():
+            raise InputError(broken_file(store, record, entry.path, "is missing"))
+        stamps[path] = before = stamp(path)
+        settled, found = is_settled(before), known.get(entry.path)
+        unread = (check != "bytes" and found == before) or (check == "writes" and found is None)
+        _check(store, record, entry, path, read=not unread)
+        if not unread and settled and stamp(path) == before:
+            whole[entry.path] = before
+    remember(store, record.data, whole)
+    return stamps
+
+
+def _copy(
+    store: BucketStore, record: Record, files: Iterable[File], folder: Path, streamed: Collection[str]
+) -> dict[str, StoredFile]:
+    """Copies files into `folder`, but those of `streamed`, which it returns."""
+    left: dict[str, StoredFile] = {}
+    for entry in files:
+        path, target = f"{record.data}/{entry.path}", folder / entry.path
+        part = target.with_name(f"{target.name}.part")
+        if target.is_file():  # staged and checked earlier by this process
+            continue
+        if entry.path in streamed:
+            size = next((found.bytes for found in store.entries(record.data) if found.path == path), None)
+            if flaw := "is missing" if size is None else entry.flaw(size):
+                raise InputError(broken_file(store, record, entry.path, flaw))
+            left[entry.path] = StoredFile(store, path, entry.bytes)
+            continue
+        try:
+            store.fetch(path, part)
+        except FileNotFoundError as error:
+            raise InputError(broken_file(store, record, entry.path, "is missing")) from error
+        _check(store, record, entry, part, read=True)
+        part.replace(target)
+    return left
+
+
+def _check(store: Store, record: Record, entry: File, path: Path, read: bool) -> None:
+    flaw = entry.flaw(path.stat().st_size) or (read and entry.flaw(entry.bytes, file_sha256(path)))
+    if flaw:
+        raise InputError(broken_file(store, record, entry.path, flaw))
 
 
 def broken_file(store: Store, record: Record, path: str, problem: str) -> str:

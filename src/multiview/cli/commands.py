@@ -125,11 +125,11 @@ def register(
 ) -> None:
     """Register an index in MLflow as a version of a model, and give it aliases."""
     from multiview import tracking
+    from multiview.artifacts.record import load_record
     from multiview.cli.lookup import Lookup
-    from multiview.lineage.trace import reference_of
 
     lookup = Lookup(store, tracking_uri)
-    reference = reference_of(lookup.index(index))
+    reference = load_record(lookup.index(index)).reference
     model = model or tracking.model_name(reference)
     version = tracking.register(lookup.tracking_uri_for(index), reference, model, aliases or ())
     for name in (f"/{version}", *(f"@{alias}" for alias in aliases or ())):

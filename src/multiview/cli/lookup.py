@@ -9,10 +9,9 @@ from typing import Literal
 
 from multiview import names, tracking
 from multiview.artifacts.champions import address_of, champion_of, current
-from multiview.artifacts.record import Reference, in_store, load_reference, split_address
+from multiview.artifacts.record import Reference, in_store, load_record, load_reference, split_address
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
-from multiview.lineage.trace import reference_of
 from multiview.refresh.champion import challenger_of
 from multiview.steps.path import StepPath, last_rounds
 from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
@@ -77,7 +76,7 @@ class Lookup:
             case "run":
                 return [in_store(each, self.store) for each in run_artifacts(text, self._run(text))]
             case _:
-                return [reference_of(self.index(text))]
+                return [load_record(self.index(text)).reference]
 
     def index(self, text: str | None) -> str:
         """Returns the address of the named index; without a name, of the champion's index, else of the newest run's.

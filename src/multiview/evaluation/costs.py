@@ -18,7 +18,7 @@ from multiview import names
 from multiview.artifacts.record import load_record
 from multiview.config import Config, JsonObject, Section, canonical_json
 from multiview.errors import InputError
-from multiview.lineage.trace import LineageNode, reference_of, trace
+from multiview.lineage.trace import LineageNode, trace
 from multiview.steps.table import STEPS
 
 MEASURED_ON = {"passages": "corpus", "questions": "questions"}
@@ -143,7 +143,7 @@ def cost_of(address: str) -> dict[str, float]:
 
 def _nodes_behind(address: str) -> list[LineageNode]:
     """Returns an artifact and everything behind it, each after its inputs. Raises InputError if it is gone."""
-    nodes = trace([reference_of(address)]).nodes
+    nodes = trace([load_record(address).reference]).nodes
     return list(TopologicalSorter({node: _inputs(node) for node in nodes}).static_order())
 
 

@@ -15,7 +15,7 @@ from multiview.steps.runs import read_states
 
 
 def repair(address: str) -> Iterator[str]:
-    """Deletes a damaged artifact so that the next run recreates it; yields a line per flaw, and one about the outcome.
+    """Deletes a damaged artifact; yields a line per flaw, and one about the outcome.
 
     The record goes first, so that an interrupted repair leaves no half artifact. Superfluous files are deleted alone,
     and a whole artifact stays. Raises InputError if there is nothing at the address.
@@ -32,7 +32,7 @@ def repair(address: str) -> Iterator[str]:
             flaws, record = [f"{url}/{folder} holds the record of {record.folder}"], None
     except DamagedRecord:
         flaws, record = [f"{url}/{folder}/{names.RECORD_FILE} is damaged"], None
-    superfluous = list(superfluous_files(store, record)) if record else []
+    superfluous = superfluous_files(store, record) if record else []
     for path in superfluous:
         yield f"{url}/{path} is no file of the artifact"
         store.remove(path)

@@ -1,8 +1,7 @@
 """The lineage of an artifact: the tree of records of its inputs, down to the sources outside the store.
 
-A record names its inputs by address and digest, its step with version, settings and code, and the sources that were
-read from outside the store, so a lineage needs only the store. `trace` reads the records; `flaws` reads every byte
-of their files.
+A record says everything that its artifact was made from, so a lineage needs only the store. `trace` reads the records;
+`flaws` reads every byte of their files.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from multiview.artifacts.record import (
     Record,
     Reference,
     digest_of,
-    load_record,
+    find,
     load_reference,
     read_collected,
     split_address,
@@ -81,39 +80,27 @@ class Lineage:
     """Every artifact once, even if several steps read it."""
 
     @property
-    def inputs(self) -> Iterator[Input]:
-        """The roots, and every input of every artifact."""
-        yield from self.roots
-        for node in self.nodes:
-            for inputs in node.inputs.values():
-                yield from inputs
-
-    @property
     def bytes(self) -> int:
         return sum(node.bytes for node in self.nodes)
 
     @property
     def broken(self) -> list[str]:
         """One line per artifact that is gone, damaged, or different from the artifact that was read."""
-        return list(dict.fromkeys(read.flaw for read in self.inputs if read.flaw))
-
-
-def reference_of(address: str) -> Reference:
-    """Returns a reference to the artifact that is now at an address. Raises InputError if there is none."""
-    return load_record(address).reference
+        reads = (read for node in self.nodes for inputs in node.inputs.values() for read in inputs)
+        return list(dict.fromkeys(read.flaw for read in (*self.roots, *reads) if read.flaw))
 
 
 def trace(references: Iterable[Reference]) -> Lineage:
     """Returns the lineage of some artifacts, from their records alone.
 
     The store of an input's reader is tried first, so the lineage of a store that was moved or copied stays complete.
-    Broken inputs are part of the lineage, with their flaws; an artifact that was collected is not broken. Where an
-    index was refreshed from an older one, the lineage ends at the older index, which has a separate lineage.
+    Broken inputs are part of the lineage, with their flaws; an artifact that was collected is not broken. The lineage
+    ends at the older index from which an index was refreshed.
     """
     known: dict[tuple[str, str, str], LineageNode] = {}
     pending: list[LineageNode] = []
 
-    def find(reference: Reference, reader: str, near: Store | None, last: bool = False) -> Input:
+    def read(reference: Reference, reader: str, near: Store | None, last: bool = False) -> Input:
         _, kind, key = split_address(reference.address)
         node = known.get((kind, key, reference.digest))
         try:
@@ -133,13 +120,13 @@ def trace(references: Iterable[Reference]) -> Lineage:
             return Input(reference, None, str(error))
         return Input(reference, node)
 
-    roots = [find(reference, "lineage", None) for reference in references]
+    roots = [read(reference, "lineage", None) for reference in references]
     while pending:
         node = pending.pop(0)
         superseded = STEPS[node.record.step].supersedes if node.record.step in STEPS else None
         for name, inputs in node.record.inputs.items():
             reader, last = f"{name} of {node.record.folder}", name == superseded
-            node.inputs[name] = [find(reference, reader, node.store, last) for reference in inputs]
+            node.inputs[name] = [read(reference, reader, node.store, last) for reference in inputs]
     return Lineage(roots, list(known.values()))
 
 
@@ -148,7 +135,7 @@ def _node(reference: Reference, reader: str, near: Store | None, last: bool) -> 
     try:
         return LineageNode(*load_reference(reference, reader, near), last=last)
     except InputError:
-        if collected := read_collected(reference, near):
+        if collected := find(reference, near, read_collected):
             return LineageNode(*collected, collected=True, last=last)
         raise
 
@@ -169,14 +156,13 @@ def corpus_name(passages: Record) -> str:
 
 
 def flaws(lineage: Lineage, progress: Callable[[int], None] = lambda size: None) -> Iterator[str]:
-    """Yields one line per flaw of a lineage, reading every byte of its files.
+    """Yields one line per flaw of a lineage, reading every byte of its files; `progress` gets the size of each piece.
 
-    Files are read in pieces; `progress` is called with the size of each piece. Flaws are files that are missing, short,
-    altered or superfluous, records that were altered (by their seal), artifacts that were replaced since they were read
-    (by their digests), and settings, inputs or sources that do not match the key.
+    Flaws are files that are missing, short, altered or superfluous, records that were altered (by their seal), artifacts
+    that were replaced since they were read (by their digests), and settings, inputs or sources that do not match the key.
 
-    Changes to facts, environment and times are not detected in a record that was rewritten with a new seal, because
-    neither digest nor key covers them. Sources outside the store are not read again.
+    Neither digest nor key covers facts, environment and times, so their changes are not detected in a record that was
+    rewritten with a new seal. Sources outside the store are not read again.
     """
     yield from lineage.broken
     for node in lineage.nodes:
@@ -185,23 +171,24 @@ def flaws(lineage: Lineage, progress: Callable[[int], None] = lambda size: None)
 
 def node_flaws(node: LineageNode, progress: Callable[[int], None] = lambda size: None) -> Iterator[str]:
     """Yields one line per flaw of one artifact, as `flaws` does of all."""
-    yield from _record_flaws(node)
-    if not node.collected:
-        yield from _file_flaws(node, progress)
-
-
-def superfluous_files(store: Store, record: Record) -> Iterator[str]:
-    """Yields the paths of files among an artifact's that its record does not name, relative to its store."""
-    recorded = {f"{record.data}/{file.path}" for file in record.files}
-    yield from (path for path in store.files(record.data) if path not in recorded)
-
-
-def _record_flaws(node: LineageNode) -> Iterator[str]:
-    record, ending = node.record, way_out(node.address)
+    store, record, ending = node.store, node.record, way_out(node.address)
     if record.digest != digest_of(record.files):
         yield f"{node.address}: its digest is not that of the files that its record names: {ending}"
     if not node.last and (key := _key(node)) is not None and key != record.key:
         yield f"{node.address}: its key is not that of the settings, inputs and sources of its record: {ending}"
+    if node.collected:
+        return
+    for file in record.files:
+        if flaw := _flaw(store, f"{record.data}/{file.path}", file, progress):
+            yield broken_file(store, record, file.path, flaw)
+    for path in superfluous_files(store, record):
+        yield f"{store.url}/{path} is no file of the artifact: remove it (multiview repair {quote(node.address)})"
+
+
+def superfluous_files(store: Store, record: Record) -> list[str]:
+    """Returns the paths, relative to its store, of files among an artifact's that its record does not name."""
+    recorded = {f"{record.data}/{file.path}" for file in record.files}
+    return [path for path in store.files(record.data) if path not in recorded]
 
 
 def _key(node: LineageNode) -> str | None:
@@ -219,16 +206,7 @@ def _key(node: LineageNode) -> str | None:
     return step.key_of_record(record, reads)
 
 
-def _file_flaws(node: LineageNode, progress: Callable[[int], None]) -> Iterator[str]:
-    store, record = node.store, node.record
-    for file in record.files:
-        if problem := _problem(store, f"{record.data}/{file.path}", file, progress):
-            yield broken_file(store, record, file.path, problem)
-    for path in superfluous_files(store, record):
-        yield f"{store.url}/{path} is no file of the artifact: remove it (multiview repair {quote(node.address)})"
-
-
-def _problem(store: Store, path: str, file: File, progress: Callable[[int], None]) -> str | None:
+def _flaw(store: Store, path: str, file: File, progress: Callable[[int], None]) -> str | None:
     digest, size = hashlib.sha256(), 0
     try:
         with store.open(path) as stream:
@@ -240,6 +218,4 @@ def _problem(store: Store, path: str, file: File, progress: Callable[[int], None
         return "is missing"
     except OSError as error:
         return f"cannot be read ({error})"
-    if size != file.bytes:
-        return f"has {size} bytes instead of {file.bytes}"
-    return None if digest.hexdigest() == file.sha256 else "was altered (its sha256 differs)"
+    return file.flaw(size, digest.hexdigest())

@@ -11,7 +11,7 @@ from multiview.errors import InputError
 from multiview.evaluation.tables import baseline_of
 from multiview.model.systems import WITHOUT_MODEL, resolve, resolve_systems
 from multiview.plans.data import Data, add_data
-from multiview.plans.plan import Plan, Source
+from multiview.plans.plan import Input, Node, Plan
 from multiview.plans.system import SystemSteps
 from multiview.steps.path import StepPath
 
@@ -28,19 +28,13 @@ def comparison(overrides: Overrides) -> Plan:
     config = validate(overrides)
     plan = Plan("comparison")
     data = add_data(plan, config, systems.values())
-    evaluations: dict[str, Source] = {
-        name: SystemSteps(plan, name, system, data).add() for name, system in systems.items()
-    }
+    evaluations = {name: SystemSteps(plan, name, system, data).add() for name, system in systems.items()}
     if config.comparison.bm25:
-        corpus: dict[str, Source] = {"passages": data.passages, "questions": data.dev_questions}
-        evaluations[BM25] = plan.add(
-            StepPath("evaluate", BM25), "evaluate-bm25", config, (), **corpus
-        ).output()
+        corpus = {"passages": data.passages, "questions": data.dev_questions}
+        evaluations[BM25] = plan.add(StepPath("evaluate", BM25), "evaluate-bm25", config, **corpus)
         if data.queries:
-            path, step = StepPath("evaluate", DOCT5QUERY), "evaluate-bm25-with-queries"
-            evaluations[DOCT5QUERY] = plan.add(
-                path, step, config, (), **corpus, queries=data.queries
-            ).output()
+            path, corpus["queries"] = StepPath("evaluate", DOCT5QUERY), data.queries
+            evaluations[DOCT5QUERY] = plan.add(path, "evaluate-bm25-with-queries", config, **corpus)
     add_fusions(plan, config, evaluations, data)
     rows = tuple(evaluations)
     baseline_of(config.comparison.baseline, rows)
@@ -62,7 +56,7 @@ def comparison_of_evaluations(
     return plan
 
 
-def add_fusions(plan: Plan, config: Config, evaluations: dict[str, Source], data: Data) -> None:
+def add_fusions(plan: Plan, config: Config, evaluations: dict[str, Node], data: Data) -> None:
     """Adds the rows of systems fused with BM25. Raises InputError where the system or BM25 is not evaluated."""
     for system in config.comparison.fusion:
         row = f"{system}-{BM25}"
@@ -78,10 +72,10 @@ def add_fusions(plan: Plan, config: Config, evaluations: dict[str, Source], data
             evaluations=[evaluations[system], evaluations[BM25]],
             passages=data.passages,
             questions=data.dev_questions,
-        ).output()
+        )
 
 
-def add_comparison(plan: Plan, config: Config, evaluations: Sequence[Source]) -> None:
+def add_comparison(plan: Plan, config: Config, evaluations: Sequence[Input]) -> None:
     """Adds the comparison of the evaluations of `comparison.rows`, and its report."""
-    compare = plan.add(StepPath("compare"), "compare", config, evaluations=[*evaluations])
-    plan.add(StepPath("report"), "report", config, comparison=compare.output(), evaluations=[*evaluations])
+    compare = plan.add(StepPath("compare"), "compare", config, evaluations=evaluations)
+    plan.add(StepPath("report"), "report", config, comparison=compare, evaluations=evaluations)

@@ -15,8 +15,8 @@ from multiview.errors import InputError, nearest
 from multiview.generation.generators import published
 from multiview.index.approximate import EXACT, FACTORY
 from multiview.model.layouts import architecture
-from multiview.plans.plan import Node, Output, Plan, Source
-from multiview.steps.path import StepPath, shard_name
+from multiview.plans.plan import Input, Node, Output, Plan
+from multiview.steps.path import StepPath
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,6 @@ class Data:
     passages: Output
     train_questions: Output
     dev_questions: Output
-    shards: tuple[str, ...]
     negatives: Output | None = None
     """Round one's hard negatives, where a system is trained."""
     queries: Output | None = None
@@ -51,20 +50,15 @@ def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
         train_questions = made.output(names.TRAIN_QUESTIONS)
         if not config.questions.source and not config.questions.dev_source:
             dev_questions = made.output(names.DEV_QUESTIONS)
-    data = Data(passages, train_questions, dev_questions, shard_names(config))
+    data = Data(passages, train_questions, dev_questions)
     if any(system.train.rounds for system in systems):
-        data = replace(data, negatives=_add_negatives(plan, config, data))
+        step, inputs = "given-negatives", {"questions": train_questions}
+        if config.questions.hard_negatives != "given":
+            step, inputs["passages"] = "bm25-negatives", passages
+        data = replace(data, negatives=plan.add(StepPath(step), step, config, **inputs).output())
     if any(reads_queries(system) or system.train.warm_up for system in systems):
         data = replace(data, queries=add_queries(plan, config, data))
     return data
-
-
-def _add_negatives(plan: Plan, config: Config, data: Data) -> Output:
-    inputs: dict[str, Source] = {"questions": data.train_questions}
-    step = "given-negatives"
-    if config.questions.hard_negatives != "given":
-        step, inputs["passages"] = "bm25-negatives", data.passages
-    return plan.add(StepPath(step), step, config, (), **inputs).output()
 
 
 def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
@@ -102,51 +96,37 @@ def _with_snippets(config: Config, systems: Iterable[Config]) -> Config:
 
 def add_made_questions(plan: Plan, config: Config, passages: Output) -> Node:
     """Adds the drafts of questions by shard, and the step that keeps some of them."""
-    step, inputs = "crop-questions", dict[str, Source](passages=passages)
+    step, inputs = "crop-questions", dict[str, Input](passages=passages)
     if config.questions.origin == "generator":
         step, inputs["generator"] = "generate-questions", generator_of(plan, config)
-    drafts: list[Source] = [plan.add(StepPath(step), step, config, shard_names(config), **inputs).output()]
-    return plan.add(
-        StepPath("make-questions"), "make-questions", config, (), passages=passages, drafts=drafts
-    )
+    drafts = plan.add(StepPath(step), step, config, **inputs)
+    return plan.add(StepPath("make-questions"), "make-questions", config, passages=passages, drafts=[drafts])
 
 
-def generator_of(plan: Plan, config: Config) -> Source:
-    """Returns the generator as it comes: an artifact, or the output of a step that is added if the plan lacks it."""
+def generator_of(plan: Plan, config: Config) -> Input:
+    """Returns the generator as it comes: an artifact, or a step that is added if the plan lacks it."""
     if generator := published(config.generation.model):
         return generator
-    node = plan.nodes.get(path := StepPath("initial-generator"))
-    return (node or plan.add(path, "initial-generator", config)).output()
+    path = StepPath("initial-generator")
+    return plan.nodes.get(path) or plan.add(path, "initial-generator", config)
 
 
 def add_queries(plan: Plan, config: Config, data: Data) -> Output:
     """Adds the generation of queries for all passages; the generator may be fine-tuned first."""
-    generator = generator_of(plan, config)
+    generator, passages = generator_of(plan, config), data.passages
     if config.generation.fine_tune:
-        generator = plan.add(
-            StepPath("train-generator"),
-            "train-generator",
-            config,
-            base=generator,
-            passages=data.passages,
-            questions=data.train_questions,
-        ).output()
-    return generated_queries(plan, config, generator, data.passages)
+        step, inputs = "train-generator", {"base": generator, "questions": data.train_questions}
+        generator = plan.add(StepPath(step), step, config, passages=passages, **inputs)
+    return generated_queries(plan, config, generator, passages)
 
 
 def generated_queries(
-    plan: Plan, config: Config, generator: Source, passages: Source, system: str = ""
+    plan: Plan, config: Config, generator: Input, passages: Input, system: str = ""
 ) -> Output:
     """Adds the generation of queries for all passages, by shard."""
-    path, step = StepPath("generate-queries", system), "generate-queries"
-    inputs: dict[str, Source] = {"generator": generator, "passages": passages}
-    parts: list[Source] = [plan.add(path, step, config, shard_names(config), **inputs).output()]
-    return plan.add(StepPath("gather-queries", system), "gather-queries", config, parts=parts).output()
-
-
-def shard_names(config: Config) -> tuple[str, ...]:
-    """Returns the names of the shards that passages are encoded in."""
-    return tuple(shard_name(number) for number in range(config.corpus.shards))
+    path, inputs = StepPath("generate-queries", system), {"generator": generator, "passages": passages}
+    parts = plan.add(path, "generate-queries", config, **inputs)
+    return plan.add(StepPath("gather-queries", system), "gather-queries", config, parts=[parts]).output()
 
 
 def reads_queries(config: Config) -> bool:

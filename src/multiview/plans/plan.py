@@ -6,14 +6,14 @@ are parts of other plans: the outputs of the steps that they leave out are addre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
 from multiview.config import Config
 from multiview.errors import InputError, nearest
-from multiview.steps.path import StepPath, shard_file
+from multiview.steps.path import StepPath, shard_file, shard_name
 from multiview.steps.step import Step
 from multiview.steps.table import STEPS
 from multiview.steps.work import Inputs
@@ -66,6 +66,10 @@ class Node:
         return Output(self.path, kind or kinds[0])
 
 
+Input = Source | Node
+"""What a step reads; a node stands for its first output."""
+
+
 @dataclass
 class Plan:
     """The steps of a pipeline, each after the steps that it reads from."""
@@ -75,23 +79,17 @@ class Plan:
     architectures: dict[str, str] = field(default_factory=dict)
     """The architecture of each system, which MLflow shows; set by the function that adds the system's steps."""
 
-    def add(
-        self,
-        path: StepPath,
-        step: str,
-        config: Config,
-        shards: tuple[str, ...] = (),
-        **inputs: Source | list[Source],
-    ) -> Node:
-        """Appends a step and returns its node.
+    def add(self, path: StepPath, step: str, config: Config, **inputs: Input | Sequence[Input]) -> Node:
+        """Appends a step and returns its node; a sharded step runs on each of the shards of `corpus.shards`.
 
         Raises ValueError if `inputs` are not those that the step declares, or come from a step that was not added yet.
         """
         kind = STEPS[step]
         if set(inputs) != set(kind.inputs):
             raise ValueError(f"{path}: {step} has inputs {kind.inputs}, not {tuple(inputs)}")
-        ordered = {name: inputs[name] for name in kind.inputs}
-        node = Node(path, kind, kind.configure(config), ordered, shards)
+        sources = {name: _sources(inputs[name]) for name in kind.inputs}
+        shards = tuple(map(shard_name, range(config.corpus.shards))) if kind.sharded else ()
+        node = Node(path, kind, kind.configure(config), sources, shards)
         for _, source in node.sources():
             if isinstance(source, Output) and source.path not in self.nodes:
                 raise ValueError(f"{path} reads {source.path}, which does not come before it")
@@ -194,3 +192,9 @@ class Plan:
             ):
                 return path
         return next((path for path in other.nodes if path not in self.nodes), None)
+
+
+def _sources(value: Input | Sequence[Input]) -> Source | list[Source]:
+    if isinstance(value, Sequence):
+        return [each.output() if isinstance(each, Node) else each for each in value]
+    return value.output() if isinstance(value, Node) else value

@@ -9,8 +9,8 @@ from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
 from multiview.generation.generators import published
 from multiview.model.systems import resolve
-from multiview.plans.data import check_names, generated_queries, generator_of, reads_queries, shard_names
-from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.data import check_names, generated_queries, generator_of, reads_queries
+from multiview.plans.plan import Input, Node, Plan
 from multiview.steps.path import StepPath
 
 DEFAULTS: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
@@ -29,69 +29,48 @@ def refresh(overrides: Overrides) -> Plan:
     _check_questions(config)
     if config.refresh.model:
         split_address(config.refresh.model, "refresh.model: ")
-    plan = Plan("refresh", architectures=_architectures(config))
+    # Also under the name of the step `promote`: MLflow may first see the model there.
+    systems = (names.CHALLENGER, names.CHAMPION, "promote")
+    plan = Plan("refresh", architectures=dict.fromkeys(systems, config.model.architecture))
     champion = plan.add(StepPath("champion"), "champion", config)
-    old_passages = champion.output(names.PASSAGES)
+    old, model = champion.output(names.INDEX), champion.output(names.MODEL)
+    old_passages, old_model = champion.output(names.PASSAGES), champion.output(names.CHAMPION_MODEL)
     split = plan.add(StepPath("split"), "split-again", config, known=old_passages)
     passages = split.output(names.PASSAGES)
-    old, model = champion.output(names.INDEX), champion.output(names.MODEL)
     changes, embeddings = _encode_changes(plan, config, old, model, passages)
-    index = plan.add(
-        StepPath("index", names.CHALLENGER),
-        "refresh-index",
-        config,
-        old=old,
-        changes=changes,
-        model=model,
-        passages=passages,
-        embeddings=[embeddings],
-    ).output()
-    champion_inputs = {"model": champion.output(names.CHAMPION_MODEL), "index": old, "passages": old_passages}
-    champion_evaluation = _evaluate(plan, config, names.CHAMPION, split, champion_inputs)
-    inputs = {"model": model, "index": index, "passages": passages}
-    challenger_evaluation = _evaluate(plan, config, names.CHALLENGER, split, inputs)
+    made = {"changes": changes, "model": model, "passages": passages, "embeddings": [embeddings]}
+    index = plan.add(StepPath("index", names.CHALLENGER), "refresh-index", config, old=old, **made)
+    questions = {
+        "questions": split.output(names.DEV_QUESTIONS),
+        "train_questions": split.output(names.TRAIN_QUESTIONS),
+    }
+    before = {"model": old_model, "index": old, "passages": old_passages}
+    now = {"model": model, "index": index, "passages": passages}
+    asked, asked_now = (
+        plan.add(StepPath("evaluate", system), "evaluate", config, **inputs, **questions)
+        for system, inputs in ((names.CHAMPION, before), (names.CHALLENGER, now))
+    )
     verdict = plan.add(
         StepPath("gate"),
         "gate",
         config,
-        champion=champion.output(),
+        champion=champion,
         index=index,
         passages=passages,
-        champion_evaluation=champion_evaluation,
-        challenger_evaluation=challenger_evaluation,
+        champion_evaluation=asked,
+        challenger_evaluation=asked_now,
         lost_questions=split.output(names.LOST_QUESTIONS),
-    ).output()
-    promotion = plan.add(
-        StepPath("promote"),
-        "promote",
-        config,
-        shards=(),
-        champion=champion.output(),
-        verdict=verdict,
-        **inputs,
-    ).output()
-    plan.add(
-        StepPath("report"),
-        "refresh-report",
-        config,
-        promotion=promotion,
-        verdict=verdict,
-        changes=changes,
-        index=index,
     )
+    promotion = plan.add(StepPath("promote"), "promote", config, champion=champion, verdict=verdict, **now)
+    told = {"promotion": promotion, "verdict": verdict, "changes": changes, "index": index}
+    plan.add(StepPath("report"), "refresh-report", config, **told)
     if config.export.formats:
-        now = plan.add(StepPath("champion-now"), "champion-now", config, promotion=promotion)
-        indexes = {name: now.output(name) for name in now.step.forwards}
-        plan.add(StepPath("export"), "export", config, shards=(), **indexes)
+        promoted = plan.add(StepPath("champion-now"), "champion-now", config, promotion=promotion)
+        indexes = {name: promoted.output(name) for name in promoted.step.forwards}
+        plan.add(StepPath("export"), "export", config, **indexes)
     if config.export.qdrant_url:
         plan.add(StepPath("follow-champion"), "follow-champion", config, promotion=promotion)
     return plan
-
-
-def _architectures(config: Config) -> dict[str, str]:
-    """Returns the architecture of both systems' model, also under the name of the step `promote`: MLflow may first see
-    the model there."""
-    return dict.fromkeys((names.CHALLENGER, names.CHAMPION, "promote"), config.model.architecture)
 
 
 def _check_gate(config: Config) -> None:
@@ -123,32 +102,16 @@ def _check_questions(config: Config) -> None:
 
 
 def _encode_changes(
-    plan: Plan, config: Config, old: Source, model: Source, passages: Source
-) -> tuple[Output, Output]:
+    plan: Plan, config: Config, old: Input, model: Input, passages: Input
+) -> tuple[Node, Node]:
     """Adds the changes since the index `old` and their embeddings, read with queries where the model reads them."""
-    generator = generator_of(plan, config) if reads_queries(config) else None
-    inputs: dict[str, Source] = {"index": old, "model": model, "passages": passages}
-    step = "changes"
-    if generator:
-        step, inputs["generator"] = "changes-with-queries", generator
-    changes = plan.add(StepPath("changes", names.CHALLENGER), step, config, shards=(), **inputs).output()
-    inputs = {"model": model, "passages": changes}
-    step = "encode"
-    if generator:
-        queries = generated_queries(plan, config, generator, changes, names.CHALLENGER)
-        step, inputs["queries"] = "encode-with-queries", queries
-    encode = plan.add(StepPath("encode", names.CHALLENGER), step, config, shard_names(config), **inputs)
-    return changes, encode.output()
-
-
-def _evaluate(plan: Plan, config: Config, side: str, split: Node, inputs: dict[str, Output]) -> Output:
-    """Adds the evaluation of one system's model, index and passages on the questions of the split."""
-    return plan.add(
-        StepPath("evaluate", side),
-        "evaluate",
-        config,
-        shards=(),
-        questions=split.output(names.DEV_QUESTIONS),
-        train_questions=split.output(names.TRAIN_QUESTIONS),
-        **inputs,
-    ).output()
+    changes_path, encode_path = (StepPath(step, names.CHALLENGER) for step in ("changes", "encode"))
+    inputs = {"index": old, "model": model, "passages": passages}
+    if not reads_queries(config):
+        changes = plan.add(changes_path, "changes", config, **inputs)
+        return changes, plan.add(encode_path, "encode", config, model=model, passages=changes)
+    generator = generator_of(plan, config)
+    changes = plan.add(changes_path, "changes-with-queries", config, **inputs, generator=generator)
+    queries = generated_queries(plan, config, generator, changes, names.CHALLENGER)
+    inputs = {"model": model, "passages": changes, "queries": queries}
+    return changes, plan.add(encode_path, "encode-with-queries", config, **inputs)

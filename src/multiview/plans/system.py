@@ -14,7 +14,7 @@ from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.model.layouts import check
 from multiview.model.systems import resolve, stage_settings
 from multiview.plans.data import Data, add_data, reads_queries
-from multiview.plans.plan import Node, Output, Plan, Source
+from multiview.plans.plan import Input, Node, Output, Plan
 from multiview.steps.path import WARM_UP, StepPath
 
 
@@ -27,14 +27,14 @@ class SystemSteps:
     config: Config
     data: Data
 
-    def add(self) -> Output:
+    def add(self) -> Node:
         """Adds training, encoding, index and evaluation; returns the evaluation after the last round."""
         self.plan.architectures[self.system] = self.config.model.architecture
         train, last = self.config.train, self.config.train.rounds
         start = pretrained = self._warm_up(self._start())
         model, index = start, None
         for number in range(1, last + 1):
-            negatives: Source = self._negatives()
+            negatives: Input = self._negatives()
             if index is not None:
                 negatives = self._mine(number, model, index)
                 start = model if train.start_from == "round_one" else pretrained
@@ -44,41 +44,30 @@ class SystemSteps:
                 self._evaluate(number, model, index, analyses=False)
         return self._evaluate(last, model, index or self._index(0, model))
 
-    def _path(self, number: int, step: str) -> StepPath:
-        return StepPath.of_round(self.system, number, step)
+    def _add(self, number: int, step: str, config: Config, **inputs: Input | list[Input]) -> Node:
+        """Adds a step of a round, which reads the passages; its path does not tell whether it reads queries."""
+        path = StepPath.of_round(self.system, number, step.removesuffix("-with-queries"))
+        return self.plan.add(path, step, config, passages=self.data.passages, **inputs)
 
-    def _start(self) -> Source:
+    def _start(self) -> Input:
         """Returns the model that training starts from: new, or an artifact. Raises InputError if it does not fit."""
         if self.config.train.model:
             return trained_model(self.config)
-        return self.plan.add(StepPath("initial-model", self.system), "initial-model", self.config).output()
+        return self.plan.add(StepPath("initial-model", self.system), "initial-model", self.config)
 
-    def _warm_up(self, start: Source) -> Source:
+    def _warm_up(self, start: Input) -> Input:
         """Returns the model that the rounds start from: `start`, or `start` trained on generated queries."""
         if not self.config.train.warm_up:
             return start
-        return self.plan.add(
-            StepPath("train", self.system, WARM_UP),
-            "warm-up",
-            stage_settings(self.config, "warm_up"),
-            start=start,
-            passages=self.data.passages,
-            queries=self._queries(),
-        ).output()
+        path, config = StepPath("train", self.system, WARM_UP), stage_settings(self.config, "warm_up")
+        inputs = {"start": start, "passages": self.data.passages, "queries": self._queries()}
+        return self.plan.add(path, "warm-up", config, **inputs)
 
-    def _mine(self, number: int, model: Source, index: Source) -> Output:
-        return self.plan.add(
-            self._path(number, "mine"),
-            "mine",
-            self.config,
-            model=model,
-            index=index,
-            passages=self.data.passages,
-            questions=self.data.train_questions,
-            bm25_negatives=self._negatives(),
-        ).output()
+    def _mine(self, number: int, model: Input, index: Node) -> Node:
+        given = {"questions": self.data.train_questions, "bm25_negatives": self._negatives()}
+        return self._add(number, "mine", self.config, model=model, index=index, **given)
 
-    def _teach(self, number: int, config: Config, negatives: Source) -> Output:
+    def _teach(self, number: int, config: Config, negatives: Input) -> Node:
         """Adds the scores of a cross-encoder. Raises InputError where none is named, or there is nothing to score."""
         if not config.mining.cross_encoder:
             raise InputError(
@@ -89,61 +78,30 @@ class SystemSteps:
                 f"train.distill_weight: without hard negatives in round {number} (train.negatives=0) there is nothing to "
                 "distil; set the weight to 0 there, or in train.round_two alone"
             )
-        return self.plan.add(
-            self._path(number, "teach"),
-            "teach",
-            config,
-            passages=self.data.passages,
-            questions=self.data.train_questions,
-            hard_negatives=negatives,
-        ).output()
+        questions = self.data.train_questions
+        return self._add(number, "teach", config, questions=questions, hard_negatives=negatives)
 
-    def _train(self, number: int, start: Source, negatives: Source) -> Output:
+    def _train(self, number: int, start: Input, negatives: Input) -> Node:
         config = stage_settings(self.config, "round_two" if number > 1 else None)
         if config.train.distill_weight:
             negatives = self._teach(number, config, negatives)
-        return self.plan.add(
-            self._path(number, "train"),
-            "train",
-            config,
-            start=start,
-            passages=self.data.passages,
-            questions=self.data.train_questions,
-            negatives=negatives,
-        ).output()
+        questions = self.data.train_questions
+        return self._add(number, "train", config, start=start, questions=questions, negatives=negatives)
 
-    def _index(self, number: int, model: Source) -> Output:
-        return self.plan.add(
-            self._path(number, "index"),
-            "index",
-            self.config,
-            model=model,
-            passages=self.data.passages,
-            embeddings=[self._encode(number, model).output()],
-        ).output()
-
-    def _encode(self, number: int, model: Source) -> Node:
-        inputs: dict[str, Source] = {"model": model, "passages": self.data.passages}
-        step = "encode"
+    def _index(self, number: int, model: Input) -> Node:
+        step, inputs = "encode", {"model": model}
         if reads_queries(self.config):
             step, inputs["queries"] = "encode-with-queries", self._queries()
-        return self.plan.add(self._path(number, "encode"), step, self.config, self.data.shards, **inputs)
+        embeddings = self._add(number, step, self.config, **inputs)
+        return self._add(number, "index", self.config, model=model, embeddings=[embeddings])
 
-    def _evaluate(self, number: int, model: Source, index: Source, analyses: bool = True) -> Output:
+    def _evaluate(self, number: int, model: Input, index: Node, analyses: bool = True) -> Node:
         config = self.config
         if not analyses:
             evaluation = config.evaluation.model_copy(update={"analyses": ()})
             config = config.model_copy(update={"evaluation": evaluation})
-        return self.plan.add(
-            self._path(number, "evaluate"),
-            "evaluate",
-            config,
-            model=model,
-            index=index,
-            passages=self.data.passages,
-            questions=self.data.dev_questions,
-            train_questions=self.data.train_questions,
-        ).output()
+        asked = {"questions": self.data.dev_questions, "train_questions": self.data.train_questions}
+        return self._add(number, "evaluate", config, model=model, index=index, **asked)
 
     def _negatives(self) -> Output:
         assert self.data.negatives is not None, "add_data makes negatives for the systems that are trained"

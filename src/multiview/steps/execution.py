@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from multiview.artifacts.record import ArtifactGone, Record, Reference, is_in_place, load_reference
+from multiview.artifacts.record import ArtifactGone, Record, Reference, find, load_reference, read_record
 from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
@@ -94,7 +94,7 @@ def _make_outputs(work: Work, reporter: StepReporter) -> dict[str, Record]:
 
 def _forwards_hold(store: Store, step: Step, record: Record) -> bool:
     """Whether no artifact that a step forwards was collected."""
-    return all(is_in_place(reference, store) for reference in _forwards(store, step, record).values())
+    return all(find(reference, store, read_record) for reference in _forwards(store, step, record).values())
 
 
 def _forwards(store: Store, step: Step, record: Record) -> dict[str, Reference]:
@@ -104,7 +104,7 @@ def _forwards(store: Store, step: Step, record: Record) -> dict[str, Reference]:
     data = store.read(f"{record.data}/{FORWARDED_FILE}")
     if data is None:
         raise InputError(broken_file(store, record, FORWARDED_FILE, "is missing"))
-    if hashlib.sha256(data).hexdigest() != record.file(FORWARDED_FILE).sha256:
-        raise InputError(broken_file(store, record, FORWARDED_FILE, "was altered (its sha256 differs)"))
+    if flaw := record.file(FORWARDED_FILE).flaw(len(data), hashlib.sha256(data).hexdigest()):
+        raise InputError(broken_file(store, record, FORWARDED_FILE, flaw))
     references = json.loads(data)
     return {output: Reference.model_validate(references[output]) for output in step.forwards}

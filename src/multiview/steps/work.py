@@ -95,9 +95,8 @@ class Work:
         """Raises InputError if a file was written to since it was staged: the outputs may be made of other bytes."""
         for name, value in context.inputs.items():
             staged = value if isinstance(value, list) else [value]
-            for file, before in (
-                pair for each in staged if isinstance(each, LocalArtifact) for pair in each.files
-            ):
+            stamps = [each.stamps for each in staged if isinstance(each, LocalArtifact)]
+            for file, before in (pair for each in stamps for pair in each.items()):
                 if (now := stamp(file) if file.is_file() else None) == before:
                     continue
                 self._input(name)  # names the file and the way out if it is not whole
