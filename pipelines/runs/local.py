@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from multiview import environment, tracking
+from multiview.artifacts.record import Record
 from multiview.artifacts.scratch import remove_scratch
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
 from multiview.names import PASSAGES
-from multiview.plans.plan import Node, Output, Outputs, Plan
+from multiview.plans.plan import Output, Outputs, Plan
 from multiview.steps.execution import find_outputs, references_of, run_step
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState, write_run
@@ -143,32 +144,26 @@ def dry_run_lines(plan: Plan, store: Store) -> Iterator[str]:
 
 
 def found_states(plan: Plan, store: Store) -> dict[StepPath, StepState]:
-    """Returns states of the steps whose outputs the store has."""
+    """Returns states of the steps whose inputs and outputs the store has."""
     found: dict[StepPath, StepState] = {}
     for node in plan.nodes.values():
+        read = [source.path for _, source in node.sources() if isinstance(source, Output)]
+        if not all(each in found for source in read for each in plan.nodes[source].paths()):
+            continue
         for path in node.paths():
-            if state := _find(plan, node, path, found, store):
-                found[path] = state
+            outputs = {each: state.outputs for each, state in found.items()}
+            with contextlib.suppress(InputError):
+                work = Work.resolve(node.step, node.config, plan.inputs_of(node, path, outputs), store)
+                if records := find_outputs(work, store):
+                    found[path] = _found(path, work, records, store)
     return found
 
 
-def _find(
-    plan: Plan, node: Node, path: StepPath, found: Mapping[StepPath, StepState], store: Store
-) -> StepState | None:
-    """The state of a step, or of its shard; None where its outputs or its inputs are not in the store."""
-    read = [source.path for _, source in node.sources() if isinstance(source, Output)]
-    if not all(each in found for source in read for each in plan.nodes[source].paths()):
-        return None
-    outputs = {each: state.outputs for each, state in found.items()}
-    try:
-        work = Work.resolve(node.step, node.config, plan.inputs_of(node, path, outputs), store)
-        if not (records := find_outputs(work, store)):
-            return None
-        made = references_of(node.step, store, records)
-    except InputError:
-        return None
-    reporter = StepReporter(store, "", str(path), node.step.name)
+def _found(path: StepPath, work: Work, records: Mapping[str, Record], store: Store) -> StepState:
+    """Returns the state of a step with these outputs. Raises InputError if something that it forwards is gone."""
+    reporter, attempt = StepReporter(store, "", str(path), work.step.name), records[work.step.outputs[0]].data
     reporter.describe(work)
-    attempt = records[node.step.outputs[0]].data
-    found_now = {"status": "found", "attempt": attempt, "ended": time.time(), "outputs": made}
-    return reporter.state.model_copy(update=found_now)
+    made, now = references_of(work.step, store, records), time.time()
+    return reporter.state.model_copy(
+        update={"status": "found", "attempt": attempt, "ended": now, "outputs": made}
+    )

@@ -68,7 +68,7 @@ def test_digests_of_inputs_are_of_artifacts_or_of_the_one_file_that_is_read(tmp_
     listed = replace(
         COUNT, inputs=("passages", "parts", "known"), list_inputs=("parts",), unkeyed_inputs=("known",)
     )
-    first, second = StepInput(one, records[0], store), StepInput(two, records[1], store)
+    first, second = StepInput(one, store, records[0]), StepInput(two, store, records[1])
     given = {
         "passages": [first._replace(reference=one.model_copy(update={"file": "a.txt"}))],
         "parts": [second, first],
@@ -97,8 +97,8 @@ def test_a_record_has_the_key_of_its_step(tmp_path: Path) -> None:
     made, _ = run(COUNT, store, "one two")
     (passages,) = made["counts"].inputs["passages"]
     _, record = load_reference(passages, "passages")
-    inputs = {"passages": [StepInput(passages, record, store)]}
-    assert COUNT.key_of_record(made["counts"], inputs) == made["counts"].key
+    inputs = {"passages": [StepInput(passages, store, record)]}
+    assert COUNT.key_of(made["counts"].config, COUNT.input_digests(inputs), {}) == made["counts"].key
     later = replace(COUNT, version=4)
     assert run(later, store, "one two")[0]["counts"].key != made["counts"].key
 

@@ -142,18 +142,9 @@ def rollback(store: Store, to: int | None = None) -> Champion:
     if target.index == now.index:
         raise InputError(f"champion {now.number} already answers from the index of champion {target.number}")
     target.load(store)
-    return crown(
-        store,
-        Champion(
-            number=now.number + 1,
-            predecessor=now.number,
-            why="rollback",
-            restores=target.restores or target.number,
-            index=target.index,
-            model=target.model,
-            passages=target.passages,
-        ),
-    )
+    place = {"number": now.number + 1, "predecessor": now.number}
+    restored = {"why": "rollback", "restores": target.restores or target.number, "verdict": None}
+    return crown(store, target.model_copy(update={**place, **restored, "created": ""}))
 
 
 def _before(store: Store, now: Champion) -> int:

@@ -125,10 +125,7 @@ def _sync(path: Path) -> None:
 
 
 def share(folder: Path) -> None:
-    """Gives each file below `folder` the folder's own rights to read and write.
-
-    safetensors writes weights for their owner alone, whatever the umask.
-    """
+    """Gives files the right to read and write of their folder: safetensors' are their owner's alone, whatever the umask."""
     granted = folder.stat().st_mode & READ_AND_WRITE
     for path in folder.rglob("*"):
         mode = path.stat().st_mode

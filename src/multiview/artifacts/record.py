@@ -124,19 +124,13 @@ class Artifact(NamedTuple):
         return Reference.to(*self)
 
     def input(self, name: str) -> Artifact | None:
-        """Returns the first artifact that was read as input `name`; None if there was none.
-
-        Raises InputError if the artifact is gone.
-        """
+        """Returns the first artifact that was read as input `name`, if any. Raises InputError if the artifact is gone."""
         if not (references := self.record.inputs.get(name)):
             return None
         return load_reference(references[0], f"{self.record.folder}: {name}", self.store)
 
     def remembered_input(self, name: str) -> Artifact | None:
-        """Returns the artifact that was read as input `name`, for its record only: its files may have been collected.
-
-        Returns None if there was no such input, or its record is gone too.
-        """
+        """Returns the artifact that was read as input `name`, though its files may have been collected; else None."""
         try:
             return self.input(name)
         except InputError:
@@ -144,7 +138,7 @@ class Artifact(NamedTuple):
 
 
 def digest_of(files: Iterable[File]) -> str:
-    """Returns an artifact's digest: the sha256 over the sorted (path, sha256) of its files."""
+    """Returns an artifact's digest, the sha256 of the sorted paths and sha256s of its files."""
     lines = sorted(f"{file.path}\0{file.sha256}\n" for file in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -177,11 +171,8 @@ def read_record(store: Store, kind: str, key: str, file: str = names.RECORD_FILE
 
 
 def read_whole(store: Store, kind: str, key: str) -> Record | None:
-    """Returns the record of an artifact whose files are there; None if there is none.
-
-    `multiview gc` may have put the record aside: the files of an artifact that a run refers to stay, so that a step can
-    read what an earlier step of its run made or found.
-    """
+    """Returns the record of an artifact, though `multiview gc` may have put it aside: the files stay while a run refers
+    to the artifact. Returns None if there is none."""
     return read_record(store, kind, key) or read_record(store, kind, key, names.ASIDE_FILE)
 
 
@@ -276,10 +267,8 @@ def _stores(near: Store | None, url: str) -> Iterator[Store]:
 
 
 def load_reference(reference: Reference, reader: str, near: Store | None = None) -> Artifact:
-    """Returns an artifact that `reader` refers to, as `find` does.
-
-    Raises ArtifactGone if the artifact is gone, and InputError if it was rebuilt with other bytes.
-    """
+    """Returns the artifact of a reference of `reader`, as `find` does. Raises ArtifactGone or, if it was rebuilt with
+    other bytes, InputError."""
     if artifact := find(reference, near):
         return artifact
     url, kind, key = split_address(reference.address)

@@ -22,8 +22,6 @@ CREDENTIALS = {
 }
 """Sources of credentials, by protocol."""
 
-REFUSED = (401, 403)
-
 CONNECT_SECONDS = 10.0
 """Time to connect to a server before it counts as out of reach."""
 LONGEST_PAUSE = 60.0
@@ -43,10 +41,9 @@ for library in ("aiohttp", "asyncio", "botocore", "fsspec", "gcsfs", "s3fs", "ur
 
 
 def time_outs(url: str) -> dict[str, Any]:
-    """Returns fsspec's options that end requests to a server which has gone silent, and no others.
+    """Returns fsspec's options that end requests to a server which has gone silent; s3fs does so itself.
 
-    aiohttp, which gcsfs and fsspec's file system for the web build on, would end every transfer after 300 s. s3fs has
-    time-outs of this kind itself.
+    aiohttp, which gcsfs and fsspec's file system for the web build on, would end every transfer after 300 s.
     """
     scheme = url.partition("://")[0]
     if scheme not in ("http", "https", "gs", "gcs"):
@@ -85,13 +82,11 @@ def errors_explained(url: str) -> Iterator[None]:
 
 def _is_refusal(error: Exception) -> bool:
     """Whether a bucket's library lacks credentials, or its server refuses them."""
-    library, name = _library(type(error)), type(error).__name__
     return (
         isinstance(error, PermissionError)
-        or (library == "botocore" and "Credential" in name)
-        or (library == "google" and "Credentials" in name)
+        or (_library(type(error)) in ("botocore", "google") and "Credential" in type(error).__name__)
         # gcsfs: an attribute `code`, and for 403 an OSError with nothing but text
-        or getattr(error, "code", None) in REFUSED
+        or getattr(error, "code", None) in (401, 403)
         or (isinstance(error, OSError) and str(error).startswith("Forbidden"))
     )
 

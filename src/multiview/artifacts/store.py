@@ -28,8 +28,8 @@ character: files of the store would lie beside it."""
 def open_store(url: str) -> Store:
     """Returns the store at a local folder or a `gs://` or `s3://` URL.
 
-    Raises InputError for any other file system, because none is known to create files exclusively, for a folder
-    whose path has a part of `MORE_THAN_A_NAME`, and for no address at all.
+    Raises InputError for other file systems, none of which is known to create files exclusively, for a path with a part
+    of `MORE_THAN_A_NAME`, and for no address.
     """
     if not url.strip():
         raise InputError(

@@ -5,11 +5,10 @@ passages, questions, evaluations and all other kinds are never collected. The re
 does not exist, and the same command later removes the rest.
 
 Runs may go on meanwhile. A step that finds an artifact writes that into its run and then looks for the artifact once
-more; we put all records aside and then look at the runs once more, and put back what is referred to by now. So one of
-the two sees the other: an artifact that a step found stays, or the step makes it again. While its record is aside, a
-step reads it there; a record that was put back stays aside as well, however often it moves meanwhile. All this holds
-for one collection at a time: each writes a file and then looks for those of others, so of two that begin together at
-least one sees the other and ends.
+more; we put all records aside, look at the runs once more, and put back what is referred to by now. So one of the two
+sees the other: an artifact that a step found stays, or the step makes it again. While its record is aside, a step reads
+it there; a record that was put back stays aside as well. All this holds for one collection at a time: each writes a file
+and then looks for those of others, so of two that begin together at least one ends.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from multiview.artifacts.record import Reference, parse_record, read_record, spl
 from multiview.artifacts.staging import verified_file
 from multiview.artifacts.store import Entry, Store
 from multiview.errors import InputError
-from multiview.steps.runs import StepState, has_description, read_run, read_states
+from multiview.steps.runs import StepState, find_run, read_states
 
 COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX, names.EXPORT)
 """Kinds of artifacts that can be made again from the artifacts that are kept."""
@@ -53,7 +52,7 @@ ALIVE_SECONDS = 600.0
 ArtifactId = tuple[str, str]
 """Kind and key of an artifact."""
 ReportKept = Callable[[str], object]
-"""Callback for each damaged file: one line that names it, with the way out. What it may describe is kept."""
+"""Receives a line for each damaged file, with the way out. What the file may describe is kept."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +81,9 @@ def referenced(
     """Returns the artifacts that something refers to.
 
     References come from the champions with the newest `champions` indexes, from the addresses `indexes` (of aliases
-    in MLflow), and from runs that had a step at work in the last `days` or may still be running. Runs whose
-    description is damaged may, however old; `report_kept` receives a line for each.
+    in MLflow), and from runs that had a step at work in the last `days`, may still be running, or are damaged.
     """
-    addresses = [reference.address for reference in _champion_references(store, champions)]
-    addresses += indexes
+    addresses = [*indexes, *(reference.address for reference in _champion_references(store, champions))]
     made: set[ArtifactId] = set()
     since = time.time() - days * DAY
     for run in store.folders(names.RUNS):
@@ -114,13 +111,14 @@ def _champion_references(store: Store, champions: int) -> Iterator[Reference]:
 
 def _may_be_running(store: Store, run: str, states: list[StepState], report_kept: ReportKept) -> bool:
     """Whether a run has unfinished steps, and one of its steps was at work recently; True where nobody can say."""
-    if not has_description(store, run):
-        return False
     try:
-        steps = read_run(store, run).steps
+        described = find_run(store, run)
     except InputError as error:
         report_kept(f"{error}; all that its steps used is kept")
         return True
+    if described is None:
+        return False
+    steps = described.steps
     # A repeated command overwrites the states of its run: older states belong to an earlier start.
     first = next((state.started for path in steps for state in states if state.path == path), 0.0)
     current = [state for state in states if state.started >= first - START_SECONDS]
@@ -135,10 +133,7 @@ def _may_be_running(store: Store, run: str, states: list[StepState], report_kept
 def collectable(
     store: Store, keep: set[ArtifactId], days: float, report_kept: ReportKept = lambda line: None
 ) -> Iterator[Garbage]:
-    """Yields the artifacts that are not in `keep` and the unfinished attempts, if unmodified for `days`.
-
-    What lies beside a damaged record is kept; `report_kept` receives a line for each.
-    """
+    """Yields the artifacts that are not in `keep` and the unfinished attempts, if unmodified for `days`."""
     since = time.time() - days * DAY
     for kind in store.folders(""):
         if kind in OTHERS:
@@ -188,8 +183,8 @@ def remove_all(
 ) -> Iterator[Garbage]:
     """Removes pieces, and yields each that is gone; what `referenced_now` returns once all are put aside is put back.
 
-    The record of an artifact is kept under another name, so that lineages can still be traced through it.
-    The pieces are asked for when no other collection is at work any more. Raises InputError where one is.
+    The record of an artifact stays under another name, so that lineages can still be traced through it. `pieces` is
+    read when no other collection is at work. Raises InputError where one is.
     """
     with only_collection(store) as say_alive:
         pieces = list(pieces)

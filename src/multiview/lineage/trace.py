@@ -200,10 +200,10 @@ def _key(node: LineageNode) -> str | None:
     reads: dict[str, list[StepInput]] = {}
     for name in record.inputs.keys() - set(step.unkeyed_inputs):
         found = [(each.reference, each.node) for each in node.inputs[name]]
-        reads[name] = [StepInput(reference, made.record, made.store) for reference, made in found if made]
+        reads[name] = [StepInput(reference, made.store, made.record) for reference, made in found if made]
         if len(reads[name]) < len(found):
             return None
-    return step.key_of_record(record, reads)
+    return step.key_of(record.config, step.input_digests(reads), record.sources)
 
 
 def _flaw(store: Store, path: str, file: File, progress: Callable[[int], None]) -> str | None:

@@ -27,10 +27,9 @@ COPIED_BYTES, READ_BYTES = 3.1e8, 1e9
 LAUNCH_SECONDS = 1e-2
 """Launches of a layer's forward and backward pass in a training step."""
 QUESTION_TOKENS = 14
-STORED_WORD, INDEXED_WORD, ROW, QUESTION, HIT = 3.0, 22.0, 270.0, 1200.0, 12.0
-"""Bytes of a word in a split and in BM25's memory, of a passage and a question in memory, of a hit on disk."""
-SEARCH_HIT = 250.0
-"""Bytes of a hit in memory."""
+STORED_WORD, INDEXED_WORD, ROW, QUESTION, HIT, SEARCH_HIT = 3.0, 22.0, 270.0, 1200.0, 12.0, 250.0
+"""Bytes of a word in a split and in BM25's memory, of a passage and a question in memory, of a hit on disk and in
+memory."""
 ACTIVATIONS = 100
 """Bytes per token, layer and unit of width that a backward pass needs; 70 in half precision on an H200."""
 QUESTIONS_AT_ONCE = 4096
@@ -124,7 +123,7 @@ def train(s: Scenario, questions: float, negatives: int) -> Cost:
 
 
 def encode(s: Scenario) -> Cost:
-    """A forward pass over each passage, or over each of its queries with it; each shard has a pod with a GPU."""
+    """A forward pass over each sequence; each shard has a pod with a GPU."""
     half, tokens = s.config.encode.compute != "float32", s.sequences * s.tokens
     seconds = s.forward("encode", tokens, half, s.shards, pods=max(1, min(s.shards, s.gpus)))
     batch = 4.0 * s.config.encode.batch_tokens * (s.shape.inner + 6 * s.shape.width)
@@ -181,11 +180,6 @@ def evaluate(s: Scenario) -> Cost:
     return search(s, s.dev_questions, s.config.evaluation.depth, rankings)
 
 
-def of_passages(seconds: float, memory: float, disk: float) -> Callable[[Scenario], Cost]:
-    """The cost of a step by its seconds, and its bytes of memory and disk, per passage."""
-    return lambda s: Cost(s.passages * seconds, s.passages * memory, s.passages * disk)
-
-
 FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "split": split,
     "initial-generator": lambda s: Cost(0.0, GENERATOR_BYTES, GENERATOR_BYTES),
@@ -206,10 +200,10 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "mine": lambda s: search(s, s.questions, s.config.mining.depth),
     "teach": teach,
     "evaluate": evaluate,
-    "changes": of_passages(3e-7, ROW, 0.03),
+    "changes": lambda s: Cost(s.passages * 3e-7, s.passages * ROW, s.passages * 0.03),
     "refresh-index": lambda s: index(s, s.changed),
-    "export": of_passages(5e-4, 600.0, 12_000.0),
-    "follow-champion": of_passages(1.3e-4, 300.0, 0.0),
+    "export": lambda s: Cost(s.passages * 5e-4, s.passages * 600.0, s.passages * 12_000.0),
+    "follow-champion": lambda s: Cost(s.passages * 1.3e-4, s.passages * 300.0),
 }
 """The formulas of the steps whose work grows with the data."""
 

@@ -1,5 +1,4 @@
-"""Runtime parameters: the settings that can be changed when a run of a compiled pipeline is created, as on Kubeflow's
-pages.
+"""Parameters: the settings that can be changed when a run of a compiled pipeline is created, as on Kubeflow's pages.
 
 A compiled pipeline carries the request that it was made from. Its first pod applies the parameters to that request
 like `--set`, makes the plan again, and refuses changes that need another pipeline.
@@ -93,7 +92,13 @@ class CompiledRequest(BaseModel, frozen=True):
         `given` has the values of typed parameters, `settings` is the text of further settings. Raises InputError for a
         wrong value.
         """
-        asked = merge(self._typed(given), parse_settings(settings))
+        # Written as `--set` would have them, so that they name the same run.
+        typed = (
+            nested(SETTINGS[name], _plain(given[name]))
+            for name, default in self.defaults.items()
+            if name in given and given[name] != default
+        )
+        asked = merge(*typed, parse_settings(settings))
         if not asked:
             return {}
         before = validate(self.config).model_dump(mode="json")
@@ -103,22 +108,15 @@ class CompiledRequest(BaseModel, frozen=True):
         }
 
     def request(self, changes: Mapping[str, object]) -> Request:
-        """Returns the compiled request with changed settings. Raises InputError for settings that are invalid, that
-        need another compiled pipeline, or that no step reads."""
+        """Returns the compiled request with changed settings.
+
+        Raises InputError for settings that are invalid, need another compiled pipeline, or are read by no step.
+        """
         config = merge(self.config, *(nested(name, value) for name, value in changes.items()))
         request = Request.make(self.pipeline, config, self.preset)
         if changes:
             self._check(request.plan, changes)
         return request
-
-    def _typed(self, given: Mapping[str, object]) -> Overrides:
-        """The values that differ from the defaults, written as `--set` would have them, so that they name the same run."""
-        values = {
-            SETTINGS[name]: _plain(given[name])
-            for name, default in self.defaults.items()
-            if name in given and given[name] != default
-        }
-        return merge(*(nested(setting, value) for setting, value in values.items()))
 
     def _check(self, plan: Plan, changes: Mapping[str, object]) -> None:
         """Raises InputError for a change of the plan's shape or of pods, and for a setting that changes nothing."""
@@ -152,20 +150,20 @@ class CompiledRequest(BaseModel, frozen=True):
             )
 
     def _command(self, changes: Mapping[str, object]) -> str:
-        """The command that starts the compiled run with `changes`. Of where steps run it says what they change alone."""
+        """The command that starts the compiled run with `changes`; where steps run is in it only if they change it."""
         shipped = document_names("preset")
         named = self.preset if self.preset in shipped else None  # else a file, which is not here
-        preset = ["--preset", named] if named else []
+        words = ["python", "-m", "pipelines", "submit", self.pipeline]
+        words += ["--preset", named] if named else []
         below = dict(flatten(gather(named, [])))
         own = {
             name: value
             for name, value in flatten(self.config)
             if name.partition(".")[0] not in PLACES and (name not in below or below[name] != value)
         }
-        settings = [
-            part for name, value in {**own, **changes}.items() for part in ("--set", as_set(name, value))
-        ]
-        return shlex.join(["python", "-m", "pipelines", "submit", self.pipeline, *preset, *settings])
+        for name, value in {**own, **changes}.items():
+            words += ["--set", as_set(name, value)]
+        return shlex.join(words)
 
 
 def parameters_of(request: Request) -> tuple[Parameter, ...]:

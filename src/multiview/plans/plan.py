@@ -1,13 +1,13 @@
-"""A plan: a pipeline before it is compiled, with its steps and the artifacts between them.
+"""A plan: a pipeline as plain data, its steps and the artifacts between them, before it is run or compiled.
 
-Plans are plain data. `pipelines.kubeflow` compiles a plan into a KFP pipeline. A rerun, and what is left to do of a run,
-are parts of other plans: the outputs of the steps that they leave out are addresses.
+A rerun, and what is left to do of a run, are parts of plans: the outputs of the steps that they leave out are addresses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import Store
@@ -103,7 +103,7 @@ class Plan:
     def inputs_of(
         self, node: Node, path: StepPath, outputs: Mapping[StepPath, Mapping[str, Reference]]
     ) -> Inputs:
-        """Returns references to the inputs of a step, or of its shard at `path`, from the `outputs` of the steps before it."""
+        """Returns references to the inputs of a step, or of its shard at `path`, given the `outputs` of earlier steps."""
 
         def references(source: Source) -> list[Reference]:
             if isinstance(source, Output):
@@ -121,18 +121,13 @@ class Plan:
         return inputs
 
     def fingerprints(self, store: Store | None) -> dict[StepPath, object]:
-        """Fingerprints of everything that steps read besides settings and inputs: sources by content, and the state of
-        `store`, if it is given.
+        """Fingerprints of what steps read besides settings and inputs: sources by content, and `store` if it is given.
 
         Raises InputError for a source that does not exist.
         """
-        fingerprints: dict[tuple[str, str], object] = {}  # once for all steps of one name and config
+        fingerprint = cache(lambda step, config: step.fingerprint(step.parse(config), store))
         readers = [node for node in self.nodes.values() if node.step.fingerprint_path]
-        for node in readers:
-            if (node.step.name, node.config) not in fingerprints:
-                settings = node.step.parse(node.config)
-                fingerprints[node.step.name, node.config] = node.step.fingerprint(settings, store)
-        return {node.path: fingerprints[node.step.name, node.config] for node in readers}
+        return {node.path: fingerprint(node.step, node.config) for node in readers}
 
     def node(self, text: str) -> Node:
         """Returns the step of a path as text; for a shard's path the step with this shard alone.
@@ -183,15 +178,11 @@ class Plan:
     def differs_at(self, other: Plan) -> StepPath | None:
         """Returns the first step whose shards or inputs differ in `other`, or that only one of the two plans has; None
         for plans of the same shape, whatever their settings."""
-        for path, node in self.nodes.items():
-            counterpart = other.nodes.get(path)
-            if counterpart is None or (counterpart.step, counterpart.shards, counterpart.inputs) != (
-                node.step,
-                node.shards,
-                node.inputs,
-            ):
-                return path
-        return next((path for path in other.nodes if path not in self.nodes), None)
+        one, two = (
+            {path: (node.step, node.shards, node.inputs) for path, node in plan.nodes.items()}
+            for plan in (self, other)
+        )
+        return next((path for path in one | two if one.get(path) != two.get(path)), None)
 
 
 def _sources(value: Input | Sequence[Input]) -> Source | list[Source]:

@@ -49,10 +49,7 @@ class Request:
     def from_settings(
         cls, pipeline: str, preset: str | None, settings: Iterable[str] | None, under: Overrides | None = None
     ) -> Request:
-        """A request for a whole pipeline, with a preset and `section.name=value` settings, which both override `under`.
-
-        Raises InputError for settings that make no plan.
-        """
+        """A request for a whole pipeline, by a preset and `section.name=value` settings over `under`. Raises as `make`."""
         return cls.make(pipeline, merge(under or {}, gather(preset, settings or [])), preset)
 
     def over(self, settings: Overrides) -> Request:
@@ -61,9 +58,7 @@ class Request:
 
     def parts(self, count: int) -> list[Request]:
         """Returns `count` requests that share out the systems of this comparison in order, each with its own fusions.
-
-        Raises InputError for a pipeline that compares no systems, or fewer.
-        """
+        Raises InputError for a pipeline with fewer systems."""
         settings = self.config.comparison
         systems = list(settings.systems) if self.plan.name == "comparison" and not self.rerun_of else []
         if not 1 <= count <= len(systems):
@@ -107,10 +102,8 @@ def describe(request: Request, store: Store) -> Run:
 
 
 def _identity(request: Request, store: Store) -> JsonObject:
-    """Returns the identity of a run among runs of the same pipeline with the same settings.
-
-    For a schedule it leaves out the content of sources and the state of the store, which each start reads anew.
-    """
+    """Returns the identity of a run among those of the same pipeline and settings: what it reads, but for a schedule, each
+    of whose starts reads that anew."""
     plan, identity = request.plan, {}
     if request.rerun_of:
         identity |= {"rerun_of": request.rerun_of, "steps": [str(path) for path in plan.paths()]}
@@ -129,7 +122,6 @@ def _git_sha() -> str | None:
     if shutil.which("git") is None:
         return None
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    # The commit alone, and no tag's name.
-    command += ["--abbrev=40", "--exclude=*"]
+    command += ["--abbrev=40", "--exclude=*"]  # the commit alone, and no tag's name
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     return result.stdout.strip() or None

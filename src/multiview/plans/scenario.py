@@ -95,8 +95,7 @@ def shape_of(model: str) -> ModelShape:
 
 
 def _read_shape(folder: str, name: str) -> ModelShape:
-    """The shape of the model in `folder`, made without memory: kinds differ in gated layers and shared keys, which count
-    in `inner`."""
+    """The shape of the model in `folder`; gated layers and shared keys, in which kinds differ, count in `inner`."""
     import torch
     from transformers import AutoConfig, AutoModel
 
@@ -175,8 +174,8 @@ class Scenario:
     def forward(
         self, work: str, tokens: float, half: bool = False, gpus: int = 1, passes: int = 1, pods: int = 1
     ) -> float:
-        """Seconds for operations like those of `passes` forward passes over `tokens` tokens, but no less than the cores which
-        the GPUs' processes leave free take to lay out the tokens."""
+        """Seconds for the operations of `passes` forward passes over `tokens` tokens, but no less than the cores that GPUs'
+        processes leave free take to tokenise."""
         seconds = self.seconds(work, passes * self.shape.flops(tokens, self.tokens), half, gpus)
         busy = min(gpus, self.gpus)
         return max(seconds, tokens / TOKENISED / max(pods, pods * self.cores - busy)) if busy else seconds

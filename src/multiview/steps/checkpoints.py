@@ -37,8 +37,8 @@ class Checkpoints(Protocol):
 class StoredCheckpoints:
     """The checkpoints of the output with `key`, in a store.
 
-    `log` is the event log of the attempt: a checkpoint holds the events so far, and a resumed log begins with
-    them, so that each attempt's log covers the whole work.
+    A checkpoint holds the events so far of the attempt's `log`, and a resumed log begins with them, so that each
+    attempt's log covers the whole work.
     """
 
     def __init__(self, store: Store, key: str, log: EventLog | None = None):
@@ -52,15 +52,14 @@ class StoredCheckpoints:
         found, damaged = None, []
         for step in reversed(self._steps()):
             try:
-                found = self._copy(step)
+                if found := self._copy(step):
+                    break
             except DamagedRecord as error:
                 # Without its record, the same step's next checkpoint is kept.
                 self.store.remove(self._record_file(step))
                 damaged.append(f"a damaged checkpoint was left out: {error}")
-            if found is not None:
-                break
         if self.log:
-            if found is not None and (found / EVENTS).exists():
+            if found and (found / EVENTS).exists():
                 self.log.resume((found / EVENTS).read_text(encoding="utf-8"))
             for line in damaged:
                 self.log.warning(line)
@@ -123,8 +122,7 @@ class StoredCheckpoints:
         # The record is removed first: a half-removed checkpoint must not look complete. The other
         # trainer's attempt at the same checkpoint is left alone.
         folder = f"{names.CHECKPOINT}/{self._key(step)}"
-        record = read_record(self.store, names.CHECKPOINT, self._key(step))
-        if record is not None:
+        if record := read_record(self.store, names.CHECKPOINT, self._key(step)):
             self.store.remove(self._record_file(step))
             self.store.remove(record.data)
         if not self.store.folders(f"{folder}/attempts"):

@@ -23,7 +23,7 @@ Input = LocalArtifact | Reference | list[LocalArtifact]
 class StepContext:
     """Everything that the function of a step may use. Anything that the step does not declare raises UndeclaredAccess.
 
-    Example, the function of a step with an input `queries` and an output `counts`, and a call of it as in a test:
+    The function of a step with an input `queries` and an output `counts`, and a call of it as in a test:
 
     >>> def count(context: StepContext) -> None:
     ...     words = context.input("queries").path.read_text().split()
@@ -56,13 +56,12 @@ class StepContext:
 
     def input(self, name: str) -> LocalArtifact:
         """Returns the input `name` on local disk."""
-        staged = self.optional_input(name)
-        if staged is None:
+        if (staged := self.optional_input(name)) is None:
             raise UndeclaredAccess(f"input {name} is read by a step that does not declare it")
         return staged
 
     def optional_input(self, name: str) -> LocalArtifact | None:
-        """Returns the input `name` on local disk; None for a step that shares its function with others and lacks the input."""
+        """Returns the input `name` on local disk; None if another step with the same function declares it."""
         staged = self.inputs.get(name)
         if not isinstance(staged, LocalArtifact | None):
             raise TypeError(f"input {name} is not one artifact on local disk")
@@ -72,9 +71,7 @@ class StepContext:
         """Returns the artifacts of the list input `name` on local disk, in the order of the plan."""
         staged = self.inputs.get(name)
         if not isinstance(staged, list):
-            raise UndeclaredAccess(
-                f"input {name} is read as a list by a step that does not declare it as one"
-            )
+            raise UndeclaredAccess(f"input {name} is read as a list, which the step does not declare it as")
         return staged
 
     def recorded_input(self, name: str) -> Reference:

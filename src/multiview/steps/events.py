@@ -45,7 +45,7 @@ class Events:
 class EventLog(Events):
     """The events of one attempt, appended to `<attempt>.events.jsonl` beside its output.
 
-    A local file grows line by line; in a bucket the whole object is replaced every ten seconds.
+    A local file grows line by line; in a bucket the whole object is replaced every `FLUSH_SECONDS`.
     """
 
     def __init__(self, store: Store, attempt: str, note: Callable[[str], None] = lambda text: None):
@@ -66,11 +66,9 @@ class EventLog(Events):
         self._progress = replace(self._progress, done=0, total=0, unit="")
 
     def lines(self) -> contextlib.AbstractContextManager[None]:
-        """While the block runs, tells how far the step is: those who watch the run twice a second, or from a bucket every ten
-        seconds, and the step's log in a line every `LINE_SECONDS`."""
-        return repeated(
-            self._tell, PROGRESS_SECONDS if self._local else FLUSH_SECONDS, patience=FLUSH_SECONDS
-        )
+        """While the block runs, writes how far the step is, and a line into its log every `LINE_SECONDS`."""
+        pause = PROGRESS_SECONDS if self._local else FLUSH_SECONDS
+        return repeated(self._tell, pause, patience=FLUSH_SECONDS)
 
     def metric(self, name: str, value: float, step: int | None = None) -> None:
         self._metrics[name] = float(value)
@@ -101,11 +99,13 @@ class EventLog(Events):
             self._told = progress
 
     def _line(self, progress: Progress, seconds: float) -> str:
-        words = [pace(progress, progress.done - self._first, seconds)]
-        if not progress.total:
-            words = [f"{self._phase}, for {timedelta(seconds=round(seconds))} so far"]
-        shown = [name for name in SHOWN if name in self._metrics]
-        return ", ".join([*words, *(f"{name.replace('_', ' ')} {self._metrics[name]:.4g}" for name in shown)])
+        words = [f"{self._phase}, for {timedelta(seconds=round(seconds))} so far"]
+        if progress.total:
+            words = [pace(progress, progress.done - self._first, seconds)]
+        shown = {name: self._metrics[name] for name in SHOWN if name in self._metrics}
+        return ", ".join(
+            [*words, *(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown.items())]
+        )
 
     def text(self) -> str:
         """Returns all events so far, as lines of JSON."""
@@ -117,17 +117,14 @@ class EventLog(Events):
         self.store.replace(events_path(self.attempt), self.text().encode())
         self._written = len(self._lines)
 
-    def close(self) -> None:
-        """Writes the remaining events. Raises what the store raises where it cannot take them."""
-        self._flush()
-
     def _append(self, event: Mapping[str, object]) -> None:
         self._lines.append(json.dumps({"time": round(time.time() * 1000), **event}) + "\n")
         if self._local or time.monotonic() - self._flushed >= FLUSH_SECONDS:
             with contextlib.suppress(Exception):  # written with the next event
-                self._flush()
+                self.close()
 
-    def _flush(self) -> None:
+    def close(self) -> None:
+        """Writes the events that are not written yet. Raises what the store raises where it cannot take them."""
         new = "".join(self._lines[self._written :])
         if new and self._whole and isinstance(self.store, LocalStore):
             self._whole = False  # where this write breaks off, the next one replaces the file
@@ -152,15 +149,15 @@ def progress_path(attempt: str) -> str:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a step is; nothing of it is known while `total` is 0."""
+    """How far a step is; unknown while `total` is 0."""
 
     done: int = 0
     total: int = 0
     unit: str = ""
     line: str = ""
-    """The last line about it."""
+    """The last line about it, written every `LINE_SECONDS` while the step is at work."""
     time: float = 0.0
-    """When it was written, in seconds since 1970: a step at work writes one every `LINE_SECONDS`."""
+    """When that line was written, in seconds since 1970."""
 
 
 def read_progress(store: Store, attempt: str) -> Progress | None:
@@ -202,22 +199,19 @@ class WarningEvent:
     text: str
 
 
-Event = MetricEvent | WarningEvent
-
-_EVENTS: dict[str, type[Event]] = {"metric": MetricEvent, "warning": WarningEvent}
+_EVENTS = {"metric": MetricEvent, "warning": WarningEvent}
 
 
-def read_events(store: Store, attempt: str) -> Iterator[Event]:
-    """Yields the events of an attempt so far; a line cut short by a kill is left out. Raises InputError for a line that
-    is no event."""
+def read_events(store: Store, attempt: str) -> Iterator[MetricEvent | WarningEvent]:
+    """Yields the events of an attempt so far, without a last line that a kill cut short. Raises InputError for a line
+    that is no event."""
     for number, line in enumerate((store.read(events_path(attempt)) or b"").splitlines(), 1):
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError):
             return
         try:
-            kind = fields.pop("event")
-            event = _EVENTS[kind](**fields)
+            event = _EVENTS[fields.pop("event")](**fields)
         except (AttributeError, KeyError, TypeError):
             raise InputError(
                 f"{store.url}/{events_path(attempt)} line {number} is no event: remove the line, or the file and with it the "

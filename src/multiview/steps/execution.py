@@ -10,8 +10,8 @@ from multiview.artifacts.record import ArtifactGone, Record, Reference, find, lo
 from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import Store
 from multiview.errors import InputError
-from multiview.steps.backends.in_process import InProcess
-from multiview.steps.backends.trainjob import TrainJob, template_here
+from multiview.steps.backends.in_process import work_here
+from multiview.steps.backends.trainjob import template_here, work_on_nodes
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.runs import Status
 from multiview.steps.step import FORWARDED_FILE, Step, load_function
@@ -86,7 +86,7 @@ def _make_outputs(work: Work, reporter: StepReporter) -> dict[str, Record]:
     Returns the records of its outputs by kind, or none if what it forwards was collected meanwhile.
     """
     template = template_here() if work.step.multi_node else None
-    made = (TrainJob(template) if template else InProcess()).make(work, reporter)
+    made = work_on_nodes(work, reporter, template) if template else work_here(work, reporter)
     if work.step.checkpoints:
         StoredCheckpoints(reporter.store, work.key).clear()
     return claim_outputs(work, made, reporter, "done")

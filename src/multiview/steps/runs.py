@@ -1,7 +1,7 @@
 """A run: one pipeline with one config over one store, and the state of each of its steps.
 
-The same pipeline with the same config is the same run, so the same command continues it. State
-files are overwritten while steps run; they describe events and never decide whether an artifact is complete.
+The same command continues the same run. State files are overwritten while steps run; they describe events and never
+decide whether an artifact is complete.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -37,7 +36,7 @@ NO_PAGES = Pages()
 
 
 class RunReference(BaseModel, frozen=True):
-    """The argument of every step that identifies its run, passed as one small JSON string."""
+    """The run of a step on Kubeflow, passed to each as one small JSON string."""
 
     store: str
     run: str
@@ -113,7 +112,7 @@ MARKS: dict[Status, str] = {"running": " ", "done": "✓", "found": "✓", "fail
 
 def lines_about(state: StepState, number: str = "", width: int = 0) -> Iterator[str]:
     """Yields what a log says of a step that begins or ends, with its number in the run and the width of the longest path."""
-    taken = {"running": "started", "found": "found"}.get(state.status) or duration(state)
+    taken = {"running": "started", "found": "found"}.get(state.status, duration(state))
     yield f"{MARKS[state.status]} {number}{state.path:<{width}} {taken}"
     if state.status == "done":
         for kind, output in state.outputs.items():
@@ -142,51 +141,54 @@ def run_id(pipeline: str, config: JsonObject, versions: dict[str, int], **more: 
 def write_run(store: Store, run: Run) -> None:
     if not run.created:
         run = run.model_copy(update={"created": datetime.now(UTC).isoformat(timespec="seconds")})
-    store.create(f"{names.RUNS}/{run.id}/run.json", run.model_dump_json(indent=1).encode())
+    store.create(_run_file(run.id), run.model_dump_json(indent=1).encode())
 
 
-def has_description(store: Store, run: str) -> bool:
-    """Whether a run has a description, damaged or not."""
-    return store.read(f"{names.RUNS}/{run}/run.json") is not None
+def find_run(store: Store, run: str) -> Run | None:
+    """Returns the description of a run; None if it has none. Raises InputError for a damaged one."""
+    return _read(Run, store, _run_file(run), "the command that began the run writes it anew")
 
 
 def read_run(store: Store, run: str) -> Run:
-    """Returns the description of a run. Raises InputError if the store has no such run."""
-    data = store.read(f"{names.RUNS}/{run}/run.json")
-    if data is None:
-        known = ", ".join(store.folders(names.RUNS)) or "none"
-        raise InputError(f"store {store.url} has no run {run}; it has: {known}")
-    file = f"{store.url}/{names.RUNS}/{run}/run.json"
-    return _parsed(Run, data, file, "the command that began the run writes it anew")
+    """Returns the description of a run. Raises InputError if the store has no such run, or for a damaged one."""
+    if described := find_run(store, run):
+        return described
+    known = ", ".join(store.folders(names.RUNS)) or "none"
+    raise InputError(f"store {store.url} has no run {run}; it has: {known}")
 
 
-def _parsed(kind: type[Parsed], data: bytes, file: str, way_out: str) -> Parsed:
-    """Returns what a file holds. Raises InputError for a damaged one."""
+def _run_file(run: str) -> str:
+    return f"{names.RUNS}/{run}/run.json"
+
+
+def _read(kind: type[Parsed], store: Store, file: str, way_out: str) -> Parsed | None:
+    """Returns what a file holds; None if there is none. Raises InputError for a damaged one."""
+    if (data := store.read(file)) is None:
+        return None
     try:
         return TypeAdapter(kind).validate_json(data)
     except ValidationError:
-        raise InputError(f"{file} is damaged: remove it, and {way_out}") from None
+        raise InputError(f"{store.url}/{file} is damaged: remove it, and {way_out}") from None
 
 
 def write_settings(store: Store, run: str, settings: Mapping[str, str]) -> None:
     """Writes the canonical JSON of each step's settings, by the step's path without its shard."""
-    store.replace(
-        f"{names.RUNS}/{run}/{names.STEP_SETTINGS_FILE}", json.dumps(dict(settings), indent=1).encode()
-    )
+    store.replace(_settings_file(run), json.dumps(dict(settings), indent=1).encode())
 
 
 def read_settings(store: Store, run: str, path: str) -> str:
     """Returns the canonical JSON of a step's settings. Raises InputError if the run has no such step, or for a damaged
     file."""
-    file = f"{names.RUNS}/{run}/{names.STEP_SETTINGS_FILE}"
-    data = store.read(file)
-    anew = "start the run again to write it anew"
-    settings = {} if data is None else _parsed(dict[str, str], data, f"{store.url}/{file}", anew)
+    settings = _read(dict[str, str], store, _settings_file(run), "start the run again to write it anew") or {}
     if path not in settings:
         raise InputError(
             f"run {run} of store {store.url} has no settings of step {path}: start the run again"
         )
     return settings[path]
+
+
+def _settings_file(run: str) -> str:
+    return f"{names.RUNS}/{run}/{names.STEP_SETTINGS_FILE}"
 
 
 def write_state(store: Store, run: str, state: StepState) -> None:
@@ -200,28 +202,22 @@ def write_start(store: Store, job: str, start: Start) -> None:
 def read_start(store: Store, job: str) -> Start:
     """Returns the outcome of a start, by Kubeflow's id; an empty one if the start is unknown. Raises InputError for a
     damaged file."""
-    file = f"{names.STARTS}/{job}.json"
-    data = store.read(file)
-    if data is None:
-        return Start()
-    return _parsed(Start, data, f"{store.url}/{file}", "start the run again on Kubeflow")
+    return _read(Start, store, f"{names.STARTS}/{job}.json", "start the run again on Kubeflow") or Start()
 
 
 def read_state(store: Store, run: str, path: str) -> StepState | None:
     """Returns the state of one step of a run; None if it has not begun."""
-    data = store.read(_state_file(run, path))
-    return _state(store, _state_file(run, path), data) if data else None
+    return _read(StepState, store, _state_file(run, path), "run again to write it anew")
 
 
 def read_states(store: Store, run: str, but: Container[str] = ()) -> Iterator[StepState]:
     """Yields the states of all steps of a run that have begun, except the paths `but`, in order of their paths."""
-    folder = _states_folder(run)
+    folder = f"{names.RUNS}/{run}/steps"
     for file in store.files(folder):
-        path = PurePosixPath(file)
-        if path.name.startswith(".") or str(path.relative_to(folder).with_suffix("")) in but:
-            continue
-        if data := store.read(file):
-            yield _state(store, file, data)
+        path = file[len(folder) + 1 :].removesuffix(".json")
+        hidden = path.rpartition("/")[2].startswith(".")  # on its way into the store
+        if not hidden and path not in but and (state := read_state(store, run, path)):
+            yield state
 
 
 def remove_state(store: Store, run: str, path: str) -> None:
@@ -229,20 +225,12 @@ def remove_state(store: Store, run: str, path: str) -> None:
     store.remove(_state_file(run, path))
 
 
-def _state(store: Store, file: str, data: bytes) -> StepState:
-    return _parsed(StepState, data, f"{store.url}/{file}", "run again to write it anew")
-
-
-def _states_folder(run: str) -> str:
-    return f"{names.RUNS}/{run}/steps"
-
-
 def _state_file(run: str, path: str) -> str:
-    return f"{_states_folder(run)}/{path}.json"
+    return f"{names.RUNS}/{run}/steps/{path}.json"
 
 
 def finished_outputs(states: Iterable[StepState], output: str) -> dict[str, Reference]:
-    """Returns the output named `output`, such as `index`, of each finished step that has it, by the step's path."""
+    """Returns the output `output`, such as `index`, of each finished step that has it, by the step's path."""
     return {
         state.path: state.outputs[output] for state in states if state.finished and output in state.outputs
     }

@@ -32,9 +32,9 @@ class StepInput(NamedTuple):
     """An artifact, or one file of it, that a step reads."""
 
     reference: Reference
-    record: Record
     store: Store
     """The store where the artifact was found."""
+    record: Record
 
     @property
     def files(self) -> list[File]:
@@ -65,8 +65,8 @@ class Step:
     """The settings that it reads: whole sections (`encode`) or single settings of them (`questions.seed`)."""
     inputs: tuple[str, ...] = ()
     fingerprint_path: str | None = None
-    """A function (settings) -> JSON that fingerprints the sources outside the store; of a step that `reads_store`, a
-    function (store) -> JSON that fingerprints everything that it reads there besides its inputs."""
+    """A function (settings) -> JSON that fingerprints the sources outside the store, or (store) -> JSON for what a step
+    that `reads_store` reads there besides its inputs."""
     list_inputs: tuple[str, ...] = ()
     """Inputs that are lists of artifacts."""
     sharded: bool = False
@@ -123,45 +123,42 @@ class Step:
 
         Raises InputError for a setting that this version does not have.
         """
-        sections = {name: _section(name).partial(values) for name, values in self._known(config).items()}
-        return Config.partial(sections)
-
-    def _known(self, config: str) -> dict[str, JsonObject]:
-        given = loads(config)
-        for section, values in given.items():
-            if unknown := values.keys() - _section(section).model_fields.keys():
+        sections: dict[str, Section] = {}
+        for name, values in loads(config).items():
+            section = Config.model_fields[name].annotation
+            assert isinstance(section, type) and issubclass(section, Section)
+            if unknown := values.keys() - section.model_fields.keys():
                 raise InputError(
-                    f"step {self.name}: there is no setting {section}.{min(unknown)} in this version of multiview: it "
+                    f"step {self.name}: there is no setting {name}.{min(unknown)} in this version of multiview: it "
                     "was started by another one"
                 )
-        return given
+            sections[name] = section.partial(values)
+        return Config.partial(sections)
 
     def key(self, settings: Config, digests: Mapping[str, object], sources: JsonObject) -> str:
         """Returns the key of the step's outputs: a digest of everything that decides their bytes."""
-        return _key_of(self.name, self.version, key_settings(settings), digests, sources)
+        return self.key_of(key_settings(settings), digests, sources)
 
-    def key_of_record(self, record: Record, inputs: Mapping[str, Sequence[StepInput]]) -> str:
-        """Returns the key that an artifact of this step should have, by its record and its inputs."""
-        digests = self.input_digests(inputs)
-        return _key_of(record.step, record.step_version, record.config, digests, record.sources)
+    def key_of(self, config: JsonObject, digests: Mapping[str, object], sources: JsonObject) -> str:
+        """Returns the key by the settings in a record's form."""
+        about = {"step": self.name, "version": self.version, "config": config}
+        identity = canonical_json({**about, "inputs": dict(digests), "sources": sources})
+        return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
     def input_digests(self, inputs: Mapping[str, Sequence[StepInput]]) -> dict[str, str | list[str]]:
-        """Returns the digest of each input that is part of the key, as a list for each list input; of a traced input,
-        with the artifact's key."""
+        """Returns the digest of each input that is part of the key; of a traced input, with the artifact's key."""
         digests: dict[str, str | list[str]] = {}
-        for name, reads in inputs.items():
+        for name in inputs.keys() - set(self.unkeyed_inputs):
             traced = name in self.traced_inputs
-            parts = [f"{read.digest} {read.record.key}" if traced else read.digest for read in reads]
-            if name not in self.unkeyed_inputs:
-                digests[name] = parts if name in self.list_inputs else parts[0]
+            parts = [f"{read.digest} {read.record.key}" if traced else read.digest for read in inputs[name]]
+            digests[name] = parts if name in self.list_inputs else parts[0]
         return digests
 
     def function(self) -> Callable[[StepContext], None]:
         return load_function(self.function_path)
 
     def fingerprint(self, settings: Config, store: Store | None) -> JsonObject:
-        """Returns the fingerprint of what decides the outputs besides settings and inputs: sources by content, and what
-        it reads from the store, if a store is given."""
+        """Returns the fingerprint of what decides the outputs besides settings and inputs; without a store, of sources."""
         read = store if self.reads_store else settings
         return load_function(self.fingerprint_path)(read) if self.fingerprint_path and read else {}
 
@@ -175,22 +172,3 @@ def load_function(path: str) -> Callable[..., Any]:
     """Returns the function at `module:function`."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
-
-
-def _section(name: str) -> type[Section]:
-    section = Config.model_fields[name].annotation
-    assert isinstance(section, type) and issubclass(section, Section)
-    return section
-
-
-def _key_of(
-    step: str, version: int, config: JsonObject, digests: Mapping[str, object], sources: JsonObject
-) -> str:
-    identity = {
-        "step": step,
-        "version": version,
-        "config": config,
-        "inputs": dict(digests),
-        "sources": sources,
-    }
-    return hashlib.sha256(canonical_json(identity).encode()).hexdigest()[:32]

@@ -26,21 +26,17 @@ def post(url: str, message: Mapping[str, object]) -> None:
     Raises requests.RequestException if the address refuses; its text names the host alone, for the rest of a chat's
     address is a secret.
     """
+    sent = {"text": message["text"]} if CHATS.match(url) else message
     try:
-        _post(url, message)
+        with requests.Session() as session:
+            for scheme in ("http://", "https://"):
+                session.mount(scheme, HTTPAdapter(max_retries=RETRY))
+            session.post(url, json=sent, timeout=30).raise_for_status()
     except requests.RequestException as error:
         answer = f" answered {error.response.status_code}" if error.response is not None else ""
         raise requests.RequestException(
             f"{urlsplit(url).hostname}{answer or f' gave no answer ({type(error).__name__})'}"
         ) from None
-
-
-def _post(url: str, message: Mapping[str, object]) -> None:
-    with requests.Session() as session:
-        for scheme in ("http://", "https://"):
-            session.mount(scheme, HTTPAdapter(max_retries=RETRY))
-        sent = {"text": message["text"]} if CHATS.match(url) else message
-        session.post(url, json=sent, timeout=30).raise_for_status()
 
 
 def chat_text(*lines: str | None) -> str:

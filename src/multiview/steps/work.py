@@ -48,8 +48,10 @@ class Work:
     def resolve(cls, step: Step, config: str, inputs: Inputs, store: Store) -> Work:
         """Reads the inputs' records and computes the key. Raises InputError if an input is gone or was replaced."""
         settings = step.parse(config)
-        given = {name: value if isinstance(value, list) else [value] for name, value in inputs.items()}
-        reads = {name: [_read(reference, name) for reference in each] for name, each in given.items()}
+        reads: dict[str, list[StepInput]] = {}
+        for name, value in inputs.items():
+            references = value if isinstance(value, list) else [value]
+            reads[name] = [StepInput(each, *load_reference(each, name)) for each in references]
         sources = step.fingerprint(settings, store)
         key = step.key(settings, step.input_digests(reads), sources)
         return cls(step, config, settings, reads, sources, key)
@@ -72,10 +74,7 @@ class Work:
         checkpoints: Checkpoints | None = None,
         pages: Pages = NO_PAGES,
     ) -> StepContext:
-        """Returns the argument of the step's function, with all inputs staged on local disk.
-
-        Files that the step can read in parts stay in a bucket where the scratch folder has no room for all.
-        """
+        """Returns the argument of the step's function, with all inputs staged on local disk, but for `_streamed`."""
         streamed = self._streamed()
         inputs = {name: self._input(name, streamed) for name in self.inputs}
         if streamed:
@@ -106,17 +105,14 @@ class Work:
                     )
 
     def _input(self, name: str, streamed: Collection[str] = ()) -> Input:
+        reads = self.inputs[name]
         if name in self.step.recorded_inputs:
-            _, record, store = self.inputs[name][0]
-            return Reference.to(store, record)
-        parts: list[LocalArtifact] = [
-            stage(store, record, reference.file, streamed=streamed)
-            for reference, record, store in self.inputs[name]
-        ]
+            return Reference.to(reads[0].store, reads[0].record)
+        parts = [stage(read.store, read.record, read.reference.file, streamed=streamed) for read in reads]
         return parts if name in self.step.list_inputs else parts[0]
 
     def _streamed(self) -> list[str]:
-        """The files of an input index that stay in their bucket and are read in parts: where there is no room for all."""
+        """Returns the files of an input index that stay in their bucket and are read in parts, for want of room."""
         copied = {
             name: [read for read in reads if not isinstance(read.store, LocalStore)]
             for name, reads in self.inputs.items()
@@ -126,11 +122,6 @@ class Work:
         if not copied.get(names.INDEX) or needed <= shutil.disk_usage(scratch()).free:
             return []
         return load_function(STREAMED)(copied[names.INDEX][0].record)
-
-
-def _read(reference: Reference, name: str) -> StepInput:
-    store, record = load_reference(reference, name)
-    return StepInput(reference, record, store)
 
 
 class Termination(SystemExit):
@@ -143,7 +134,7 @@ class StepReporter:
     """Keeps the state file of one step of one run up to date."""
 
     log: Callable[[str], None] = staticmethod(lambda line: None)
-    """Receives the lines about the step; in a run here those who watch it print them."""
+    """Receives the lines about the step; a run in this process prints them as it reads the states."""
 
     def __init__(self, store: Store, run: str, path: str, step: str, pages: Pages = NO_PAGES):
         self.store, self.run, self.pages = store, run, pages
@@ -169,7 +160,7 @@ class StepReporter:
         self._change(status="running", attempt="", ended=None, outputs={})
 
     def fail(self, error: BaseException) -> None:
-        """Writes the failure as one line. What follows from the end of a killed step is none of its own."""
+        """Writes the failure as one line, unless the step was killed: then the error only follows from that."""
         if self.state.status == "killed":
             return
         bad_input, status = isinstance(error, InputError), "failed"

@@ -8,7 +8,7 @@ import torch
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
 from multiview.errors import InputError
-from multiview.steps.backends.in_process import InProcess, check_gpus
+from multiview.steps.backends.in_process import check_gpus, work_here
 from multiview.steps.context import StepContext
 from multiview.steps.table import step
 from multiview.steps.work import StepReporter, Work
@@ -67,4 +67,4 @@ def test_a_pod_that_was_promised_a_gpu_does_no_work_without_it(monkeypatch, tmp_
     work = Work(declared, "{}", Config(), {}, {}, "k")
     error, words = (InputError, "this pod asked for") if promised else (RuntimeError, "begun")
     with pytest.raises(error, match=words):
-        InProcess().make(work, StepReporter(LocalStore(tmp_path / "store"), "r", "split", "split"))
+        work_here(work, StepReporter(LocalStore(tmp_path / "store"), "r", "split", "split"))

@@ -189,7 +189,7 @@ def test_its_pod_says_what_the_first_pod_of_the_training_says(tmp_path, monkeypa
 
     monkeypatch.setattr(trainjob, "run_train_job", train)
     with pytest.raises(ProcessFailed, match="left no model"):
-        trainjob.TrainJob(template()).make(Work(STEPS["train"], "{}", Config(), {}, {}, "k"), reporter)
+        trainjob.work_on_nodes(Work(STEPS["train"], "{}", Config(), {}, {}, "k"), reporter, template())
     assert list(dict.fromkeys(lines)) == [
         f"  {STATE.path} started",
         f"  {STATE.path}: waits for its pods",

@@ -22,51 +22,48 @@ WAY_OUT = (
 )
 
 
-class InProcess:
-    """Does the work in this process."""
+def work_here(work: Work, reporter: StepReporter) -> dict[str, Record]:
+    """Calls the step's function and publishes its outputs; returns their records, or those of a faster attempt.
 
-    def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
-        """Calls the step's function and publishes its outputs. The records of a faster attempt count instead of ours.
-
-        Raises InputError for a pod without the GPUs that it asked for, and every exception of the step.
-        """
-        step, store = work.step, reporter.store
-        check_gpus()
-        attempts = {kind: Attempt(store, kind, work.key) for kind in step.outputs}
-        first = attempts[step.outputs[0]]
-        log = EventLog(store, first.data, reporter.note)
-        reporter.begin_attempt(first.data)
-        checkpoints = StoredCheckpoints(store, work.key, log)
-        try:
-            with log.lines():
-                log.begin("fetches its inputs")
-                folders = {kind: attempt.path for kind, attempt in attempts.items()}
-                context = work.context(store, folders, log, checkpoints, reporter.pages)
-                log.begin("works")
-                step.function()(context)
-                log.begin("writes its outputs")
-                work.check_inputs(context)
-                log.close()  # what is published is found from then on, and its events are not made again
-                return {
-                    kind: attempt.publish(
-                        step=step.name,
-                        step_version=step.version,
-                        config=key_settings(work.settings),
-                        inputs=work.references,
-                        sources=work.sources,
-                        facts=log.facts,
-                        environment=machine(),
-                    )[0]
-                    for kind, attempt in attempts.items()
-                }
-        except Exception:
-            for attempt in attempts.values():
-                with contextlib.suppress(Exception):  # the step's own error is the one to report
-                    attempt.abandon()
-            raise
-        finally:
-            with contextlib.suppress(Exception):
-                log.close()
+    Raises InputError for a pod without the GPUs that it asked for, and every exception of the step.
+    """
+    step, store = work.step, reporter.store
+    check_gpus()
+    attempts = {kind: Attempt(store, kind, work.key) for kind in step.outputs}
+    first = attempts[step.outputs[0]]
+    log = EventLog(store, first.data, reporter.note)
+    reporter.begin_attempt(first.data)
+    checkpoints = StoredCheckpoints(store, work.key, log)
+    try:
+        with log.lines():
+            log.begin("fetches its inputs")
+            folders = {kind: attempt.path for kind, attempt in attempts.items()}
+            context = work.context(store, folders, log, checkpoints, reporter.pages)
+            log.begin("works")
+            step.function()(context)
+            log.begin("writes its outputs")
+            work.check_inputs(context)
+            log.close()  # what is published is found from then on, and its events are not made again
+            return {
+                kind: attempt.publish(
+                    step=step.name,
+                    step_version=step.version,
+                    config=key_settings(work.settings),
+                    inputs=work.references,
+                    sources=work.sources,
+                    facts=log.facts,
+                    environment=machine(),
+                )[0]
+                for kind, attempt in attempts.items()
+            }
+    except Exception:
+        for attempt in attempts.values():
+            with contextlib.suppress(Exception):  # the step's own error is the one to report
+                attempt.abandon()
+        raise
+    finally:
+        with contextlib.suppress(Exception):
+            log.close()
 
 
 def check_gpus() -> None:

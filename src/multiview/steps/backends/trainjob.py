@@ -1,7 +1,6 @@
 """A training on several nodes: a TrainJob of Kubeflow Trainer, which the step's own pod starts, follows and deletes.
 
-The compiled pipeline brings the TrainJob without its task (`pipelines.kubeflow.pod_template`). Its pods run
-`multiview.steps.backends.trainjob_node`.
+The compiled pipeline brings it without its task (`pipelines.kubeflow.pod_template`); its pods run `trainjob_node`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -52,31 +50,22 @@ REMEDIES = {
 TOO_OLD = "its Kubeflow Trainer knows no runtimePatches: install 2.2 or later, or set nodes to 1"
 
 
-class TrainJob:
-    """Lets the pods of a TrainJob do the work."""
+def work_on_nodes(work: Work, reporter: StepReporter, template: JsonObject) -> dict[str, Record]:
+    """Lets the pods of a TrainJob do the work; returns the records of its outputs. Raises as `run_train_job` does."""
+    store, run, path = reporter.store, reporter.run, reporter.state.path
 
-    def __init__(self, template: JsonObject) -> None:
-        self.template = template
+    def note_progress() -> None:  # as the first pod of the training says it in its own log
+        now = read_state(store, run, path)
+        progress = read_progress(store, now.attempt) if now else None
+        reporter.note(progress.line if progress else "waits for its pods")
 
-    def make(self, work: Work, reporter: StepReporter) -> dict[str, Record]:
-        """Starts the TrainJob and waits for it. Raises the exceptions of `run_train_job`."""
-        reporter.write()  # what the nodes read; from here on the first one reports
-        store = reporter.store
-        with repeated(partial(_note_progress, reporter), LINE_SECONDS):
-            run_train_job(store.url, reporter.run, reporter.state, self.template)
-        records = work.find(store)
-        if missing := [kind for kind in work.step.outputs if kind not in records]:
-            raise ProcessFailed(
-                f"the TrainJob of {reporter.state.path} succeeded and left no {missing[0]} in {store.url}"
-            )
-        return records
-
-
-def _note_progress(reporter: StepReporter) -> None:
-    """Writes into this pod's log what the first pod of the training says in its own."""
-    now = read_state(reporter.store, reporter.run, reporter.state.path)
-    progress = read_progress(reporter.store, now.attempt) if now else None
-    reporter.note(progress.line if progress else "waits for its pods")
+    reporter.write()  # what the nodes read; from here on the first one reports
+    with repeated(note_progress, LINE_SECONDS):
+        run_train_job(store.url, run, reporter.state, template)
+    records = work.find(store)
+    if missing := [kind for kind in work.step.outputs if kind not in records]:
+        raise ProcessFailed(f"the TrainJob of {path} succeeded and left no {missing[0]} in {store.url}")
+    return records
 
 
 def template_here() -> JsonObject | None:
@@ -88,8 +77,7 @@ def template_here() -> JsonObject | None:
 def train_job(store: str, run: str, state: StepState, template: JsonObject, workflow: str) -> JsonObject:
     """Returns the TrainJob of a step of a run in an Argo workflow, which Kubernetes deletes with this pod.
 
-    Its pods read the step's settings and inputs from the step's state. Its name is the same for every try of the step in
-    the workflow, so that a later try replaces what an earlier one left.
+    Its name is the same for every try of the step in the workflow, so that a later try replaces what an earlier one left.
     """
     job = copy.deepcopy(template)
     metadata, trainer = job["metadata"], job["spec"]["trainer"]
@@ -109,9 +97,8 @@ def train_job(store: str, run: str, state: StepState, template: JsonObject, work
 def run_train_job(store: str, run: str, state: StepState, template: JsonObject) -> None:
     """Starts the TrainJob of a step, in the place of one that an earlier try has left, and follows it to its end.
 
-    The job is deleted when it has ended, when following it fails, and when this step is killed, as in a run that is
-    cancelled. Raises InputError or ProcessFailed with the line of the pod that failed first, and InputError
-    where the cluster refuses the job.
+    The job is deleted however this ends, as when the run is cancelled. Raises InputError or ProcessFailed with the line
+    of the pod that failed first, and InputError where the cluster refuses the job.
     """
     jobs = TrainJobs()
     job = train_job(store, run, state, template, jobs.workflow_here())
@@ -125,8 +112,7 @@ def run_train_job(store: str, run: str, state: StepState, template: JsonObject) 
 
 
 def check_trainer(template: JsonObject) -> None:
-    """Raises InputError where the cluster would refuse a TrainJob: without Kubeflow Trainer 2.2, its runtime, or the
-    right to make one."""
+    """Raises InputError where the cluster lacks Kubeflow Trainer 2.2, its runtime, or the right to make a TrainJob."""
     step = StepState(path="", step="train", status="running")
     TrainJobs().create(train_job("", "", step, template, ""), dry_run="All")
 
@@ -153,11 +139,13 @@ class TrainJobs:
 
     def create(self, job: JsonObject, **options: str) -> JsonObject:
         """Creates a job, and returns it as the cluster has it."""
+        # Strict: otherwise fields that its Kubeflow Trainer does not know are dropped.
+        create, options = (
+            self._objects.create_namespaced_custom_object,
+            {"field_validation": "Strict", **options},
+        )
         with self._refusals():
-            # Strict: otherwise fields that its Kubeflow Trainer does not know are dropped.
-            made: KubernetesObject = self._objects.create_namespaced_custom_object(
-                *self._where, body=job, field_validation="Strict", **options
-            )
+            made: KubernetesObject = create(*self._where, body=job, **options)
         return made
 
     def follow(self, job: JsonObject) -> JsonObject:
@@ -180,10 +168,11 @@ class TrainJobs:
         for _, end in ends:
             if end.exit_code == BAD_INPUT and end.message:
                 return InputError(end.message.strip())
-        for pod, end in ends:
-            line = (end.message or "").strip() or f"{end.reason} (exit status {end.exit_code})"
-            return ProcessFailed(f"pod {pod}: {line}")
-        return ProcessFailed(f"TrainJob {name} failed: {ended.get('message') or ended.get('reason')}")
+        if not ends:
+            return ProcessFailed(f"TrainJob {name} failed: {ended.get('message') or ended.get('reason')}")
+        pod, end = ends[0]
+        line = (end.message or "").strip() or f"{end.reason} (exit status {end.exit_code})"
+        return ProcessFailed(f"pod {pod}: {line}")
 
     def delete(self, job: JsonObject) -> None:
         """Deletes a job and its pods; nothing happens if it is gone, or another has taken its name."""
@@ -194,10 +183,9 @@ class TrainJobs:
 
     def workflow_here(self) -> str:
         """Returns the name of the workflow that this pod belongs to."""
+        name = os.environ[environment.POD_NAME]
         with self._refusals():
-            pod: KubernetesObject = self._core.read_namespaced_pod(
-                os.environ[environment.POD_NAME], self.namespace
-            )
+            pod: KubernetesObject = self._core.read_namespaced_pod(name, self.namespace)
         return str(pod.metadata.labels[WORKFLOW_LABEL])
 
     def _read(self, job: JsonObject) -> JsonObject | None:
@@ -216,10 +204,13 @@ class TrainJobs:
             if error.status in but:
                 return
             said = _message(error)
-            # Admission, as by a quota or Kubeflow Trainer itself, refuses with 403 too, and says why.
-            told = error.status == 403 and said and " cannot " not in said
-            remedy = said if told else REMEDIES.get(error.status or 0, said or error.reason)
-            remedy = TOO_OLD if "runtimePatches" in said else remedy
+            remedy = REMEDIES.get(error.status or 0) or said or error.reason
+            if "runtimePatches" in said:
+                remedy = TOO_OLD
+            elif error.status == 403 and said and " cannot " not in said:
+                remedy = (
+                    said  # of admission, as by a quota or Kubeflow Trainer itself, which refuses with 403 too
+                )
             place = f"training on several nodes: in namespace {self.namespace}"
             raise InputError(f"{place}: {error.status} {error.reason}: {remedy}") from error
 
@@ -242,7 +233,7 @@ def _failed_ends(pod: KubernetesObject) -> list[KubernetesObject]:
 def _api_client() -> KubernetesObject:
     """Returns a client of the cluster that this process is in, or that its kubeconfig names.
 
-    Raises InputError where there is none, and for a token that no header can hold, which the client would repeat.
+    Raises InputError where there is none, and for a token that no header can hold: the client's error would repeat it.
     """
     from kubernetes import client, config
 

@@ -17,7 +17,7 @@ from multiview.artifacts.scratch import scratch
 from multiview.artifacts.store import open_store
 from multiview.config import canonical_json
 from multiview.errors import InputError, one_line, print_line, safe
-from multiview.steps.backends.in_process import InProcess, check_gpus
+from multiview.steps.backends.in_process import check_gpus, work_here
 from multiview.steps.backends.trainjob import BAD_INPUT
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import Events
@@ -48,7 +48,7 @@ def run_on_node(store_url: str, run: str, path: str) -> None:
         reporter = StepReporter(store, run, path, state.step)
         reporter.log = print_line
         reporter.describe(work)
-        InProcess().make(work, reporter)
+        work_here(work, reporter)
         return
     outputs = {kind: scratch() / "unpublished" / kind for kind in work.step.outputs}
     checkpoints = StoredCheckpoints(store, work.key)

@@ -18,28 +18,25 @@ _BM25 = Step(
     outputs=(names.EVALUATION,),
 )
 
+_ENCODE = Step(
+    name="encode",
+    about="Views of the passages of one shard.",
+    version=10,
+    function_path="multiview.encoding.encode:encode",
+    settings=("encode",),
+    inputs=("model", "passages"),
+    outputs=(names.EMBEDDINGS,),
+    sharded=True,
+    gpu=True,
+)
+
 STEPS = (
-    Step(
-        name="encode",
-        about="Views of the passages of one shard.",
-        version=10,
-        function_path="multiview.encoding.encode:encode",
-        settings=("encode",),
-        inputs=("model", "passages"),
-        outputs=(names.EMBEDDINGS,),
-        sharded=True,
-        gpu=True,
-    ),
-    Step(
+    _ENCODE,
+    replace(
+        _ENCODE,
         name="encode-with-queries",
         about="Views of the passages of one shard, each read with its generated queries.",
-        version=10,
-        function_path="multiview.encoding.encode:encode",
-        settings=("encode",),
         inputs=("model", "passages", "queries"),
-        outputs=(names.EMBEDDINGS,),
-        sharded=True,
-        gpu=True,
     ),
     Step(
         name="index",
