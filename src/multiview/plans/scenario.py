@@ -28,11 +28,10 @@ GPUS = {
 
 
 class Rate(NamedTuple):
-    """Operations per second of a core of an AMD EPYC (Zen 4), and the share of a GPU's that are reached."""
+    """Operations per second of a core of an AMD EPYC (Zen 4) in float32 and bfloat16, and the share of a GPU's reached."""
 
     core: float
     half_core: float
-    """In bfloat16; `core` is in float32."""
     gpu_share: float
 
 
@@ -84,27 +83,27 @@ SHAPES = {
 
 
 def shape_of(model: str) -> ModelShape:
-    """The shape of a model of `SHAPES`, or of a base model as in `model.base`, by its config.json. Raises InputError."""
+    """The shape of a model of `SHAPES`, or of a base model as in `model.base`, by its config.json. Raises InputError.
+
+    Gated layers and shared keys, in which kinds of models differ, count in `inner`.
+    """
     if model in SHAPES:
         return SHAPES[model]
-    try:
-        with staged_base(model, "model") as folder:
-            return _read_shape(folder, model)
-    except InputError as error:
-        raise InputError(f"{error}{nearest(model, SHAPES)}") from error
-
-
-def _read_shape(folder: str, name: str) -> ModelShape:
-    """The shape of the model in `folder`; gated layers and shared keys, in which kinds differ, count in `inner`."""
     import torch
     from transformers import AutoConfig, AutoModel
 
     from multiview.model.base_model.loading import load_pretrained
 
-    config = load_pretrained(AutoConfig, folder, f"model: cannot read {name}")
-    sizes: list[Any] = [getattr(config, size, None) for size in SIZES]
-    if None in sizes:
-        raise InputError(f"model: {name} has no {SIZES[sizes.index(None)]}: give one of {', '.join(SHAPES)}")
+    try:
+        with staged_base(model, "model") as folder:
+            config = load_pretrained(AutoConfig, folder, f"model: cannot read {model}")
+        sizes: list[Any] = [getattr(config, size, None) for size in SIZES]
+        if None in sizes:
+            raise InputError(
+                f"model: {model} has no {SIZES[sizes.index(None)]}: give one of {', '.join(SHAPES)}"
+            )
+    except InputError as error:
+        raise InputError(f"{error}{nearest(model, SHAPES)}") from error
     with torch.device("meta"):
         parts = AutoModel.from_config(config).named_modules()
     linear = [part for path, part in parts if isinstance(part, torch.nn.Linear) and "pooler" not in path]
