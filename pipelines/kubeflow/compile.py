@@ -66,11 +66,11 @@ def _declare(
 ) -> None:
     """Gives a pipeline's function the signature and the docstring from which KFP reads its parameters."""
     declared = [
-        Parameter("store", "", store, str, STORE_HELP),
-        Parameter("described", "", None, str, DESCRIBED_HELP),
+        Parameter("store", store, str, STORE_HELP),
+        Parameter("described", None, str, DESCRIBED_HELP),
     ]
     if whole:
-        further = Parameter("settings", "", "", str, FURTHER)
+        further = Parameter("settings", "", str, FURTHER)
         declared = [declared[0], replace(declared[1], default=""), *parameters, further]
     keyword, none = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
     signature = inspect.Signature(

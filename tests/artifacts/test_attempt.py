@@ -34,16 +34,16 @@ def test_who_may_read_the_store_may_read_all_of_an_artifact(tmp_path):
     assert modes == {"weights": 0o644, "part/weights": 0o644, "program": 0o755}
 
 
-@pytest.mark.parametrize("point", ["save", "record"])
-def test_a_crash_before_any_write_leaves_no_artifact_and_no_obstacle(tmp_path, point):
+@pytest.mark.parametrize("write", ["save", "create"])
+def test_a_crash_before_any_write_leaves_no_artifact_and_no_obstacle(tmp_path, monkeypatch, write):
     store = LocalStore(tmp_path)
 
-    def crash(reached: str) -> None:
-        if reached == point:
-            raise KeyboardInterrupt
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        publish(store, "k", "text", crash=crash)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(store, write, crash)
+        publish(store, "k", "text")
     assert read_record(store, "passages", "k") is None
     assert publish(store, "k", "text")[1]
 

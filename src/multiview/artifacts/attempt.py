@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NotRequired, TypedDict, Unpack
@@ -50,21 +49,14 @@ class Attempt:
     def data(self) -> str:
         return f"{self.folder}/attempts/{self.id}"
 
-    def publish(
-        self,
-        *,
-        crash: Callable[[str], None] = lambda point: None,
-        **description: Unpack[Description],
-    ) -> tuple[Record, bool]:
+    def publish(self, **description: Unpack[Description]) -> tuple[Record, bool]:
         """Creates the artifact's record; returns the valid record and whether it is this attempt's.
 
         If another attempt was first, its record is valid and this attempt's files are removed.
-        `description` is the rest of `Record`; `crash` is called before each write, for tests.
         """
         share(self.path)
         stamps = {path: stamp(path) for path in self.path.rglob("*") if path.is_file()}
         files = describe_files(self.path)
-        crash("save")
         self.store.save(self.path, self.data)
         record = Record(
             kind=self.kind,
@@ -76,7 +68,6 @@ class Attempt:
             seconds=round((datetime.now(UTC) - self.started).total_seconds(), 3),
             **description,
         )
-        crash("record")
         self.in_doubt = True
         path = f"{self.folder}/{names.RECORD_FILE}"
         if not self.store.create(path, record.to_json()):

@@ -58,7 +58,6 @@ class Parameter:
     """A typed parameter of a compiled pipeline."""
 
     name: str
-    setting: str
     default: object
     """The compiled request's value, JSON-ready."""
     type: object
@@ -177,7 +176,7 @@ def parameters_of(request: Request) -> tuple[Parameter, ...]:
     for name, setting in SETTINGS.items():
         value, kind, description = value_at(values, setting), *_declared(setting)
         if value in (value_at(step, setting) for step in steps):
-            parameters.append(Parameter(name, setting, value, kind, f"{description} Setting `{setting}`."))
+            parameters.append(Parameter(name, value, kind, f"{description} Setting `{setting}`."))
     return tuple(parameters)
 
 

@@ -47,8 +47,6 @@ class StepContext:
     events: Events = field(default_factory=Events)
     checkpoints: Checkpoints | None = None
     """Checkpoints from which an interrupted step continues; None for steps without checkpoints."""
-    step_version: int = 0
-    """The version of the step, for steps that reuse outputs of an earlier run of the same version."""
     pages: Pages = NO_PAGES
     """The pages of the run, for steps that send notices."""
     opened: Store | None = None

@@ -85,7 +85,6 @@ class Work:
             outputs=outputs,
             events=events,
             checkpoints=checkpoints if self.step.checkpoints else None,
-            step_version=self.step.version,
             pages=pages,
             opened=store if self.step.reads_store else None,
         )
