@@ -16,6 +16,6 @@ def test_plans_are_shown_as_they_are_printed(documented, monkeypatch, capsys):
 
 
 def test_shares_of_gpus_are_those_of_the_formulas():
-    shares = [RATES[work].gpu_share for work in ("encode", "train", "generate", "search")]
+    shares = [RATES[work][2] for work in ("encode", "train", "generate", "search")]
     named = "{:.0%} for encoding, {:.0%} for training, {:.0%} for generating queries, {:.0%} for exact search"
     assert named.format(*shares) in PAGE.replace(" %", "%")

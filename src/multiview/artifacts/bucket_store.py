@@ -31,7 +31,8 @@ class BucketStore(Store):
         if protocol == "s3":
             import s3fs.core
 
-            s3fs.core.set_custom_error_handler(_is_conflict)
+            # S3 asks for a repetition while another exclusive write of the same file is under way.
+            s3fs.core.set_custom_error_handler(lambda error: "ConditionalRequestConflict" in str(error))
 
     def create(self, path: str, data: bytes) -> bool:
         try:
@@ -116,8 +117,3 @@ class BucketStore(Store):
             return self._ask(operation, path, **options)
         except FileNotFoundError:
             return None
-
-
-def _is_conflict(error: Exception) -> bool:
-    """Whether S3 asks for a repetition, because another exclusive write of the same file is under way."""
-    return "ConditionalRequestConflict" in str(error)

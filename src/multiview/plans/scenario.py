@@ -27,21 +27,14 @@ GPUS = {
 }
 
 
-class Rate(NamedTuple):
-    """Operations per second of a core of an AMD EPYC (Zen 4) in float32 and bfloat16, and the share of a GPU's reached."""
-
-    core: float
-    half_core: float
-    gpu_share: float
-
-
 RATES = {
-    "encode": Rate(8e10, 1.5e11, 0.34),
-    "train": Rate(7e10, 1.2e11, 0.35),
-    "generate": Rate(5.9e10, 5.9e10, 0.1),
-    "search": Rate(1e11, 1e11, 0.5),
+    "encode": (8e10, 1.5e11, 0.34),
+    "train": (7e10, 1.2e11, 0.35),
+    "generate": (5.9e10, 5.9e10, 0.1),
+    "search": (1e11, 1e11, 0.5),
 }
-"""The share of encoding was measured on an H200, the others are assumed."""
+"""Operations per second of a core of an AMD EPYC (Zen 4) in float32 and in bfloat16, and the share of a GPU's that are
+reached: measured on an H200 for encoding, assumed for the others."""
 TOKENS_PER_WORD, EXTRA_TOKENS = 1.3, 10
 TOKENISED = 1.7e5
 """Tokens per second that a core lays out."""
@@ -164,11 +157,11 @@ class Scenario:
 
     def seconds(self, work: str, flops: float, half: bool = False, gpus: int = 1) -> float:
         """Seconds for which up to `gpus` GPUs compute, or all cores where there are none."""
-        rate = RATES[work]
+        core, half_core, gpu_share = RATES[work]
         if not self.gpus:
-            return flops / self.cores / (rate.half_core if half else rate.core)
+            return flops / self.cores / (half_core if half else core)
         gpu = GPUS[self.gpu]
-        return flops / min(gpus, self.gpus) / rate.gpu_share / (gpu.half_flops if half else gpu.flops)
+        return flops / min(gpus, self.gpus) / gpu_share / (gpu.half_flops if half else gpu.flops)
 
     def forward(
         self, work: str, tokens: float, half: bool = False, gpus: int = 1, passes: int = 1, pods: int = 1

@@ -28,8 +28,12 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
     reporter.describe(work)
     if (found := find_outputs(work, store)) and (outputs := claim_outputs(work, found, reporter)):
         return outputs
+    template = template_here() if step.multi_node else None
     for _ in range(ATTEMPTS):
-        if outputs := _make_outputs(work, reporter):
+        made = work_on_nodes(work, reporter, template) if template else work_here(work, reporter)
+        if step.checkpoints:
+            StoredCheckpoints(store, work.key).clear()
+        if outputs := claim_outputs(work, made, reporter, "done"):
             return outputs
     raise InputError(
         f"step {step.name}: multiview gc collected what it forwards: run it again when gc is done"
@@ -50,8 +54,7 @@ def find_outputs(work: Work, store: Store) -> dict[str, Record]:
 def claim_outputs(
     work: Work, outputs: Mapping[str, Record], reporter: StepReporter, status: Status = "found"
 ) -> dict[str, Record]:
-    """Writes `outputs` and what the step forwards into its state; returns them if all is still there after that,
-    else none.
+    """Writes `outputs` and what the step forwards into its state; returns them if all is there after that, else none.
 
     A `multiview gc` at work meanwhile has taken them before, or sees that they are referred to, and leaves them.
     Raises InputError if the step's file of forwarded references is gone.
@@ -78,18 +81,6 @@ def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> di
     for output, reference in _forwards(store, step, outputs[step.outputs[0]]).items():
         references[output] = load_reference(reference, f"{step.name} {output}", store).reference
     return references
-
-
-def _make_outputs(work: Work, reporter: StepReporter) -> dict[str, Record]:
-    """Does the work, here or in the TrainJob that the environment describes for a multi-node step.
-
-    Returns the records of its outputs by kind, or none if what it forwards was collected meanwhile.
-    """
-    template = template_here() if work.step.multi_node else None
-    made = work_on_nodes(work, reporter, template) if template else work_here(work, reporter)
-    if work.step.checkpoints:
-        StoredCheckpoints(reporter.store, work.key).clear()
-    return claim_outputs(work, made, reporter, "done")
 
 
 def _forwards_hold(store: Store, step: Step, record: Record) -> bool:
