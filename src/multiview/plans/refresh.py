@@ -44,11 +44,11 @@ def refresh(overrides: Overrides) -> Plan:
         "questions": split.output(names.DEV_QUESTIONS),
         "train_questions": split.output(names.TRAIN_QUESTIONS),
     }
-    before = {"model": old_model, "index": old, "passages": old_passages}
-    now = {"model": model, "index": index, "passages": passages}
-    asked, asked_now = (
+    old_inputs = {"model": old_model, "index": old, "passages": old_passages}
+    new_inputs = {"model": model, "index": index, "passages": passages}
+    champion_evaluation, challenger_evaluation = (
         plan.add(StepPath("evaluate", system), "evaluate", config, **inputs, **questions)
-        for system, inputs in ((names.CHAMPION, before), (names.CHALLENGER, now))
+        for system, inputs in ((names.CHAMPION, old_inputs), (names.CHALLENGER, new_inputs))
     )
     verdict = plan.add(
         StepPath("gate"),
@@ -57,11 +57,13 @@ def refresh(overrides: Overrides) -> Plan:
         champion=champion,
         index=index,
         passages=passages,
-        champion_evaluation=asked,
-        challenger_evaluation=asked_now,
+        champion_evaluation=champion_evaluation,
+        challenger_evaluation=challenger_evaluation,
         lost_questions=split.output(names.LOST_QUESTIONS),
     )
-    promotion = plan.add(StepPath("promote"), "promote", config, champion=champion, verdict=verdict, **now)
+    promotion = plan.add(
+        StepPath("promote"), "promote", config, champion=champion, verdict=verdict, **new_inputs
+    )
     told = {"promotion": promotion, "verdict": verdict, "changes": changes, "index": index}
     plan.add(StepPath("report"), "refresh-report", config, **told)
     if config.export.formats:
