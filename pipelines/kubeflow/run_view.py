@@ -184,7 +184,7 @@ class RunView:
 
 
 def silence_of(view: RunView, find_store: Callable[[], Store | None], run: str) -> tuple[str, bool]:
-    """Returns a line about a run of which nothing was heard for a while, else an empty one; and whether it is gone for
+    """Returns a line about a run that has been silent for a while, else an empty one; and whether it is gone for
     sure. `find_store`, which is asked where Kubeflow has heard nothing, gives the store of `run` if it can be read."""
     heard, now = view.heard, datetime.now(UTC)
     store = find_store() if now - heard > SILENCE else None

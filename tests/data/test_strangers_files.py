@@ -680,6 +680,7 @@ JUDGEMENTS = {
     "rounds as second column": judged("qrels-round.txt", "q1 4.5 t0 2\nq1 0.5 t1 0\nq2 5 t1 1\n"),
     "blanks at the ends": judged("qrels.txt", "q1 0 t0  1 \n q2 0  t1 1\n\n"),
     "comments": judged("my.qrels.txt", "# by hand\nq1 0 t0 1\nq2 0 t1 1\n"),
+    "a header behind #": judged("my.qrels.tsv", "#query-id\tcorpus-id\tscore\nq1\tt0\t1\nq2\tt1\t1\n"),
     "tabs and blanks": judged("qrels.tsv", "q1\t0\tt0\t1 \nq2\t0\tt1\t1\n"),
     "a CSV": judged("qrels.csv", "query_id,doc_id,relevance\nq1,t0,1\nq2,t1,1\n"),
     "a CSV of another name": judged("labels.csv", "query_id,doc_id,relevance\nq1,t0,1\nq2,t1,1\n"),

@@ -21,7 +21,7 @@ class Encode(Section):
     index_padding_views: bool = False
     """Also index the views of empty snippets, as the papers do."""
     device: Annotated[str, UNKEYED] = "auto"
-    """cpu, cuda, or auto; also where `mine` and `evaluate` search an exact index."""
+    """cpu, cuda, or auto; also where `mine` and `evaluate` search an exact index, and where queries are generated."""
 
 
 class Index(Section):

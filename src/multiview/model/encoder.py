@@ -282,7 +282,7 @@ def _check_views(model: BiEncoder, kind: str) -> None:
         if one.input_ids != other.input_ids and differences.min() <= _EQUAL * first.abs().max():
             raise InputError(
                 f"{base} is causal, and architecture {layout.name} pools tokens that read no text there: every {name} would have "
-                "the same vector; give a bidirectional encoder such as BERT, or use meta, dpr with model.pooling=last, or camvr with model.pooling=snippet"
+                "the same vector; give a bidirectional encoder such as BERT, or use architecture meta, dpr with model.pooling=last, or camvr with model.pooling=snippet"
             )
 
 

@@ -102,8 +102,8 @@ def describe(request: Request, store: Store) -> Run:
 
 
 def _identity(request: Request, store: Store) -> JsonObject:
-    """Returns the identity of a run among those of the same pipeline and settings: what it reads, but for a schedule, each
-    of whose starts reads that anew."""
+    """Returns the identity of a run among those of the same pipeline and settings: what it reads, except for
+    a schedule, whose every start reads it anew."""
     plan, identity = request.plan, {}
     if request.rerun_of:
         identity |= {"rerun_of": request.rerun_of, "steps": [str(path) for path in plan.paths()]}

@@ -133,11 +133,11 @@ def trainings(model: Artifact) -> list[Training]:
     stages = [("warm-up", made) for made in warmed]
     stages += [(f"round {number}", made) for number, made in enumerate(rounds, start=1)]
     found: list[Training] = []
-    start = 0
+    before = 0
     for name, made in stages:
-        if curves := _curves(made, start):
-            found.append(Training(name, curves, start))
-            start = max(step for curve in curves.values() for step in curve)
+        if curves := _curves(made, before):
+            found.append(Training(name, curves, before))
+            before = max(step for curve in curves.values() for step in curve)
     return found
 
 

@@ -169,7 +169,10 @@ class Follower:
     """Keeps the store's champion answering; `check` looks once."""
 
     def __init__(self, store: Store, device: str = "auto", views: int | None = None) -> None:
-        """Loads the champion, of each of whose passages the first `views` are searched (`load`). Raises InputError where the store has none, or it cannot be loaded."""
+        """Loads the champion, to search the first `views` of each passage (`load`).
+
+        Raises InputError where the store has none, or it cannot be loaded.
+        """
         champion = champion_of(store)
         self._store, self._how = store, (device, views)
         self.generations = Generations(open_generation(store, champion, *self._how))

@@ -74,7 +74,7 @@ def connect_to_read(uri: str) -> MlflowClient:
 
 
 def connect(uri: str, mode: Literal["rb", "r+b"] = "r+b") -> MlflowClient:
-    """Returns an MLflow client that writes. Raises InputError for an SQLite file that cannot be opened in `mode`."""
+    """Returns an MLflow client, which writes unless `mode` is rb. Raises InputError for an SQLite file that cannot be opened in `mode`."""
     _check_file(uri, mode)
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)

@@ -54,7 +54,7 @@ def _log_events(shipment: Shipment, child: MlflowRun, state: StepState) -> None:
     events = list(read_events(shipment.store, state.attempt)) if state.attempt else []
     warnings = [event.text for event in events if isinstance(event, WarningEvent)]
     first = next((_record(shipment.store, *output) for output in state.outputs.items()), None)
-    tags = step_tags(shipment.run, state, first, warnings, shipment.corpus)
+    tags = step_tags(state, first, warnings, shipment.corpus)
     tags[names.TAG_SHIPPED] = str(len(events))
     link = _evaluated(shipment, child.info.run_id, state)
     shipped = int(child.data.tags.get(names.TAG_SHIPPED, 0))

@@ -81,9 +81,7 @@ def child_tags(run: Run, state: StepState, parent: str) -> Tags:
     }
 
 
-def step_tags(
-    run: Run, state: StepState, record: Record | None, warnings: Sequence[str], corpus: str | None
-) -> Tags:
+def step_tags(state: StepState, record: Record | None, warnings: Sequence[str], corpus: str | None) -> Tags:
     """Returns the tags of a child that its step's state and events fill; `record` is that of the step's first output."""
     tags: Tags = {"multiview.key": state.key, names.TAG_ERROR: state.error, **_code(state, record)}
     if state.inputs or names.PASSAGES in state.outputs:  # other steps are about no corpus

@@ -1,11 +1,14 @@
 """Which views win, and how much they are alike."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from multiview.evaluation.analyses.analysis_input import NotApplicable
 from multiview.evaluation.analyses.matrices import mean_cosines
 from multiview.evaluation.analyses.usage import cosine, usage
+from multiview.model.layouts import LAYOUTS
 from tests.fixtures.analysed_model import DEPTH
 from tests.fixtures.searched_views import stored_views
 
@@ -45,6 +48,13 @@ def test_cosines_are_means_over_the_passages_that_have_both_views(camvr, monkeyp
     others = expected[~np.eye(4, dtype=bool)]
     assert findings.metrics["view_cosine"] == pytest.approx(others.mean())
     assert findings.metrics["view_cosine_min"] == pytest.approx(others.min())
+
+
+def test_cosines_of_the_first_views_are_read_from_all(camvr):
+    given = camvr.subject()
+    first = replace(given, index=given.index.first_views(2, LAYOUTS["meta"]))
+    whole, cut = (cosine(each).tables["cosine"].rows.to_pydict() for each in (given, first))
+    assert cut == {name: whole[name][:2] for name in ("view", "view_1", "view_2")}
 
 
 def test_cosines_by_hand():

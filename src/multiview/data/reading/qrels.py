@@ -121,7 +121,8 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
     header: list[int] = []
     for number, line in lines(file):
         cells = _cells(line)
-        is_judgement = _is_trec(cells) or ("\t" in line and len(cells) == 3)  # an id may begin with #
+        three = "\t" in line and len(cells) == 3 and bool(INTEGER.fullmatch(cells[2]))
+        is_judgement = _is_trec(cells) or three  # an id may begin with #
         if not any(cells) or (line.startswith("#") and not is_judgement):
             continue
         if named := judged_columns(cells):

@@ -48,8 +48,8 @@ def _gold_winners(given: AnalysisInput) -> np.ndarray:
 
 def cosine(given: AnalysisInput) -> Findings:
     """Table `cosine`: view, view_1 … view_n. Metrics `view_cosine` (the mean over the pairs i ≠ j), `_min` and `_max`."""
-    given.ordered_views()
-    means = mean_cosines(given.index.views, given.index.view_counts)
+    views = given.ordered_views().most
+    means = mean_cosines(given.index.views, given.index.stored_counts)[:views, :views]
     caption = "Mean cosine between the views i and j of a passage, over the passages that have both."
     return Findings(
         off_diagonal(metric_names.VIEW_COSINE, means), {"cosine": CaptionedTable(caption, table_of(means))}

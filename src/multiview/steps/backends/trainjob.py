@@ -139,11 +139,9 @@ class TrainJobs:
 
     def create(self, job: JsonObject, **options: str) -> JsonObject:
         """Creates a job, and returns it as the cluster has it."""
+        create = self._objects.create_namespaced_custom_object
         # Strict: otherwise fields that its Kubeflow Trainer does not know are dropped.
-        create, options = (
-            self._objects.create_namespaced_custom_object,
-            {"field_validation": "Strict", **options},
-        )
+        options = {"field_validation": "Strict", **options}
         with self._refusals():
             made: KubernetesObject = create(*self._where, body=job, **options)
         return made
