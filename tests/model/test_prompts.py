@@ -21,7 +21,9 @@ from multiview.errors import InputError
 from multiview.export.sentence_transformers import write_sentence_transformers
 from multiview.index.view_index import ViewIndex
 from multiview.model.encoder import BiEncoder, load_settings
+from multiview.model.systems import resolve
 from multiview.plans.system import training
+from multiview.refresh.champion import check_champion
 from multiview.serving.follow import Generation, Generations
 from multiview.serving.search_service import Serving
 from tests.fixtures import inprocess
@@ -175,7 +177,12 @@ def test_another_prompt_is_another_model_and_none_leaves_no_trace(paths: Paths, 
     index = ViewIndex.load(paths.files("dpr/round-2/index", "index"))
     with pytest.raises(InputError, match="the index holds views of model"):
         index.check_model(digests[2])
+    address = paths.address("dpr/round-1/train", "model")
     with pytest.raises(InputError, match="model.question_prompt: 'whom: ', but .* has 'who: ': leave it out"):
-        address = paths.address("dpr/round-1/train", "model")
         overrides = {"train": {"model": address}, "model": {"architecture": "dpr", **given[2]}}
         training({**paths.settings, **overrides})
+    refresh = {"refresh": {"model": address}, "model": {"architecture": "dpr", **given[2]}}
+    with pytest.raises(
+        InputError, match="model.question_prompt: 'whom: ', but refresh.model: .* has 'who: '"
+    ):
+        check_champion(LocalStore(tmp_path / "store"), resolve({**paths.settings, **refresh}))

@@ -31,7 +31,7 @@ EVERY = 4
 """Requests of which one fails."""
 PASSING: tuple[Fault, ...] = ("503", "lost", "short")
 """What a request may meet now and then; `refused` is what all meet while MLflow is away."""
-AWAY = range(12, 40)
+AWAY = range(6, 16)
 """Requests that do not reach a server which is away for a while."""
 
 

@@ -24,11 +24,14 @@ def read_dense(folder: Path, layers: Mapping[str, DenseLayer], width: int) -> nn
     for number, name in enumerate(layers):
         file = folder / name / "model.safetensors"
         try:
-            weights |= {f"{number}.{key}": value.float() for key, value in load_file(file).items()}
+            saved = load_file(file)
         except (OSError, SafetensorError) as error:
             raise InputError(
                 f"model.base: cannot read {name}/{file.name} ({error}); save the model anew with sentence-transformers"
             ) from error
+        if not all(value.is_floating_point() for value in saved.values()):
+            raise InputError(f"model.base: {name}/{file.name} holds quantised weights; give the whole ones")
+        weights |= {f"{number}.{key}": value.float() for key, value in saved.items()}
     try:
         return make_dense(weights, layers.values(), width)
     except RuntimeError as error:

@@ -272,6 +272,8 @@ def _check_views(model: BiEncoder, kind: str) -> None:
             vectors = encode(make_batch([one, other], model.tokenizer.pad_token_id, layout.max_views))
         except Exception as error:  # of any kind: its code was written for other inputs
             raise InputError(f"{base} cannot encode: {one_line(error)}; give {NEEDED[BASE]}") from error
+        if not vectors.isfinite().all():
+            raise InputError(f"{base} gives vectors with NaN or infinity; give {NEEDED[BASE]}")
         if vectors.shape[-1] != model.dim:
             raise InputError(
                 f"{base} gives vectors of length {vectors.shape[-1]}, unlike its hidden_size {model.dim}; give {NEEDED[BASE]}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from multiview.config import Config
+from multiview.config import Config, Model
 from multiview.config.overrides import PLACES, Overrides, merge, validate
 from multiview.errors import InputError
 from multiview.model.layouts import architecture, check
@@ -57,6 +57,18 @@ def _check_first_views(config: Config) -> None:
         raise InputError(f"{setting}, but model.views is {model.views}; set it to {model.views} or less")
     if config.index.kind != "exact":
         raise InputError(f"{setting} needs index.kind=exact, not {config.index.kind}; leave one of them out")
+
+
+def check_saved(saved: Model, wanted: Model, subject: str) -> None:
+    """Raises InputError where settings want another architecture or prompt than a saved model has, which `subject` names."""
+    if saved.architecture != wanted.architecture:
+        raise InputError(
+            f"{subject} is a {saved.architecture} model: set model.architecture={saved.architecture}"
+        )
+    for name in ("question_prompt", "passage_prompt"):
+        given, own = getattr(wanted, name), getattr(saved, name) or ""
+        if given not in (None, own):
+            raise InputError(f"model.{name}: {given!r}, but {subject} has {own!r}: leave it out")
 
 
 def resolve_systems(overrides: Overrides) -> dict[str, Config]:

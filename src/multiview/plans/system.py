@@ -12,7 +12,7 @@ from multiview.config.overrides import Overrides
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.model.layouts import check
-from multiview.model.systems import resolve, stage_settings
+from multiview.model.systems import check_saved, resolve, stage_settings
 from multiview.plans.data import Data, add_data, reads_queries
 from multiview.plans.plan import Input, Node, Output, Plan
 from multiview.steps.path import WARM_UP, StepPath
@@ -121,16 +121,7 @@ def trained_model(config: Config) -> Reference:
         raise InputError(f"train.model: {address} is the address of {record.kind}, not of a model")
     settings = stage(store, record, SETTINGS_FILE).path / SETTINGS_FILE
     model = Model.model_validate_json(settings.read_bytes())
-    if model.architecture != config.model.architecture:
-        raise InputError(
-            f"train.model: {address} is a {model.architecture} model: set model.architecture={model.architecture}"
-        )
-    for name in ("question_prompt", "passage_prompt"):
-        given, own = getattr(config.model, name), getattr(model, name) or ""
-        if given not in (None, own):
-            raise InputError(
-                f"model.{name}: {given!r}, but the model at train.model has {own!r}: leave it out"
-            )
+    check_saved(model, config.model, f"train.model: {address}")
     check(model, config.train)
     return Reference.to(store, record)
 

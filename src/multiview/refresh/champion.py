@@ -25,6 +25,7 @@ from multiview.index.approximate import EXACT
 from multiview.index.stored_views import LONGEST_VIEW
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
+from multiview.model.systems import check_saved
 from multiview.steps.context import StepContext
 from multiview.steps.path import shard_file, shard_name
 from multiview.steps.runs import read_state
@@ -99,10 +100,8 @@ def _forwarded(store: Store, now: Champion | None, settings: Config) -> Artifact
             raise InputError(f"refresh.model: {address} is the address of {model[1].kind}, not of a model")
         forwarded[names.MODEL] = model
     folder = stage(*forwarded[names.MODEL], SETTINGS_FILE).path
-    architecture = Model.model_validate_json((folder / SETTINGS_FILE).read_bytes()).architecture
-    if architecture != settings.model.architecture:
-        subject = f"refresh.model: {address}" if address else "the champion's model"
-        raise InputError(f"{subject} is a {architecture} model: set model.architecture={architecture}")
+    saved = Model.model_validate_json((folder / SETTINGS_FILE).read_bytes())
+    check_saved(saved, settings.model, f"refresh.model: {address}" if address else "the champion's model")
     return forwarded
 
 

@@ -92,6 +92,12 @@ def with_tokens(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
+def with_adapter(folder: Path) -> None:
+    weights = load_file(folder / WEIGHTS)
+    name = next(name for name in weights if ".0." in name)
+    save_file(weights | {f"{name}.lora_A": torch.zeros(2, 2)}, folder / WEIGHTS, {"format": "pt"})
+
+
 def bert_tokenizer_without_words(folder: Path) -> None:
     without_tokenizer()(folder)
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
@@ -140,6 +146,7 @@ LOADED: dict[str, tuple[Change, str]] = {
         reweighted(lambda name, weight: (name, weight[:300].clone() if len(weight) > 300 else weight)),
         r"has \S+ of shape \[300, \d+\] where its config.json means \[\d+, \d+\]; give",
     ),
+    "adapter": (with_adapter, r"has weights for \S+\.0\.\S+\.lora_A, which its config.json leaves out"),
     "NaN": (valued(float("nan")), r"has NaN or infinity in \S+\.1\.\S+; give"),
     "infinity": (valued(float("-inf")), r"has NaN or infinity in \S+\.1\.\S+; give"),
     "tokens": (with_tokens, r"has (\d+) embeddings, and its tokenizer gives 'newword' the id \1; give the tokenizer"),
@@ -206,7 +213,7 @@ def test_a_base_is_refused_when_it_is_loaded(
 def test_weights_of_further_layers_are_refused(bases: dict[str, Path], setting: str, tmp_path: Path) -> None:
     base = Path(shutil.copytree(bases[setting], tmp_path / "base"))
     configured(**{LAYERS[setting]: 1})(base)
-    with refused(setting, base, r"has weights for \S+1\S+, a layer that its config.json leaves out"):
+    with refused(setting, base, r"has weights for \S+1\S+, which its config.json leaves out"):
         load(setting, base, tmp_path / "output")
 
 

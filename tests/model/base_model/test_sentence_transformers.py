@@ -7,7 +7,9 @@ from typing import Any
 import fsspec
 import numpy as np
 import pytest
+import torch
 from onnxruntime import InferenceSession
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
@@ -126,6 +128,7 @@ def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path):
             "pooling weightedmean is none of cls, mean",
         ),
         ("1_Pooling/config.json", {"pooling_mode": ["cls", "mean"]}, "pooling .*is none of"),
+        ("1_Pooling/config.json", None, "Pooling has no config.json"),
         ("2_Dense/config.json", {"activation_function": "os.system"}, "2_Dense: .* os.system"),
         ("2_Dense/config.json", {"out_features": 3}, "dense layers are not those of its config.json"),
         (
@@ -143,6 +146,7 @@ def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path):
             {"query_expansion": {"length": 32}},
             "query_expansion is not supported",
         ),
+        ("sentence_bert_config.json", {"query_length": 8}, "query_length is not supported"),
         ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task is not supported"),
     ],
 )
@@ -152,6 +156,21 @@ def test_a_folder_of_another_form_is_refused_with_its_name(bare, tmp_path, file,
         (tmp_path / "base" / file).unlink()
     else:
         write(tmp_path / "base" / file, content)
+    with pytest.raises(InputError, match=f"^model.base: .*{message}"):
+        BiEncoder.create(Model(base=str(tmp_path / "base"), architecture="sentence-transformer"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weight: weight * float("nan"), "gives vectors with NaN or infinity"),
+        (lambda weight: weight.to(torch.int8), "2_Dense/model.safetensors holds quantised weights"),
+    ],
+)
+def test_dense_layers_that_make_no_vectors_are_refused(bare, tmp_path, change, message):
+    save_base(tmp_path / "base", bare, "mean", "dense")
+    file = tmp_path / "base" / "2_Dense" / "model.safetensors"
+    save_file({name: change(weight) for name, weight in load_file(file).items()}, file)
     with pytest.raises(InputError, match=f"^model.base: .*{message}"):
         BiEncoder.create(Model(base=str(tmp_path / "base"), architecture="sentence-transformer"))
 

@@ -29,6 +29,10 @@ VIEWER_STD = 0.02
 _SHIFTED_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet"}
 """Model types whose positions start after the padding token's id."""
 _NUMBER = re.compile(r"\d+")
+_LAYER = re.compile(r".*?#\.")
+"""The beginning of the name of a layer's weight, behind `_NUMBER`."""
+_BUFFERS = ("inv_freq", "position_ids", "masked_bias", "attn.bias")
+"""Ends of names of what older versions of transformers saved beside the weights."""
 _ONE_AT_A_TIME = threading.Lock()
 """While transformers loads a model, torch's default type and its initialisation are of that model, in all threads."""
 
@@ -75,10 +79,13 @@ def _problems(model: LoadedModel, notes: dict[str, Any], unused: tuple[str, ...]
         elif weight.is_floating_point() and not torch.stack(weight.aminmax()).isfinite().all():
             yield f"has NaN or infinity in {name}"
     prefix = f"{model.base_model_prefix}."
-    layers = {_NUMBER.sub("#", name.removeprefix(prefix)) for name in weights}
+    layers = {
+        match[0] for name in weights if (match := _LAYER.match(_NUMBER.sub("#", name.removeprefix(prefix))))
+    }
     for key in unexpected:
-        if _NUMBER.sub("#", key.removeprefix(prefix)) in layers:
-            yield f"has weights for {key}, a layer that its config.json leaves out"
+        inner = _LAYER.match(_NUMBER.sub("#", key.removeprefix(prefix)))
+        if inner and inner[0] in layers and not key.endswith(_BUFFERS):
+            yield f"has weights for {key}, which its config.json leaves out"
 
 
 def load_tokenizer(

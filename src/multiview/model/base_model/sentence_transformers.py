@@ -27,6 +27,9 @@ ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 """Activations of dense layers, classes of torch.nn."""
 
 _CHAIN = re.compile("Transformer Pooling( Dense)*( Normalize)?")
+_OTHER_USES = (
+    "transformer_task", "query_expansion", "processing_kwargs", "query_length", "document_length", "config_args"
+)  # fmt: skip
 _LEGACY = re.compile("pooling_mode_(.+?)(_tokens?)?")
 _SAFE = re.compile(r"\w[\w.-]*")
 
@@ -78,6 +81,8 @@ def _usage(folder: Path, whole: bool) -> Usage:
     if not whole:
         return usage
     _check(made, transformer, modules)
+    if not pooling:
+        raise InputError("its Pooling has no config.json: save it anew with sentence-transformers")
     cosine = (made.get("similarity_fn_name") or "cosine") == "cosine"
     return replace(
         usage,
@@ -114,7 +119,7 @@ def _check(made: JsonObject, transformer: JsonObject, modules: list[tuple[str, s
         raise InputError(
             f"{SETTINGS_FILE}: similarity {similarity} is neither cosine nor dot: choose another base"
         )
-    for name in ("transformer_task", "query_expansion", "processing_kwargs"):
+    for name in _OTHER_USES:
         if transformer.get(name) and transformer[name] != "feature-extraction":
             raise InputError(
                 f"{TRANSFORMER_FILE}: {name} is not supported: choose another base or architecture"
