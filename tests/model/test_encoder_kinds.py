@@ -97,9 +97,7 @@ def test_a_base_is_trained_saved_loaded_searched_and_exported(kind: str, base: P
     ]
     turn = 2 * list(KINDS).index(kind)
     chosen = (
-        admitted
-        if os.environ.get("ALL_LAYOUTS")
-        else [admitted[(turn + i) % len(admitted)] for i in (0, 1)]
+        admitted if os.environ.get("ALL_LAYOUTS") else [admitted[(turn + i) % len(admitted)] for i in (0, 1)]
     )
     for number, (name, pooling) in enumerate(chosen):
         _train_and_export(base, name, pooling, tmp_path / str(number))
