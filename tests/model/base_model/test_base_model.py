@@ -115,6 +115,8 @@ FILES: dict[str, tuple[Change, str]] = {
             "module._orig_mod.",
             "question_encoder.bert_model.",
             "0.auto_model.",
+            "base_model.model.",
+            "_fsdp_wrapped_module.",
         )
     },
     "pointer": (

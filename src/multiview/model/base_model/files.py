@@ -21,7 +21,9 @@ NEEDED = {
 }
 """What a setting that names a base model needs, in error lines."""
 _POINTER = b"version https://git-lfs"
-_WRAPPER = re.compile(r"(?:(?:module|_orig_mod|question_encoder|ctx_encoder|auto_model|bert_model|\d+)\.)+")
+_WRAPPER = re.compile(
+    r"(?:(?:module|_orig_mod|_fsdp_wrapped_module|base_model\.model|question_encoder|ctx_encoder|auto_model|bert_model|\d+)\.)+"
+)
 
 
 def check_names(base: str, names: Collection[str], weights: tuple[str, ...] = (SAFETENSORS,)) -> None:
@@ -29,7 +31,10 @@ def check_names(base: str, names: Collection[str], weights: tuple[str, ...] = (S
     if "adapter_config.json" in names:
         raise InputError(f"{base} is an adapter; merge it into its model (merge_and_unload) and save that")
     for patterns, way_out in (
-        ((CONFIG_FILE,), "give the folder that save_pretrained wrote"),
+        (
+            (CONFIG_FILE,),
+            "give the folder that save_pretrained wrote, or save it anew with sentence-transformers",
+        ),
         (weights, "load and save the model once with transformers to convert it"),
         (TOKENIZERS, "save its tokenizer there too"),
     ):
