@@ -37,7 +37,7 @@ class CompiledSchedule:
     package: Package
     description: str
     digest: str
-    """Of everything its recurring run is made from, except the address of the pages."""
+    """Digest of everything its recurring run is made from, except the address of the pages."""
 
     @classmethod
     def of(

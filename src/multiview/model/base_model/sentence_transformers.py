@@ -14,7 +14,7 @@ from multiview.config import DenseLayer, JsonObject, Pooling
 from multiview.errors import InputError
 
 MODULES_FILE = "modules.json"
-SETTINGS_FILE = "config_sentence_transformers.json"
+CONFIGURATION_FILE = "config_sentence_transformers.json"
 TRANSFORMER_FILE = "sentence_bert_config.json"
 
 POOLINGS: dict[str, Pooling] = {"cls": "viewer", "mean": "snippet", "lasttoken": "last"}
@@ -30,6 +30,7 @@ _CHAIN = re.compile("Transformer Pooling( Dense)*( Normalize)?")
 _OTHER_USES = (
     "transformer_task", "query_expansion", "processing_kwargs", "query_length", "document_length", "config_args"
 )  # fmt: skip
+"""Settings of the transformer by which it has other tokens or another output than is built here."""
 _LEGACY = re.compile("pooling_mode_(.+?)(_tokens?)?")
 _SAFE = re.compile(r"\w[\w.-]*")
 
@@ -74,7 +75,7 @@ def _usage(folder: Path, whole: bool) -> Usage:
     if not (file := folder / MODULES_FILE).is_file():
         return Usage()
     modules = _modules(file.read_bytes())
-    made, transformer = _json(folder / SETTINGS_FILE), _json(folder / TRANSFORMER_FILE)
+    made, transformer = _json(folder / CONFIGURATION_FILE), _json(folder / TRANSFORMER_FILE)
     pooling = _json(folder / dict(modules).get("Pooling", "") / "config.json")
     include_prompt, lower_case = pooling.get("include_prompt", True), transformer.get("do_lower_case")
     usage = Usage(*_prompts(made), include_prompt=bool(include_prompt), lower_case=bool(lower_case))
@@ -117,7 +118,7 @@ def _check(made: JsonObject, transformer: JsonObject, modules: list[tuple[str, s
         raise InputError(f"it is a {kind}, and no SentenceTransformer: choose another base or architecture")
     if (similarity := made.get("similarity_fn_name") or "cosine") not in ("cosine", "dot"):
         raise InputError(
-            f"{SETTINGS_FILE}: similarity {similarity} is neither cosine nor dot: choose another base"
+            f"{CONFIGURATION_FILE}: similarity {similarity} is neither cosine nor dot: choose another base"
         )
     for name in _OTHER_USES:
         if transformer.get(name) and transformer[name] != "feature-extraction":
@@ -132,7 +133,7 @@ def _prompts(made: JsonObject) -> tuple[str, str]:
     if not isinstance(prompts, dict) or not all(
         isinstance(prompt, str | None) for prompt in prompts.values()
     ):
-        raise InputError(f"{SETTINGS_FILE}: prompts does not map names to texts")
+        raise InputError(f"{CONFIGURATION_FILE}: prompts does not map names to texts")
     if made.get("model_type", "SentenceTransformer") != "SentenceTransformer":
         return "", ""  # of another use of the transformer
     passage = next(filter(None, map(prompts.get, PASSAGE_PROMPTS)), "")

@@ -135,10 +135,8 @@ class Layout(ABC):
                 "model.base: its tokenizer has no tokenizer.json, which tells where a token is in the text: save it with transformers' fast tokenizer"
             )
         self._viewers = [_known(tokenizer, token) for token in self.viewers(settings)]
-        self.question_prompt, self.passage_prompt = (
-            settings.question_prompt or "",
-            settings.passage_prompt or "",
-        )
+        self.question_prompt = settings.question_prompt or ""
+        self.passage_prompt = settings.passage_prompt or ""
         prompts = [p for each in (self.question_prompt, self.passage_prompt) for p in (each, each.rstrip())]
         self._prompt_lengths = dict(zip(prompts, map(len, self._tokens(prompts)), strict=True))
 

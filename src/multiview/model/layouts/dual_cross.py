@@ -13,8 +13,8 @@ class DualCross(Layout):
     """`[CLS] query [SEP] title text [SEP]` per distinct query, cut at the end as a whole; the view is its `[CLS]`.
 
     Dual Cross Encoder 3.4-3.6: in training the query is the question, for negatives too. In the index there is one
-    view per generated query. A passage without queries is `[CLS] title text [SEP]` (ours). What is read is a passage, so it
-    begins with the passages' prompt, before the query, which has none of its own (ours).
+    view per generated query. A passage without queries is `[CLS] title text [SEP]` (ours). The
+    passages' prompt stands before the query, which has none of its own (ours).
 
     >>> from multiview.config import Model
     >>> for sequence in DualCross(Model(), tokenizer).passage(passage, ["Who built it?", "Who died?"]):
@@ -33,10 +33,8 @@ class DualCross(Layout):
 
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         distinct = dict.fromkeys(queries)
-        prompt, text = (
-            self.passage_prompt,
-            f"{passage.title} {passage.text}" if passage.title else passage.text,
-        )
+        prompt = self.passage_prompt
+        text = f"{passage.title} {passage.text}" if passage.title else passage.text
         asked = [prompt + plain_apostrophes(query) for query in distinct]
         body, *heads = self._tokens([text if asked else prompt + text, *asked])
         left_out = self._left_out(prompt, self._first)
