@@ -1,22 +1,28 @@
 """docs/databases.md: its commands and code against Qdrant's local mode, and its recipes over a real export.
 
-Elasticsearch, OpenSearch and Vespa cannot run here: what they would compute is computed from their own bodies and schema.
+The other databases cannot run here: what they would compute is computed from the recipes' own bodies, schema and SQL.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import runpy
+import sqlite3
+import struct
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import multiview
+from multiview.evaluation.evaluate import FUSION_CONSTANT, reciprocal_rank_fusion
 from multiview.export.files import write_views
 from multiview.export.views import IndexViews
 from tests.fixtures.crowned import promote
@@ -28,6 +34,7 @@ from tests.fixtures.system_indexes import SYSTEMS
 
 PAGE = (ROOT / "docs" / "databases.md").read_text(encoding="utf-8")
 K = 7
+QUESTION = "When did the lighthouse stop burning oil?"
 
 
 @pytest.mark.documented("multiview export qdrant", document="databases.md")
@@ -39,15 +46,35 @@ def test_its_commands_load_what_its_code_asks(documented_lines, indexes, tmp_pat
         given = words(line.replace("--url http://localhost:6333", "--path other"))
         printed = multiview_command(monkeypatch, capsys, *given)
         assert re.fullmatch(r"collection \w+-\w+: 32 points, 32 uploaded, 0 deleted; alias \w+ refers to it\n", printed)  # fmt: skip
-    (program,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
-    asked = run_forked(program)
-    lines = asked.out.splitlines()
-    assert len(lines) == 5, asked.errors
+    asked = run_forked("".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)))
+    lines = [line.split(" ") for line in asked.out.splitlines()]
+    assert len(lines) == 10, asked.errors
     retriever = multiview.load("champion", store="store")
-    (hits,) = retriever.search(["When did the lighthouse stop burning oil?"], k=5, where="url is not null")
-    for line, hit in zip(lines, hits, strict=True):
-        score, id, *_ = line.split(" ")
+    (hits,) = retriever.search([QUESTION], k=5, where="url is not null")
+    for (score, id, *_), hit in zip(lines[:5], hits, strict=True):
         assert id == hit.id and float(score) == pytest.approx(hit.score, rel=1e-5)
+    (every,) = retriever.search([QUESTION], k=100)
+    by_views = [(hit.id, hit.score) for hit in every]
+    by_words = best_by_words({hit.id: hit.text for hit in every})
+    fused = reciprocal_rank_fusion([by_views, by_words], FUSION_CONSTANT, 100)
+    assert [float(score) for score, *_ in lines[5:]] == pytest.approx([score for _, score in fused[:5]])
+    assert [float(score) for score, *_ in lines[5:]] == pytest.approx(
+        [dict(fused)[id] for _, id, *_ in lines[5:]]
+    )
+    assert [id for id, _ in fused[:5]] != [id for id, _ in by_views[:5]]
+
+
+def best_by_words(texts: dict[str, str]) -> list[tuple[str, float]]:
+    """The ids of the texts that share a word with the question, by the plain formula of BM25."""
+    found = {id: re.findall(r"[^\W_]+", text.lower()) for id, text in texts.items()}
+    mean, scores = sum(map(len, found.values())) / len(found), dict.fromkeys(texts, 0.0)
+    for word in set(re.findall(r"\w+", QUESTION.lower())):
+        holding = [id for id, words in found.items() if word in words]
+        rarity = math.log(1 + (len(found) - len(holding) + 0.5) / (len(holding) + 0.5))
+        for id in holding:
+            count, length = found[id].count(word), len(found[id])
+            scores[id] += rarity * count * 2.2 / (count + 1.2 * (0.25 + 0.75 * length / mean))
+    return sorted(((id, score) for id, score in scores.items() if score), key=lambda each: -each[1])
 
 
 @pytest.fixture(scope="module", params=list(SYSTEMS))
@@ -71,15 +98,15 @@ def json_lines(file: Path) -> list[Any]:
     return [json.loads(line) for line in file.read_text("utf-8").split("\n")[:-1]]
 
 
-def same_ranking(indexes, retriever, scores_of) -> None:
+def same_ranking(indexes, retriever, scores_of, rtol: float = 1e-5) -> None:
     """`scores_of` a question's vector, by id, rank as the index does."""
     for question in indexes.questions[:5]:
         (hits,) = retriever.search([question], k=K) if retriever.exact else retriever.search([question], k=K, where='id != ""')  # fmt: skip
         scores = scores_of(retriever.question_vector(question).astype(float).tolist())
         best = sorted(scores.items(), key=lambda each: (-each[1], each[0]))[:K]
-        np.testing.assert_allclose([score for _, score in best], [hit.score for hit in hits], rtol=1e-5)
+        np.testing.assert_allclose([score for _, score in best], [hit.score for hit in hits], rtol=rtol)
         for (id, score), hit in zip(best, hits, strict=True):
-            assert id == hit.id or score == pytest.approx(scores[hit.id], rel=1e-5)
+            assert id == hit.id or score == pytest.approx(scores[hit.id], rel=rtol)
 
 
 @pytest.mark.parametrize("engine", ["elasticsearch", "opensearch"])
@@ -189,3 +216,105 @@ def test_the_views_of_a_passage_stand_together_in_the_feed(exported, tmp_path):
     fields = by_id[f"id:multiview:passage::{hit.id}"]
     assert list(map(int, fields["views"]["blocks"])) == [view.number for view in hit.views]
     assert fields["snippets"] == {str(view.number): view.snippet for view in hit.views if view.snippet}
+
+
+def copied_rows(file: Path) -> list[list[bytes | None]]:
+    """The fields of each row of a file in the binary format of COPY, as PostgreSQL's documentation describes it."""
+    data, rows = file.read_bytes(), []
+    assert data[:19] == b"PGCOPY\n\xff\r\n\0" + bytes(8)
+    place = 19
+    while (count := struct.unpack_from("!h", data, place)[0]) != -1:
+        place, fields = place + 2, []
+        for _ in range(count):
+            (length,) = struct.unpack_from("!i", data, place)
+            place += 4
+            fields.append(None if length < 0 else data[place : place + length])
+            place += max(length, 0)
+        rows.append(fields)
+    assert place + 2 == len(data)
+    return rows
+
+
+def test_rows_of_a_table_rank_as_the_index(exported, indexes, tmp_path):
+    """By the very SQL, run by SQLite where `<#>` is a function, over what the file of COPY holds."""
+    folder, retriever = exported
+    recipe = run_example("pgvector_views.py", str(folder), str(tmp_path / "loaded"))
+    load = (tmp_path / "loaded" / "load.sql").read_text()
+    (table,) = re.findall(r"CREATE TABLE views \((.*?)\);", load, re.S)
+    columns = re.findall(r"^    (\w+) (\w+)", table, re.M)
+    wanted = [row for file in sorted(folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+    assert f"vector halfvec({len(wanted[0]['vector'])})" in load and "hnsw (vector halfvec_ip_ops)" in load
+
+    def value(kind: str, field: bytes | None) -> Any:
+        if field is None:
+            return None
+        if kind == "halfvec":
+            dim, unused = struct.unpack_from("!hh", field)
+            vector = np.frombuffer(field, ">f2", offset=4)
+            assert (dim, unused) == (len(vector), 0)
+            return json.dumps(vector.tolist())
+        return struct.unpack("!i", field)[0] if kind == "integer" else field.decode()
+
+    rows = [
+        [value(kind, field) for (_, kind), field in zip(columns, fields, strict=True)]
+        for fields in copied_rows(tmp_path / "loaded" / "views.copy")
+    ]
+    for row, stored in zip(rows, wanted, strict=True):
+        said = dict(zip((name for name, _ in columns), row, strict=True))
+        assert {
+            name: said[name] for name in ("passage_id", "view", "title", "snippet")
+        }.items() <= stored.items()
+        assert json.loads(said["vector"]) == stored["vector"] and said["columns"][0] == "\1"
+        assert json.loads(said["columns"][1:])["day"] == str(stored["columns"]["day"])
+    query = re.sub(r"(\w+)(?:::\w+)? <#> (%\(\w+\)s)::\w+", r"negative_product(\1, \2)", recipe["SEARCH"])
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.create_function(
+            "negative_product", 2, lambda *given: -float(np.dot(*map(json.loads, given)))
+        )
+        database.execute(f"CREATE TABLE views ({', '.join(name for name, _ in columns)})")
+        database.executemany(f"INSERT INTO views VALUES ({', '.join('?' * len(columns))})", rows)
+
+        def scores_of(vector: list[float]) -> dict[str, float]:
+            given = recipe["search_parameters"](vector, len(rows), len(rows))
+            found = database.execute(re.sub(r"%\((\w+)\)s", r":\1", query), given).fetchall()
+            assert [score for *_, score in found] == sorted((score for *_, score in found), reverse=True)
+            return {id: score for id, *_, score in found}
+
+        same_ranking(indexes, retriever, scores_of)
+
+
+@pytest.mark.parametrize(("kind", "rtol"), {"FLOAT16_VECTOR": 2e-4, "FLOAT_VECTOR": 1e-5}.items())
+def test_grouped_entities_rank_as_the_index(kind, rtol, exported, indexes, monkeypatch):
+    """By the arguments of the search, over what the program inserts; a question is rounded in float16."""
+    folder, retriever = exported
+    monkeypatch.setitem(sys.modules, "pymilvus", pymilvus := MagicMock())
+    client = pymilvus.MilvusClient.return_value
+    client.has_collection.return_value = True
+    with pytest.raises(SystemExit, match="has a collection passages"):
+        run_example("milvus_views.py", str(folder), "http://milvus:19530", kind)
+    assert not client.insert.called
+    client.has_collection.return_value = False
+    recipe = run_example("milvus_views.py", str(folder), "http://milvus:19530", kind)
+    fields = {given.args[0]: given.kwargs for given in client.create_schema.return_value.add_field.mock_calls}
+    entities = [entity for given in client.insert.mock_calls for entity in given.args[1]]
+    assert all(entity.keys() == fields.keys() for entity in entities)
+    assert len({entity["id"] for entity in entities}) == len(entities) == len(retriever.index.views)
+    assert entities[0]["columns"]["day"] == "2020-01-01"
+    (index,) = client.prepare_index_params.return_value.add_index.mock_calls
+
+    def scores_of(vector: list[float]) -> dict[str, float]:
+        asked = recipe["search_arguments"](vector, K, kind=kind)
+        assert asked["search_params"]["metric_type"] == index.kwargs["metric_type"] == "IP"
+        assert asked["anns_field"] == index.args[0] and asked["limit"] == K
+        (given,) = asked["data"]
+        scores: dict[str, float] = {}
+        for entity in entities:
+            assert np.shape(entity["vector"]) == (fields["vector"]["dim"],)
+            group, score = (
+                entity[asked["group_by_field"]],
+                float(np.dot(np.float64(entity["vector"]), np.float64(given))),
+            )
+            scores[group] = max(score, scores.get(group, -np.inf))
+        return scores
+
+    same_ranking(indexes, retriever, scores_of, rtol)

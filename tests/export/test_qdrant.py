@@ -151,6 +151,44 @@ def test_a_collection_that_is_another_in_the_end_is_told_and_gets_no_alias(crown
     assert aliases(client) == {}
 
 
+def test_a_collection_of_an_earlier_version_goes_on_and_gets_text_indexes(indexes, client):
+    address = indexes.index("camvr")
+    name = collection_name(address)
+    multivector = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+    client.create_collection(
+        name, models.VectorParams(size=64, distance=models.Distance.DOT, multivector_config=multivector)
+    )
+    client.upload_points(name, points_of(IndexViews.open(address)))
+    with pytest.raises(ValueError, match="needs a text index"):
+        client.query_points(name, query=models.TextQuery(text="Paris"), using="title")
+    assert load_index(client, address).uploaded == 0
+    for field in ("title", "text"):
+        found = client.query_points(name, query=models.TextQuery(text="PARIS?"), using=field, limit=3).points
+        assert len(found) == 3 and all(each.payload and "Paris" in each.payload[field] for each in found)
+
+
+def test_views_are_kept_in_float16(indexes, client):
+    vectors = client.get_collection(load_index(client, indexes.index("mvr")).name).config.params.vectors
+    assert vectors.datatype == models.Datatype.FLOAT16
+
+
+def test_a_passage_of_more_numbers_than_a_point_holds_is_refused_before_the_upload(
+    indexes, client, monkeypatch
+):
+    address = indexes.index("camvr")
+    views = IndexViews.open(address)
+    most = int(views.index.view_counts.max())
+    first = views.index.passage_id(int(views.index.view_counts.argmax()))
+    monkeypatch.setattr(qdrant, "MULTIVECTOR_LIMIT", most * 64)
+    with pytest.raises(
+        InputError, match=f"passage '{first}': {most} views of 64 numbers; .*: split the passage, or"
+    ):
+        load_index(client, address)
+    assert collections(client) == set()
+    monkeypatch.setattr(qdrant, "MULTIVECTOR_LIMIT", most * 64 + 1)
+    assert load_index(client, address).uploaded == 32
+
+
 def test_another_corpus_or_model_is_another_collection(indexes):
     names = {collection_name(indexes.index(system)) for system in SYSTEMS}
     assert len(names) == len(SYSTEMS)

@@ -1,7 +1,8 @@
 """Collections of Qdrant: an index per collection, a passage per point, and an alias that follows the champion.
 
 A point's multivector are the passage's views. Compared by the maximum of inner products (`MAX_SIM` over `DOT`), a
-question's one vector scores a point by the best of its views, which is the index's own score.
+question's one vector scores a point by the best of its views, which is the index's own score. Text indexes with scores
+let a query rank by words too, and fuse both rankings.
 """
 
 from __future__ import annotations
@@ -45,6 +46,12 @@ POINTS_AT_ONCE = 64
 
 REQUEST_SECONDS = 60
 """Time that a request may take."""
+
+MULTIVECTOR_LIMIT = 1024 * 1024
+"""Numbers of a multivector, which a server refuses from here on."""
+
+TEXT_FIELDS = ("text", "title")
+"""Fields of a point's payload with a text index, which a query filters or ranks by (BM25)."""
 
 NAMESPACE = uuid.UUID("8a9c4f0e-6b1d-5f5e-9d3b-1f0f6f3f7c52")
 """The namespace of points' ids."""
@@ -110,9 +117,11 @@ def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Index
     """Makes the collection of an index, and returns it once every point was read back and is the index's.
 
     Points that are there and equal stay, others are uploaded, and points that the index does not have are deleted, so
-    that a load that was killed goes on where it was. Raises InputError where the collection is another afterwards.
+    that a load that was killed goes on where it was. Raises InputError where a passage has more views than a point may,
+    before anything is uploaded, and where the collection is another afterwards.
     """
     views, name = IndexViews.open(address), collection_name(address, prefix)
+    _check_sizes(views)
     fresh, uploaded = _create(client, name, views.dim), 0
     changed = InputError(
         f"collection {name} is not that of index {address} after its upload: does somebody else write to it? load it again"
@@ -208,17 +217,39 @@ def _digests(client: QdrantClient, name: str, ids: Sequence[str]) -> dict[str, i
     return {str(each.id): point_digest(str(each.id), each.payload, each.vector) for each in found}
 
 
-def _create(client: QdrantClient, name: str, dim: int) -> bool:
-    """Creates a collection; returns whether it was not there."""
-    from qdrant_client.models import Distance, MultiVectorComparator, MultiVectorConfig, VectorParams
+def _check_sizes(views: IndexViews) -> None:
+    """Raises InputError for the first passage whose views do not fit into a multivector."""
+    too_many = np.flatnonzero(views.index.view_counts * views.dim >= MULTIVECTOR_LIMIT)
+    if len(too_many):
+        row = int(too_many[0])
+        raise InputError(
+            f"passage {views.index.passage_id(row)!r}: {views.index.view_counts[row]:,} views of {views.dim} numbers; a point of "
+            f"Qdrant holds fewer than {MULTIVECTOR_LIMIT:,} numbers: split the passage, or lower model.views"
+        )
 
-    if client.collection_exists(name):
-        return False
-    multivector = MultiVectorConfig(comparator=MultiVectorComparator.MAX_SIM)
-    client.create_collection(
-        name, VectorParams(size=dim, distance=Distance.DOT, multivector_config=multivector)
-    )
-    return True
+
+def _create(client: QdrantClient, name: str, dim: int) -> bool:
+    """Creates a collection and the text indexes that it does not have; returns whether the collection was not there.
+
+    Views are stored in float16, as in the index; in float32 where an earlier version made the collection.
+    """
+    from qdrant_client import models
+
+    fresh = not client.collection_exists(name)
+    if fresh:
+        comparator = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+        vectors = models.VectorParams(
+            size=dim,
+            distance=models.Distance.DOT,
+            multivector_config=comparator,
+            datatype=models.Datatype.FLOAT16,
+        )
+        client.create_collection(name, vectors)
+    for field in set(TEXT_FIELDS) - client.get_collection(name).payload_schema.keys():
+        # Not waited for: points that are uploaded next queue behind it.
+        schema = models.TextIndexParams(type=models.TextIndexType.TEXT, scoring=True)
+        client.create_payload_index(name, field, schema, wait=False)
+    return fresh
 
 
 def _delete_unknown(client: QdrantClient, name: str, passage_ids: Sequence[str]) -> int:
