@@ -12,6 +12,7 @@ import time
 from contextlib import closing
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -165,6 +166,15 @@ def test_a_collection_of_an_earlier_version_goes_on_and_gets_text_indexes(indexe
     for field in ("title", "text"):
         found = client.query_points(name, query=models.TextQuery(text="PARIS?"), using=field, limit=3).points
         assert len(found) == 3 and all(each.payload and "Paris" in each.payload[field] for each in found)
+
+
+def test_a_text_index_that_is_there_stays(indexes, client, monkeypatch):
+    """The local mode does not list it, as a server does."""
+    monkeypatch.setattr(client, "get_collection", lambda name: SimpleNamespace(payload_schema={"text": None}))
+    name = load_index(client, indexes.index("mvr")).name
+    assert client.query_points(name, query=models.TextQuery(text="Paris"), using="title").points
+    with pytest.raises(ValueError, match="needs a text index with `scoring` on `text`"):
+        client.query_points(name, query=models.TextQuery(text="Paris"), using="text")
 
 
 def test_views_are_kept_in_float16(indexes, client):
