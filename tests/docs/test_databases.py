@@ -275,7 +275,8 @@ def test_rows_of_a_table_rank_as_the_index(exported, indexes, tmp_path):
         database.executemany(f"INSERT INTO views VALUES ({', '.join('?' * len(columns))})", rows)
 
         def scores_of(vector: list[float]) -> dict[str, float]:
-            given = recipe["search_parameters"](vector, len(rows), len(rows))
+            candidates = K * int(retriever.index.view_counts.max())
+            given = recipe["search_parameters"](vector, K, candidates)
             found = database.execute(re.sub(r"%\((\w+)\)s", r":\1", query), given).fetchall()
             assert [score for *_, score in found] == sorted((score for *_, score in found), reverse=True)
             return {id: score for id, *_, score in found}
