@@ -34,7 +34,7 @@ from multiview.config import Bm25
 from multiview.data.passages import ROW_GROUP, PassageLookup, read_passages, shard_files
 from multiview.data.questions import Question, read_questions
 from multiview.errors import InputError
-from multiview.negatives.bm25 import Bm25Index, tokenizer
+from multiview.index.bm25 import Bm25Index, tokenizer
 from multiview.negatives.filters import AnswerHits
 
 ENGLISH = "english"
@@ -74,10 +74,10 @@ def measure(
         asked = everyone[:: max(1, len(everyone) // questions)][:questions]
         texts = [f"{passage.title} {passage.text}" for passage in read_passages(outputs["passages"])]
         words = [question.question for question in asked]
-        ours, peer = Bm25Index(read_passages(outputs["passages"]), section), Peer(texts, section)
+        ours, peer = Bm25Index.of(read_passages(outputs["passages"]), section), Peer(texts, section)
         hits = ours.search(words, section.depth).passages
         builds: dict[str, Callable[[], object]] = {
-            "ours": lambda: Bm25Index(read_passages(outputs["passages"]), section),
+            "ours": lambda: Bm25Index.of(read_passages(outputs["passages"]), section),
             PEER: lambda: Peer(texts, section),
         }
         searches: dict[str, Callable[[], object]] = {

@@ -30,7 +30,7 @@ from multiview.data import cjk
 from multiview.data.passages import read_passages
 from multiview.data.questions import read_questions
 from multiview.evaluation.metrics import gold_metrics, means
-from multiview.negatives.bm25 import Bm25Index
+from multiview.index.bm25 import Bm25Index
 
 Language = Literal["chinese", "japanese"]
 DEPTH = 20
@@ -56,7 +56,7 @@ def figures(
 
     asked = read_questions(questions)
     with patch.object(cjk, "terms", terms):
-        index = Bm25Index(read_passages(passages), Bm25(), language)
+        index = Bm25Index.of(read_passages(passages), Bm25(), language)
         found = index.search([question.question for question in asked], DEPTH).passages
     ids = np.array([*index.ids.to_pylist(), ""])
     rankings = {

@@ -12,7 +12,7 @@ from multiview.data.passages import Passage
 from multiview.data.reading.sources import expand_source, fingerprints
 from multiview.data.sentences import sentence_ends
 from multiview.errors import InputError
-from multiview.negatives.bm25 import Bm25Index
+from multiview.index.bm25 import Bm25Index
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_bm25_is_good_but_not_perfect(articles):
         for i, (a, p) in enumerate((a, p) for a in articles for p in a["paragraphs"])
     ]
     asked = [(q["question"], i) for i, p in enumerate(paragraphs(articles)) for q in p["qas"]]
-    top = Bm25Index(passages, Bm25()).search([question for question, _ in asked], 20)
+    top = Bm25Index.of(passages, Bm25()).search([question for question, _ in asked], 20)
     ids = top.passages
     first = sum(ids[row, 0] == gold for row, (_, gold) in enumerate(asked)) / len(asked)
     twenty = sum(gold in ids[row] for row, (_, gold) in enumerate(asked)) / len(asked)

@@ -21,8 +21,8 @@ from multiview.errors import InputError
 from multiview.evaluation.evaluate import evaluate, evaluate_bm25, write_evaluation
 from multiview.evaluation.metrics import read_trec_run
 from multiview.evaluation.top_hits import HitViews
+from multiview.index.bm25 import Bm25Index
 from multiview.index.ranking import TopPassages
-from multiview.negatives.bm25 import Bm25Index
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 from tests.fixtures.artifacts import passage, question, questions_folder, write_passages
@@ -230,7 +230,7 @@ def test_doct5query_is_bm25_over_passages_with_their_queries_appended(tmp_path):
     evaluate_bm25(StepContext(SETTINGS, inputs, {"evaluation": tmp_path / "out"}, RecordedEvents()))
     found = read_trec_run(tmp_path / "out" / "run.trec")
     texts = [replace(p, text=f"{p.text} {' '.join(dict(drawn)[p.id])}") for p in passages]
-    index = Bm25Index(texts, Bm25(), "english")
+    index = Bm25Index.of(texts, Bm25(), "english")
     top = index.search([each.question for each in asked], 3)
     for row, each in enumerate(asked):
         rows = [number for number in top.passages[row].tolist() if number >= 0]

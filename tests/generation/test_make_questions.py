@@ -22,7 +22,7 @@ from multiview.data.reading.readers import read_all_questions
 from multiview.errors import InputError, Report
 from multiview.generation import make_questions as module
 from multiview.generation.make_questions import make_questions
-from multiview.negatives.bm25 import Bm25Index
+from multiview.index.bm25 import Bm25Index
 from multiview.plans.system import training
 from multiview.steps.context import StepContext
 from multiview.steps.events import read_metrics
@@ -80,7 +80,7 @@ class Made:
 
 def test_training_questions_are_those_with_which_bm25_finds_their_passage(tmp_path: Path) -> None:
     made = Made(tmp_path, [*GOOD, *LOST], {"found_within": 3})
-    index = Bm25Index(PASSAGES, Bm25())
+    index = Bm25Index.of(PASSAGES, Bm25())
     dev_passages = {question.positive_ids[0] for question in made.dev}
     expected = []
     for question in (*GOOD, *LOST):

@@ -122,7 +122,7 @@ def evaluate_bm25(context: StepContext) -> None:
     Encoder 4.3): each passage is indexed with its queries, as drawn, at the end of its text; accuracy is of the
     passages' own texts.
     """
-    from multiview.negatives.bm25 import Bm25Index
+    from multiview.index.bm25 import Bm25Index
 
     questions = _questions(context)
     passages: Path = context.input("passages").path
@@ -131,7 +131,7 @@ def evaluate_bm25(context: StepContext) -> None:
     if queries:  # sentences end as they did before, without the queries
         with_drawn = with_queries(read_passages(passages), queries.path)
         indexed = (replace(passage, text=" ".join((passage.text, *drawn))) for passage, drawn in with_drawn)
-    index = Bm25Index(indexed, context.settings.bm25, context.settings.corpus.language)
+    index = Bm25Index.of(indexed, context.settings.bm25, context.settings.corpus.language)
     begun = time.perf_counter()
     texts, depth = [question.question for question in questions], context.settings.evaluation.depth
     top = index.search(texts, depth, lambda done: context.events.progress(done, len(questions), "searches"))

@@ -35,8 +35,8 @@ from multiview.data.questions import (
     write_questions,
 )
 from multiview.errors import InputError, counted
+from multiview.index.bm25 import Bm25Index
 from multiview.model.layouts.snippets import split_snippets
-from multiview.negatives.bm25 import Bm25Index
 from multiview.negatives.filters import Positives
 from multiview.steps.context import StepContext
 
@@ -235,7 +235,7 @@ def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[li
     if k is None:
         return limited(questions, asked.limit, asked.seed), 0
     passages = read_passages(context.input("passages").path)
-    index = Bm25Index(passages, context.settings.bm25, context.settings.corpus.language)
+    index = Bm25Index.of(passages, context.settings.bm25, context.settings.corpus.language)
     ranked = sorted(questions, key=lambda question: seeded_hash(asked.seed, question.qid))
     kept: set[str] = set()
     searched = 0
