@@ -176,11 +176,6 @@ def test_a_loaded_index_finds_what_the_saved_one_finds(passages, tmp_path):
     Terms.of(passages, "english").save(tmp_path / "bm25", Bm25(b=0.7))
     loaded = Bm25Index.load(tmp_path / "bm25", index.ids, "english", TieOrder(index.ids))
     assert Terms.load(tmp_path / "bm25").vocabulary == Terms.of(passages, "english").vocabulary
-    for found in (
-        index.search(["capital Lyon", "interests", ""], 5),
-        index.search(["a new word, capitals"], 5),
-    ):
-        assert (found.passages >= 0).any() == (len(passages) > 1)
     for asked in (["capital Lyon", "interests", ""], ["unseen words, capitals"]):
         one, other = index.search(asked, 5), loaded.search(asked, 5)
         np.testing.assert_array_equal(one.passages, other.passages)

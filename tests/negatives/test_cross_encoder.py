@@ -9,8 +9,9 @@ import pytest
 
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Corpus, Encode, Mining, Questions
+from multiview.encoding.cross_encoder import CrossEncoder
 from multiview.errors import InputError
-from multiview.negatives.cross_encoder import CrossEncoder
+from multiview.model.base_model.files import TEACHER
 from multiview.negatives.mining import cross_encoder_fingerprint, mine_hits
 from multiview.steps.table import STEPS
 from tests.fixtures.artifacts import passage, question
@@ -55,14 +56,14 @@ def corpus(tmp_path_factory) -> MinedVectors:
 def test_logits_are_the_model_s_own_of_question_and_titled_passage(judge, corpus):
     asked = ["king of the river", "music?"]
     pairs = [(q, p, (i, j)) for i, q in enumerate(asked) for j, p in enumerate(corpus.passages)]
-    found = dict(CrossEncoder(judge, Encode(batch_tokens=256), "judge").logits(pairs))
+    found = dict(CrossEncoder(judge, Encode(batch_tokens=256), "judge", TEACHER).logits(pairs))
     expected = plain_logits(judge, [(q, f"{p.title} {p.text}") for q, p, _ in pairs])
     np.testing.assert_allclose([found[place] for *_, place in pairs], expected, atol=1e-4)
     assert np.ptp(expected) > 1, "not all alike, or nothing was compared"
 
 
 def test_a_pair_s_logit_is_the_same_to_the_bit_whatever_stands_beside_it(judge, corpus):
-    model = CrossEncoder(judge, Encode(batch_tokens=256), "judge")
+    model = CrossEncoder(judge, Encode(batch_tokens=256), "judge", TEACHER)
     pairs = [("king", p, (0, j)) for j, p in enumerate(corpus.passages)]
     together = dict(model.logits(pairs))
     assert together == dict(model.logits(pairs[::-1]))
@@ -119,7 +120,7 @@ def test_a_filter_that_leaves_every_hit_reads_none(judge, corpus, monkeypatch):
 
 def test_memory_is_bounded_by_open_batches(judge, corpus):
     """Pairs are asked for as batches need them: never all of them first."""
-    model = CrossEncoder(judge, Encode(batch_tokens=256), "judge")
+    model = CrossEncoder(judge, Encode(batch_tokens=256), "judge", TEACHER)
     taken = 0
 
     def many():
@@ -153,7 +154,7 @@ def test_another_classifier_in_the_same_place_is_another_key(tmp_path):
 def test_what_is_no_cross_encoder_is_refused_in_a_line(tmp_path, judge):
     def refused(folder: Path, says: str) -> None:
         with pytest.raises(InputError, match=f"^mining.cross_encoder: .*{says}") as error:
-            CrossEncoder(folder, Encode(), str(folder))
+            CrossEncoder(folder, Encode(), str(folder), TEACHER)
         assert "\n" not in str(error.value)
 
     refused(classifier(tmp_path / "three", labels=3), "gives 3 logits per pair")

@@ -125,7 +125,7 @@ def test_a_model_comes_nearer_to_its_teacher_without_the_teacher_being_there(
     def never(*_, **__):
         raise AssertionError("training loads no second model")
 
-    monkeypatch.setattr("multiview.negatives.cross_encoder.CrossEncoder.__init__", never)
+    monkeypatch.setattr("multiview.encoding.cross_encoder.CrossEncoder.__init__", never)
     last = {}
     for weight in (1e-9, 10.0):
         settings = Train(

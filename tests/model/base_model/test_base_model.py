@@ -14,12 +14,12 @@ from torch import Tensor
 from transformers import AutoTokenizer, BertConfig, BertForPreTraining, BertModel
 
 from multiview.config import Config, Encode, Generation, Model
+from multiview.encoding.cross_encoder import CrossEncoder
 from multiview.errors import InputError
 from multiview.generation.generators import initial_generator
 from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
-from multiview.model.base_model.files import BASE, GENERATOR, TEACHER
+from multiview.model.base_model.files import BASE, GENERATOR, RERANKER, TEACHER
 from multiview.model.encoder import BiEncoder, initial_model
-from multiview.negatives.cross_encoder import CrossEncoder
 from multiview.steps.context import StepContext
 from tests.fixtures.cross_encoders import classifier
 from tests.fixtures.events import RecordedEvents
@@ -30,7 +30,7 @@ Change = Callable[[Path], object]
 Weights = dict[str, Tensor]
 WEIGHTS = "model.safetensors"
 POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 9\n"
-MAKE = {BASE: tiny_bert, GENERATOR: tiny_t5, TEACHER: classifier}
+MAKE = {BASE: tiny_bert, GENERATOR: tiny_t5, TEACHER: classifier, RERANKER: classifier}
 
 
 def reweighted(change: Callable[[str, Tensor], tuple[str, Tensor] | None]) -> Change:
@@ -156,7 +156,7 @@ LOADED: dict[str, tuple[Change, str]] = {
     "damaged tokenizer": (written("tokenizer.json", "{}"), "cannot load its tokenizer"),
 }  # fmt: skip
 """Bases that are seen not to fit when they are loaded."""
-LAYERS = {BASE: "num_hidden_layers", GENERATOR: "num_layers", TEACHER: "num_hidden_layers"}
+LAYERS = dict.fromkeys(MAKE, "num_hidden_layers") | {GENERATOR: "num_layers"}
 
 
 @pytest.fixture(scope="module")
@@ -173,9 +173,9 @@ def load(setting: str, base: Path | str, output: Path) -> None:
     """What the first step that loads the base does."""
     settings = Config.partial({"model": Model(base=str(base)), "generation": Generation(model=str(base))})
     output.mkdir(exist_ok=True)
-    if setting == TEACHER:
+    if setting in (TEACHER, RERANKER):
         with staged_base(str(base), setting) as folder:
-            CrossEncoder(Path(folder), Encode(), str(base))
+            CrossEncoder(Path(folder), Encode(), str(base), setting)
     else:
         step, name = (initial_model, "model") if setting == BASE else (initial_generator, "generator")
         step(StepContext(settings, {}, {name: output}, RecordedEvents()))

@@ -13,11 +13,12 @@ CONFIG_FILE = "config.json"
 SAFETENSORS = "*.safetensors"
 TOKENIZERS = ("tokenizer*.json", "vocab.*", "*.model")
 """A tokenizer has at least one of these files."""
-BASE, GENERATOR, TEACHER = "model.base", "generation.model", "mining.cross_encoder"
+BASE, GENERATOR = "model.base", "generation.model"
+TEACHER, RERANKER = "mining.cross_encoder", "search.rerank"
 NEEDED = {
     BASE: "an encoder such as BERT",
     GENERATOR: "a sequence-to-sequence model such as T5",
-    TEACHER: "a model trained as a cross-encoder",
+    **dict.fromkeys((TEACHER, RERANKER), "a model trained as a cross-encoder"),
 }
 """What a setting that names a base model needs, in error lines."""
 _POINTER = b"version https://git-lfs"
@@ -77,7 +78,7 @@ def _check_config(base: str, file: IO[bytes], setting: str) -> None:
         )
     decodes, classes = bool(config.get("is_encoder_decoder")), config.get("architectures") or []
     judges = not classes or any("SequenceClassification" in name for name in classes)
-    if {BASE: decodes, GENERATOR: not decodes, TEACHER: not judges}.get(setting):
+    if {BASE: decodes, GENERATOR: not decodes}.get(setting, not judges):
         kind = f"{config.get('model_type')} ({', '.join(classes)})" + ", an encoder-decoder" * decodes
         raise InputError(f"{base} is of type {kind}; give {NEEDED[setting]}")
 

@@ -1,0 +1,99 @@
+"""A cross-encoder, which reads a question together with a passage and scores the pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoModelForSequenceClassification
+
+from multiview.config import Encode
+from multiview.data.passages import Passage
+from multiview.encoding.batches import Buckets, Shape
+from multiview.encoding.encode import arithmetic, smaller_batches, weights_type
+from multiview.errors import InputError
+from multiview.model.base_model.loading import load_model, load_tokenizer
+from multiview.model.devices import device
+from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
+
+PAIR_LENGTH = 512
+"""Longest pair in tokens, unless the model allows less; the longer of the two texts is cut first."""
+ROWS = 8
+"""The rows of a batch are a multiple of this: products over fewer rows, as in a classifier's head, depend on a row's place."""
+
+HitPosition = tuple[int, int]
+"""(question, column) of a hit among the retrieved passages [q, k]."""
+
+
+class CrossEncoder:
+    """A sequence classifier with one logit, the relevance of a passage to a question.
+
+    Batches have the same shapes as the encoder's batches, so that a pair's score depends only on the pair.
+    """
+
+    def __init__(self, folder: Path, settings: Encode, name: str, setting: str) -> None:
+        """Loads the checkpoint in `folder`, which error lines call `name`, of `setting`.
+
+        Raises InputError if it is not such a classifier.
+        """
+        self.settings, self._called = settings, f"{setting}: {name}"
+        self.device = device(settings.device, "encode.device")
+        model = load_model(AutoModelForSequenceClassification, folder, setting, name, weights_type(settings))
+        self.tokenizer: PreTrainedTokenizer = load_tokenizer(str(folder), name, setting, model)
+        if (labels := model.config.num_labels) != 1:
+            raise InputError(
+                f"{self._called} gives {labels} logits per pair; give a cross-encoder with one (num_labels 1)"
+            )
+        self.model = model.to(self.device)
+        positions = getattr(model.config, "max_position_embeddings", PAIR_LENGTH)
+        self.length = min(PAIR_LENGTH, positions, self.tokenizer.model_max_length)
+
+    def logits(
+        self, pairs: Iterable[tuple[str, Passage, HitPosition]]
+    ) -> Iterator[tuple[HitPosition, float]]:
+        """Yields each pair's position and logit, batch by batch, so in another order.
+
+        Raises InputError for a logit that is not finite.
+        """
+        buckets: Buckets[tuple[HitPosition, list[int] | None]] = Buckets(
+            self.settings, self.device, self.length, ROWS
+        )
+        with smaller_batches(self.settings):
+            for shape, members in buckets.batches(map(self._tokens, pairs)):
+                found = self._logits(members, shape)
+                for (_, (position, _)), logit in zip(members, found, strict=False):
+                    if not np.isfinite(logit):
+                        raise InputError(
+                            f"{self._called} gives scores that are not numbers; give another model"
+                        )
+                    yield position, float(logit)
+
+    def _tokens(
+        self, pair: tuple[str, Passage, HitPosition]
+    ) -> tuple[TokenSequence, tuple[HitPosition, list[int] | None]]:
+        """Returns a pair's token ids with (position, segment ids); None for segment ids if the model has no segments."""
+        question, passage, position = pair
+        text = f"{passage.title} {passage.text}".strip()
+        tokens = self.tokenizer(question, text, truncation="longest_first", max_length=self.length)
+        return TokenSequence(tokens["input_ids"], ()), (position, tokens.get("token_type_ids"))
+
+    @torch.inference_mode()
+    def _logits(
+        self,
+        members: Sequence[tuple[TokenSequence, tuple[HitPosition, list[int] | None]]],
+        shape: Shape,
+    ) -> np.ndarray:
+        """Returns the logits [rows] of a batch, which is filled up with its first pair."""
+        filled = [*members, *[members[0]] * (shape.rows - len(members))]
+        unpadded: dict[str, list[list[int] | None]] = {
+            "input_ids": [sequence.input_ids for sequence, _ in filled]
+        }
+        if filled[0][1][1] is not None:
+            unpadded["token_type_ids"] = [segments for _, (_, segments) in filled]
+        batch = self.tokenizer.pad(
+            unpadded, padding="max_length", max_length=shape.length, return_tensors="pt"
+        )
+        with arithmetic(self.settings, self.device):
+            return self.model(**batch.to(self.device)).logits.float().cpu().numpy()[:, 0]
