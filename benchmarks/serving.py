@@ -99,7 +99,7 @@ def make_store(folder: Path, passages: int) -> LocalStore:
             )
             shards = [Embeddings(staged.path)]
             attempt = Attempt(store, "index", f"random-{seed}")
-            write_index(attempt.path, model.digest, MergedCorpus(shards), Index(), Events())
+            write_index(attempt.path, model.digest, MergedCorpus(shards), Index(), Events(), {})
         index = _published(attempt, "index", model=[model], passages=[corpus])
         number = seed + 1
         champion = Champion(

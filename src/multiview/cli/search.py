@@ -113,7 +113,8 @@ def print_answers(
             count += 1
     if not json:
         kind = "" if retriever.exact else f"approximate index ({retriever.index.header['kind']}), "
-        about = f"{retriever.architecture}, {kind}{counted(len(retriever), 'passage')}"
+        ranking = f"{retriever.ranking}, " if retriever.ranking else ""
+        about = f"{retriever.architecture}, {ranking}{kind}{counted(len(retriever), 'passage')}"
         line = f"{address}: {about}; {loading}, {seconds / count:.3f} s per question"
         log.print(line, style="dim")
 
@@ -142,6 +143,7 @@ def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
             *_passage(console, hit).wrap(console, room),
             *_joined(console, room, list(_columns(hit, room))),
             *(_view(view, view.number == hit.best.number) for view in hit.views),
+            *_ranks(hit),
         ]
         for number, line in enumerate(lines):
             line.rstrip()
@@ -225,6 +227,13 @@ def _view(view: ScoredView, best: bool) -> Text:
     )
     line = f"{'>' if best else ' '} view {view.number:<3} {view.score:>9.3f}  {about}"
     return Text(line, style="" if best else "dim")
+
+
+def _ranks(hit: Hit) -> Iterator[Text]:
+    """`  hybrid 1 (0.033)  dense 2 (12.346)  bm25 1 (9.877)`: the rankings that were fused or reranked."""
+    if hit.ranks:
+        each = (f"{name} {found.rank} ({found.score:.3f})" for name, found in hit.ranks.items())
+        yield Text(f"  {'  '.join(each)}", style="dim")
 
 
 def _clean(text: str) -> str:

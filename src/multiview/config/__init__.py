@@ -32,6 +32,7 @@ from multiview.config.retrieval import (
     Index,
     PaperFigures,
     Refresh,
+    Search,
 )
 from multiview.config.section import UNKEYED, JsonObject, Section, canonical_json
 from multiview.config.training import DenseLayer, Mining, Model, Pooling, Temperature, Train
@@ -50,6 +51,7 @@ class Config(Section):
     make_questions: MakeQuestions = MakeQuestions()
     encode: Encode = Encode()
     index: Index = Index()
+    search: Search = Search()
     evaluation: Evaluation = Evaluation()
     comparison: Comparison = Comparison()
     refresh: Refresh = Refresh()

@@ -35,6 +35,17 @@ class Index(Section):
     """Number of passages beyond k for which an approximate search scores all views exactly."""
 
 
+class Search(Section):
+    """How an index ranks passages, where it is evaluated and where it is served (docs/search.md). *Ours.*"""
+
+    mode: Literal["dense", "bm25", "hybrid"] = "dense"
+    """By views, by BM25, or by reciprocal ranks of both."""
+    rerank: Annotated[str | None, UNKEYED] = None
+    """Cross-encoder that orders the first passages of each question: a folder, hub name or URL as in `model.base`; the index holds a copy. None: no reranking."""
+    rerank_depth: Annotated[int, Field(ge=1)] = 100
+    """Number of passages per question that are reranked."""
+
+
 Analysis = Literal[
     "each_view",
     "first_views",

@@ -1,13 +1,12 @@
-"""Evaluation of retrieved passages, by the same rules for a model, for BM25 and for several rankings fused into one."""
+"""Evaluation of retrieved passages, by the same rules for an index and for BM25 alone."""
 
 from __future__ import annotations
 
 import json
-import math
 import time
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.data.answers import matching_mode
-from multiview.data.passages import Passage, PassageLookup, read_passages
+from multiview.data.passages import Passage, PassageLookup, PassageRows, read_passages, shard_files
 from multiview.data.processes import rare_collections
 from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
@@ -32,7 +31,6 @@ from multiview.evaluation.metrics import (
     first_rank,
     gold_metrics,
     means,
-    read_trec_run,
     top_k_accuracy,
     write_qrels,
     write_trec_run,
@@ -43,25 +41,19 @@ from multiview.negatives.filters import AnswerHits, Positives
 from multiview.steps.context import StepContext
 
 if TYPE_CHECKING:
-    from multiview.index.view_index import ViewIndex
+    from multiview.index.ranker import Ranker
     from multiview.model.layouts import Layout
 
 
-FUSION_CONSTANT = 60
-"""k of reciprocal rank fusion: Σ 1 / (k + rank)."""
-
-Ranking = Sequence[tuple[str, float]]
-"""(passage id, score), best first."""
-
-
 def evaluate(context: StepContext) -> None:
-    """Step: search the index for every question and measure the passages that it finds.
+    """Step: search the index for every question, by views or however else it ranks, and measure the passages that it finds.
 
     Inputs `model`, `index`, `passages`, `questions`, `train_questions` (may be absent); output `evaluation` (see
     `write_evaluation` and `analyses`). For an approximate index, also reports the share of the true top passages that
     it found. Raises InputError when the index holds views of another model.
     """
     from multiview.encoding.encode import Encoder
+    from multiview.index.ranker import Ranker
     from multiview.index.view_index import ViewIndex
     from multiview.model.devices import device
 
@@ -76,18 +68,24 @@ def evaluate(context: StepContext) -> None:
         texts, lambda done: context.events.progress(done, len(texts), "questions")
     )
     index = index.first_views(context.settings.evaluation.views, encoder.layout)
-    evaluate_queries(context, index, encoder.layout, questions, queries)
+    corpus = PassageRows(shard_files(context.input("passages").path))
+    ranker = Ranker(index, staged.path, corpus, context.settings.encode)
+    evaluate_queries(context, ranker, encoder.layout, questions, queries)
 
 
 @rare_collections()
 def evaluate_queries(
-    context: StepContext, index: ViewIndex, layout: Layout, questions: list[Question], queries: np.ndarray
+    context: StepContext, ranker: Ranker, layout: Layout, questions: list[Question], queries: np.ndarray
 ) -> None:
-    """The step `evaluate` after its questions are encoded as `queries` [q, dim] float32."""
+    """The step `evaluate` after its questions are encoded as `queries` [q, dim] float32.
+
+    Analyses are of the ranking by views, however `ranker` ranks.
+    """
     from multiview.evaluation.analyses.analysis_input import AnalysisInput
     from multiview.evaluation.analyses.run import analyse
     from multiview.index.approximate.recall import measure
 
+    index, settings = ranker.index, context.settings.evaluation
     training = context.optional_input("train_questions")
     given = AnalysisInput(
         model=context.input("model").path,
@@ -97,19 +95,30 @@ def evaluate_queries(
         questions=questions,
         train_questions=training and training.path,
         queries=queries,
-        settings=context.settings.evaluation,
+        settings=settings,
         encode=context.settings.encode,
         matching=matching_mode(context.settings),
         events=context.events,
     )
-    given.search()
-    top = given.top
+    if settings.analyses or not ranker.name:
+        given.search()
+    if ranker.name:
+        report, begun = (
+            partial(context.events.progress, total=len(queries), unit="searches"),
+            time.perf_counter(),
+        )
+        texts = [question.question for question in questions]
+        ranked = ranker.search(texts, queries, settings.depth, report)
+        seconds, judged = (time.perf_counter() - begun) / len(texts), None
+        top, by_views = ranked.top, ranked.parts.get("dense")
+    else:
+        seconds, judged = given.search_seconds, (given.ranking.holds, given.ranking.gold)
+        top = by_views = given.top
     # MVR Table 4: the search without the question's encoding. A fact, because outputs must be reproducible.
-    context.events.fact(SEARCH_SECONDS, given.search_seconds)
-    if not top.exact:
-        measure(index, queries, top.passages, context.events)
+    context.events.fact(SEARCH_SECONDS, seconds)
+    if by_views and not by_views.exact:
+        measure(index, queries, by_views.passages, context.events)
     views = index_views(index, queries, given.indexed_passages)
-    judged = given.ranking.holds, given.ranking.gold
     write_evaluation(context, top, index.ids, questions, find_views=views, judged=judged)
     analyse(context.output("evaluation"), given)
 
@@ -139,43 +148,6 @@ def evaluate_bm25(context: StepContext) -> None:
     alone = median_milliseconds(lambda text: index.search([text], depth), texts)
     context.events.fact(SINGLE_QUESTION, round(alone, 3))
     write_evaluation(context, top, index.ids, questions, tag="doct5query" if queries else "bm25")
-
-
-def reciprocal_rank_fusion(rankings: Sequence[Ranking], constant: int, depth: int) -> Ranking:
-    """Returns one question's passages with their scores Σ 1 / (constant + rank) over the rankings that contain them.
-
-    Cormack, Clarke and Büttcher, SIGIR 2009. Ranks count from 1, the retrievers' scores are ignored, and of passages
-    that tie the one with the smaller id comes first. Returns at most `depth` passages, best first.
-    """
-    terms: dict[str, list[float]] = defaultdict(list)
-    for ranking in rankings:
-        for rank, (name, _) in enumerate(ranking, start=1):
-            terms[name].append(1 / (constant + rank))
-    # fsum: passages with the same terms in another order tie.
-    scores = {name: math.fsum(parts) for name, parts in terms.items()}
-    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:depth]
-
-
-def evaluate_fusion(context: StepContext) -> None:
-    """Step: fuse the runs of several evaluations of the same questions and measure the result.
-
-    Inputs `evaluations` (a list), `passages`, `questions`; output `evaluation` (see `write_evaluation`).
-    """
-    questions = read_questions(context.input("questions").path)
-    runs = [read_trec_run(staged.path / RUN_FILE) for staged in context.list_input("evaluations")]
-    depth = context.settings.evaluation.depth
-    fused = [
-        reciprocal_rank_fusion([run.get(question.qid, ()) for run in runs], FUSION_CONSTANT, depth)
-        for question in questions
-    ]
-    ids = sorted({name for ranking in fused for name, _ in ranking})
-    row_of = {name: row for row, name in enumerate(ids)}
-    top = TopPassages.empty(len(fused), max(1, *map(len, fused)))
-    for question, ranking in enumerate(fused):
-        top.passages[question, : len(ranking)] = [row_of[name] for name, _ in ranking]
-        top.scores[question, : len(ranking)] = np.array([score for _, score in ranking], np.float32)
-        top.winning_views[question, : len(ranking)] = 0
-    write_evaluation(context, top, pa.array(ids, pa.string()), questions, tag="fusion")
 
 
 def write_evaluation(

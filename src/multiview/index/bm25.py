@@ -105,7 +105,7 @@ class Terms:
         if not self.vocabulary:
             return None
         index = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
-        terms, ends = memoryview(self.terms), np.cumsum(self.counts).tolist()
+        terms, ends = self.terms.data, np.cumsum(self.counts).tolist()
         corpus: Any = SimpleNamespace(
             ids=[terms[start:stop] for start, stop in pairwise([0, *ends])],
             vocab={term: number for number, term in enumerate(self.vocabulary)},

@@ -21,10 +21,13 @@ from multiview import metric_names
 from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Encode, Index, JsonObject
+from multiview.data.passages import read_passages
 from multiview.encoding.embeddings import QUERIES_FIELD, VIEW_DTYPE, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
 from multiview.index.approximate import EXACT, FaissObject
+from multiview.index.bm25 import Terms
 from multiview.index.merged_corpus import MergedCorpus
+from multiview.index.ranker import write_search
 from multiview.index.stored_views import LONGEST_VIEW, longest_view
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, PASSAGES_FILE, QUERIES_FILE
 from multiview.steps.context import StepContext
@@ -47,13 +50,19 @@ def build_index(context: StepContext) -> None:
     """Step: build one inner-product index over the views of all shards, of the kind that `settings.index` names.
 
     `inputs["embeddings"]` are the shards' embeddings, in shard order, made by the recorded input `model`. See
-    `write_index` for the files. Raises InputError when shards come from another model or were encoded otherwise than
+    `write_index` and `write_search` for the files; the terms of BM25 are those of the input `passages`. Raises InputError when shards come from another model or were encoded otherwise than
     `settings.encode` says, differ in width, share a passage, a block of views is damaged, or the kind does not suit
     them.
     """
     model = context.recorded_input("model").digest
     shards = open_embeddings(context.list_input("embeddings"), model, context.settings.encode)
-    write_index(context.output("index"), model, MergedCorpus(shards), context.settings.index, context.events)
+    folder, settings = context.output("index"), context.settings
+
+    def terms() -> Terms:
+        return Terms.of(read_passages(context.input("passages").path), settings.corpus.language)
+
+    search = write_search(folder, settings, terms)
+    write_index(folder, model, MergedCorpus(shards), settings.index, context.events, search)
 
 
 def write_index(
@@ -62,11 +71,12 @@ def write_index(
     corpus: MergedCorpus,
     settings: Index,
     events: Events,
+    search: JsonObject,
     build_approximate: ApproximateBuilder | None = None,
 ) -> None:
     """Writes an index of a corpus, whose views are of the model with digest `model`, into `folder`.
 
-    `build_approximate` makes the faiss index where `settings` is not exact, by default as `approximate.build.build`.
+    `search` is what the header says of BM25 and reranking (`write_search`). `build_approximate` makes the faiss index where `settings` is not exact, by default as `approximate.build.build`.
     Writes `views.f16` (all views in float16), `passages.parquet` (`ROWS_SCHEMA`), `index.json`, for an approximate
     index `index.faiss`, and where passages were read with queries `queries.parquet` (one row per passage). Reports the
     cost of the index. Raises InputError where there are no passages, or a passage occurs twice.
@@ -81,6 +91,7 @@ def write_index(
         "dim": corpus.dim,
         "passages": passages.num_rows,
         "views": corpus.rows,
+        **search,
     }
     with StoredViewsWriter(folder / VIEWS_FILE, corpus.dim) as stored:
 

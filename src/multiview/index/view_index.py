@@ -32,6 +32,8 @@ INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
 QUERIES_FILE = "queries.parquet"
 HEADER_FILE = "index.json"
+SEARCH = "search"
+"""Entry of the header of an index that does not rank by views alone (`index.ranker`)."""
 
 
 class ViewIndex:
@@ -185,14 +187,17 @@ class ViewIndex:
         `among` [p] bool, the k best of its passages. Results are at most as wide as the index has passages."""
         return self._search.top(queries, width(k, len(self)), ranges, among=among, report_done=report_done)
 
-    def pair_scores(self, queries: np.ndarray, questions: np.ndarray, passages: np.ndarray) -> np.ndarray:
-        """Scores of pairs of a question and a passage [n] float32: the max over the passage's views, as in `search`.
+    def pair_scores(
+        self, queries: np.ndarray, questions: np.ndarray, passages: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of pairs of a question and a passage [n] float32: the max over the passage's views, as in `search`;
+        and which view has it [n] int32.
 
-        `questions` [n] are rows of `queries`, `passages` [n] rows of the index. The score is -inf for a row of -1, and
-        for a passage without views. Scores are summed in float64, so that equal views score equally beside any other
-        views. Views are read once, in their order.
+        `questions` [n] are rows of `queries`, `passages` [n] rows of the index. For a row of -1, and for a passage
+        without views, they are -inf and -1. Scores are summed in float64, so that equal views score equally beside any
+        other views. Views are read once, in their order.
         """
-        scores = np.full(len(passages), -np.inf, np.float32)
+        scores, winners = np.full(len(passages), -np.inf, np.float32), np.full(len(passages), -1, np.int32)
         known = np.flatnonzero((passages >= 0) & (self.view_counts[passages] > 0))
         in_order = known[stable_order(passages[known])]
         for start in range(0, len(in_order), PAIRS_AT_ONCE):  # with the vectors of these alone
@@ -200,8 +205,9 @@ class ViewIndex:
             pairs, places = np.unique(questions[some] * len(self) + passages[some], return_inverse=True)
             rows, (asked, of) = pairs % len(self), np.unique(pairs // len(self), return_inverse=True)
             starts, counts = self.offsets[rows], self.view_counts[rows]
-            scores[some] = score_passages(self.views, starts, counts, queries[asked], of)[0][places]
-        return scores
+            best, views = score_passages(self.views, starts, counts, queries[asked], of)
+            scores[some], winners[some] = best[places], views[places]
+        return scores, winners
 
     def passage_id(self, row: int) -> str:
         """The user's id of a passage."""

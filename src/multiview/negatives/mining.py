@@ -155,7 +155,7 @@ def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Seque
     """
     positives = Positives(index.ids, questions)
     best = np.full(len(questions), -np.inf, np.float32)
-    scores = index.pair_scores(queries, positives.questions, positives.rows)
+    scores, _ = index.pair_scores(queries, positives.questions, positives.rows)
     np.maximum.at(best, positives.questions, scores)
     return best
 

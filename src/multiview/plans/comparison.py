@@ -10,8 +10,8 @@ from multiview.config.overrides import Overrides, validate
 from multiview.errors import InputError
 from multiview.evaluation.tables import baseline_of
 from multiview.model.systems import WITHOUT_MODEL, resolve, resolve_systems
-from multiview.plans.data import Data, add_data
-from multiview.plans.plan import Input, Node, Plan
+from multiview.plans.data import add_data
+from multiview.plans.plan import Input, Node, Output, Plan
 from multiview.plans.system import SystemSteps
 from multiview.steps.path import StepPath
 
@@ -35,7 +35,7 @@ def comparison(overrides: Overrides) -> Plan:
         if data.queries:
             path, corpus["queries"] = StepPath("evaluate", DOCT5QUERY), data.queries
             evaluations[DOCT5QUERY] = plan.add(path, "evaluate-bm25-with-queries", config, **corpus)
-    add_fusions(plan, config, evaluations, data)
+    add_fusions(plan, systems, config.comparison.fusion, evaluations)
     rows = tuple(evaluations)
     baseline_of(config.comparison.baseline, rows)
     config = config.model_copy(update={"comparison": config.comparison.model_copy(update={"rows": rows})})
@@ -56,22 +56,28 @@ def comparison_of_evaluations(
     return plan
 
 
-def add_fusions(plan: Plan, config: Config, evaluations: dict[str, Node], data: Data) -> None:
-    """Adds the rows of systems fused with BM25. Raises InputError where the system or BM25 is not evaluated."""
-    for system in config.comparison.fusion:
+def add_fusions(
+    plan: Plan, systems: Mapping[str, Config], fusion: Sequence[str], evaluations: dict[str, Node]
+) -> None:
+    """Adds the rows of systems fused with BM25: hybrid indexes of their views. Raises InputError for a system or row
+    that does not fit."""
+    for system in fusion:
         row = f"{system}-{BM25}"
-        if not {system, BM25} <= set(evaluations) or row in evaluations:
+        if system not in systems or row in evaluations:
             raise InputError(
-                f"comparison.fusion: {system} and bm25 must be rows, and {row} must not be; "
-                f"there are {', '.join(evaluations)}"
+                f"comparison.fusion: {system} must be a system, and {row} must not be a row; there are {', '.join(evaluations)}"
             )
+        config, inputs = systems[system], evaluations[system].inputs
+        search = config.search.model_copy(update={"mode": "hybrid"})
+        evaluation = config.evaluation.model_copy(update={"analyses": ()})
+        config = config.model_copy(update={"search": search, "evaluation": evaluation})
+        by_views = inputs["index"]
+        assert isinstance(by_views, Output)
+        index = plan.add(
+            StepPath("index", row), "index-with-bm25", config, **plan.nodes[by_views.path].inputs
+        )
         evaluations[row] = plan.add(
-            StepPath("evaluate", row),
-            "evaluate-fusion",
-            config,
-            evaluations=[evaluations[system], evaluations[BM25]],
-            passages=data.passages,
-            questions=data.dev_questions,
+            StepPath("evaluate", row), "evaluate", config, **{**inputs, "index": index}
         )
 
 

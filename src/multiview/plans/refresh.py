@@ -11,6 +11,7 @@ from multiview.generation.generators import published
 from multiview.model.systems import resolve
 from multiview.plans.data import check_names, generated_queries, generator_of, reads_queries
 from multiview.plans.plan import Input, Node, Plan
+from multiview.plans.system import index_step
 from multiview.steps.path import StepPath
 
 DEFAULTS: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
@@ -39,7 +40,9 @@ def refresh(overrides: Overrides) -> Plan:
     passages = split.output(names.PASSAGES)
     changes, embeddings = _encode_changes(plan, config, old, model, passages)
     made = {"changes": changes, "model": model, "passages": passages, "embeddings": [embeddings]}
-    index = plan.add(StepPath("index", names.CHALLENGER), "refresh-index", config, old=old, **made)
+    index = plan.add(
+        StepPath("index", names.CHALLENGER), index_step("refresh-index", config), config, old=old, **made
+    )
     questions = {
         "questions": split.output(names.DEV_QUESTIONS),
         "train_questions": split.output(names.TRAIN_QUESTIONS),

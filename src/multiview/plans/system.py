@@ -45,8 +45,8 @@ class SystemSteps:
         return self._evaluate(last, model, index or self._index(0, model))
 
     def _add(self, number: int, step: str, config: Config, **inputs: Input | list[Input]) -> Node:
-        """Adds a step of a round, which reads the passages; its path does not tell whether it reads queries."""
-        path = StepPath.of_round(self.system, number, step.removesuffix("-with-queries"))
+        """Adds a step of a round, which reads the passages; its path does not tell whether it reads queries or ranks by BM25."""
+        path = StepPath.of_round(self.system, number, step.partition("-with-")[0])
         return self.plan.add(path, step, config, passages=self.data.passages, **inputs)
 
     def _start(self) -> Input:
@@ -93,7 +93,8 @@ class SystemSteps:
         if reads_queries(self.config):
             step, inputs["queries"] = "encode-with-queries", self._queries()
         embeddings = self._add(number, step, self.config, **inputs)
-        return self._add(number, "index", self.config, model=model, embeddings=[embeddings])
+        step = index_step("index", self.config)
+        return self._add(number, step, self.config, model=model, embeddings=[embeddings])
 
     def _evaluate(self, number: int, model: Input, index: Node, analyses: bool = True) -> Node:
         config = self.config
@@ -110,6 +111,11 @@ class SystemSteps:
     def _queries(self) -> Output:
         assert self.data.queries is not None, "add_data generates queries for the systems that read them"
         return self.data.queries
+
+
+def index_step(step: str, config: Config) -> str:
+    """Returns the name of the step that builds an index as `step` does, with BM25's where `search.mode` needs that."""
+    return step if config.search.mode == "dense" else f"{step}-with-bm25"
 
 
 def trained_model(config: Config) -> Reference:

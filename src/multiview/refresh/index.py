@@ -14,18 +14,21 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.artifacts.record import load_record
+from multiview.artifacts.staging import stage
 from multiview.config import Index, JsonObject
-from multiview.data.passages import shard_files
+from multiview.data.passages import read_passages, shard_files
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject
 from multiview.index.approximate.build import description
 from multiview.index.approximate.editing import IndexEditor, editable
+from multiview.index.bm25 import Terms
 from multiview.index.build import ApproximateBuilder, BlocksOfViews, open_embeddings, write_index
 from multiview.index.faiss_library import faiss
 from multiview.index.merged_corpus import ADDED_FILE, MergedCorpus, OldIndex
+from multiview.index.ranker import BM25_FOLDER, write_search
 from multiview.index.stored_views import sampled_rows
-from multiview.index.view_index import INDEX_FILE
+from multiview.index.view_index import INDEX_FILE, SEARCH
 from multiview.refresh.changes import CHANGES_FILE, KNOWN_BY
 from multiview.steps.context import StepContext
 
@@ -56,10 +59,21 @@ def refresh_index(context: StepContext) -> None:
     old = OldIndex(context.input("old").path) if (old_rows >= 0).any() else None
     corpus = MergedCorpus(shards, old, old_rows)
     rebuilt, edit = _rebuild_or_edit(corpus, full, context)
-    write_index(folder, model, corpus, context.settings.index, context.events, edit)
+    search = write_search(folder, context.settings, partial(_terms, old, old_rows, context))
+    write_index(folder, model, corpus, context.settings.index, context.events, search, edit)
     if edit:
         pq.write_table(pa.table({"added": corpus.added}), folder / ADDED_FILE)
     context.events.fact("rebuilt", rebuilt)
+
+
+def _terms(old: OldIndex | None, old_rows: np.ndarray, context: StepContext) -> Terms:
+    """Returns the new corpus's terms of BM25: of passages that the old index has, those which it holds."""
+    language = context.settings.corpus.language
+    if old is None or old.header.get(SEARCH, {}).get("language") != language:
+        passages = stage(*load_record(context.recorded_input("passages").address)).path
+        return Terms.of(read_passages(passages), language)
+    added = Terms.of(read_passages(context.input("changes").path), language)
+    return Terms.load(old.folder / BM25_FOLDER).edited(added, old_rows)
 
 
 def _rebuild_or_edit(

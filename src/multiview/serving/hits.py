@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from multiview.data.reading.values import shown_value
@@ -35,6 +35,15 @@ class ScoredView:
 
 
 @dataclass(frozen=True, slots=True)
+class Rank:
+    """A passage's place in one of the rankings that were fused or reranked."""
+
+    rank: int
+    """Its place, from 1."""
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A passage that a search found."""
 
@@ -42,12 +51,16 @@ class Hit:
     title: str
     text: str
     score: float
+    """The best view's score; where views do not rank alone, BM25's score, a sum of reciprocal ranks, or a logit."""
     best: ScoredView
-    """The view that gave the passage its score."""
+    """The view that suits the question best; numbered 0 for a passage without views."""
     columns: Row
     """Other columns of the corpus, such as url or date."""
     views: tuple[ScoredView, ...] = ()
     """Every indexed view of the passage, in order, where `search` was called with `explain`; else empty."""
+    ranks: dict[str, Rank] = field(default_factory=dict)
+    """The passage's places by `dense`, `bm25` and `hybrid`, with `explain`; without those that did not find it, and empty
+    where views alone rank."""
 
     @property
     def snippet(self) -> str | None:
@@ -60,19 +73,31 @@ class Hit:
         return self.best.span
 
     @classmethod
-    def of(cls, indexed: IndexedPassage, score: float, winner: int, view_scores: Sequence[float] = ()) -> Hit:
-        """Returns the hit of an indexed passage, whose best view is `indexed.views[winner]`; with all of its views where
-        their scores are given."""
+    def of(
+        cls,
+        indexed: IndexedPassage,
+        score: float,
+        winner: int,
+        best_score: float,
+        view_scores: Sequence[float] = (),
+        ranks: dict[str, Rank] | None = None,
+    ) -> Hit:
+        """Returns the hit of an indexed passage, whose best view is `indexed.views[winner]`, none for -1; with all of its
+        views where their scores are given."""
         passage = indexed.passage
         return cls(
             id=passage.id,
             title=passage.title,
             text=passage.text,
             score=score,
-            best=_scored(indexed.views[winner], score),
+            best=_scored(indexed.views[winner], best_score) if winner >= 0 else NO_VIEW,
             columns=dict(indexed.columns),
             views=tuple(map(_scored, indexed.views, view_scores)),
+            ranks=ranks or {},
         )
+
+
+NO_VIEW = ScoredView(0, 0.0, None, None)
 
 
 def _scored(view: IndexedView, score: float) -> ScoredView:
@@ -86,7 +111,7 @@ def as_json(content: object) -> str:
 
 def answer_fields(question: str, hits: Sequence[Hit], exact: bool) -> dict[str, object]:
     """Returns `{"question", "exact", "hits": [{"rank", "id", "title", "text", "score", "view", "span", "snippet",
-    "columns"}]}`, with every view's score under `views` where the hits have them.
+    "columns"}]}`, with every view's score under `views` and the ranks under `ranks` where the hits have them.
 
     Spans are in code points. `exact` is false where the index may have missed better passages.
     """
@@ -108,6 +133,7 @@ def _hit_fields(rank: int, hit: Hit) -> dict[str, object]:
         **_view_fields(hit.best.number, hit.best),
         "columns": finite(hit.columns),
         **({"views": views} if views else {}),
+        **({"ranks": {name: asdict(rank) for name, rank in hit.ranks.items()}} if hit.ranks else {}),
     }
 
 

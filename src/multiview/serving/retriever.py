@@ -21,12 +21,12 @@ from multiview.config import Encode
 from multiview.data.passages import PassageRows, shard_files
 from multiview.errors import InputError
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
-from multiview.serving.hits import Hit
+from multiview.serving.hits import Hit, Rank
 from multiview.serving.where import Where, satisfying
 
 if TYPE_CHECKING:
     from multiview.encoding.encode import Encoder
-    from multiview.index.view_index import ViewIndex
+    from multiview.index.ranker import Ranker
 
 QUESTIONS_AT_ONCE = 256
 """Questions that are searched and looked up together. Memory depends on it; results do not."""
@@ -48,21 +48,21 @@ class Retriever:
     def __init__(
         self,
         address: str,
-        index: ViewIndex,
+        ranker: Ranker,
         encoder: Encoder,
         corpus: PassageRows,
         sources: Sequence[Artifact] = (),
         copies: Collection[Path] = (),
     ) -> None:
-        """`corpus` has the passages of `index` in the same order; `sources` are the artifacts that the passages are read from."""
+        """`corpus` has the passages of the index in the same order; `sources` are the artifacts that they are read from."""
         self.address = address
         self.copies = frozenset(copies)
         """The folders with local copies of artifacts in a bucket, which are read until the retriever is dropped."""
-        self.index = index
-        self._encoder = encoder
+        self.index = ranker.index
+        self._ranker, self._encoder = ranker, encoder
         self._corpus = corpus
         with self._address_in_errors():
-            self._passages = IndexedPassages(index, encoder.layout, corpus)
+            self._passages = IndexedPassages(self.index, encoder.layout, corpus)
         self._sources = sources
         self._turn = threading.Lock()
         # No method of this object, which would keep it alive until a collection of cycles.
@@ -78,6 +78,11 @@ class Retriever:
         return self.index.exact
 
     @property
+    def ranking(self) -> str:
+        """How passages are ranked, as `hybrid, reranked`; empty where views alone rank."""
+        return self._ranker.name
+
+    @property
     def architecture(self) -> str:
         """Name of the model's architecture."""
         return self._encoder.layout.name
@@ -87,8 +92,9 @@ class Retriever:
     ) -> list[list[Hit]]:
         """Returns the k best passages of each question, best first; fewer where the corpus is smaller.
 
-        Scores are exact, and so are the passages where `exact` says so; of passages that tie, the one with the
-        smaller id comes first. `explain` adds the scores of all views. `where` is a condition on the corpus's columns
+        They are ranked as the index was built to be searched (`ranking`). Scores are exact, and so are the passages where
+        `exact` says so; of passages that tie, the one with the smaller id comes first. `explain` adds the scores of all
+        views, and the ranks that were fused or reranked. `where` is a condition on the corpus's columns
         (`multiview.serving.where`): the k best of the passages that satisfy it are found, exactly by any index. Raises
         ConditionError, with the position, for a text that is no condition.
 
@@ -143,14 +149,29 @@ class Retriever:
     ) -> list[list[Hit]]:
         with self._turn:
             queries = np.stack([self._encoder.question_vector(question) for question in questions])
-        top = self.index.search(queries, k, among=among)
-        passages = self._read(top.passages)
+        with _checked_on_error(self._sources):
+            ranked = self._ranker.search(questions, queries, k, among=among)
+        passages = self._read(ranked.top.passages)
 
-        def hit(query: np.ndarray, row: int, score: float, winner: int) -> Hit:
-            scores = self.index.view_scores(query, row).tolist() if explain else ()
-            return Hit.of(passages[row], score, winner, scores)
+        def hit(question: int, column: int, row: int, score: float, winner: int) -> Hit:
+            best = float(ranked.view_scores[question, column])
+            if not explain:
+                return Hit.of(passages[row], score, winner, best)
+            places = {
+                name: np.flatnonzero(part.passages[question] == row) for name, part in ranked.parts.items()
+            }
+            ranks = {
+                name: Rank(int(place[0]) + 1, float(ranked.parts[name].scores[question, place[0]]))
+                for name, place in places.items()
+                if len(place)
+            }
+            views = self.index.view_scores(queries[question], row).tolist()
+            return Hit.of(passages[row], score, winner, best, views, ranks)
 
-        return [[hit(query, *found) for found in top.hits(number)] for number, query in enumerate(queries)]
+        return [
+            [hit(question, column, *found) for column, found in enumerate(ranked.top.hits(question))]
+            for question in range(len(questions))
+        ]
 
     def _read(self, rows: np.ndarray) -> dict[int, IndexedPassage]:
         """The passages at `rows`, by row. Raises InputError where the corpus or the layout does not suit the index."""
@@ -204,6 +225,7 @@ def load(address: str, *, device: str = "auto", verify: bool = False, views: int
     found, model, corpus = load_artifacts(address)
     # Imported only now, because importing torch takes seconds and the errors above should not wait for it.
     from multiview.encoding.encode import Encoder
+    from multiview.index.ranker import Ranker
     from multiview.index.view_index import INDEX_FILE, ViewIndex
     from multiview.model import devices
 
@@ -219,15 +241,18 @@ def load(address: str, *, device: str = "auto", verify: bool = False, views: int
 
     if any(file.path == INDEX_FILE for file in found.record.files):
         stage(*found, INDEX_FILE)  # faiss trusts every byte of it
+    folder = staged(found)
     with _checked_on_error([found]):
-        index = ViewIndex.load(staged(found), str(searching))
+        index = ViewIndex.load(folder, str(searching))
     index.check_model(model.record.digest)
     with _checked_on_error([model]):
         encoder = Encoder(staged(model), settings, questions_only=True)
     index = index.first_views(views, encoder.layout)
     with _checked_on_error([corpus]):
         rows = PassageRows(shard_files(staged(corpus)))
-    return Retriever(address, index, encoder, rows, [corpus], copies)
+    with _checked_on_error([found]):
+        ranker = Ranker(index, folder, rows, settings)
+    return Retriever(address, ranker, encoder, rows, [corpus], copies)
 
 
 @contextlib.contextmanager

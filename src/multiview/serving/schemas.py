@@ -33,16 +33,26 @@ class ScoredView(View):
     score: float
 
 
+class Rank(BaseModel):
+    """A passage's place in one of the rankings that were fused or reranked."""
+
+    rank: int
+    score: float
+
+
 class Hit(View):
-    """A passage that was found, with the view that gave it its score."""
+    """A passage that was found, with the view that suits the question best."""
 
     rank: int
     id: str
     title: str
     text: str
-    score: float
+    score: float = Field(description="The view's score; else BM25's, a sum of reciprocal ranks, or a logit.")
     columns: dict[str, Column] = Field(description="Other columns of the corpus.")
     views: list[ScoredView] = Field([], description="Every indexed view, where `explain` was asked for.")
+    ranks: dict[str, Rank] = Field(
+        {}, description="Its ranks by dense, bm25 and hybrid, where `explain` was asked for."
+    )
 
 
 class Answer(BaseModel):
@@ -134,7 +144,7 @@ class Result(BaseModel):
 
     file_id: str = Field(description="The passage's id.")
     filename: str = Field(description="The passage's title, else its id.")
-    score: float = Field(description="The inner product that ranks; not limited to 0 to 1.")
+    score: float = Field(description="The score that ranks; not limited to 0 to 1.")
     attributes: dict[str, str | int | float | bool] | None = Field(
         description="Other columns of the corpus that have a value."
     )

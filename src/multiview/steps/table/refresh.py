@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from multiview import names
 from multiview.steps.step import Step
+from multiview.steps.table.retrieval import BM25
 from multiview.steps.table.training import PAIRS, SAMPLING
 
 _CHANGES = Step(
@@ -18,6 +19,20 @@ _CHANGES = Step(
     recorded_inputs=("index", "model"),
     supersedes="index",
     outputs=(names.CHANGES,),
+)
+
+_REFRESH_INDEX = Step(
+    name="refresh-index",
+    about="Index of the changed corpus, made from the old index and the embeddings of new passages.",
+    version=8,
+    function_path="multiview.refresh.index:refresh_index",
+    settings=("index", "encode", "search"),
+    inputs=("old", "changes", "model", "passages", "embeddings"),
+    recorded_inputs=("model", "passages"),
+    list_inputs=("embeddings",),
+    supersedes="old",
+    outputs=(names.INDEX,),
+    fingerprint_path="multiview.index.ranker:reranker_fingerprint",
 )
 
 STEPS = (
@@ -41,17 +56,12 @@ STEPS = (
         inputs=(*_CHANGES.inputs, "generator"),
         recorded_inputs=(*_CHANGES.recorded_inputs, "generator"),
     ),
-    Step(
-        name="refresh-index",
-        about="Index of the changed corpus, made from the old index and the embeddings of new passages.",
-        version=8,
-        function_path="multiview.refresh.index:refresh_index",
-        settings=("index", "encode"),
-        inputs=("old", "changes", "model", "passages", "embeddings"),
-        recorded_inputs=("model", "passages"),
-        list_inputs=("embeddings",),
-        supersedes="old",
-        outputs=(names.INDEX,),
+    _REFRESH_INDEX,
+    replace(
+        _REFRESH_INDEX,
+        name="refresh-index-with-bm25",
+        about="Index of the changed corpus with that of BM25, made from the old index and the new passages.",
+        settings=(*_REFRESH_INDEX.settings, *BM25),
     ),
     Step(
         name="gate",

@@ -30,6 +30,23 @@ _ENCODE = Step(
     gpu=True,
 )
 
+BM25 = ("bm25", "corpus.language")
+"""Settings of BM25 over passages."""
+
+_INDEX = Step(
+    name="index",
+    about="The search index over the views of all shards.",
+    version=9,
+    function_path="multiview.index.build:build_index",
+    settings=("index", "encode", "search"),
+    # The record names the model and passages itself, because embeddings are not kept for ever.
+    inputs=("model", "passages", "embeddings"),
+    recorded_inputs=("model", "passages"),
+    list_inputs=("embeddings",),
+    outputs=(names.INDEX,),
+    fingerprint_path="multiview.index.ranker:reranker_fingerprint",
+)
+
 STEPS = (
     _ENCODE,
     replace(
@@ -38,17 +55,13 @@ STEPS = (
         about="Views of the passages of one shard, each read with its generated queries.",
         inputs=("model", "passages", "queries"),
     ),
-    Step(
-        name="index",
-        about="The search index over the views of all shards.",
-        version=9,
-        function_path="multiview.index.build:build_index",
-        settings=("index", "encode"),
-        # The record names the model and passages itself, because embeddings are not kept for ever.
-        inputs=("model", "passages", "embeddings"),
-        recorded_inputs=("model", "passages"),
-        list_inputs=("embeddings",),
-        outputs=(names.INDEX,),
+    _INDEX,
+    replace(
+        _INDEX,
+        name="index-with-bm25",
+        about="The search index over the views of all shards, and that of BM25.",
+        settings=(*_INDEX.settings, *BM25),
+        recorded_inputs=("model",),
     ),
     Step(
         name="evaluate",
@@ -67,16 +80,6 @@ STEPS = (
         about="Metrics of BM25 over passages with their generated queries (DocT5Query) on the dev questions.",
         version=2,
         inputs=("passages", "questions", "queries"),
-    ),
-    Step(
-        name="evaluate-fusion",
-        about="Metrics of several rankings fused into one.",
-        version=4,
-        function_path="multiview.evaluation.evaluate:evaluate_fusion",
-        settings=("evaluation", *MATCHING),
-        inputs=("evaluations", "passages", "questions"),
-        list_inputs=("evaluations",),
-        outputs=(names.EVALUATION,),
     ),
     Step(
         name="compare",

@@ -1,0 +1,185 @@
+"""How an index ranks passages (`config.Search`): by views, by BM25 or by both, and reranked by a cross-encoder."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from multiview.config import Config, Encode, JsonObject, Search
+from multiview.data.passages import COLUMNS, Passage, PassageRows, passages_of
+from multiview.index.bm25 import Bm25Index, Terms
+from multiview.index.ranking import Ties, TopPassages, best_first, width
+from multiview.index.view_index import SEARCH, ViewIndex
+from multiview.model.base_model import hub
+from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
+from multiview.model.base_model.files import RERANKER
+
+BM25_FOLDER, RERANKER_FOLDER = "bm25", "reranker"
+"""Folders of an index that ranks by BM25, and of one that reranks."""
+
+CANDIDATES = 100
+"""Passages that each ranking gives to a fusion or a reranker; k where that is more."""
+
+FUSION_CONSTANT = 60
+"""k of reciprocal rank fusion: Σ 1 / (k + rank)."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The best passages of some questions, and the rankings that they come from."""
+
+    top: TopPassages
+    """[q, k]: its scores are inner products, BM25's, sums of reciprocal ranks or logits: those of the last ranking."""
+    view_scores: np.ndarray
+    """[q, k] float32: the score of each passage's winning view."""
+    parts: dict[str, TopPassages] = field(default_factory=dict)
+    """The rankings before the last one, by name: `dense`, `bm25`, `hybrid`. None where views alone rank."""
+
+
+class Ranker:
+    """Ranks the passages of an index as the index was built to be searched. Any number of threads may search."""
+
+    def __init__(self, index: ViewIndex, folder: Path, corpus: PassageRows, encode: Encode) -> None:
+        """`folder` holds the files of `index`, and `corpus` its passages in the same order; a cross-encoder computes
+        as `encode` says."""
+        self.index, self._corpus = index, corpus
+        how = index.header.get(SEARCH, {})
+        self.mode: str = how.get("mode", "dense")
+        """dense, bm25 or hybrid."""
+        self._bm25 = self._reranker = None
+        self._rerank_depth: int = how.get("rerank_depth", 0)
+        if self.mode != "dense":
+            bm25 = folder / BM25_FOLDER
+            self._bm25 = Bm25Index.load(bm25, index.ids, how["language"], index.tie_order)
+        if self._rerank_depth:
+            self._reranker = _reranker(folder, encode)
+            self._turn = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """How passages are ranked, as `hybrid, reranked`; empty where views alone rank."""
+        names = [] if self.mode == "dense" else [self.mode]
+        return ", ".join(names + ["reranked"] * bool(self._reranker))
+
+    def search(
+        self,
+        questions: Sequence[str],
+        queries: np.ndarray,
+        k: int,
+        report_done: Callable[[int], None] = lambda done: None,
+        among: np.ndarray | None = None,
+    ) -> Ranked:
+        """Returns the k best passages of each question, with `among` [p] bool of its passages.
+
+        `queries` [q, dim] are the questions' vectors (`ViewIndex.search`). An answer depends on its question alone.
+        """
+        if not self.name:
+            top = self.index.search(queries, k, report_done, among)
+            return Ranked(top, top.scores)
+        depth, parts = width(max(k, CANDIDATES), len(self.index)), dict[str, TopPassages]()
+        report_search = (lambda done: None) if self._reranker else report_done
+        if self.mode != "bm25":
+            parts["dense"] = self.index.search(queries, depth, report_search, among)
+        if self._bm25:
+            parts["bm25"] = self._bm25.search(questions, depth, report_search, among)
+        if self.mode == "hybrid":
+            parts["hybrid"] = fused([*parts.values()], self.index.tie_order, depth)
+        *_, top = parts.values()
+        if self._reranker:
+            top = self._reranked(questions, top, report_done)
+        passages, scores = top.passages[:, :k], top.scores[:, :k]
+        asked = np.repeat(np.arange(len(passages)), passages.shape[1])
+        found = self.index.pair_scores(queries, asked, passages.ravel())
+        view_scores, views = (column.reshape(passages.shape) for column in found)
+        exact = all(part.exact for part in parts.values())
+        return Ranked(TopPassages(passages, scores, views, exact), view_scores, parts)
+
+    def _reranked(
+        self, questions: Sequence[str], top: TopPassages, report_done: Callable[[int], None]
+    ) -> TopPassages:
+        """Orders each question's first passages by the cross-encoder's logits, ties by id. The passages behind them
+        follow as they did, with scores below those of the first."""
+        assert self._reranker
+        first, rest = np.split(top.passages, [self._rerank_depth], axis=1)
+        logits, total = np.full(first.shape, -np.inf), int((first >= 0).sum())
+        with self._turn:
+            for done, (place, logit) in enumerate(self._reranker.logits(self._pairs(questions, first)), 1):
+                logits[place] = logit
+                report_done(done * len(questions) // total)
+        order = best_first(logits, self.index.tie_order[first])
+        first, logits = (np.take_along_axis(each, order, axis=1) for each in (first, logits))
+        behind = logits[:, -1:] - 1 - np.arange(rest.shape[1])
+        scores = np.append(logits, np.where(rest >= 0, behind, -np.inf), axis=1)
+        passages = np.append(first, rest, axis=1)
+        return TopPassages(passages, scores.astype(np.float32), np.minimum(passages, 0), top.exact)
+
+    def _pairs(
+        self, questions: Sequence[str], passage_rows: np.ndarray
+    ) -> Iterator[tuple[str, Passage, tuple[int, int]]]:
+        """Yields each question with each of its passages [q, n], and the place there; each passage is read once."""
+        places: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for question, column in np.argwhere(passage_rows >= 0).tolist():
+            places[int(passage_rows[question, column])].append((question, column))
+        for rows, table in self._corpus.tables(np.array(sorted(places), np.int64), COLUMNS):
+            for row, passage in zip(rows.tolist(), passages_of(table), strict=True):
+                yield from ((questions[question], passage, (question, at)) for question, at in places[row])
+
+
+def fused(rankings: Sequence[TopPassages], ties: Ties, k: int) -> TopPassages:
+    """Returns the k best passages of each question by Σ 1 / (60 + rank) over two rankings; ranks count from 1.
+
+    Reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009. Passages of equal sums are ordered by `ties`.
+    """
+    passages = np.concatenate([ranking.passages for ranking in rankings], axis=1)
+    ranks = np.concatenate([1 + np.arange(ranking.passages.shape[1]) for ranking in rankings])
+    top = TopPassages.empty(len(passages), k, all(ranking.exact for ranking in rankings))
+    for question, rows in enumerate(passages):
+        found, places = np.unique(rows[rows >= 0], return_inverse=True)
+        sums = np.bincount(places, 1 / (FUSION_CONSTANT + ranks[rows >= 0]), len(found))
+        best = best_first(sums, ties[found])[:k]
+        top.passages[question, : len(best)] = found[best]
+        top.scores[question, : len(best)] = sums[best]
+        top.winning_views[question, : len(best)] = 0
+    return top
+
+
+# --- building ----------------------------------------------------------------------------------------
+
+
+def reranker_fingerprint(settings: Config) -> JsonObject:
+    """Returns the fingerprint of `search.rerank`, if it is set: part of the key of an index, which holds a copy."""
+    name = settings.search.rerank
+    return {"rerank": base_fingerprint(name, RERANKER)} if name else {}
+
+
+def write_search(folder: Path, settings: Config, terms: Callable[[], Terms]) -> JsonObject:
+    """Writes what `settings.search` needs into the `folder` of an index; returns what the index's header says of it.
+
+    `terms` are those of the passages; they are asked for where BM25 ranks. Reads settings.search and .encode, and for
+    BM25 also .bm25 and corpus.language. Raises InputError for a reranker that is no cross-encoder.
+    """
+    search = settings.search
+    how: JsonObject = {}
+    if search.mode != Search().mode:
+        terms().save(folder / BM25_FOLDER, settings.bm25)
+        how |= {"mode": search.mode, "language": settings.corpus.language}
+    if search.rerank:
+        with staged_base(search.rerank, RERANKER) as base:
+            (folder / RERANKER_FOLDER).mkdir()
+            for file in (file for pattern in hub.PATTERNS for file in Path(base).glob(pattern)):
+                shutil.copyfile(file, folder / RERANKER_FOLDER / file.name)
+        _reranker(folder, settings.encode.model_copy(update={"device": "cpu"}))
+        how["rerank_depth"] = search.rerank_depth
+    return {SEARCH: how} if how else {}
+
+
+def _reranker(folder: Path, encode: Encode):
+    from multiview.encoding.cross_encoder import CrossEncoder
+
+    return CrossEncoder(folder / RERANKER_FOLDER, encode, "the index's reranker", RERANKER)
