@@ -141,7 +141,7 @@ def fused(rankings: Sequence[TopPassages], ties: Ties, k: int) -> TopPassages:
     top = TopPassages.empty(len(passages), k, all(ranking.exact for ranking in rankings))
     for question, rows in enumerate(passages):
         found, places = np.unique(rows[rows >= 0], return_inverse=True)
-        sums = np.bincount(places, 1 / (FUSION_CONSTANT + ranks[rows >= 0]), len(found))
+        sums = np.bincount(places, 1 / (FUSION_CONSTANT + ranks[rows >= 0]), len(found)).round(12)
         best = best_first(sums, ties[found])[:k]
         top.passages[question, : len(best)] = found[best]
         top.scores[question, : len(best)] = sums[best]
