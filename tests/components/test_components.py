@@ -62,6 +62,7 @@ def plans() -> list[Plan]:
         comparison(fused),
         comparison(doc2query),
         refresh({"export": {"formats": ["views"], "qdrant_url": "http://qdrant:6333"}}),
+        refresh({"search": {"mode": "hybrid"}}),
         refresh(queries),
     ]
 

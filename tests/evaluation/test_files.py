@@ -47,7 +47,6 @@ def test_the_steps_that_measure_have_figures():
         "evaluate",
         "evaluate-bm25",
         "evaluate-bm25-with-queries",
-        "evaluate-fusion",
         "compare",
         "gate",
     }

@@ -40,23 +40,27 @@ def same_searches(index, rebuilt, k: int) -> None:
 
 
 @FEW
-@given(st.integers(0, 2**32), st.booleans())
-def test_an_exact_index_is_the_same_artifact(tmp_path_factory, seed, queries):
-    """All files, byte for byte, and so the digest; with generated queries too."""
+@given(
+    st.integers(0, 2**32),
+    st.booleans(),
+    st.lists(st.sampled_from(("dense", "hybrid")), min_size=4, max_size=4),
+)
+def test_an_exact_index_is_the_same_artifact(tmp_path_factory, seed, queries, modes):
+    """All files, byte for byte, and so the digest; with generated queries too, and BM25 that comes, stays and goes."""
     vectors, rng = ChangingVectors(tmp_path_factory.mktemp("store")), np.random.default_rng(seed)
     model, corpus = vectors.model(), numbered(*range(30))
-    index = vectors.index(model, vectors.passages(corpus), queries)
-    for _ in range(3):
+    index = vectors.index(model, vectors.passages(corpus), queries, search={"mode": modes[0]})
+    for mode in modes[1:]:
         corpus = edits(rng, corpus, 6)
         passages = vectors.passages(corpus, shards=int(rng.integers(1, 4)))
-        index = vectors.refresh(index, model, passages, queries)
-        rebuilt = vectors.index(model, passages, queries)
+        index = vectors.refresh(index, model, passages, queries, search={"mode": mode})
+        rebuilt = vectors.index(model, passages, queries, search={"mode": mode})
         edited, afresh = vectors.files(index), vectors.files(rebuilt)
-        assert sorted(file.name for file in edited.iterdir()) == sorted(
-            file.name for file in afresh.iterdir()
-        )
-        for file in edited.iterdir():
-            assert file.read_bytes() == (afresh / file.name).read_bytes(), file.name
+        files = sorted(file.relative_to(afresh) for file in afresh.rglob("*") if file.is_file())
+        assert (afresh / "bm25").is_dir() == (mode == "hybrid")
+        assert files == sorted(file.relative_to(edited) for file in edited.rglob("*") if file.is_file())
+        for file in files:
+            assert (edited / file).read_bytes() == (afresh / file).read_bytes(), file
         assert index.digest == rebuilt.digest
         np.testing.assert_array_equal(
             ViewIndex.load(edited).views_of(0), stored({"first": next(iter(corpus.values()))})

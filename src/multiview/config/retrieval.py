@@ -95,7 +95,7 @@ class Comparison(Section):
     bm25: bool = True
     """Add a row for BM25, and where queries are generated a row `doct5query` for BM25 over passages with their queries appended (DocT5Query)."""
     fusion: Annotated[tuple[str, ...], UNKEYED] = ()
-    """Systems whose rankings are fused with BM25's, each in a separate row `NAME-bm25`. *Ours.*"""
+    """Systems that are measured with `search.mode=hybrid` too, each in a separate row `NAME-bm25`, from an index of the same views. *Ours.*"""
     rows: Annotated[tuple[str, ...], DERIVED] = ()
     """The table's rows: the systems in the order of `systems`, BM25, DocT5Query, then the fused rankings."""
     seeds_of: Annotated[dict[str, str], DERIVED] = {}

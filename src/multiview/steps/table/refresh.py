@@ -60,6 +60,7 @@ STEPS = (
     replace(
         _REFRESH_INDEX,
         name="refresh-index-with-bm25",
+        version=1,
         about="Index of the changed corpus with that of BM25, made from the old index and the new passages.",
         settings=(*_REFRESH_INDEX.settings, *BM25),
     ),

@@ -59,6 +59,7 @@ STEPS = (
     replace(
         _INDEX,
         name="index-with-bm25",
+        version=1,
         about="The search index over the views of all shards, and that of BM25.",
         settings=(*_INDEX.settings, *BM25),
         recorded_inputs=("model",),
