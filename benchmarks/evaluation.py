@@ -35,13 +35,14 @@ from benchmarks.timing import in_turns
 from multiview import environment
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Analysis, Config, Corpus, Encode, Evaluation, Questions
-from multiview.data.passages import read_passages
+from multiview.data.passages import PassageRows, read_passages, shard_files
 from multiview.data.question_selection import limited
 from multiview.data.questions import Question, read_questions
 from multiview.evaluation.analyses.analysis_input import RANGES
 from multiview.evaluation.evaluate import evaluate_queries
 from multiview.index.exact import ALL_VIEWS
 from multiview.index.faiss_library import threads
+from multiview.index.ranker import Ranker
 from multiview.index.view_index import ViewIndex
 from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import Layout, kept_views
@@ -84,7 +85,9 @@ class Given:
         inputs = {name: LocalArtifact(self.folder / name, "given") for name in names}
         with tempfile.TemporaryDirectory() as output:
             context = StepContext(Config.partial(sections), inputs, {"evaluation": Path(output)}, Events())
-            evaluate_queries(context, self.index, self.layout, self.questions, self.queries)
+            corpus = PassageRows(shard_files(self.folder / "passages"))
+            ranker = Ranker(self.index, self.folder / "index", corpus, Encode(device="cpu"))
+            evaluate_queries(context, ranker, self.layout, self.questions, self.queries)
 
     def searches(self, analyses: Sequence[Analysis]) -> object:
         """All rankings that `evaluate` and some analyses ask for, in one pass."""

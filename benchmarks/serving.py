@@ -5,8 +5,9 @@
 The store has a model (MiniLM with MVR's views, untrained) and two indexes of random views, eight per passage. The
 server is a process of its own, as are the clients; each client sends its next question once the last is answered.
 Bound: `Retriever.search` of as many questions at a time, in a process without a server. Wall time, because clients
-wait; the server's processor time per question is beside it. In the last row the champion changes ten times, each time as soon
-as the last one answers.
+wait; the server's processor time per question is beside it. In the last row of the dense index the champion changes ten
+times, each time as soon as the last one answers. Hybrid and reranked indexes, of the same views, follow; the reranker has
+MiniLM's shape and random weights.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Annotated
@@ -32,19 +34,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import requests
 import typer
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from benchmarks.index_kinds import write_embeddings
 from benchmarks.table import Contestant, Goal, Row, Size
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import Champion, crown, current, rollback
-from multiview.artifacts.record import Reference
+from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.store import LocalStore
-from multiview.config import Index, Model
-from multiview.data.passages import ROW_GROUP, SCHEMA, content_hash
+from multiview.config import Config, Index, JsonObject, Model
+from multiview.data.passages import ROW_GROUP, SCHEMA, content_hash, read_passages
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import counted
+from multiview.index.bm25 import Terms
 from multiview.index.build import write_index
 from multiview.index.merged_corpus import MergedCorpus
+from multiview.index.ranker import write_search
+from multiview.model.base_model.checkpoint import staged_base
 from multiview.model.encoder import BiEncoder
 from multiview.serving.retriever import load
 from multiview.steps.events import Events
@@ -63,22 +69,42 @@ COMMAND = (
     "0.5",
 )
 CLIENTS = (1, 8, 64)
+RERANKED = 10
+RANKINGS: dict[str, JsonObject] = {
+    "dense": {},
+    "hybrid": {"mode": "hybrid"},
+    f"hybrid, {RERANKED} reranked": {"mode": "hybrid", "rerank_depth": RERANKED},
+}
 CHANGES = 10
 CHANGING = f"8 clients while the champion changes {CHANGES} times"
 
 
-def make_store(folder: Path, passages: int) -> LocalStore:
-    """Returns a store with two indexes over the same random passages, of which the first is the champion."""
+def words(seed: int, count: int) -> str:
+    """Made-up words, few of them frequent, as in a language."""
+    return " ".join(f"w{number % 30_000}" for number in np.random.default_rng(seed).zipf(1.3, count))
+
+
+def make_reranker(folder: Path) -> Path:
+    with staged_base(BASE) as base:
+        config = AutoConfig.from_pretrained(base, num_labels=1)
+        AutoTokenizer.from_pretrained(base).save_pretrained(folder)
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    return folder
+
+
+def make_store(folder: Path, passages: int, search: JsonObject) -> LocalStore:
+    """Returns a store with two indexes over the same random passages, of which the first is the champion; they are
+    searched as the settings `search` say."""
+    if "rerank_depth" in search:
+        search = {**search, "rerank": str(make_reranker(folder / "reranker"))}
+    settings = Config.model_validate({"search": search})
     store = LocalStore(folder / "store")
     attempt = Attempt(store, "model", "random")
     BiEncoder.create(Model(base=BASE, architecture="mvr", views=VIEWS)).save(attempt.path)
     model = _published(attempt, "initial-model")
     attempt = Attempt(store, "passages", "random")
     titles = [f"Lighthouse {number}" for number in range(passages)]
-    texts = [
-        f"Lighthouse {number} stopped burning oil in {1800 + number % 200}. " * 8
-        for number in range(passages)
-    ]
+    texts = [words(number, 80) for number in range(passages)]
     columns = [
         [f"p{number:09}" for number in range(passages)],
         titles,
@@ -99,7 +125,8 @@ def make_store(folder: Path, passages: int) -> LocalStore:
             )
             shards = [Embeddings(staged.path)]
             attempt = Attempt(store, "index", f"random-{seed}")
-            write_index(attempt.path, model.digest, MergedCorpus(shards), Index(), Events(), {})
+            about = write_search(attempt.path, settings, partial(_terms, store, corpus))
+            write_index(attempt.path, model.digest, MergedCorpus(shards), Index(), Events(), about)
         index = _published(attempt, "index", model=[model], passages=[corpus])
         number = seed + 1
         champion = Champion(
@@ -112,6 +139,10 @@ def make_store(folder: Path, passages: int) -> LocalStore:
         )
         crown(store, champion)
     return store
+
+
+def _terms(store: LocalStore, corpus: Reference) -> Terms:
+    return Terms.of(read_passages(store.root / load_record(corpus.address)[1].data), "english")
 
 
 def _published(attempt: Attempt, step: str, **inputs: list[Reference]) -> Reference:
@@ -162,7 +193,7 @@ def ask(address: str, clients: int, seconds: float) -> Load:
         times, failed = [], 0
         connection = http.client.HTTPConnection(address)
         while (begun := time.perf_counter()) < stop:
-            body = json.dumps({"questions": [f"When did lighthouse {next(numbers)} stop burning oil?"]})
+            body = json.dumps({"questions": [words(next(numbers), 6)]})
             connection.request("POST", "/search", body, {"Content-Type": "application/json"})
             answer = connection.getresponse()
             answer.read()
@@ -211,18 +242,20 @@ def bare(store: LocalStore, together: int = 1) -> list[float]:
     retriever, times = load(f"{store.url}/index/random-1"), []
     for call in range(1 + max(4, -(-50 // together))):
         begun = time.perf_counter()
-        retriever.search([f"When did lighthouse {call}-{n} stop burning oil?" for n in range(together)])
+        retriever.search([words(call * together + n, 6) for n in range(together)])
         times.append(1000 * (time.perf_counter() - begun))
     return times[1:]
 
 
-def measure(store: LocalStore, seconds: float) -> Iterator[Measured]:
-    """Yields a measurement per number of clients, and one with promotions. Raises RuntimeError where a request fails or
-    a promotion is not followed."""
+def measure(store: LocalStore, seconds: float, ranking: str) -> Iterator[Measured]:
+    """Yields a measurement per number of clients, and of the dense index one with promotions. Raises RuntimeError where a
+    request fails or a promotion is not followed."""
     with server(store) as address:
         ask(address, 1, 1)
         for clients in CLIENTS:
-            yield _measured(counted(clients, "client"), address, clients, seconds)
+            yield _measured(f"{ranking}, {counted(clients, 'client')}", address, clients, seconds)
+        if ranking != "dense":
+            return
         loads = metric(address, "multiview_champion_loads_total")
         with ThreadPoolExecutor(1) as pool:
             changing = pool.submit(change_champions, store, address)
@@ -252,16 +285,22 @@ def rows(size: Size) -> Iterator[Row]:
     if size == "quick":
         return
     with tempfile.TemporaryDirectory(prefix="multiview-serving-") as temporary:
-        store = make_store(Path(temporary), 20_000)
-        bounds = {
-            clients: Contestant.of(bare(store, clients), f"Retriever.search, {clients} at a time")
-            for clients in CLIENTS
-        }
-        for each in measure(store, 10):
-            ours = Contestant.of(each.load.milliseconds)
-            yield Row(
-                f"a question to multiview serve, {each.work}", "ms", ours, None, bounds[each.clients], Goal()
-            )
+        for ranking, search in RANKINGS.items():
+            store = make_store(Path(temporary) / ranking, 20_000, search)
+            bounds = {
+                clients: Contestant.of(bare(store, clients), f"Retriever.search, {clients} at a time")
+                for clients in CLIENTS
+            }
+            for each in measure(store, 10, ranking):
+                ours = Contestant.of(each.load.milliseconds)
+                yield Row(
+                    f"a question to multiview serve, {each.work}",
+                    "ms",
+                    ours,
+                    None,
+                    bounds[each.clients],
+                    Goal(),
+                )
 
 
 def main(
@@ -270,21 +309,24 @@ def main(
 ) -> None:
     """Prints questions per second, milliseconds per question, and the server's processor time and memory."""
     with tempfile.TemporaryDirectory(prefix="multiview-serving-") as temporary:
-        store = make_store(Path(temporary), passages)
-        p50, p95, p99 = np.percentile(bare(store), (50, 95, 99))
         print(
             "| | questions per s | p50 ms | p95 | p99 | processor ms | resident MB |",
             "|" + "---|" * 7,
             sep="\n",
         )
-        print(f"| Retriever.search | {1000 / p50:.0f} | {p50:.1f} | {p95:.1f} | {p99:.1f} | | |", flush=True)
-        for each in measure(store, seconds):
-            p50, p95, p99 = np.percentile(each.load.milliseconds, (50, 95, 99))
+        for ranking, search in RANKINGS.items():
+            store = make_store(Path(temporary) / ranking, passages, search)
+            p50, p95, p99 = np.percentile(bare(store), (50, 95, 99))
             print(
-                f"| {each.work} | {each.load.per_second:.0f} | {p50:.1f} | {p95:.1f} | {p99:.1f} | {each.processor:.1f} "
-                f"| {each.resident:.0f} |",
-                flush=True,
+                f"| {ranking}, Retriever.search | {1000 / p50:.0f} | {p50:.1f} | {p95:.1f} | {p99:.1f} | | |"
             )
+            for each in measure(store, seconds, ranking):
+                p50, p95, p99 = np.percentile(each.load.milliseconds, (50, 95, 99))
+                print(
+                    f"| {each.work} | {each.load.per_second:.0f} | {p50:.1f} | {p95:.1f} | {p99:.1f} | {each.processor:.1f} "
+                    f"| {each.resident:.0f} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ function hitOf(hit, others) {
   const item = make("li", { className: `hit ${apart?.className ?? ""}` },
     make("div", { className: "head" },
       make("span", { className: "rank" }, `${hit.rank}`), make("h3", { dir: "auto" }, title),
-      make("span", { className: "score", title: "Score: the inner product of question and view" }, figure(hit.score))),
+      make("span", { className: "score", title: `Score: ${hit.ranks ? "of the last ranking" : "the inner product of question and view"}` }, figure(hit.score))),
     make("div", { className: "body" }, text,
       make("div", { className: "about" }, make("code", {}, isolated(hit.id)),
         make("span", {}, hit.snippet === "" ? `view ${hit.view}, of no snippet` : `view ${hit.view}`), apart, open),
@@ -81,8 +81,10 @@ function hitOf(hit, others) {
 function detailsOf(hit) {
   const columns = Object.entries(hit.columns);
   const list = make("dl", {}, ...columns.flatMap(([name, value]) => [make("dt", { dir: "auto" }, isolated(name)), make("dd", { dir: "auto" }, valueOf(value))]));
+  const ranks = Object.entries(hit.ranks ?? {}).flatMap(([name, found]) => [make("dt", {}, name), make("dd", {}, `rank ${found.rank}, score ${figure(found.score)}`)]);
   return [
     make("h4", {}, counted(hit.views.length, "view")), viewsOf(hit),
+    ...(ranks.length ? [make("h4", {}, "Ranks"), make("dl", {}, ...ranks)] : []),
     ...(columns.length ? [make("h4", {}, "Columns"), list] : []),
   ];
 }
@@ -97,7 +99,7 @@ function viewsOf(hit) {
     bar.style.width = `${100 * (view.score - low) / (high - low)}%`;
     const query = view.query ? make("div", { className: "note" }, "read with ", isolated(view.query)) : null;
     return make("tr", { className: view.view === hit.view ? "best" : "" },
-      make("th", { scope: "row" }, `${view.view}`), make("td", { className: "scored" }, figure(view.view === hit.view ? hit.score : view.score), bar),
+      make("th", { scope: "row" }, `${view.view}`), make("td", { className: "scored" }, figure(view.view === hit.view && !hit.ranks ? hit.score : view.score), bar),
       make("td", { className: "start", dir: "auto" }, isolated(whatOf(view)), query));
   });
   const heads = [["View", ""], ["Score", ""], ["What it represents", "start"]];
