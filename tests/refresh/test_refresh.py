@@ -8,10 +8,14 @@ from multiview import load, names
 from multiview.artifacts.champions import champion_numbers, current, rollback
 from multiview.artifacts.record import split_address
 from multiview.config.overrides import merge
+from multiview.data.questions import read_questions
+from multiview.evaluation.files import RUN_FILE
+from multiview.evaluation.metrics import read_trec_run
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
 from multiview.model.systems import resolve
 from multiview.plans.plan import Plan
+from multiview.serving.follow import Follower
 from multiview.steps.path import StepPath
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.inprocess import run_plan
@@ -133,3 +137,23 @@ def test_columns_that_are_not_encoded_arrive_too(corpus: ChangingCorpus) -> None
     assert before is not None and champion is not None and champion.index.digest == before.index.digest
     hits = load(champion.index.address).search(["What ran past the old castle?"], 3)[0]
     assert all("/new/" in hit.columns["url"] for hit in hits)
+
+
+def test_what_ranks_is_measured_promoted_followed_and_rolled_back(corpus: ChangingCorpus) -> None:
+    """The gate compares a champion by views and a hybrid challenger, over the same views, as each of them is served."""
+    follower = Follower(corpus.store)
+    retrievers = {"champion": follower.generations.newest.retriever}
+    records = corpus.refresh(search={"mode": "hybrid"})
+    assert corpus.decision(records) == "promote" and follower.check()
+    retrievers["challenger"] = follower.generations.newest.retriever
+    assert [each.ranking for each in retrievers.values()] == ["", "hybrid"]
+    questions = read_questions(corpus.files(records["split"][names.DEV_QUESTIONS]))
+    runs = []
+    for side, retriever in retrievers.items():
+        run = read_trec_run(corpus.files(records[f"{side}/evaluate"][names.EVALUATION]) / RUN_FILE)
+        runs.append([[name for name, _ in run[question.qid]] for question in questions])
+        found = retriever.search([question.question for question in questions], 10)
+        assert [[hit.id for hit in hits] for hits in found] == runs[-1]
+    assert runs[0] != runs[1]
+    rollback(corpus.store)
+    assert follower.check() and follower.generations.newest.retriever.ranking == ""
