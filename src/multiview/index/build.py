@@ -46,23 +46,28 @@ ApproximateBuilder = Callable[[BlocksOfViews], tuple[FaissObject, JsonObject]]
 """Makes an approximate faiss index of views; returns it with what its header says of it."""
 
 
-def build_index(context: StepContext) -> None:
+def build_index(context: StepContext, search: JsonObject | None = None) -> None:
     """Step: build one inner-product index over the views of all shards, of the kind that `settings.index` names.
 
     `inputs["embeddings"]` are the shards' embeddings, in shard order, made by the recorded input `model`. See
-    `write_index` and `write_search` for the files; the terms of BM25 are those of the input `passages`. Raises InputError when shards come from another model or were encoded otherwise than
+    `write_index` for the files. Raises InputError when shards come from another model or were encoded otherwise than
     `settings.encode` says, differ in width, share a passage, a block of views is damaged, or the kind does not suit
     them.
     """
     model = context.recorded_input("model").digest
     shards = open_embeddings(context.list_input("embeddings"), model, context.settings.encode)
-    folder, settings = context.output("index"), context.settings
+    corpus, settings = MergedCorpus(shards), context.settings
+    write_index(context.output("index"), model, corpus, settings.index, context.events, search or {})
 
-    def terms() -> Terms:
-        return Terms.of(read_passages(context.input("passages").path), settings.corpus.language)
 
-    search = write_search(folder, settings, terms)
-    write_index(folder, model, MergedCorpus(shards), settings.index, context.events, search)
+def build_index_with_search(context: StepContext) -> None:
+    """Step: build an index that ranks as `settings.search` says, by BM25 or with a reranker (see `write_search`).
+
+    The terms of BM25 are those of the input `passages`. All else is as in `build_index`.
+    """
+    passages = read_passages(context.input("passages").path)
+    terms = partial(Terms.of, passages, context.settings.corpus.language)
+    build_index(context, write_search(context.output("index"), context.settings, terms))
 
 
 def write_index(

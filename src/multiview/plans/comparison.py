@@ -74,7 +74,7 @@ def add_fusions(
         by_views = inputs["index"]
         assert isinstance(by_views, Output)
         index = plan.add(
-            StepPath("index", row), "index-with-bm25", config, **plan.nodes[by_views.path].inputs
+            StepPath("index", row), "index-with-search", config, **plan.nodes[by_views.path].inputs
         )
         evaluations[row] = plan.add(
             StepPath("evaluate", row), "evaluate", config, **{**inputs, "index": index}

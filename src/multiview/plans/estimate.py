@@ -157,7 +157,7 @@ def index(s: Scenario, added: float = 1.0) -> Cost:
     return Cost(seconds, s.passages * ROW + faiss, s.view_bytes + faiss)
 
 
-def index_with_bm25(s: Scenario, added: float = 1.0) -> Cost:
+def index_with_search(s: Scenario, added: float = 1.0) -> Cost:
     """Beside the index over views, the passages' terms and BM25's scores, once each."""
     views, words = index(s, added), bm25(s, 0, 0)
     held = views.memory + words.memory
@@ -204,13 +204,13 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "train": lambda s: train(s, s.questions, s.config.train.negatives),
     "encode": encode,
     "index": index,
-    "index-with-bm25": index_with_bm25,
+    "index-with-search": index_with_search,
     "mine": lambda s: search(s, s.questions, s.config.mining.depth),
     "teach": teach,
     "evaluate": evaluate,
     "changes": lambda s: Cost(s.passages * 3e-7, s.passages * ROW, s.passages * 0.03),
     "refresh-index": lambda s: index(s, s.changed),
-    "refresh-index-with-bm25": lambda s: index_with_bm25(s, s.changed),
+    "refresh-index-with-search": lambda s: index_with_search(s, s.changed),
     "export": lambda s: Cost(s.passages * 5e-4, s.passages * 600.0, s.passages * 12_000.0),
     "follow-champion": lambda s: Cost(s.passages * 1.3e-4, s.passages * 300.0),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from multiview import names
 from multiview.artifacts.record import Reference, load_record
 from multiview.artifacts.staging import stage
-from multiview.config import Config, Model
+from multiview.config import Config, Model, Search
 from multiview.config.overrides import Overrides
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
@@ -45,7 +45,7 @@ class SystemSteps:
         return self._evaluate(last, model, index or self._index(0, model))
 
     def _add(self, number: int, step: str, config: Config, **inputs: Input | list[Input]) -> Node:
-        """Adds a step of a round, which reads the passages; its path does not tell whether it reads queries or ranks by BM25."""
+        """Adds a step of a round, which reads the passages; its path does not tell with what else it works."""
         path = StepPath.of_round(self.system, number, step.partition("-with-")[0])
         return self.plan.add(path, step, config, passages=self.data.passages, **inputs)
 
@@ -114,8 +114,8 @@ class SystemSteps:
 
 
 def index_step(step: str, config: Config) -> str:
-    """Returns the name of the step that builds an index as `step` does, with BM25's where `search.mode` needs that."""
-    return step if config.search.mode == "dense" else f"{step}-with-bm25"
+    """Returns the name of the step that builds an index as `step` does, so that it ranks as `config.search` says."""
+    return step if config.search == Search() else f"{step}-with-search"
 
 
 def trained_model(config: Config) -> Reference:

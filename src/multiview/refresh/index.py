@@ -40,7 +40,7 @@ SAMPLED = 4096
 """Most views whose error is measured, among the added ones and again among the others."""
 
 
-def refresh_index(context: StepContext) -> None:
+def refresh_index(context: StepContext, with_search: bool = False) -> None:
     """Step: build the index of a new corpus, `passages`, from the `old` index and the embeddings of new passages.
 
     The passages that `changes` kept come from the old index, the others from `embeddings` by `model`, one input per
@@ -59,11 +59,20 @@ def refresh_index(context: StepContext) -> None:
     old = OldIndex(context.input("old").path) if (old_rows >= 0).any() else None
     corpus = MergedCorpus(shards, old, old_rows)
     rebuilt, edit = _rebuild_or_edit(corpus, full, context)
-    search = write_search(folder, context.settings, partial(_terms, old, old_rows, context))
+    terms = partial(_terms, old, old_rows, context)
+    search = write_search(folder, context.settings, terms) if with_search else {}
     write_index(folder, model, corpus, context.settings.index, context.events, search, edit)
     if edit:
         pq.write_table(pa.table({"added": corpus.added}), folder / ADDED_FILE)
     context.events.fact("rebuilt", rebuilt)
+
+
+def refresh_index_with_search(context: StepContext) -> None:
+    """Step: build the index of a new corpus as `refresh_index` does, which ranks as `settings.search` says.
+
+    Of passages that the old index has with their terms, no text is read.
+    """
+    refresh_index(context, with_search=True)
 
 
 def _terms(old: OldIndex | None, old_rows: np.ndarray, context: StepContext) -> Terms:

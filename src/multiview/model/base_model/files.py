@@ -78,7 +78,8 @@ def _check_config(base: str, file: IO[bytes], setting: str) -> None:
         )
     decodes, classes = bool(config.get("is_encoder_decoder")), config.get("architectures") or []
     judges = not classes or any("SequenceClassification" in name for name in classes)
-    if {BASE: decodes, GENERATOR: not decodes}.get(setting, not judges):
+    unfit = {BASE: decodes, GENERATOR: not decodes, TEACHER: not judges, RERANKER: not judges}
+    if unfit.get(setting):
         kind = f"{config.get('model_type')} ({', '.join(classes)})" + ", an encoder-decoder" * decodes
         raise InputError(f"{base} is of type {kind}; give {NEEDED[setting]}")
 

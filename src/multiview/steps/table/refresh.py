@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from multiview import names
 from multiview.steps.step import Step
-from multiview.steps.table.retrieval import BM25
+from multiview.steps.table.retrieval import SEARCH
 from multiview.steps.table.training import PAIRS, SAMPLING
 
 _CHANGES = Step(
@@ -26,13 +26,12 @@ _REFRESH_INDEX = Step(
     about="Index of the changed corpus, made from the old index and the embeddings of new passages.",
     version=8,
     function_path="multiview.refresh.index:refresh_index",
-    settings=("index", "encode", "search"),
+    settings=("index", "encode"),
     inputs=("old", "changes", "model", "passages", "embeddings"),
     recorded_inputs=("model", "passages"),
     list_inputs=("embeddings",),
     supersedes="old",
     outputs=(names.INDEX,),
-    fingerprint_path="multiview.index.ranker:reranker_fingerprint",
 )
 
 STEPS = (
@@ -59,10 +58,12 @@ STEPS = (
     _REFRESH_INDEX,
     replace(
         _REFRESH_INDEX,
-        name="refresh-index-with-bm25",
+        name="refresh-index-with-search",
+        about="Index of the changed corpus, with BM25's or a reranker, made from the old index and the new passages.",
         version=1,
-        about="Index of the changed corpus with that of BM25, made from the old index and the new passages.",
-        settings=(*_REFRESH_INDEX.settings, *BM25),
+        function_path="multiview.refresh.index:refresh_index_with_search",
+        settings=(*_REFRESH_INDEX.settings, *SEARCH),
+        fingerprint_path="multiview.index.ranker:reranker_fingerprint",
     ),
     Step(
         name="gate",

@@ -30,21 +30,20 @@ _ENCODE = Step(
     gpu=True,
 )
 
-BM25 = ("bm25", "corpus.language")
-"""Settings of BM25 over passages."""
+SEARCH = ("search", "bm25.k1", "bm25.b", "corpus.language")
+"""Settings of an index that does not rank by views alone."""
 
 _INDEX = Step(
     name="index",
     about="The search index over the views of all shards.",
     version=9,
     function_path="multiview.index.build:build_index",
-    settings=("index", "encode", "search"),
+    settings=("index", "encode"),
     # The record names the model and passages itself, because embeddings are not kept for ever.
     inputs=("model", "passages", "embeddings"),
     recorded_inputs=("model", "passages"),
     list_inputs=("embeddings",),
     outputs=(names.INDEX,),
-    fingerprint_path="multiview.index.ranker:reranker_fingerprint",
 )
 
 STEPS = (
@@ -58,11 +57,13 @@ STEPS = (
     _INDEX,
     replace(
         _INDEX,
-        name="index-with-bm25",
+        name="index-with-search",
+        about="The search index over the views of all shards, with BM25's or a reranker.",
         version=1,
-        about="The search index over the views of all shards, and that of BM25.",
-        settings=(*_INDEX.settings, *BM25),
+        function_path="multiview.index.build:build_index_with_search",
+        settings=(*_INDEX.settings, *SEARCH),
         recorded_inputs=("model",),
+        fingerprint_path="multiview.index.ranker:reranker_fingerprint",
     ),
     Step(
         name="evaluate",
