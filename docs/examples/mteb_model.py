@@ -137,7 +137,7 @@ class MtebModel:
 
     def _reranked(self, index: ViewIndex, vector: np.ndarray, ids: Sequence[str], k: int) -> dict[str, float]:
         rows = pc.index_in(pa.array(ids, pa.string()), index.ids).fill_null(-1).to_numpy()
-        scores = index.pair_scores(vector[None], np.zeros(len(rows), np.int64), rows)
+        scores, _ = index.pair_scores(vector[None], np.zeros(len(rows), np.int64), rows)
         best = np.argsort(-scores, kind="stable")[:k]
         return {ids[place]: float(scores[place]) for place in map(int, best) if np.isfinite(scores[place])}
 

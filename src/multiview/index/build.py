@@ -25,7 +25,6 @@ from multiview.data.passages import read_passages
 from multiview.encoding.embeddings import QUERIES_FIELD, VIEW_DTYPE, VIEWS_FILE, Embeddings
 from multiview.errors import InputError
 from multiview.index.approximate import EXACT, FaissObject
-from multiview.index.bm25 import Terms
 from multiview.index.merged_corpus import MergedCorpus
 from multiview.index.ranker import write_search
 from multiview.index.stored_views import LONGEST_VIEW, longest_view
@@ -65,6 +64,8 @@ def build_index_with_search(context: StepContext) -> None:
 
     The terms of BM25 are those of the input `passages`. All else is as in `build_index`.
     """
+    from multiview.index.bm25 import Terms
+
     passages = read_passages(context.input("passages").path)
     terms = partial(Terms.of, passages, context.settings.corpus.language)
     build_index(context, write_search(context.output("index"), context.settings, terms))

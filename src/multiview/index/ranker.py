@@ -8,17 +8,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multiview.config import Config, Encode, JsonObject, Search
 from multiview.data.passages import COLUMNS, Passage, PassageRows, passages_of
-from multiview.index.bm25 import Bm25Index, Terms
 from multiview.index.ranking import Ties, TopPassages, best_first, width
 from multiview.index.view_index import SEARCH, ViewIndex
 from multiview.model.base_model import hub
 from multiview.model.base_model.checkpoint import base_fingerprint, staged_base
 from multiview.model.base_model.files import RERANKER
+
+if TYPE_CHECKING:
+    from multiview.encoding.cross_encoder import CrossEncoder
+    from multiview.index.bm25 import Terms
 
 BM25_FOLDER, RERANKER_FOLDER = "bm25", "reranker"
 """Folders of an index that ranks by BM25, and of one that reranks."""
@@ -55,6 +59,8 @@ class Ranker:
         self._bm25 = self._reranker = None
         self._rerank_depth: int = how.get("rerank_depth", 0)
         if self.mode != "dense":
+            from multiview.index.bm25 import Bm25Index
+
             bm25 = folder / BM25_FOLDER
             self._bm25 = Bm25Index.load(bm25, index.ids, how["language"], index.tie_order)
         if self._rerank_depth:
@@ -179,7 +185,7 @@ def write_search(folder: Path, settings: Config, terms: Callable[[], Terms]) -> 
     return {SEARCH: how} if how else {}
 
 
-def _reranker(folder: Path, encode: Encode):
+def _reranker(folder: Path, encode: Encode) -> CrossEncoder:
     from multiview.encoding.cross_encoder import CrossEncoder
 
     return CrossEncoder(folder / RERANKER_FOLDER, encode, "the index's reranker", RERANKER)

@@ -33,7 +33,7 @@ FIGURES = (*metric_names.SHORT, metric_names.ROUGE_L, metric_names.SELF_BLEU)
 VALIDATION = metric_names.of_validation("")
 """How metrics of a training's held-out questions begin."""
 
-SECTIONS = ("corpus", "questions", "bm25", "model", "train", "mining", "encode", "index", "evaluation")
+SECTIONS = ("corpus", "questions", "bm25", "model", "train", "mining", "encode", "index", "search", "evaluation")  # fmt: skip
 """Sections of the settings that decide the figures of every trained system."""
 
 
