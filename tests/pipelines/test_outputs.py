@@ -150,6 +150,7 @@ def test_a_second_run_in_the_same_store_finds_every_record(made):
         "champion-now",  # tests/export/test_step.py
         "export",
         "follow-champion",  # tests/export/test_step_following.py
+        "refresh-index-with-search",  # tests/refresh/test_index_equal.py
     }
 
 
