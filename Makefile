@@ -36,7 +36,7 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	touch $@
 
 # The same with what tests and checks need besides, at once: pip reads and resolves everything a single time.
-$(VENV)/tested: EXTRAS := cpu,s3,pipelines,demo,lora,onnx,qdrant,dev
+$(VENV)/tested: EXTRAS := cpu,s3,pipelines,demo,lora,mcp,onnx,qdrant,dev
 $(VENV)/tested: pyproject.toml constraints.txt
 	$(INSTALL)
 	touch $(VENV)/ready $@

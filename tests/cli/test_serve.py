@@ -100,12 +100,12 @@ def test_the_commands_and_the_code_of_its_page_do_what_they_say(documented_lines
     text = PAGE.read_text(encoding="utf-8")
     curls = re.findall(r"^curl .*", text, re.M)
     programs = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-    assert (len(curls), len(programs)) == (3, 2) and shutil.which("curl")
+    assert (len(curls), len(programs)) == (3, 3) and shutil.which("curl")
     programs += [
         (PAGE.parent / "examples" / f"{name}_retriever.py").read_text()
         for name in ("langchain", "llamaindex")
     ]
-    assert "--api-keys" in documented_lines[-1]
+    assert "--mcp --api-keys" in documented_lines[-1]
     for line in documented_lines:
         with served([*documents.words(line), "--port", "0"][1:], environ, tmp_path) as server:
             key = " -H 'authorization: Bearer secret'" if "--api-keys" in line else ""
@@ -114,8 +114,8 @@ def test_the_commands_and_the_code_of_its_page_do_what_they_say(documented_lines
                     curl.replace("localhost:8080", server.address) + key, shell=True, text=True
                 )
                 assert '"champion"' in answer and '"error"' not in answer, answer
-            # They take seconds to start, and give a key, which a server that asks for none takes too.
-            for program in programs if key else ():
+            # They take seconds to start, so they are run once; they give a key, and one asks for tools.
+            for program in programs if "--mcp" in line else ():
                 environ["MULTIVIEW_API_KEYS"] = "secret"
                 program = program.replace("localhost:8080", server.address)
                 program = program.replace("a key, if the server asks for one", "secret")
@@ -154,3 +154,11 @@ def test_an_address_that_is_taken_or_none_is_a_line(host):
 def test_a_free_address_is_left_free():
     check_address("127.0.0.1", 0)
     check_address("::1" if socket.has_dualstack_ipv6() else "localhost", 0)
+
+
+def test_agents_are_told_what_must_be_installed(tmp_path, environ):
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['mcp'] = None\n")
+    environ = {**environ, "PYTHONPATH": f"{tmp_path}:{environ.get('PYTHONPATH', '')}"}
+    ended = subprocess.run([sys.executable, "-c", MULTIVIEW, "serve", "--mcp"], env=environ, capture_output=True, text=True)  # fmt: skip
+    line = "error: mcp is not installed: pip install 'multiview-retrieval[mcp]'\n"
+    assert (ended.returncode, ended.stderr) == (2, line)

@@ -47,6 +47,12 @@ def serve(
             help="File to which questions are appended with the ids and scores of their hits; default: none."
         ),
     ] = None,
+    mcp: Annotated[
+        bool,
+        typer.Option(
+            "--mcp", help="Also answer agents at /mcp, by the Model Context Protocol (docs/serving.md)."
+        ),
+    ] = False,
     views: Views = None,
     device: Device = "auto",
     store: StoreUrl = names.DEFAULT_STORE,
@@ -59,6 +65,7 @@ def serve(
     import uvicorn
 
     from multiview.cli.lookup import Lookup
+    from multiview.export.files import check_installed
     from multiview.serving.app import build_app
     from multiview.serving.follow import Follower, Generation, Generations
     from multiview.serving.keys import read_keys
@@ -67,6 +74,8 @@ def serve(
     from multiview.serving.retriever import load
     from multiview.serving.search_service import Serving
 
+    if mcp:
+        check_installed("mcp", "mcp")
     keys, log = read_keys(api_keys), QuestionLog(question_log) if question_log else None
     lookup, follower = Lookup(store, tracking_uri), None
     if index in (None, names.CHAMPION):
@@ -83,7 +92,7 @@ def serve(
     )
     check_address(host, port)
     uvicorn.run(
-        build_app(Serving(generations, follower, named, limits, keys, log, poll)),
+        build_app(Serving(generations, follower, named, limits, keys, log, poll, mcp)),
         host=host,
         port=port,
         access_log=False,  # it would hold paths and query strings

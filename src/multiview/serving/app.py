@@ -101,6 +101,10 @@ def build_app(serving: Serving) -> FastAPI:
     _add_indexes(with_key, service)
     _add_vector_stores(with_key, service)
     app.include_router(with_key)
+    if serving.agents:
+        from multiview.serving.agents import agent_routes  # of the extra `mcp`
+
+        app.include_router(agent_routes(app, serving))
     add_explorer(app)
     return app
 

@@ -29,6 +29,8 @@ class Serving:
     question_log: QuestionLog | None = None
     poll_seconds: float = POLL_SECONDS
     """Time between two looks at the store's champion."""
+    agents: bool = False
+    """Whether agents are answered at `/mcp`; needs the extra `mcp`."""
 
 
 @dataclass(frozen=True)
