@@ -71,7 +71,17 @@ def test_what_the_library_imports_is_among_its_dependencies():
     declared = {name(requirement) for requirement in PROJECT["dependencies"]}
     optional = {
         name(each)
-        for extra in ("cpu", "kubeflow", "lora", "mcp", "mteb", "onnx", "qdrant", "s3", "sentence-transformers")
+        for extra in (
+            "cpu",
+            "kubeflow",
+            "lora",
+            "mcp",
+            "mteb",
+            "onnx",
+            "qdrant",
+            "s3",
+            "sentence-transformers",
+        )
         for each in PROJECT["optional-dependencies"][extra]
     }
     modules, providers = module_paths(), packages_distributions()

@@ -22,7 +22,7 @@ from pipelines.kubeflow.client import ApiObject, check_connection, connect, expl
 from pipelines.kubeflow.connection import Profile, connected
 from pipelines.kubeflow.follow import follow
 from pipelines.kubeflow.recurring_runs import CompiledSchedule
-from pipelines.kubeflow.schedules import read_schedules, read_statuses
+from pipelines.kubeflow.schedules import corpora, read_schedules, read_statuses
 from pipelines.kubeflow.start import going, start
 from pipelines.kubeflow.submission import Submission, prepare
 from pipelines.kubeflow.versions import SINCE, check_version, server_tag
@@ -165,17 +165,20 @@ def apply(
 @schedule.command("status")
 @connected
 def status(debug: Debug = False, *, connection: Profile) -> None:
-    """List the schedules that Kubeflow has: cron, latest run and why it failed, next time. Exit status 1 if one is overdue
-    or its latest run failed."""
+    """List the schedules that Kubeflow has: cron, latest run and why it failed, next time; and how old the champions'
+    corpora are. Exit status 1 if one is overdue or older than `refresh.oldest`, or its latest run failed."""
     client = connect(connection)
     entries = [entry for entry in recurring_runs.read_entries(client, connection) if entry.owner]
     if not entries:
         console.print("no schedules")
-    alarm = False
+    said = []
     for entry, found in read_statuses(client, connection, sorted(entries, key=lambda entry: entry.name)):
         console.print(f"{entry.name}  {entry.cron}  of {entry.owner}: {found.text}")
-        alarm |= found.alarm
-    if alarm:
+        said.append(found)
+    for found in corpora(each.store for each in said):
+        console.print(found.text)
+        said.append(found)
+    if any(each.alarm for each in said):
         raise typer.Exit(1)
 
 

@@ -14,10 +14,12 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, Field, field_validator
 
+from multiview.artifacts.champions import current
 from multiview.config import Section
 from multiview.config.documents import read_document
 from multiview.config.overrides import Overrides
 from multiview.errors import counted
+from multiview.refresh.freshness import freshness
 from pipelines.kubeflow.client import ApiObject, explained, filter_of
 from pipelines.kubeflow.connection import Profile
 from pipelines.kubeflow.follow import reason
@@ -138,6 +140,8 @@ class Status(NamedTuple):
 
     text: str
     alarm: bool = False
+    store: str = ""
+    """The store of its latest run."""
 
 
 def read_statuses(
@@ -156,7 +160,17 @@ def read_statuses(
         last, why = next(iter(runs.runs or []), None), ""
         if last and (view := RunView(last)).unsuccessful and not view.cancelled:
             why = reason(profile, view, readable(store_of(last)))
-        yield entry, status(entry, last, now, why)
+        yield entry, status(entry, last, now, why)._replace(store=store_of(last) if last else "")
+
+
+def corpora(stores: Iterable[str]) -> Iterator[Status]:
+    """Yields how old the champion's corpus is in each store that has one and can be read from here."""
+    for store in filter(None, map(readable, sorted(set(stores)))):
+        if champion := current(store):
+            fresh = freshness(store, champion)
+            yield Status(
+                f"{store.url}: champion {champion.number}, {fresh.notice or fresh}", bool(fresh.notice)
+            )
 
 
 def status(entry: Entry, last: ApiObject | None, now: datetime, why: str = "") -> Status:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
@@ -16,13 +18,14 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 import multiview
-from multiview.artifacts.champions import rollback
+from multiview.artifacts.champions import champion_of, rollback
 from multiview.serving.follow import Follower, Generation, Generations
 from multiview.serving.hits import answer_fields, as_json
 from multiview.serving.limits import Limits
 from multiview.serving.retriever import Retriever
 from multiview.serving.search_service import Serving
 from tests.fixtures.answering_server import answering, wait_for
+from tests.fixtures.champions import read_again
 from tests.fixtures.crowned import index_record, promote
 
 
@@ -90,7 +93,27 @@ def test_probes_say_what_answers(client, loaded):
         "champion": None,
         "passages": len(loaded),
         "problem": "",
+        "freshness": "",
+        "notice": "",
     }
+    assert "corpus_age" not in client.get("/metrics").text
+
+
+def test_how_old_the_champion_s_corpus_is_is_told_without_a_look_at_the_store(crowned):
+    read_again(crowned.store, champion_of(crowned.store), hours=5, oldest=1e-6)
+    follower = Follower(crowned.store)
+    with answering(Serving(follower.generations, follower)) as client:
+        wait_for(lambda: follower.freshness)
+        shutil.rmtree(crowned.store.root / "runs")
+        age = client.metric("multiview_champion_corpus_age_seconds")
+        assert follower.freshness and 0 < age <= time.time() - follower.freshness.read
+        failed = client.metric('multiview_last_refresh_timestamp_seconds{outcome="failed"}')
+        assert failed == pytest.approx(time.time() - 5 * 3600, abs=1000)
+        state = client.get("/readyz").json()
+        assert state["notice"].startswith(
+            "the corpus is older than refresh.oldest=1e-06 hours: corpus read 20"
+        )
+        assert state["notice"].endswith(state["freshness"]) and state["problem"] == ""
 
 
 REFUSED = {

@@ -6,13 +6,14 @@ import json
 
 import pytest
 
-from multiview.artifacts.champions import rollback
+from multiview.artifacts.champions import champion_of, rollback
 from multiview.cli.lookup import Lookup
 from multiview.serving.follow import Follower
 from multiview.serving.named_indexes import NamedIndexes
 from multiview.serving.search_service import Serving
 from tests.fixtures.answering_server import answering, wait_for
 from tests.fixtures.browser import Browser, program, started
+from tests.fixtures.champions import read_again
 from tests.fixtures.colours import COLOURS, contrast
 from tests.fixtures.crowned import index_record, promote
 from tests.fixtures.hostile_texts import HOSTILE
@@ -222,3 +223,14 @@ def test_a_key_is_asked_for_and_kept_in_the_tab_alone(browser, crowned):
         )
         assert kept == [1, 0, "", False]
         assert not [problem for problem in browser.problems if "401" not in problem]
+
+
+def test_how_old_the_corpus_is_is_shown_and_marked_where_it_is_too_old(browser, crowned):
+    for settings, marked in (({}, "note"), ({"oldest": 1e-6}, "problem")):
+        read_again(crowned.store, champion_of(crowned.store), hours=5 + len(settings), **settings)
+        with answering(serving_of(crowned)) as client:
+            open_page(browser, client)
+            wait_for(lambda client=client: client.get("/readyz").json()["freshness"])
+            browser.ask("look()")
+            browser.wait("document.querySelector('#fresh').textContent.includes('refresh failed ')")
+            assert browser.ask("document.querySelector('#fresh').className") == marked

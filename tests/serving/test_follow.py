@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import multiview
-from multiview.artifacts.champions import champion_file, rollback
+from multiview.artifacts.champions import champion_file, champion_of, rollback
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.index import ranking
@@ -20,6 +20,7 @@ from multiview.serving import follow
 from multiview.serving.follow import Follower
 from tests.fixtures.answering_server import wait_for
 from tests.fixtures.bucket import emulated_bucket, free_port
+from tests.fixtures.champions import read_again
 from tests.fixtures.crowned import index_record, promote
 from tests.fixtures.on_buckets import run_on
 
@@ -197,3 +198,30 @@ def test_in_python_a_loaded_champion_is_followed_where_asked(crowned, monkeypatc
 def test_a_champion_whose_first_views_do_not_stand_for_a_passage_is_refused(crowned):
     with pytest.raises(InputError, match="views=1: the first views of architecture camvr"):
         Follower(crowned.store, views=1)
+
+
+def test_how_old_the_corpus_is_is_looked_at_once_a_minute_and_logged_once_it_is_too_old(crowned, caplog):
+    champion = champion_of(crowned.store)
+    follower = Follower(crowned.store)
+    follower.look()
+    assert follower.freshness and follower.freshness.ended == {} and not follower.freshness.notice
+    read_again(crowned.store, champion, hours=5, oldest=1e-6)
+    follower.look()
+    assert follower.freshness.ended == {}, "it was looked at a moment ago"
+    for _ in range(2):
+        follower._look_at = 0
+        follower.look()
+    notices = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert len(notices) == 1 and notices[0].startswith(
+        "the corpus is older than refresh.oldest=1e-06 hours: "
+    )
+    before = follower.freshness
+    promote(crowned, "mvr")
+    read_again(crowned.store, champion, hours=0, oldest=1)
+    assert follower.check()
+    follower.look()
+    assert follower.freshness.read > before.read and not follower.freshness.notice, "at once"
+    (crowned.store.root / "runs" / "refresh-0" / "steps" / "split.json").write_text("{")
+    before, follower._look_at = follower.freshness, 0
+    follower.look()
+    assert follower.freshness is before and "split.json is damaged" in caplog.text

@@ -115,6 +115,8 @@ class Refresh(Section):
     """Address of the model to encode with; none: the champion's. The first refresh needs one."""
     full: bool = False
     """Encode every passage and build the index from scratch, even if parts could be kept."""
+    oldest: Annotated[Annotated[float, Field(gt=0)] | None, UNKEYED] = None
+    """Hours after which the champion's corpus is too old, as `multiview serve` and `schedule status` then say; none: it never is. The newest refresh's holds."""
 
 
 class Gate(Section):

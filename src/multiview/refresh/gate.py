@@ -23,12 +23,10 @@ from multiview.evaluation.files import METRICS_FILE, question_ids
 from multiview.evaluation.significance import RESAMPLES
 from multiview.evaluation.tables import escaped
 from multiview.refresh.champion import read_champion_found
+from multiview.refresh.freshness import TITLES
 from multiview.refresh.gate_rules import Measurements, Verdict, decide
 from multiview.steps import webhook
 from multiview.steps.context import StepContext
-
-TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
-"""Outcome for a challenger in one word, by decision."""
 
 
 def gate(context: StepContext) -> None:

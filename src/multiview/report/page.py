@@ -31,7 +31,8 @@ from multiview.evaluation.tables import (
     paper_columns,
     paper_legend,
 )
-from multiview.refresh.gate import TITLES, read_verdict
+from multiview.refresh.freshness import TITLES
+from multiview.refresh.gate import read_verdict
 from multiview.refresh.gate_rules import Verdict
 from multiview.report.charts import metric_charts, model_charts, validation_charts
 from multiview.report.contents import Contents, System

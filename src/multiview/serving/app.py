@@ -111,6 +111,7 @@ def build_app(serving: Serving) -> FastAPI:
 
 async def _follow(follower: Follower, seconds: float) -> None:
     while True:
+        await asyncio.to_thread(follower.look)
         await asyncio.sleep(seconds)
         await asyncio.to_thread(follower.check)
 
@@ -130,13 +131,15 @@ def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[as
     @app.get("/readyz", response_model=schemas.State, responses={503: {"model": schemas.State}})
     async def readyz() -> JSONResponse:
         """Whether questions are answered, from what, and why the store's champion does not answer where it does not."""
-        newest = serving.generations.newest
+        newest, fresh = serving.generations.newest, serving.follower and serving.follower.freshness
         state = schemas.State(
             status="broken" if broken() else "ready",
             index=newest.retriever.address,
             champion=newest.number,
             passages=len(newest.retriever),
             problem=serving.follower.problem if serving.follower else "",
+            freshness=str(fresh or ""),
+            notice=fresh.notice if fresh else "",
         )
         return JSONResponse(state.model_dump(), 503 if broken() else 200)
 

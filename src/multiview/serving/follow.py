@@ -19,12 +19,16 @@ from pathlib import Path
 from multiview.artifacts.champions import Champion, address_of, champion_of, current
 from multiview.artifacts.store import Store
 from multiview.errors import InputError, one_line
+from multiview.refresh.freshness import Freshness, freshness
 from multiview.serving.hits import Hit
 from multiview.serving.limits import POLL_SECONDS
 from multiview.serving.retriever import Retriever, load
 
 RETRY_SECONDS = 60.0
 """Time after which a champion that could not be loaded is tried again."""
+
+LOOK_SECONDS = 60.0
+"""Time between two looks at the store's refreshes, which may be a listing of thousands of files."""
 
 TRIAL = "which passage answers?"
 """The question that a retriever must answer before it gets those of users."""
@@ -182,6 +186,9 @@ class Follower:
         """Number of champions that were loaded after the first."""
         self.failures = 0
         """Number of times that a champion could not be loaded."""
+        self.freshness: Freshness | None = None
+        """How old the corpus of the champion is that answers; none before the first `look`."""
+        self._look_at = 0.0
         self._failed: Champion | None = None
         self._retry_at = 0.0
         self._checking = threading.Lock()
@@ -220,11 +227,24 @@ class Follower:
                 raise InputError(f"champion {champion.number} could not be loaded: {_line(error)}") from error
             self.generations.replace(following)
         self.problem, self._failed = "", None
-        self.loads += 1
+        self.loads, self._look_at = self.loads + 1, 0.0
         log.info("%s answers", following.name)
         del answering
         gc.collect()  # the memory of what was replaced, as far as it lies in cycles
         return True
+
+    def look(self) -> None:
+        """Looks, at most once a minute, at how old the champion's corpus is; that it became too old is logged."""
+        champion, before = self.generations.newest.champion, self.freshness
+        if champion is None or time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        try:
+            self.freshness = freshness(self._store, champion)
+        except Exception as error:  # whatever it is, the champion goes on
+            log.error("how old the corpus is cannot be said: %s", _line(error))
+        if self.freshness and self.freshness.notice and not (before and before.notice):
+            log.warning("%s", self.freshness.notice)
 
     def _report_failure(self, why: str) -> None:
         self.failures += 1

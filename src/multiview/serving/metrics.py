@@ -78,6 +78,14 @@ class StateCollector(Collector):
         yield counter("multiview_champion_loads", "Champions loaded after the first.", value=loads)
         yield counter("multiview_champion_load_failures", "Failures to load a champion.", value=fails)
         yield gauge("multiview_champion_problem", "1 while the champion cannot answer.", value=problem)
+        if fresh := follower.freshness:
+            about = "Seconds since the sources of the champion's corpus were read."
+            yield gauge("multiview_champion_corpus_age_seconds", about, value=fresh.age)
+            about = "When a refresh ended last, by outcome."
+            ended = gauge("multiview_last_refresh_timestamp_seconds", about, labels=["outcome"])
+            for outcome, when in fresh.ended.items():
+                ended.add_metric([outcome], when)
+            yield ended
 
 
 class MetricsMiddleware:

@@ -118,6 +118,8 @@ class State(BaseModel):
     champion: int | None
     passages: int
     problem: str = Field(description="Why the store's champion does not answer; empty where it does.")
+    freshness: str = Field(description="When the champion's corpus was read, and how refreshes ended.")
+    notice: str = Field(description="That the corpus is older than `refresh.oldest`; empty where it is not.")
 
 
 class Message(BaseModel):

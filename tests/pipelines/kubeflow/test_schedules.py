@@ -7,9 +7,11 @@ from zoneinfo import ZoneInfo
 import kfp_server_api as api
 import pytest
 
+from multiview.artifacts.champions import crown
 from multiview.artifacts.store import LocalStore
 from multiview.steps.runs import Start, StepState, write_start, write_state
 from pipelines.kubeflow.schedules import Entry, cron_times, status
+from tests.fixtures.champions import champion, read_again
 from tests.fixtures.schedules import NIGHTLY, WEEKLY, write
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
@@ -155,3 +157,28 @@ def test_why_the_latest_run_failed_is_said_and_is_status_1(kubeflow, command, tm
 
     run.state_history = [api.V2beta1RuntimeStatus(update_time=datetime.now(UTC), state="CANCELING")]
     assert "of refresh: cancelled, began " in command(f"schedule status --host {kubeflow.url}")
+
+
+def test_a_champion_whose_corpus_is_too_old_is_said_and_is_status_1(kubeflow, command, tmp_path):
+    store = LocalStore(tmp_path / "store")
+    now = crown(store, champion(store, 1))
+    write(NIGHTLY, WEEKLY)
+    command(f"schedule apply refresh.yaml --host {kubeflow.url}")
+    for number, recurring in enumerate(kubeflow.recurring.values()):
+        kubeflow.runs[f"run-{number}"] = api.V2beta1Run(
+            run_id=f"run-{number}",
+            recurring_run_id=recurring.recurring_run_id,
+            experiment_id=recurring.experiment_id,
+            runtime_config=api.V2beta1RuntimeConfig(parameters={"store": store.url}),
+            state="SUCCEEDED",
+            created_at=datetime.now(UTC),
+        )
+    read_again(store, now, hours=5)
+    lines = command(f"schedule status --host {kubeflow.url}").splitlines()
+    assert len(lines) == 3 and lines[2].startswith(f"{store.url}: champion 1, corpus read ")
+    assert "; refresh failed " in lines[2]
+    read_again(store, now, hours=4, oldest=1e-6)
+    lines = command(f"schedule status --host {kubeflow.url}", status=1).splitlines()
+    assert lines[2].startswith(
+        f"{store.url}: champion 1, the corpus is older than refresh.oldest=1e-06 hours: "
+    )

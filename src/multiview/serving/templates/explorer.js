@@ -85,6 +85,8 @@ async function look() {
   try {
     const state = await call("readyz");
     await noteChange(state);
+    $("fresh").textContent = shown(state.notice || state.freshness);
+    $("fresh").className = state.notice ? "problem" : "note";
     if (state.problem) report(new Error(state.problem));
   } catch (error) { report(error); }
 }
@@ -166,4 +168,4 @@ for (const side of [0, 1]) $(`index-${side}`).addEventListener("change", () => s
 addEventListener("popstate", recall);
 addEventListener("visibilitychange", look);
 setInterval(look, LOOK);
-readChoices().catch(report).then(recall);
+readChoices().then(look).catch(report).then(recall);

@@ -1,0 +1,89 @@
+"""How old the champion's corpus is, and how the last refreshes ended, as the states of the store's runs tell."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from multiview import names
+from multiview.artifacts.champions import Champion
+from multiview.artifacts.record import load_reference, read_record
+from multiview.artifacts.store import Store
+from multiview.config.overrides import validate
+from multiview.steps.runs import find_run, read_state, read_states
+
+TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
+"""Outcome for a challenger in one word, by the gate's decision."""
+LOOKED_AT = 100
+"""Newest refreshes that are looked at."""
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """Of a champion's corpus; times are in seconds since 1970."""
+
+    read: float
+    """When sources were read last of which the corpus was made, or found to be made already."""
+    ended: dict[str, float]
+    """When a refresh ended last, by outcome: promoted, refused, failed, or kept (there was nothing to change)."""
+    oldest: float | None = None
+    """`refresh.oldest` of the newest refresh, in hours."""
+
+    @property
+    def age(self) -> float:
+        """Seconds since the sources were read."""
+        return max(0.0, time.time() - self.read)
+
+    @property
+    def notice(self) -> str:
+        """Says that the corpus is too old; empty where it is not."""
+        if self.oldest is None or self.age <= self.oldest * 3600:
+            return ""
+        return f"the corpus is older than refresh.oldest={self.oldest:g} hours: {self}"
+
+    def __str__(self) -> str:
+        ended = sorted(self.ended.items(), key=lambda each: -each[1])
+        refreshes = "".join(f"; refresh {outcome} {_shown(when)}" for outcome, when in ended)
+        return f"corpus read {_shown(self.read)}{refreshes}"
+
+
+def freshness(store: Store, champion: Champion) -> Freshness:
+    """Returns the freshness of a champion's corpus. Raises InputError where its record is gone or a state is damaged."""
+    written: dict[str, tuple[float, int]] = {}
+    for entry in store.entries(names.RUNS):
+        if entry.path.startswith(f"{names.RUNS}/refresh-") and "/steps/" in entry.path:
+            run = entry.path.split("/")[1]
+            last, size = written.get(run, (0.0, 0))
+            written[run] = max(last, entry.modified), size + entry.bytes
+    corpus = load_reference(champion.passages, f"champion {champion.number}", store).record
+    read, ended, newest = datetime.fromisoformat(corpus.created).timestamp(), {}, None
+    for newest in sorted(written, key=written.__getitem__)[-LOOKED_AT:]:
+        digest, begun, outcome, when = _told(store, newest, written[newest])
+        read = max(read, begun) if digest == corpus.digest else read
+        ended |= {outcome: max(when, ended.get(outcome, 0.0))} if outcome else {}
+    described = find_run(store, newest) if newest else None
+    settings = validate({"refresh": described.config.get("refresh", {}) if described else {}})
+    return Freshness(read, ended, settings.refresh.oldest)
+
+
+@lru_cache(10 * LOOKED_AT)
+def _told(store: Store, run: str, written: tuple[float, int]) -> tuple[str, float, str, float]:
+    """The digest of the corpus that a refresh read, and when; its outcome, empty before it has one, and when.
+
+    States are read again when a file of theirs was `written`.
+    """
+    split, promote = (read_state(store, run, path) for path in ("split", "promote"))
+    digest, begun = "", 0.0
+    if split and split.finished:
+        digest, begun = split.outputs[names.PASSAGES].digest, split.started
+    if promote and promote.finished:
+        record = read_record(store, names.PROMOTION, promote.key)
+        return digest, begun, TITLES[record.facts["decision"]] if record else "", promote.ended or 0.0
+    failed = [state.ended or state.started for state in read_states(store, run) if state.failed]
+    return digest, begun, "failed" if failed else "", max(failed, default=0.0)
+
+
+def _shown(when: float) -> str:
+    return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,55 @@
+"""How old the champion's corpus is, by refreshes that promote, keep, are refused and fail."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from multiview.artifacts.champions import champion_of, rollback
+from multiview.errors import InputError
+from multiview.refresh.freshness import Freshness, freshness
+from multiview.steps.runs import Run, write_run
+from tests.fixtures.changing_corpus import ChangingCorpus
+from tests.fixtures.inprocess import run_plan
+
+
+def refresh(corpus: ChangingCorpus, number: int, **settings) -> float:
+    """Does a refresh as a run of its own; the time at which it began."""
+    begun = time.time()
+    write_run(corpus.store, Run(id=f"refresh-{number}", pipeline="refresh", config=settings))
+    run_plan(corpus.plan(**settings), corpus.store, f"refresh-{number}")
+    return begun
+
+
+def test_the_corpus_is_as_old_as_its_last_reading_whatever_came_of_it(corpus: ChangingCorpus) -> None:
+    def now() -> Freshness:
+        return freshness(corpus.store, champion_of(corpus.store))
+
+    assert (now().ended, now().oldest, now().notice) == ({}, None, "")
+    kept = refresh(corpus, 1)
+    assert now().read >= kept and now().ended.keys() == {"kept"}, "read again and found the same"
+    corpus.add("new-1")
+    refused = refresh(corpus, 2, gate={"smallest_corpus": 1000}, refresh={"oldest": 3.5})
+    assert kept <= now().read < refused <= now().ended["refused"], (
+        "the champion's corpus is still the old one"
+    )
+    assert now().oldest == 3.5
+    promoted = refresh(corpus, 3)
+    assert now().read >= promoted and now().oldest is None
+    assert promoted <= now().ended["promoted"] and now().ended["kept"] < refused < now().ended["refused"]
+    corpus.rows.clear()
+    with pytest.raises(InputError, match="no passage"):
+        refresh(corpus, 4)
+    failed = now()
+    assert failed.ended["failed"] > failed.ended["promoted"] > failed.read >= promoted
+    assert str(failed).startswith("corpus read 20") and "; refresh failed 20" in str(failed)
+    rollback(corpus.store)
+    assert kept <= now().read < refused, "of the earlier corpus"
+
+
+def test_a_notice_says_that_the_corpus_is_too_old() -> None:
+    fresh = Freshness(time.time() - 7200, {}, oldest=2.1)
+    assert not fresh.notice and not replace(fresh, oldest=None).notice
+    assert replace(fresh, oldest=1.9).notice.startswith("the corpus is older than refresh.oldest=1.9 hours: ")
