@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from multiview.artifacts.champions import champion_of, rollback
+from multiview.artifacts.champions import champion_of, crown, rollback
+from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.refresh.freshness import Freshness, freshness
-from multiview.steps.runs import Run, write_run
+from multiview.steps.runs import Run, StepState, write_run, write_state
+from tests.fixtures.champions import champion, read_again
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.inprocess import run_plan
 
@@ -47,6 +50,17 @@ def test_the_corpus_is_as_old_as_its_last_reading_whatever_came_of_it(corpus: Ch
     assert str(failed).startswith("corpus read 20") and "; refresh failed 20" in str(failed)
     rollback(corpus.store)
     assert kept <= now().read < refused, "of the earlier corpus"
+
+
+def test_a_step_of_another_pipeline_is_no_refresh(tmp_path: Path) -> None:
+    """As a component that was published alone."""
+    store = LocalStore(tmp_path)
+    now = crown(store, champion(store, 1))
+    write_run(store, Run(id="refresh-index-1", pipeline="refresh-index", config={}))
+    write_state(store, "refresh-index-1", StepState(path="a", step="refresh-index", status="failed", ended=1))
+    assert freshness(store, now).ended == {}
+    read_again(store, now, hours=1)
+    assert freshness(store, now).ended.keys() == {"failed"}
 
 
 def test_a_notice_says_that_the_corpus_is_too_old() -> None:

@@ -12,7 +12,7 @@ from multiview.artifacts.champions import Champion
 from multiview.artifacts.record import load_reference, read_record
 from multiview.artifacts.store import Store
 from multiview.config.overrides import validate
-from multiview.steps.runs import find_run, read_state, read_states
+from multiview.steps.runs import Run, StepState, find_run, read_state, read_states
 
 TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
 """Outcome for a challenger in one word, by the gate's decision."""
@@ -51,38 +51,41 @@ class Freshness:
 
 def freshness(store: Store, champion: Champion) -> Freshness:
     """Returns the freshness of a champion's corpus. Raises InputError where its record is gone or a state is damaged."""
+    corpus = load_reference(champion.passages, f"champion {champion.number}", store).record
+    read, ended, settings = datetime.fromisoformat(corpus.created).timestamp(), {}, {}
     written: dict[str, tuple[float, int]] = {}
     for entry in store.entries(names.RUNS):
-        if entry.path.startswith(f"{names.RUNS}/refresh-") and "/steps/" in entry.path:
-            run = entry.path.split("/")[1]
-            last, size = written.get(run, (0.0, 0))
-            written[run] = max(last, entry.modified), size + entry.bytes
-    corpus = load_reference(champion.passages, f"champion {champion.number}", store).record
-    read, ended, newest = datetime.fromisoformat(corpus.created).timestamp(), {}, None
-    for newest in sorted(written, key=written.__getitem__)[-LOOKED_AT:]:
-        digest, begun, outcome, when = _told(store, newest, written[newest])
-        read = max(read, begun) if digest == corpus.digest else read
-        ended |= {outcome: max(when, ended.get(outcome, 0.0))} if outcome else {}
-    described = find_run(store, newest) if newest else None
-    settings = validate({"refresh": described.config.get("refresh", {}) if described else {}})
-    return Freshness(read, ended, settings.refresh.oldest)
+        _, name, *rest = entry.path.split("/")
+        if name.startswith("refresh-") and rest[:1] == ["steps"]:
+            last, size = written.get(name, (0.0, 0))
+            written[name] = max(last, entry.modified), size + entry.bytes
+    for name in sorted(written, key=written.__getitem__)[-LOOKED_AT:]:
+        run, split, outcome, when = _told(store, name, written[name])
+        if run is None or run.pipeline != "refresh":  # such as a component `refresh-index` alone
+            continue
+        settings = run.config.get("refresh", {})
+        if split and split.outputs[names.PASSAGES].digest == corpus.digest:
+            read = max(read, split.started)
+        if outcome:
+            ended[outcome] = max(when, ended.get(outcome, 0.0))
+    return Freshness(read, ended, validate({"refresh": settings}).refresh.oldest)
 
 
 @lru_cache(10 * LOOKED_AT)
-def _told(store: Store, run: str, written: tuple[float, int]) -> tuple[str, float, str, float]:
-    """The digest of the corpus that a refresh read, and when; its outcome, empty before it has one, and when.
+def _told(
+    store: Store, name: str, written: tuple[float, int]
+) -> tuple[Run | None, StepState | None, str, float]:
+    """A run; how it read the corpus, if it did; its outcome, if it has one, and when.
 
-    States are read again when a file of theirs was `written`.
+    It is read again once a state of its steps was `written`.
     """
-    split, promote = (read_state(store, run, path) for path in ("split", "promote"))
-    digest, begun = "", 0.0
-    if split and split.finished:
-        digest, begun = split.outputs[names.PASSAGES].digest, split.started
+    run, split = find_run(store, name), read_state(store, name, "split")
+    split, promote = split if split and split.finished else None, read_state(store, name, "promote")
     if promote and promote.finished:
         record = read_record(store, names.PROMOTION, promote.key)
-        return digest, begun, TITLES[record.facts["decision"]] if record else "", promote.ended or 0.0
-    failed = [state.ended or state.started for state in read_states(store, run) if state.failed]
-    return digest, begun, "failed" if failed else "", max(failed, default=0.0)
+        return run, split, TITLES[record.facts["decision"]] if record else "", promote.ended or 0.0
+    failed = [state.ended or 0.0 for state in read_states(store, name) if state.failed]
+    return run, split, "failed" if failed else "", max(failed, default=0.0)
 
 
 def _shown(when: float) -> str:

@@ -59,14 +59,12 @@ def agent_routes(app: FastAPI, serving: Serving) -> APIRouter:
         if not given.keys() <= inputs[tool].keys():
             return _refusal(f"{tool} has no such argument; it has: {', '.join(inputs[tool])}")
         if tool == "search":
-            body = {**given, "questions": [given.get("question")]}
-            body.pop("question", None)
-            headers = {"Content-Type": "application/json"}
-            answer = await routes.post("/search", content=json.dumps(body), headers=headers)
+            body = {name: value for name, value in given.items() if name != "question"}
+            body = json.dumps({**body, "questions": [given.get("question")]})
+            answer = await routes.post("/search", content=body, headers={"Content-Type": "application/json"})
         elif isinstance(given.get("id"), str):
-            path = quote(given["id"], safe="", errors="surrogatepass").replace(
-                ".", "%2E"
-            )  # or `..` is a step up
+            # A dot is written as %2E, or httpx2 would take `..` for a step up.
+            path = quote(given["id"], safe="", errors="surrogatepass").replace(".", "%2E")
             index = {"index": given["index"]} if given.get("index") is not None else {}
             answer = await routes.get(f"/passages/{path}?{urlencode(index, errors='surrogatepass')}")
         else:
@@ -94,14 +92,12 @@ def agent_routes(app: FastAPI, serving: Serving) -> APIRouter:
     async def mcp(request: Request) -> Response:
         if "origin" in request.headers:  # a page may reach by DNS rebinding what its author cannot
             raise HTTPException(403, "pages in a browser may not ask: there is a header Origin")
-        return _Delegated()
+        return _SdkResponse()
 
     return router
 
 
-class _Delegated(Response):
-    """What the SDK answers."""
-
+class _SdkResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await scope["app"].state.mcp.handle_request(scope, receive, send)
 
