@@ -23,13 +23,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.cli.inspection import source_settings
+from multiview.config import Config
 from multiview.config.overrides import gather, validate
 from multiview.data.inspection import Inspection, inspect
+from multiview.data.passages import count_passages
 from multiview.data.reading.readers import passage_tables
+from multiview.data.split import split
 from multiview.errors import InputError
 from multiview.serving.hits import as_json
+from multiview.steps.context import StepContext
+from tests.fixtures.events import RecordedEvents
 from tests.fixtures.forked import MULTIVIEW, run_forked
 from tests.fixtures.servers import answering
+from tests.fixtures.split_run import OUTPUTS
 
 TOWNS = [
     {"id": "t0", "title": "Orlen", "text": "Orlen lies on a lake. Mirja Toll founded it (1310)."},
@@ -70,17 +76,38 @@ def put(folder: Path, files: Mapping[str, Content]) -> None:  # type: ignore[val
             path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def looked_into(folder: Path, sources: Sequence[str], settings: Sequence[str]) -> Inspection:
-    """What `multiview inspect` finds in sources of a folder."""
+def config_of(folder: Path, sources: Sequence[str], settings: Sequence[str]) -> Config:
+    """The settings that `multiview inspect` makes of sources in a folder."""
     named = [source if "://" in source else str(folder / source) for source in sources]
     words = ["corpus.shards=1", *(setting.replace("FOLDER", str(folder)) for setting in settings)]
-    return inspect(validate(gather(None, [*words, *source_settings(named, None, words)])), lambda _: None)
+    words += source_settings(named, None, words)
+    return validate(gather(None, words if "questions." in str(words) else [*words, "questions.origin=crop"]))
+
+
+def looked_into(folder: Path, sources: Sequence[str], settings: Sequence[str]) -> Inspection:
+    """What `multiview inspect` finds in sources of a folder."""
+    return inspect(config_of(folder, sources, settings), lambda _: None)
+
+
+def is_split_alike(folder: Path, config: Config, found: Inspection | None, lines: Sequence[str]) -> bool:
+    """Whether the step `split` takes what `inspect` finds, and refuses with one of its lines what that refuses."""
+    outputs = {name: folder / ".split" / name for name in OUTPUTS}
+    for path in outputs.values():
+        path.mkdir(parents=True)
+    try:
+        split(StepContext(config, {}, outputs, RecordedEvents()))
+    except InputError as error:
+        return str(error) in lines
+    assert found is not None
+    return not lines and count_passages(outputs["passages"]) == found.passages
 
 
 def check(case: Case, folder: Path) -> None:
     put(folder, case.files)
+    config = found = None
     try:
-        found = looked_into(folder, case.sources, case.settings)
+        config = config_of(folder, case.sources, case.settings)
+        found = inspect(config, lambda _: None)
     except InputError as error:
         lines, remarks = [str(error)], []
     else:
@@ -94,6 +121,7 @@ def check(case: Case, folder: Path) -> None:
                 asked = [*found.questions["train"], *found.questions["dev"]]
                 assert [(q.question, q.answers, q.positive_ids) for q in asked] == list(case.questions)
     assert bool(lines) == bool(case.refused), lines
+    assert config is None or is_split_alike(folder, config, found, lines), lines
     for part in case.refused:
         assert any(part in line for line in lines), (part, lines)
     for part in case.remarks:
@@ -202,6 +230,28 @@ STAND_INS = {
         },
         ("wiki_00.txt: documents in mark-up", "JSONL"),
     ),
+    "a web archive among articles": Case(
+        {"a.txt": "WARC/1.0\r\nWARC-Type: response\r\n"}, ("a.txt: documents in mark-up",)
+    ),
+    "a web page among articles": Case({"a.txt": "\ufeff\n<!doctype HTML>\n<p>Orlen"}, ("a.txt: a web page",)),
+    **{
+        f"{name} that is called text": Case(
+            {"p.txt": content}, ("p.txt: rows, not an article", "format=text")
+        )
+        for name, content in {
+            "JSONL": LINES,
+            "a CSV": "id,title,text\nt0,Orlen,A lake.\n",
+            "a TSV": "ID\tText\nt0\tA lake.\n",
+            "MS MARCO's TSV": "0\tOrlen lies on a lake.\n1\tBask.\n",
+        }.items()
+    },
+    "an article that holds a table": Case(
+        {"a.txt": "Orlen, by year:\n1310\tfounded\n1602\ta bridge\n", "b.txt": "Id, text: a column each."},
+        passages=["a-0", "b-0"],
+    ),
+    "rows that are an article": Case(
+        {"a.txt": "1310\tfounded\n1602\ta bridge\n"}, passages=["a-0"], settings=("corpus.format=text",)
+    ),
     "TREC's documents": Case(
         {"d.txt": "<DOC>\n<DOCNO> F-1 </DOCNO>\n<TEXT>Orlen</TEXT>\n</DOC>\n"},
         ("d.txt: documents in mark-up",),
@@ -227,9 +277,29 @@ STAND_INS = {
     "gzip under a plain name": Case({"p.jsonl": gzip.compress(LINES.encode())}, passages=["t0", "t1"]),
     "xz under the name of an article": Case({"p.txt": lzma.compress(b"Orlen.")}, passages=["p-0"]),
     "plain under the name of gzip": Case({"p.jsonl.gz": LINES}, passages=["t0", "t1"]),
+    **{
+        f"gzip under the name of {suffix}": Case(
+            {f"p.jsonl{suffix}": gzip.compress(LINES.encode())}, passages=["t0", "t1"]
+        )
+        for suffix in (".bgz", ".gzip", ".GZ")
+    },
     "gzip twice": Case(
         {"p.jsonl.gz.gz": gzip.compress(gzip.compress(LINES.encode()))}, passages=["t0", "t1"]
     ),
+    **{
+        f"{more} after a stream of {suffix}": Case(
+            {f"p.jsonl.{suffix}": pack(LINES.encode()) + behind(pack)}, refused, passages
+        )
+        for suffix, pack in (("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress))
+        for more, behind, refused, passages in (
+            ("another", lambda pack: pack(LINES.replace("t", "u", 2).encode()), ("used before",), None),
+            ("an empty one", lambda pack: pack(b""), (), ["t0", "t1"]),
+            ("zeros", lambda pack: bytes(8), (), ["t0", "t1"]),
+            ("bytes", lambda pack: b"{}\n", ("cannot be read", "is it complete"), None),
+            ("a part of another", lambda pack: pack(LINES.encode())[:-2], ("cannot be read",), None),
+            ("a damaged one", lambda pack: pack(LINES.encode())[:20] + bytes(99), ("cannot be read",), None),
+        )
+    },
     "Parquet within gzip": Case(
         {"p.parquet.gz": lambda path: (towns(path), path.write_bytes(gzip.compress(path.read_bytes())))},
         passages=["t0", "t1"],
@@ -358,6 +428,13 @@ def asked(cell: str, name: str = "q.csv") -> dict[str, str]:
 
 TOLL = ("Mirja Toll", "Toll")
 
+
+def gold(passages: list[dict], positive: object, **more: object) -> dict[str, str]:
+    """Passages, and a question about one of them."""
+    question = {"qid": "q1", "question": "Who?", "positive_ids": [positive], **more}
+    return {"p.jsonl": "".join(f"{json.dumps(row)}\n" for row in passages), "q.jsonl": json.dumps(question)}
+
+
 CELLS = (
     {
         f"answers written as {cell}": Case(
@@ -370,6 +447,7 @@ CELLS = (
             "['Mirja Toll' \"Toll\"]": TOLL,
             " ['Mirja Toll', 'Toll'] ": TOLL,
             "('Mirja Toll', 'Toll')": TOLL,
+            "{'Mirja Toll', 'Toll'}": TOLL,
             '["Mirja Toll", "Toll"]': TOLL,
             "['Toll']": ("Toll",),
             "[1310 1311]": ("1310", "1311"),
@@ -410,6 +488,80 @@ CELLS = (
                 "questions.free_answers",
             ),
         ),
+        **{
+            f"answers between {mark!r} beside others": Case(
+                asked(f"Toll{mark}Mirja Toll")
+                | {"more.csv": "qid,question,answers,positive_ids\nq3,Who?,Ola Brandt,t1\n"},
+                (
+                    "of 1 question the gold passage holds only a part of the answer (first: question q1",
+                    "list",
+                ),
+            )
+            for mark in ("|", "; ", "\t", "\n")
+        },
+        "answers between | that are free": Case(
+            asked("Toll|Mirja Toll"), settings=("questions.free_answers=true",), remarks=("free answers",)
+        ),
+        "answers that are patterns": Case(
+            asked("Toll|Brandt"),
+            questions=[
+                ("Who founded Orlen?", ("Toll|Brandt",), ("t0",)),
+                ("Where is a bridge?", (), ("t1",)),
+            ],
+            settings=("questions.answer_matching=regex",),
+        ),
+        "answers between | without gold passages": Case(
+            {"p.jsonl": LINES, "dev.csv": "qid,question,answers\nq1,Who?,Toll|Mirja\n"},
+            questions=[("Who?", ("Toll|Mirja",), ())],
+            remarks=("answers hold |", "question q1, 'Toll|Mirja'"),
+        ),
+        "answers that are fractions of whole numbers": Case(
+            gold([{"id": "t0", "text": "In 1310, x."}, {"id": "t1", "text": "y."}], "t0", answers=[1310.0]),
+            questions=[("Who?", ("1310",), ("t0",))],
+            settings=("questions.dev_source=FOLDER/q.jsonl",),
+            sources=("p.jsonl",),
+        ),
+        **{
+            f"gold passages between {mark!r}": Case(
+                {
+                    "p.jsonl": LINES,
+                    "q.csv": "qid,question,positive_ids\n"
+                    + "".join(f"q{n},Who?,t{n % 2}\n" for n in range(20))
+                    + f'r,Who?,"t0{mark}t1"\n',
+                },
+                ("question r: gold passage 't0", "is several; write their ids as a list"),
+            )
+            for mark in ("|", ", ", ";", " ")
+        },
+        "a gold passage that is missing beside others with its words": Case(
+            {
+                "p.jsonl": lines(*({"id": name, "text": "A town."} for name in ("North", "Sea", "Bask"))),
+                "q.jsonl": lines(
+                    *(
+                        {"qid": name, "question": "Which?", "positive_ids": [name]}
+                        for name in ("Sea", "Bask")
+                    ),
+                    {"qid": "r", "question": "Which?", "positive_ids": ["North Sea"]},
+                ),
+            },
+            remarks=("gold passages are not in the corpus, left out", "question r"),
+            settings=("questions.max_missing_gold=0.5",),
+        ),
+        "prose of which a gold passage holds a line": Case(
+            {
+                "p.jsonl": LINES,
+                "q.jsonl": lines(
+                    {
+                        "qid": "a",
+                        "question": "Who?",
+                        "positive_ids": ["t0"],
+                        "answers": ["Toll\n" + "x " * 99],
+                    },
+                    {"qid": "b", "question": "Who?", "positive_ids": ["t1"], "answers": ["Ola Brandt"]},
+                ),
+            },
+            remarks=("free answers", "question a"),
+        ),
         "answers of dev questions that no gold passage holds": Case(
             asked("Toll;Mirja Toll", "dev.csv"),
             ("questions.dev_source: none of the answers of 1 question",),
@@ -423,12 +575,6 @@ CELLS = (
         ),
     }
 )
-
-
-def gold(passages: list[dict], positive: object, **more: object) -> dict[str, str]:
-    """Passages, and a question about one of them."""
-    question = {"qid": "q1", "question": "Who?", "positive_ids": [positive], **more}
-    return {"p.jsonl": "".join(f"{json.dumps(row)}\n" for row in passages), "q.jsonl": json.dumps(question)}
 
 
 LOOK_ALIKES = {
@@ -449,6 +595,15 @@ LOOK_ALIKES = {
         gold([{"id": "t1", "text": "x y."}, {"id": "T2", "text": "z."}], "t1", negative_ids=["t2"]),
         ("no training question names a negative that is in the corpus (first: 't2'; the corpus has 'T2'",),
         settings=("questions.hard_negatives=given",),
+    ),
+    "an article whose name differs in its normal form": Case(
+        {
+            f"a/{unicodedata.normalize('NFD', 'Zürich')}.txt": "Zürich lies on a lake.",
+            "q.jsonl": json.dumps({"qid": "q0", "question": "Where?", "positive_ids": ["Zürich"]}),
+        },
+        ("passage 'Zürich'; the corpus has 'Zu\\u0308rich', the same but for its normal form",),
+        settings=("corpus.source=FOLDER/a",),
+        sources=("q.jsonl",),
     ),
     "a judged question that differs in case": Case(
         {"p.jsonl": LINES, "queries.tsv": "Q1\tWho founded it?\n", "qrels.train.tsv": "q1 0 t0 1\n"},
@@ -480,6 +635,81 @@ TABLES = {
     "CSVs with marks one after another": Case(
         {"p.csv": "\ufeffid, text\n1,Orlen.\n\ufeffid, text\n2,Bask.\n"},
         ("p.csv line 3", "repeats the header"),
+    ),
+    "line ends of old Macs, and blank lines first": Case(
+        {"p.csv": "\r\rid,text\r1,A lake.\r2,A bridge.\r"}, passages=["1", "2"]
+    ),
+    "a header over two lines": Case(
+        {"p.csv": 'id,"te\nxt"\n1,A lake.\n'}, ("no column 'text' among id, te",)
+    ),
+    "parts of Spark without a header, one of a single row": Case(
+        {"part-0.csv": "id,text\nt0,A lake.\n", "part-1.csv": "t1,A bridge.\n", "_SUCCESS": ""},
+        ("part-1.csv: its only line is no header (t1,A bridge.)",),
+    ),
+    "a header of names with dots": Case(
+        {"p-0.tsv": "p.id\tp.text\na\tA lake.\n", "p-1.tsv": "p.id\tp.text\n"},
+        passages=["a"],
+        remarks=("files without passages", "p-1.tsv"),
+        settings=("corpus.columns={id: p.id, text: p.text}",),
+    ),
+    "such a part without a suffix": Case(
+        {"part-0": "t1\tBask\tA bridge.\n"},
+        ("part-0: its only line is no header",),
+        sources=("part-0",),
+        settings=("corpus.format=tsv",),
+    ),
+    "a part of Spark that has a header of the user's alone": Case(
+        {"part-0.csv": "pid,body\nt0,A lake.\n", "part-1.csv": "pid,body\n"},
+        passages=["t0"],
+        remarks=("files without passages", "part-1.csv"),
+        settings=("corpus.columns={id: pid, text: body}",),
+    ),
+    "texts of Excel": Case(
+        {"p.csv": 'id,text\n="001",="A ""lake"""\n"=""002""","a = ""b"""\n'}, passages=["001", "002"]
+    ),
+    "TSVs with marks one after another": Case(
+        {"collection.tsv": "\ufeff\ufeff1\tA lake.\n\ufeff2\tA bridge.\n"}, passages=["1", "2"]
+    ),
+    "JSONL with marks one after another": Case(
+        {"p.jsonl": "".join(f"\ufeff{line}\n" for line in LINES.splitlines())}, passages=["t0", "t1"]
+    ),
+    **{
+        f"a quote that is left open over {over} lines, before {mark!r}": Case(
+            {
+                name: f'id{mark}title{mark}text\n1{mark}Orlen{mark}"A lake.\n'
+                + f"2{mark}Bask{mark}A bridge.\n" * over
+                + f'3{mark}Toll{mark}A name"\n4{mark}Zell{mark}A mill.\n'
+            },
+            (f"{name} line {over + 3}: a cell holds whole lines of 3 columns, from line 2 on", "quote"),
+        )
+        for name, mark in (("p.csv", ","), ("p.tsv", "\t"))
+        for over in (0, 2)
+    },
+    "paragraphs, numbers and objects in cells": Case(
+        {
+            "p.csv": 'id,text\n1,"Orlen, on a lake.\nIn 1310, it had 1,000\n2,000 souls,\nand 3."\n'
+            '2,"{""a"": 1,\n""b"": 2}"\n3,"Towns:\nBask, with a bridge\nOrlen,\n"\n'
+        },
+        passages=["1", "2", "3"],
+    ),
+    "MS MARCO's with the line ends of old Macs": Case(
+        {"collection.tsv": "1\tA lake.\r2\tA bridge.\r"}, ("line 1: not MS MARCO's id and text",)
+    ),
+    **{
+        f"{kind} as {value}": Case({"p.csv": f"id,text\n{of}\n"}, passages=[id_], remarks=(kind, value))
+        for kind, value, of, id_ in (
+            ("stand for nothing", "NA", "1,NA", "1"),
+            ("stand for nothing", "#DIV/0!", "1,#DIV/0!", "1"),
+            ("as Python writes", "b'Orlen.'", "1,b'Orlen.'", "1"),
+            ("as Python writes", "['Orlen.', 'Bask.']", "1,\"['Orlen.', 'Bask.']\"", "1"),
+            ("escapes of a database", "A lake.", "1,A lake.\\nA bridge.", "1"),
+            ("rounded", "1.23E+12", "1.23E+12,A lake.", "1.23E+12"),
+        )
+    },
+    "questions that stand for nothing": Case(
+        {"p.jsonl": LINES, "dev.csv": "qid,question,answers\na,Who?,Toll\nb,Where?,nan\n"},
+        questions=[("Who?", ("Toll",), ()), ("Where?", ("nan",), ())],
+        remarks=("stand for nothing", "dev.csv row 2: 'nan'"),
     ),
     "errors of a spreadsheet": Case(
         {"p.csv": "id,title,text\n1,#N/A,Orlen.\n"}, passages=["1"], remarks=("stand for nothing", "#N/A")
@@ -689,6 +919,36 @@ JUDGEMENTS = {
     "three columns without a header": judged("qrels.tsv", "q1\tt0\t1\nq2\tt1\t1\n"),
     "lines of JSON": judged("qrels.jsonl", lines(*HF_QRELS)),
     "Parquet": judged("qrels.parquet", rows_of(HF_QRELS)),
+    "a CSV with commas in ids": Case(
+        {
+            "p.jsonl": LINES,
+            "queries.tsv": "q,1\tWho founded Orlen?\nq2\tWho built the bridge?\n",
+            "qrels.csv": '"query-id", "corpus-id", "score"\n"q,1", "t0", "1"\n"q2", "t1", "1"\n',
+        },
+        questions=JUDGED,
+        sources=("p.jsonl",),
+        settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.csv]",),
+    ),
+    "marks of joined files": judged("qrels.txt", "\ufeffq1 0 t0 1\n\ufeffq2 0 t1 1\n"),
+    **{
+        f"an id that is {value!r}": Case(
+            judged("qrels.jsonl", lines(*HF_QRELS, {"query-id": "q2", "corpus-id": value, "score": 1})).files,
+            ("qrels.jsonl row 4: not a judgement",),
+            sources=("p.jsonl",),
+            settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.jsonl]",),
+        )
+        for value in (None, ["t0", "t1"], True, float("nan"))
+    },
+    "ids that meet as numbers": Case(
+        {
+            "p.jsonl": LINES,
+            "queries.tsv": "1\tWho?\n1.0\tWhere?\n",
+            "qrels.jsonl": lines(*({"query-id": qid, "corpus-id": "t0", "score": 1} for qid in (1, 1.0))),
+        },
+        ("qrels.jsonl row 2: ids like 1 and 1.0 are one id; write them as texts",),
+        sources=("p.jsonl",),
+        settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.jsonl]",),
+    ),
     "a grade that is no whole number": Case(
         judged("qrels.txt", "q1 0 t0 0.5\n").files,
         ("qrels.txt line 1", "the grade '0.5' is no whole number"),

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import product, repeat
 from operator import itemgetter
 
 import pyarrow as pa
@@ -22,17 +22,15 @@ from multiview.data.gold_answers import GoldAnswers
 from multiview.data.questions import Question
 from multiview.data.reading import sources
 from multiview.data.reading.articles import ARTICLE_COLUMNS, Cut, cut_articles
+from multiview.data.reading.columns import PASSAGE_COLUMNS
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import FORMATS, detect
 from multiview.data.reading.qrels import is_corpus
 from multiview.data.reading.readers import passage_tables
-from multiview.data.reading.values import NUL, cut_id
+from multiview.data.reading.values import NUL, ODD, cut_id
 from multiview.errors import InputError, Report, without_secrets
 
 NO_TEXT = "passages without text, left out"
-NOTHING = ("NULL", "null", "\\N", "NaN", "nan", "None", "<NA>", "N/A", "#N/A", "#NAME?", "#REF!", "#VALUE!")
-"""Words that databases, spreadsheets and pandas write for what is missing."""
-NOTHING_WRITTEN = "titles or texts that stand for nothing, kept as they are"
 EMPTY_FILES = "files without passages"
 UNREAD_FILES = "files and folders of a folder that are not read"
 FOLDER_COLUMNS = "columns that only the names of folders hold, not read"
@@ -90,6 +88,7 @@ class CorpusScan:
         self.answers = GoldAnswers([*train, *dev], matching_mode(settings), report)
         self.formats = corpus_formats(settings)
         """File to the name of its format, in the order of the files."""
+        self._shown = shown_names(self.formats)
         self._settings, self._report = settings, report
         self._firsts: list[tuple[int, str]] = []
         """The row at which each file begins, and the file."""
@@ -109,7 +108,8 @@ class CorpusScan:
                 row += len(table)
         if not self.rows:
             raise InputError(f"{', '.join(self.formats)}: no passages in it; see corpus.source")
-        for file in self.formats.keys() - {file for _, file in self._firsts}:
+        held = {file for _, file in self._firsts}
+        for file in (file for file in self.formats if file not in held):
             self._report.remark(EMPTY_FILES, without_secrets(file))
         self._remark_sources()
         self.answers.finish()
@@ -161,7 +161,7 @@ class CorpusScan:
         before, file = self._firsts[bisect_right(self._firsts, row, key=itemgetter(0)) - 1]
         unit, first = "piece" if self._cut(file) else "row", row - before + 1
         numbers = f"{unit} {first}" if rows == 1 else f"{unit}s {first}-{first + rows - 1}"
-        return f"{shown_names(self.formats)[file]} {numbers}"
+        return f"{self._shown[file]} {numbers}"
 
     def _check(self, file: str, table: pa.Table, first: int) -> list[bool]:
         """Checks the passages of a table, whose first row is `first`. Returns whether each is new, and not left out."""
@@ -170,10 +170,12 @@ class CorpusScan:
         places = repeat(("", 0))
         if self._cut(file):
             places = zip(*(table.column(name).to_pylist() for name in ARTICLE_COLUMNS), strict=True)
-        for name in ("title", "text"):
-            for row in pc.indices_nonzero(pc.is_in(table.column(name), pa.array(NOTHING))).to_pylist():
-                line = f"{self._location(first + row)}: {name} {table.column(name)[row].as_py()!r}"
-                self._report.remark(NOTHING_WRITTEN, line)
+        for name, (kind, pattern) in product(PASSAGE_COLUMNS, ODD.items()):
+            column = table.column(name)
+            for row in pc.indices_nonzero(pc.match_substring_regex(column, pattern)).to_pylist():
+                self._report.remark(
+                    kind, f"{self._location(first + row)}: {name} {column[row].as_py()!r:.80}"
+                )
         drops_empty, news = self._settings.corpus.empty_text == "drop", list[bool]()
         for row, (id_, text, (article, begin)) in enumerate(zip(ids, texts, places, strict=False), first):
             if not text and drops_empty:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -14,6 +15,11 @@ MOVED = "questions with an answer that is not at its offset: their offsets are n
 LOST = "questions whose gold passage holds none of their answers any more, left out"
 UNHELD = "questions whose gold passages hold none of the answers, without offsets: kept, as free answers"
 """Kinds of remarks."""
+
+
+SEPARATORS = re.compile(r"\s*[|;\t\n]+\s*")
+PROSE = 200
+"""What is between the answers of a list in one cell, and the code points from which on one is prose instead."""
 
 
 class GoldAnswers:
@@ -33,6 +39,8 @@ class GoldAnswers:
                 self.about.setdefault(id_, []).append(question)
         self.lost: dict[Question, str] = {}
         """Question whose gold passage holds none of its answers any more, to a line that says so."""
+        self.joined: set[Question] = set()
+        """Questions without offsets of which a gold passage holds an answer's part between `SEPARATORS`, not the whole."""
         self.cut: set[str] = set()
         """Ids of gold passages that are cut articles."""
         self._moved: dict[Question, str] = {}
@@ -51,6 +59,11 @@ class GoldAnswers:
             if question.answer_starts is None:
                 if question.answers and not self._held.get(question):
                     self._held[question] = has_answer(tokens, question.answers, self._matching)
+                    short = [answer for answer in question.answers if len(answer) < PROSE]
+                    parts = [part for answer in short for part in SEPARATORS.split(answer)]
+                    is_joined = self._matching != "regex" and len(parts) > len(short)
+                    if is_joined and not self._held[question] and has_answer(tokens, parts, self._matching):
+                        self.joined.add(question)
             elif id_ == question.positive_ids[0]:
                 pairs = zip(question.answers, question.answer_starts, strict=True)
                 lines = (_not_there(question, *pair, text, f"of passage {id_}") for pair in pairs)

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from multiview.config import Config
@@ -20,9 +22,14 @@ LOST_GOLD = "questions whose gold passages are not in the corpus, left out"
 NO_GOLD = "training questions without a gold passage, left out"
 UNKNOWN_POSITIVES = "gold passages that are not in the corpus, of questions that have others, left out"
 UNKNOWN_NEGATIVES = "given negatives that are not in the corpus, left out"
+MAY_BE_JOINED = "questions without gold passages whose answers hold |: each is one answer, not a list"
 NO_ANSWERS = "training questions without answers: train.positive=answer takes their best view"
 IN_BOTH = "questions in both train and dev: both keep them; remove them from one of the two files"
 """Kinds of remarks."""
+
+
+BY_CHANCE = 0.01
+"""Share of questions whose answers may hold `SEPARATORS` and no list."""
 
 
 class Selection(NamedTuple):
@@ -122,6 +129,18 @@ def _with_gold(
             f"{SETTING[use]}: none of the answers of {counted(len(answered), 'question')} is in its gold passage (first: "
             f"{answered[0].answers[0]!r:.80}): are they answers? Free ones need questions.free_answers=true",
         )
+    joined = [q for q in answered if q in scan.answers.joined and scan.answers.are_free(q)]
+    if not settings.questions.free_answers and len(joined) > BY_CHANCE * len(answered):
+        report.problem(
+            "answers that are several in one",
+            f"{SETTING[use]}: of {counted(len(joined), 'question')} the gold passage holds only a part of the answer (first: "
+            f'question {joined[0].qid}, {joined[0].answers[0]!r:.80}); write several as a list, as in ["a", "b"], or set '
+            "questions.free_answers=true",
+        )
+    if settings.questions.answer_matching != "regex":
+        for question in questions:
+            if not question.positive_ids and "|" in "".join(question.answers):
+                report.remark(MAY_BE_JOINED, f"question {question.qid}, {question.answers[0]!r:.80}")
     return with_known_positives([q for q in questions if not scan.answers.are_lost(q)], scan.rows, report)
 
 
@@ -135,7 +154,9 @@ def _loss(question: Question, scan: CorpusScan) -> str:
             f"(first: question {question.qid}: no passage that article {passage} was cut into holds its answer whole); "
             "mend the answers, or cut longer passages"
         )
-    return f"(first: question {question.qid}, passage {look_alike(passage, scan.rows)}); mend the ids"
+    articles = (id_.rpartition("-")[0] for id_ in scan.rows)  # where they were cut
+    named = look_alike(passage, chain(scan.rows, articles))
+    return f"(first: question {question.qid}, passage {named}); mend the ids"
 
 
 def limited(questions: Sequence[Question], limit: int | None, seed: int) -> list[Question]:
@@ -149,8 +170,7 @@ def limited(questions: Sequence[Question], limit: int | None, seed: int) -> list
 def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
     """Returns one question per first positive passage, drawn by `seed`: AVQ = 1 (CAMVR 4.4).
 
-    The ranks differ from those of `limited`. The lowest of many ranks tends to be low, so a later limit by the same
-    ranks would favour passages with many questions.
+    The ranks differ from those of `limited`: a later limit by the same ranks would favour passages with many questions.
     """
     chosen: dict[str, str] = {}
     for q in sorted(questions, key=lambda q: (seeded_hash(seed, f"one_per_passage:{q.qid}"), q.qid)):
@@ -184,6 +204,12 @@ def with_known_positives(
     kept: list[Question] = []
     for q in questions:
         unknown = [id_ for id_ in q.positive_ids if id_ not in known]
+        for id_ in unknown:
+            numbered = all(re.search(r"\d", word) for word in re.split(r"[\s|;,]+", id_))  # else titles
+            ids = re.split(r"[\s|;,]+" if numbered else r"\s*[|;]\s*", id_)
+            if len(ids) > 1 and all(each in known for each in ids):
+                line = f"question {q.qid}: gold passage {id_!r:.80} is several; write their ids as a list"
+                report.problem("gold passages that are several in one", f'{line}, as in ["a", "b"]')
         if not unknown:
             kept.append(q)
         elif len(unknown) == len(q.positive_ids):

@@ -48,8 +48,7 @@ def split(context: StepContext) -> None:
     dev questions are held out).
 
     Every file is read once. Passages wait on disk until all are checked, so nothing is written when something is wrong;
-    ids and questions stay in memory. Sentences are split on all cores. Raises InputError that names the file, row or
-    setting.
+    ids and questions stay in memory. Raises InputError that names the file, row or setting.
     """
     settings = context.settings
     _check_sources(settings)

@@ -1,5 +1,6 @@
 """Lists in files of JSON: read as Python's parser reads them, or refused in a line and in little memory."""
 
+import cProfile
 import gzip
 import json
 import subprocess
@@ -81,6 +82,25 @@ def test_a_key_given_twice_is_refused(tmp_path, content, line):
     (tmp_path / "x.json").write_text(content)
     with pytest.raises(InputError, match=rf"x\.json: {line}; give it once"):
         list(json_items(str(tmp_path / "x.json"), "data" if content.startswith("{") else ""))
+
+
+@pytest.mark.parametrize("content", ['{"data.item": 1, "data": [2]}', '{"data": {"item": 1}}'])
+def test_what_only_has_the_path_of_an_item_is_none(tmp_path, content):
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(
+        InputError, match=r"x\.json: a key is called '(data\.)?item', as an item's path; rename it"
+    ):
+        list(json_items(str(tmp_path / "x.json"), "data"))
+
+
+def test_a_long_text_is_read_in_few_pieces(tmp_path):
+    """ijson begins a text again with each piece: the time is the square of their number."""
+    rows = [{"text": "x" * 3_000_000}, {"text": "[,{" * 9_000}, {"text": "y"}]
+    (tmp_path / "x.json").write_text(json.dumps(rows))
+    profile = cProfile.Profile()
+    assert profile.runcall(list, json_items(str(tmp_path / "x.json"))) == rows
+    calls = {getattr(stat.code, "co_qualname", ""): stat.callcount for stat in profile.getstats()}
+    assert 2 <= calls["_blocks"] < 30
 
 
 DEPTH = 200_000

@@ -254,6 +254,11 @@ def test_an_integer_that_pandas_made_a_fraction_is_itself_again_beside_missing_o
     pq.write_table(narrow, tmp_path / "n.parquet")
     (passage,) = passages(str(tmp_path / "n.parquet"))
     assert passage["id"] == "16777215"
+    pq.write_table(
+        pa.table({"id": pa.array([16777217.0], pa.float32()), "text": ["x"]}), tmp_path / "n.parquet"
+    )
+    with pytest.raises(InputError, match=r"column 'id' holds 16777216\.0, a fraction with more than 24 bits"):
+        passages(str(tmp_path / "n.parquet"))
 
 
 @pytest.mark.parametrize("id_", [2.0**53, -(2.0**53), 1.2345678901234567e18, 1e300])

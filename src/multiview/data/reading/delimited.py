@@ -14,12 +14,15 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from multiview.data.reading.columns import separator_hint
-from multiview.data.reading.files import lines, open_stream
+from multiview.data.reading.files import MARK, lines, open_stream
 from multiview.data.reading.tables import Row
 from multiview.errors import InputError, counted
 
 # The default limit of the csv module, 128 KiB, is less than the size of some articles.
 csv.field_size_limit(1 << 30)
+
+FORMULA = re.compile(r'\A="([^"]*)"\Z')
+"""A cell that a spreadsheet shall take for text, whatever it looks like."""
 
 
 def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
@@ -30,25 +33,41 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
     if len(set(header)) < len(header):
         raise InputError(f"{file}: the first line names a column twice: {', '.join(header)}")
     nameless = {name for number, name in enumerate(header, 1) if name == f"unnamed {number}"}
+    before = 1
     for line, row in rows:
-        if row[0].lstrip("\ufeff") == header[0] and row[1:] == header[1:]:
+        if row == header:
             raise InputError(f"{file} line {line}: repeats the header; leave it out where files were joined")
         if not any(row) and len(header) > 1:
             continue
+        if line > before + 1 and any(_holds_rows(cell, delimiter, len(header)) for cell in row):
+            raise InputError(
+                f"{file} line {line}: a cell holds whole lines of {len(header)} columns, from line {before + 1} on: was a "
+                "quote left open? Double quotes within quotes, or write such texts as JSONL"
+            )
+        before = line
         if len(row) != len(header):
             raise InputError(
                 f"{file} line {line}: {counted(len(row), 'cell')} under {counted(len(header), 'column')} ({', '.join(header)}); "
                 f"quote every cell that holds the delimiter, a quote or a line end{separator_hint(header)}"
             )
+        if any(cell.startswith('="') for cell in row):
+            row = [FORMULA.sub(r"\1", cell) for cell in row]
         yield {
             name: cell or None for name, cell in zip(header, row, strict=True) if cell or name not in nameless
         }
 
 
+def _holds_rows(cell: str, delimiter: str, columns: int) -> bool:
+    """Whether all lines of a cell but its first begin as rows do, and the delimiters are as many; 1,000 has none."""
+    tight, others = rf"{delimiter}(?!\s|\d{{3}}\b)", cell.splitlines()[1:]
+    are_rows = all(re.match(rf"[^\s{delimiter}]+{tight}", line) for line in others)
+    return bool(others) and are_rows and len(re.findall(tight, cell)) >= (columns - 1) * len(others)
+
+
 def cells(file: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yields the rows of a CSV or TSV file, each with the number of its last line; blank rows are skipped."""
     with open_stream(file) as stream, io.TextIOWrapper(stream, "utf-8", newline="") as text:
-        reader = csv.reader(text, delimiter=delimiter, strict=True)
+        reader = csv.reader((line.lstrip(MARK) for line in text), delimiter=delimiter, strict=True)
         try:
             for row in reader:
                 if row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import io
 import lzma
@@ -12,6 +13,7 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator
+from functools import partial
 from typing import IO, Any
 from urllib.parse import urlsplit
 
@@ -25,7 +27,8 @@ from multiview.errors import InputError, without_secrets
 
 COMPRESSIONS = (".gz", ".gzip", ".bgz", ".bz2", ".xz", ".zst")
 """Suffixes of compressed files; their bytes say how they are compressed."""
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MARK = "\ufeff"
+"""The byte order mark; where files were joined, lines begin with one."""
 HEAD = 1 << 16
 """Bytes that are read to detect a format; more where the first line is longer."""
 LONGEST_FIRST = 1 << 24
@@ -60,41 +63,63 @@ def is_web(file: str) -> bool:
 
 
 class _Stream(io.RawIOBase):
-    """Bytes whose beginning is known, and whose end is asked for once: aiohttp logs every read after it."""
+    """Bytes whose beginning is known. Their end is met once: aiohttp logs every read after it."""
 
-    def __init__(self, source: IO[bytes]) -> None:
-        self._source, self._left, self._ended = source, b"", False
-        while len(self._left) < FIRST and not self._ended:
-            self._left += self._more(FIRST)
-        self.beginning = self._left
-
-    def _more(self, size: int) -> bytes:
-        more = b"" if self._ended else self._source.read(size)
-        self._ended = not more
-        return more
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._left = pieces, b""
+        while len(self._left) < FIRST and (more := next(pieces, b"")):
+            self._left += more
+        self.beginning = self._left[:FIRST]
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        self._left = self._left or self._more(len(buffer))
+        self._left = self._left or next(self._pieces, b"")
         size = min(len(buffer), len(self._left))
         buffer[:size], self._left = self._left[:size], self._left[size:]
         return size
+
+
+def _pieces(source: Any) -> Iterator[bytes]:
+    return iter(partial(source.read, BUFFER), b"")
+
+
+def _unpacked(
+    packed: Iterator[bytes], kind: type[bz2.BZ2Decompressor | lzma.LZMADecompressor]
+) -> Iterator[bytes]:
+    """Yields what is in compressed streams. Python's own readers take what follows one and is none for the end of the file."""
+    current, data = kind(), b""
+    while True:
+        if current.eof:
+            data = current.unused_data.lstrip(b"\0")  # between streams may be zeros
+            while not data and (more := next(packed, b"")):
+                data = more.lstrip(b"\0")
+            if not data:
+                return
+            current = kind()
+        elif current.needs_input and not (data := next(packed, b"")):
+            raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+        if piece := current.decompress(data, BUFFER):
+            yield piece
+        data = b""
 
 
 @contextlib.contextmanager
 def open_stream(file: str) -> Iterator[io.BufferedReader[Any]]:
     """Opens a file as bytes, decompressed as its first ones say, without a byte order mark. Raises InputError for any failure."""
     with _as_input_error(file), _raw(file) as source:
-        raw = _Stream(source)
+        raw = _Stream(_pieces(source))
         while how := compression(raw.beginning):  # a server may compress what is compressed
             packed = io.BufferedReader(raw, BUFFER)
-            raw = _Stream(compr[how](packed, mode="rb"))  # pyright: ignore[reportArgumentType]
+            if kind := {"bz2": bz2.BZ2Decompressor, "xz": lzma.LZMADecompressor}.get(how):
+                raw = _Stream(_unpacked(_pieces(packed), kind))
+            else:
+                raw = _Stream(_pieces(compr[how](packed, mode="rb")))  # pyright: ignore[reportArgumentType]
         refuse_foreign(file, raw.beginning)
         stream = io.BufferedReader(raw, BUFFER)
-        if raw.beginning.startswith(BYTE_ORDER_MARK):
-            stream.read(len(BYTE_ORDER_MARK))
+        if raw.beginning.startswith(MARK.encode()):
+            stream.read(len(MARK.encode()))
         yield stream
 
 
@@ -157,11 +182,11 @@ def _unreadable() -> tuple[type[Exception], ...]:
 
 
 def lines(file: str) -> Iterator[tuple[int, str]]:
-    """Yields the lines of a UTF-8 text, numbered from 1, without their line ends (LF or CRLF)."""
+    """Yields the lines of a UTF-8 text, numbered from 1, without their line ends (LF or CRLF) and byte order marks."""
     with open_stream(file) as stream:
         for number, line in enumerate(stream, 1):
             try:
-                yield number, line.decode("utf-8").rstrip("\r\n")
+                yield number, line.decode("utf-8").rstrip("\r\n").lstrip(MARK)
             except UnicodeDecodeError as error:
                 place = f"{file} line {number}"
                 raise InputError(f"{place}: not UTF-8 ({error.reason}); convert the file") from None
@@ -173,4 +198,4 @@ def head(file: str, whole_line: bool = True) -> str:
         beginning = stream.read(HEAD)
         if whole_line and b"\n" not in beginning:
             beginning += stream.readline(LONGEST_FIRST)
-        return beginning.decode("utf-8", "replace")
+        return beginning.decode("utf-8", "replace").lstrip(MARK)

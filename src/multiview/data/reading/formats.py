@@ -9,17 +9,18 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 import pyarrow as pa
 
 from multiview.data.reading.articles import text_articles
 from multiview.data.reading.columns import PASSAGE_COLUMNS, QUESTION_COLUMNS
-from multiview.data.reading.delimited import delimited_rows, parse_list
+from multiview.data.reading.delimited import cells, delimited_rows, parse_list
 from multiview.data.reading.files import base_name, head, is_web, plain_name
 from multiview.data.reading.json_rows import json_items, rows_of
 from multiview.data.reading.parquet import parquet_names, parquet_rows, parquet_tables
 from multiview.data.reading.qrels import is_qrels, is_triples, judged_columns, marco_rows, says_qrels
-from multiview.data.reading.signatures import is_parquet, refuse_page
+from multiview.data.reading.signatures import is_parquet
 from multiview.data.reading.tables import Row, tables_of_rows
 from multiview.data.reading.training_files import (
     Entry,
@@ -100,6 +101,7 @@ SUFFIXES = {
     ".txt": "text",
 }
 TAB = "\t"
+DELIMITERS = {"csv": ",", "tsv": TAB}
 NAME = re.compile(r"[^\W\d]+([ .-][^\W\d]+){0,2}")
 """A cell that may be the name of a column."""
 METADATA = re.compile(
@@ -133,9 +135,8 @@ def detect(
 ) -> str:
     """Returns the format of a file: `form`, unless it is `auto`. Companions are that for every `form`.
 
-    The format is detected by the file's name, its first line, and the names of its columns. `known_columns` are names of
-    columns that the file may have; without `looks_inside` a file that is called Parquet is not opened, nor one of the
-    web. Raises InputError when the format stays unknown.
+    `known_columns` are names of columns that the file may have; without `looks_inside` a file that is called Parquet is not
+    opened, nor one of the web. Raises InputError when the format stays unknown, and for a table without its header.
     """
     by_suffix = format_by_suffix(file)
     if says_qrels(file):
@@ -149,31 +150,38 @@ def detect(
         if form == "auto" or FORMATS[form].names_columns:
             return shape_of(parquet_names(file)) or "parquet"
         return form
-    if by_suffix != "text":
-        refuse_page(file, beginning)
     first = re.split("[\r\n]", beginning, maxsplit=1)[0]
     if by_suffix == "tsv" and is_triples(file, first):
         return "triples"
     if by_suffix not in ("json", "text") and is_qrels(first):  # articles may begin with such words
         return "qrels"
-    if form != "auto":
+    if form not in ("auto", *DELIMITERS):
         return form
-    match by_suffix:
-        case "json" | "jsonl":
+    known = HEADER_NAMES.union(*({name.lower(), name.lower().partition(".")[0]} for name in known_columns))
+    match by_suffix if form == "auto" else form:
+        case "json" | "jsonl" as by_suffix:
             return _json(file, beginning, first, by_suffix)
-        case "csv" | "tsv":
-            found = _delimited(file, first, by_suffix, {*HEADER_NAMES, *known_columns})
+        case "csv" | "tsv" as by_suffix:
+            found = _delimited(file, first, by_suffix, known) if form == "auto" else form
             if found == "marco" and _begins_with_header(beginning):
                 raise InputError(
                     f"{file} line 1: looks like a header ({', '.join(first.split(TAB))}); map its columns to ours with "
                     f"{setting.replace('format', 'columns')}, or set {setting}=marco if it is data"
                 )
+            mark = DELIMITERS.get(found)
+            names = next(csv.reader([first.lower()], delimiter=mark), None) if mark else None
+            if mark and names and known.isdisjoint(names) and len(list(islice(cells(file, mark), 2))) == 1:
+                line = f"its only line is no header ({first:.80}); add one, or leave the file out"
+                raise InputError(f"{file}: {line}")
             return found
-        case str():
-            return by_suffix
-    known = ", ".join(name for name in FORMATS if not FORMATS[name].is_companion)
+        case "text" if _is_table(beginning, first):
+            line = f"rows, not an article; call it .tsv, .csv or .jsonl, or set {setting}=text if it is one"
+            raise InputError(f"{file}: {line}")
+        case str() as name:
+            return name
+    forms = ", ".join(name for name in FORMATS if not FORMATS[name].is_companion)
     folder = ", or end the address of a folder with /" if is_web(file) else ""
-    raise InputError(f"{file}: its name does not say its format; set {setting} to one of {known}{folder}")
+    raise InputError(f"{file}: its name does not say its format; set {setting} to one of {forms}{folder}")
 
 
 def _json(file: str, beginning: str, first: str, by_suffix: str) -> str:
@@ -200,13 +208,22 @@ def _begins_with_header(beginning: str) -> bool:
     return len(lines) > 1 and named[0] and not any(named[1:])
 
 
+def _is_table(beginning: str, first: str) -> bool:
+    """Whether a text is the rows of a table: an object of JSON, a header of ours, or ids before tabs."""
+    lines = beginning.splitlines()[:100]
+    with contextlib.suppress(ValueError, RecursionError):
+        return isinstance(json.loads(first), dict)
+    named = any(len(HEADER_NAMES.intersection(first.lower().split(mark))) > 1 for mark in "\t,;|")
+    return named or (len(lines) > 1 and all(re.match(r"\S*\d\S*\t", line) for line in lines))
+
+
 def _delimited(file: str, first: str, by_suffix: str, known: set[str]) -> str:
     """Returns the format of a .csv or .tsv file, with or without a header; DPR's questions are called .csv and have tabs."""
     columns = next(csv.reader([first], delimiter="\t"), [])
     with contextlib.suppress(InputError):
         if len(columns) == 2 and isinstance(parse_list(columns[1], file), list):
             return "qa"
-    if by_suffix == "tsv" and len(columns) == 2 and not known & {*columns, *map(str.lower, columns)}:
+    if by_suffix == "tsv" and len(columns) == 2 and known.isdisjoint(map(str.lower, columns)):
         return "marco"
     if plain_name(file).endswith(".qa.csv"):
         line = f"not DPR's question, tab and list of answers; its first line is {first[:80]!r}"

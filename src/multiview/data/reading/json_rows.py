@@ -19,7 +19,10 @@ from multiview.errors import InputError
 DEEPEST = 500
 """Most objects and lists within each other."""
 BUFFER = 4096
-"""Bytes that ijson reads at a time: it keeps a path for each level that they open, for 64 KB of brackets gigabytes."""
+MARKS = 500
+LONGEST = 1 << 24
+"""ijson gets as many bytes, or more until they hold `MARKS` brackets and commas, and `LONGEST` at most: it keeps a path for
+each level that they open, for 64 KB of brackets gigabytes, and begins a text again with each block."""
 LONE = re.compile(
     rb"(?<!\\)(?:\\\\)*"
     rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -93,24 +96,28 @@ def json_items(file: str, key: str = "") -> Iterator[Any]:
     import ijson  # only here: where a GPU works, such files are seldom read
 
     with open_stream(file) as stream:
-        events = ijson.parse(_WholeCharacters(stream, file), use_float=True, buf_size=BUFFER)
+        events = ijson.parse(ijson.from_iter(_blocks(stream, file)), use_float=True)
         try:
-            yield from ijson.items(_checked(events, file), f"{key}.item" if key else "item")
+            yield from ijson.items(_checked(events, file, key), f"{key}.item" if key else "item")
         except (ijson.JSONError, UnicodeDecodeError) as error:
             if isinstance(error, UnicodeDecodeError) or "UTF8" in str(error):
                 raise InputError(f"{file}: not UTF-8; convert the file") from error
             if "integer overflow" in str(error):
                 line = f"{file}: holds a whole number of more than 64 bits; write it as text, in quotes"
                 raise InputError(line) from error
-            raise ValueError(str(error)) from error
+            reason = " ".join(str(error).partition("(right here)")[0].split())
+            line = f"{file}: cannot be read ({reason:.300}); is it complete, and one list or object? Several are .jsonl, a line each"
+            raise InputError(line) from error
 
 
-def _checked(events: Iterator[tuple[str, str, Any]], file: str) -> Iterator[tuple[str, str, Any]]:
-    """Yields the events of ijson. Raises InputError for a key given twice in an object, and for deep nesting."""
+def _checked(events: Iterator[tuple[str, str, Any]], file: str, of: str) -> Iterator[tuple[str, str, Any]]:
+    """Yields the events of ijson. Raises InputError for a key given twice, or like the path of an item of `of`, and for depth."""
     keys: list[set[str]] = []  # of each open object or list
     for event in events:
-        _, kind, value = event
+        path, kind, value = event
         if kind == "map_key":
+            if of and f"{path}.{value}".removeprefix(".") == f"{of}.item":
+                raise InputError(f"{file}: a key is called {value!r}, as an item's path; rename it")
             if value in keys[-1]:
                 raise InputError(f"{file}: {value!r} is given twice in one object; give it once")
             keys[-1].add(value)
@@ -123,17 +130,17 @@ def _checked(events: Iterator[tuple[str, str, Any]], file: str) -> Iterator[tupl
         yield event
 
 
-class _WholeCharacters:
-    """A stream of JSON. Raises InputError at an escape that is half a character."""
-
-    def __init__(self, stream: IO[bytes], file: str) -> None:
-        self._stream, self._file = stream, file
-
-    def read(self, size: int = -1) -> bytes:
-        """Returns the next bytes, a few more than `size` where an escape would be cut."""
-        block = self._stream.read(size)
-        while OPEN_ESCAPE.search(block, max(0, len(block) - 11)) and (more := self._stream.read(1)):
+def _blocks(stream: IO[bytes], file: str) -> Iterator[bytes]:
+    """Yields the bytes of a file of JSON, no escape cut in two. Raises InputError at one that is half a character."""
+    more = stream.read(BUFFER)
+    while more:
+        block, marks = bytearray(), 0
+        while more and marks < MARKS and len(block) < LONGEST:
             block += more
+            marks += sum(map(more.count, (b"[", b"{", b",")))
+            more = stream.read(BUFFER)
+        while more and OPEN_ESCAPE.search(block, max(0, len(block) - 11)):
+            block, more = block + more[:1], more[1:] or stream.read(BUFFER)
         if (b"\\ud" in block or b"\\uD" in block) and LONE.search(block):
-            raise InputError(f"{base_name(self._file)}: holds {HALF}")
-        return block
+            raise InputError(f"{base_name(file)}: holds {HALF}")
+        yield bytes(block)

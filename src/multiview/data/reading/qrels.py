@@ -1,13 +1,13 @@
 """Collections with questions and judgements in separate files: BEIR and MS MARCO.
 
-A BEIR folder holds `corpus.jsonl`, `queries.jsonl` and `qrels/{train,dev,test}.tsv`. MS MARCO's files are
-`collection.tsv`, `queries.*.tsv` and `qrels.*.tsv`, without header and without quoting, and triples: ids of a question,
-of a relevant passage and of another one, which is a given negative (`qidpidtriples.train.full.2.tsv`). Triples of texts
-(`triples.train.*.tsv`) are refused: nothing says which passages of the corpus they are.
+MS MARCO's files have neither header nor quoting. Its triples are ids of a question, of a relevant passage and of a given
+negative (`qidpidtriples.train.full.2.tsv`); those of texts (`triples.train.*.tsv`) are refused: nothing says which passages
+of the corpus they are.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ from multiview.data.reading.files import base_name, head, lines, plain_name
 from multiview.data.reading.json_rows import rows_of
 from multiview.data.reading.signatures import is_parquet
 from multiview.data.reading.tables import Row
-from multiview.data.reading.values import NUL, check_ids, id_text
+from multiview.data.reading.values import NUL, check_ids, id_text, is_nan
 from multiview.errors import InputError, Report
 
 Use = Literal["corpus", "train", "dev"]
@@ -54,8 +54,10 @@ def marco_rows(file: str, name: str) -> Iterator[Row]:
         id_, tab, text = line.partition("\t")
         if not line.strip():
             continue
-        if not tab:
-            raise InputError(f"{file} line {number}: not MS MARCO's id and text, separated by a tab")
+        if not tab or re.search(r"\r[^\t]*\t", text):  # old Macs end lines so
+            raise InputError(
+                f"{file} line {number}: not MS MARCO's id and text, separated by a tab, and a line end"
+            )
         yield {"id" if name == "text" else "qid": id_, name: text}
 
 
@@ -83,9 +85,9 @@ def judged_columns(names: Sequence[str]) -> list[int]:
 def judgements(files: Iterable[str], report: Report) -> dict[str, dict[str, int]]:
     """Returns, per judged question, its relevant passages (grade above 0) with their grades.
 
-    Passages are sorted by grade, the highest first, then by their order in the files. A question without relevant
-    passages has an empty dict. Of a pair that is judged twice the last grade counts, and each
-    other one is a remark. Raises InputError for a line that is not a judgement, or whose ids or grade trec_eval could not take.
+    The highest grades come first, then those first in the files. A question without relevant passages has an empty dict. Of a
+    pair that is judged twice the last grade counts, with a remark. Raises InputError for what is no judgement, also for
+    trec_eval.
     """
     judged: dict[str, dict[str, int]] = {}
     for file in files:
@@ -111,12 +113,18 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
     """Yields a place, and the question, passage and grade that are judged there: of Parquet, of objects, or of lines."""
     beginning = head(file, whole_line=False)
     if is_parquet(beginning) or beginning.lstrip().startswith(("{", "[")):
+        kinds: set[tuple[int, type]] = set()
         for number, row in enumerate(rows_of(file), 1):
             values = list(row.values())
-            places = judged_columns(list(row))
-            if not places:
+            found = [values[place] for place in judged_columns(list(row))]
+            if not found or any(
+                isinstance(each, bool | list | dict | None) or is_nan(each) for each in found[:2]
+            ):
                 raise InputError(f"{file} row {number}: not a judgement ({FORMS})")
-            yield f"{file} row {number}", [id_text(values[place], file) for place in places]
+            kinds |= {(column, type(value)) for column, value in enumerate(found[:2])}
+            if any(kinds >= {(column, int), (column, float)} for column in range(2)):
+                raise InputError(f"{file} row {number}: ids like 1 and 1.0 are one id; write them as texts")
+            yield f"{file} row {number}", [id_text(value, file) for value in found]
         return
     header: list[int] = []
     for number, line in lines(file):
@@ -136,11 +144,11 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
 
 def _cells(line: str) -> list[str]:
     """Returns the cells of a line of judgements: between tabs, commas or white space, of which more may be at the ends."""
-    if "\t" not in line and len(cells := line.split()) in (3, 4):
+    if "\t" not in line and len(cells := line.split()) in (3, 4) and not cells[0].endswith(","):
         return cells
     if "\t" in line:
         return [cell.strip() for cell in line.split("\t")]
-    return [re.sub(r'^"(.*)"$', r"\1", cell.strip()) for cell in line.split(",")]
+    return [cell.strip() for cell in next(csv.reader([line.replace("\r", " ")], skipinitialspace=True), [""])]
 
 
 def is_corpus(file: str) -> bool:

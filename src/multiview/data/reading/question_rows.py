@@ -10,7 +10,7 @@ from typing import Any, cast
 from multiview.data.questions import LARGEST_GRADE, Question, relevance
 from multiview.data.reading.delimited import parse_list
 from multiview.data.reading.tables import Row
-from multiview.data.reading.values import HALF, check_ids, has_half, id_text, is_blank, is_nan
+from multiview.data.reading.values import HALF, check_ids, has_half, id_text, is_blank, is_nan, number_text
 from multiview.errors import InputError, counted
 
 NO_TEXT = (bool, bytes, list, dict)
@@ -127,7 +127,7 @@ def _strings(row: Row, name: str) -> tuple[str, ...]:
         present = [item for item in values if item is not None]
         if present and len(present) < len(values) and name != "answers":
             raise InputError(f"{name} hold null beside {present[0]!r:.80}; leave it out, or mend the id")
-        strings = tuple(str(item) if name == "answers" else id_text(item, name) for item in present)
+        strings = tuple(number_text(item) if name == "answers" else id_text(item, name) for item in present)
     if name != "answers":
         check_ids(strings, name)
     return strings

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -31,7 +32,7 @@ from multiview.data.reading.formats import FORMATS, detect
 from multiview.data.reading.qrels import Use, judgements, read_triples
 from multiview.data.reading.question_rows import checked_question
 from multiview.data.reading.tables import OBJECT_AT, Row, with_nested_columns
-from multiview.data.reading.values import EXACT, id_text, inexact, is_blank, look_alike, number_texts
+from multiview.data.reading.values import ODD, id_text, inexact, is_blank, look_alike, number_texts
 from multiview.errors import InputError, Report, counted, nearest
 
 DERIVED_COLUMNS = ("sentence_ends", "content_hash")
@@ -101,8 +102,9 @@ def _texts(column: pa.ChunkedArray, name: str, location: str) -> pa.ChunkedArray
             return pa.chunked_array([pa.nulls(len(column), pa.string())])
     if pa.types.is_floating(kind) and name != "text":
         largest = pc.max(pc.abs(column.cast(pa.float64()))).as_py()
-        if name == "id" and EXACT <= largest < math.inf:
-            raise inexact(largest, location)
+        bits = {16: 11, 32: 24}.get(kind.bit_width, 53)
+        if name == "id" and 1 << bits <= largest < math.inf:
+            raise inexact(largest, location, bits)
         if largest < math.inf:
             return number_texts(column)
         fault = "holds infinite numbers"  # also 1e400 and all that is larger than a number of 64 bits
@@ -170,15 +172,12 @@ def questions_of(
 ) -> Iterator[tuple[str, Question]]:
     """Yields the questions of some files in order, each with its location, as in `train.jsonl row 7`.
 
-    `positive_ids`, `negative_ids` and `answers` may be lists or single strings. These columns, `answer_starts` and
-    `relevance` may be missing: they are empty then, or None for `answer_starts` and `relevance`. Files of judgements
-    among `files` give positives, with their grades, to questions without positives; so do triples where no judgement
-    does, and they give negatives. Questions without judgements and without answers are then skipped. `found`
-    receives the columns of files that name them, and whether they are read.
+    Files of judgements among `files` give positives, with their grades, to questions without positives; so do triples where
+    no judgement does, and they give negatives. Questions without judgements and without answers are then skipped.
+    `found` receives the columns of files that name them, and whether they are read.
 
-    Raises InputError for a file that cannot be read. A row that cannot be used (no answer in a file with answers, offsets
-    that do not match the answers) and judgements that match no question are problems; a judged question that is not in the
-    files and a grade that another one replaces are remarks.
+    Raises InputError for a file that cannot be read. A row that cannot be used and judgements that match no question are
+    problems; a judged question that is not in the files, a grade that another one replaces and odd values are remarks.
     """
     columns, report = checked_columns("questions.columns", columns, QUESTION_COLUMNS), report or Report()
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}
@@ -197,6 +196,10 @@ def questions_of(
             except InputError as error:
                 report.problem("questions that cannot be used", str(error))
                 continue
+            for value in () if question is None else (question.qid, question.question, *question.answers):
+                for kind, pattern in ODD.items():
+                    if re.search(pattern, value):
+                        report.remark(kind, f"{location}: {value!r:.80}")
             if judged:
                 known.add(qid := id_text(row["qid"], shown[file]))
                 unknown.pop(qid, None)

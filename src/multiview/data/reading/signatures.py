@@ -47,9 +47,13 @@ FOREIGN = {
         "an archive, or compressed in a way that is not read",
         UNPACK,
     ),
-    rb"\s*<(doc id=|DOC>\s*<DOCNO>)": (
-        "documents in mark-up, of WikiExtractor or TREC",
+    rb"\s*<(doc id=|DOC>\s*<DOCNO>)|WARC/\d": (
+        "documents in mark-up, of WikiExtractor, TREC or a web archive",
         "write them as JSONL (wikiextractor --json)",
+    ),
+    rb"(\xef\xbb\xbf)?\s*<(?i:!doctype|html|\?xml)": (
+        "a web page or XML",
+        "does its address ask to sign in?",
     ),
     rb"\xff\xfe|\xfe\xff|([\x09-\x7f]\x00){8}|(\x00[\x09-\x7f]){8}": (
         "UTF-16 or UTF-32, not UTF-8",
@@ -57,8 +61,6 @@ FOREIGN = {
     ),
 }
 """Pattern of a file's first bytes to what the file is, and the way out."""
-
-PAGE = re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE)
 
 
 def compression(beginning: bytes) -> str | None:
@@ -77,9 +79,3 @@ def refuse_foreign(file: str, beginning: bytes) -> None:
 def is_parquet(beginning: str) -> bool:
     """Whether a file that begins so, decoded as UTF-8, is Parquet; an article may begin with the same four letters."""
     return beginning.startswith("PAR1\x15")
-
-
-def refuse_page(file: str, beginning: str) -> None:
-    """Raises InputError for a table that begins as a web page or XML, which may be an article."""
-    if PAGE.match(beginning):
-        raise InputError(f"{file}: a web page or XML, not data; does its address ask to sign in?")

@@ -45,14 +45,8 @@ CHECKSUMS = ("md5Hash", "crc32c", "ETag", "etag", "generation", "Content-MD5", "
 def expand_source(source: str, use: Use) -> list[str]:
     """Returns the files that one source names for a use, sorted.
 
-    - `${NAME}` is replaced by the value of the environment variable.
-    - `beir:NAME` is the folder of BEIR's public collection, `beir:NAME/SPLIT` one of its files of judgements.
-    - A BEIR or MS MARCO folder gives the files that it has for the use.
-    - A BEIR file of judgements also gives its file of queries.
-    - Any other folder gives its files of a known format; text files only where there are no others. Stray files
-      are skipped.
-    - A pattern (`*`, `?`, `[…]`) gives all matching files except hidden ones.
-
+    A folder of BEIR or MS MARCO gives the files that it has for the use, any other its files of a known format, and text
+    files only where there are no others; BEIR's judgements come with their queries, a pattern without hidden files.
     Raises InputError for a variable that is not set, for a protocol that cannot be read, and when there is no file.
     """
     address = _address(source)

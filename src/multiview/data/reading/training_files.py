@@ -1,12 +1,9 @@
 """Questions in the forms of SQuAD, DPR, tevatron and others, whose files bring the passages of their questions.
 
-- SQuAD (v1.1): JSON, articles of paragraphs, and questions about each paragraph; or a row per question with its
-  `context`, as Hugging Face has it.
-- Training questions with whole passages: DPR's `{question, answers, positive_ctxs, negative_ctxs, hard_negative_ctxs}`,
-  tevatron's `{query_id, query, answers, positive_passages, negative_passages}`, FlagEmbedding's `{query, pos, neg}` and
-  sentence-transformers' `{anchor, positive, negative}`. Passages are objects or texts.
-- Questions with answers alone: DPR's `*.qa.csv`, a question, a tab and a list of answers, and NQ-open's
-  `{question, answer}`.
+- SQuAD (v1.1): articles of paragraphs with questions, or Hugging Face's row per question with its `context`.
+- Training questions with whole passages, which are objects or texts: DPR's, tevatron's, FlagEmbedding's and
+  sentence-transformers' (`anchor`).
+- Questions with answers alone: DPR's `*.qa.csv`, a question, a tab and a list of answers, and NQ-open's.
 
 Rows are Parquet's, a list of JSON or one object per line, whatever the file is called.
 """

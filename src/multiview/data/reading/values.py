@@ -76,6 +76,15 @@ def look_alike(id_: str, ids: Iterable[str], holder: str = "the corpus has") -> 
     return f"{visible(id_)}; {holder} {visible(found)}, the same but for {' and '.join(differences)}"
 
 
+ODD = {
+    "values that stand for nothing, kept as they are": r"^(NULL|null|\(null\)|\\N|NaN|nan|NA|None|<NA>|N/A|#[A-Z/0]{3,6}[!?]?)$",
+    "values in quotes, or as Python writes bytes and lists, kept as they are": r"""^(?s:b'.*'|b?".*"|\[['"].*\]|\{['"].*\})$""",
+    "values with escapes of a database (\\n), kept as they are": r'\\("|[nrt]([^a-z]|$))',
+    "numbers that a spreadsheet may have rounded, kept as they are": r"^[0-9](\.[0-9]+)?[Ee]\+[0-9]+$",
+}
+"""Kind of a remark to the pattern of values that were odd before they were read: of databases, R, pandas, spreadsheets."""
+
+
 def is_nan(value: object) -> bool:
     """Whether a value is NaN, which pandas and `json.dumps` write for what is missing."""
     return isinstance(value, float) and math.isnan(value)
@@ -105,8 +114,8 @@ def id_text(value: object, location: str) -> str:
     return number_text(value)
 
 
-def inexact(value: float, location: str) -> InputError:
-    return InputError(f"{location} holds {value!r}, a fraction with more than 53 bits; write it as text")
+def inexact(value: float, location: str, bits: int = 53) -> InputError:
+    return InputError(f"{location} holds {value!r}, a fraction with more than {bits} bits; write it as text")
 
 
 def number_text(value: object) -> str:
