@@ -7,6 +7,7 @@ Reads the files of `multiview serve --question-log`. Questions with a condition 
 
 import hashlib
 import json
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,8 +28,13 @@ def logged(log: Path) -> Iterator[dict[str, Any]]:
     """Yields the questions without a condition, those of earlier files `LOG.9` … `LOG.1` first."""
     for file in (*(log.with_name(f"{log.name}.{number}") for number in range(9, 0, -1)), log):
         if file.is_file() or file == log:
-            for line in file.read_text(encoding="utf-8").split("\n"):
-                if line and (question := json.loads(line))["where"] is None:
+            for number, line in enumerate(filter(None, file.read_text(encoding="utf-8").split("\n")), 1):
+                try:
+                    question = json.loads(line)
+                except ValueError:  # torn, as by a loss of power
+                    print(f"{file} line {number} is left out: it is no JSON", file=sys.stderr)
+                    continue
+                if question["where"] is None:
                     yield question
 
 

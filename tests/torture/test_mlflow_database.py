@@ -13,7 +13,8 @@ import pytest
 
 from multiview import tracking
 from tests.fixtures import injection
-from tests.fixtures.injection import At, Call, Fault, disturbed
+from tests.fixtures.injection import At, Call, Fault, disturbed, unnoticed
+from tests.fixtures.power import Disk
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
 from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
@@ -68,12 +69,16 @@ def test_the_next_shipment_brings_what_is_missing_and_nothing_twice(
     for tried, point in enumerate(points[:1] if share == "sample" else points):
         if time.monotonic() > ends and tried:
             break
-        reported = shipped.again(tmp_path / str(point))
-        outcome = injection.run(_ship, reported, decide=At(point, fault), watched=tmp_path / str(point))
+        reported = shipped.again(folder := tmp_path / str(point))
+        disk = Disk(folder) if fault == "power" else None
+        synced = disk.sync if disk else unnoticed
+        outcome = injection.run(_ship, reported, watched=folder, decide=At(point, fault), synced=synced)
         where = f"{fault} at {point}, {shipped.calls[point - 1]}: {outcome.error}"
         # The store's own files may meet the full disk, too.
         told = "full disk" in outcome.error or "No space left" in outcome.error
         assert told if fault == "full" else outcome.killed, where
+        if disk:
+            where = f"{disk.cut(random.Random(point))} lost, {where}"
         tally.add(TRIED, of=name)
         _ship(reported)
         assert reported.seen() == shipped.expected, where

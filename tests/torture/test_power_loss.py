@@ -1,34 +1,64 @@
-"""Machines that lose power at any change of a file in a local store: what is published is whole, and stays.
+"""Machines that lose power at any change of a file: what is published is whole, and stays; what was to go is gone or whole.
 
 That pipelines and shipments to MLflow go on afterwards is shown beside their other faults.
 """
 
 from __future__ import annotations
 
+import os
 import random
+import runpy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from multiview import names
 from multiview.artifacts.attempt import Attempt
-from multiview.artifacts.record import read_record
+from multiview.artifacts.champions import crown
+from multiview.artifacts.record import read_collected, read_record, read_whole
 from multiview.artifacts.staging import verify
 from multiview.artifacts.store import LocalStore
+from multiview.lineage import garbage
+from multiview.serving import question_log
+from multiview.serving.follow import Generation
+from multiview.serving.question_log import QuestionLog
 from tests.fixtures import injection
+from tests.fixtures.champions import artifact, champion
 from tests.fixtures.injection import At
 from tests.fixtures.power import LOSSES, Disk, Loss
+from tests.fixtures.project import ROOT
 from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
 from tests.fixtures.tortured import Share, each_share, needs_seccomp
 
-NAMED = "publication, power lost"
 KEYS = ("one", "two")
 OLD, NEW = b"old" * 3000, b"new" * 2000
 FILE = "runs/run.json"
+LOG, QUESTIONS = "questions.jsonl", 25
+LOGGED = runpy.run_path(str(ROOT / "docs" / "examples" / "question_log.py"))["logged"]
+Flaw = str | None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is done to a folder on a disk; what is done already is noted in another folder, elsewhere."""
+
+    name: str
+    prepare: Callable[[Path], object]
+    work: Callable[[Path, Path], object]
+    flaw: Callable[[Path, Path], Flaw]
+    """What is not whole, or was done and is gone."""
+    sample: int
+    """Points and losses that `make test` tries."""
 
 
 def _publish(root: Path, done: Path) -> None:
-    """Publishes two artifacts and replaces a file; what is done is noted outside of the store."""
-    store = LocalStore(root)
+    """Publishes two artifacts and replaces a file."""
+    store = LocalStore(root / "store")
     for key in KEYS:
         attempt = Attempt(store, "model", key)
         (attempt.path / "part").mkdir()
@@ -36,51 +66,120 @@ def _publish(root: Path, done: Path) -> None:
         attempt.publish(step="train", step_version=1, config={}, inputs={})
         (done / key).touch()
     store.replace(FILE, NEW)
+    (done / "replaced").touch()
 
 
-def _flaw(root: Path, done: Path) -> str | None:
-    """What is not whole in a store, or was published and is gone."""
-    store = LocalStore(root)
+def _unpublished(root: Path, done: Path) -> Flaw:
+    store = LocalStore(root / "store")
     for key in KEYS:
         record = read_record(store, "model", key)
         if record:
             verify(store, record)
         elif (done / key).exists():
             return f"{key} is gone"
-    return None if store.read(FILE) in (OLD, NEW) else f"{FILE} is neither the old one nor the new one"
+    before = [] if (done / "replaced").exists() else [OLD, None]
+    return None if store.read(FILE) in (NEW, *before) else f"{FILE} is neither the old one nor the new one"
+
+
+def _garbage(root: Path) -> None:
+    """An index of a champion, one that nothing refers to, one to which a run refers soon, and what a killed step left."""
+    store = LocalStore(root / "store")
+    crown(store, champion(store, 1))
+    for key in ("unused", "used"):
+        artifact(store, names.INDEX, key)
+    (Attempt(store, names.EMBEDDINGS, "half").path / "views").write_bytes(OLD)
+
+
+def _collect(root: Path, done: Path) -> None:
+    """Collects a month later; a run refers to an index once all is put aside."""
+    store, then = LocalStore(root / "store"), time.time() - 30 * garbage.DAY
+    for path in root.rglob("*"):
+        os.utime(path, (then, then))
+    keep = garbage.referenced(store, 1.0, 1)
+    pieces = garbage.collectable(store, keep, 1.0)
+    list(garbage.remove_all(store, pieces, lambda: {*keep, (names.INDEX, "used")}))
+    (done / "collected").touch()
+
+
+def _uncollected(root: Path, done: Path) -> Flaw:
+    store = LocalStore(root / "store")
+    for kind, key in ((names.INDEX, "of-1"), (names.MODEL, "of-1"), (names.INDEX, "used"), (names.INDEX, "unused")):
+        if record := read_whole(store, kind, key):
+            verify(store, record)
+        elif key != "unused" or not read_collected(store, kind, key):
+            return f"{kind}/{key} is gone"
+    if (done / "collected").exists():
+        left = (read_whole(store, names.INDEX, "unused"), *store.files("embeddings"), *store.files("collections"))
+        return f"not collected: {left}" if any(left) else None
+    return None
+
+
+def _answer(root: Path, done: Path) -> None:
+    """A server begins to log questions in files of a few lines; notes that, and how many are in the earlier files."""
+    question_log.FILE_BYTES = 1000
+    log, server = QuestionLog(root / LOG), len(list(done.iterdir()))
+    generation = SimpleNamespace(retriever=SimpleNamespace(address="index"), number=1)
+    for number in range(QUESTIONS):
+        earlier = sum(file.read_bytes().count(b"\n") for file in root.glob(f"{LOG}.*"))
+        (done / str(server)).write_text(str(earlier))
+        log.write(cast(Generation, generation), None, [f"{server} {number}?"], [[]])
+
+
+def _unlogged(root: Path, done: Path) -> Flaw:
+    """By the reader of docs/examples, once there is a log: what was asked is read, and nothing else."""
+    if not (root / LOG).exists():
+        return None
+    asked = {each["question"] for each in LOGGED(root / LOG)}
+    earlier = [int(file.read_text()) for file in sorted(done.iterdir())]
+    known = [{f"{server} {number}?" for number in range(QUESTIONS)} for server in range(len(earlier))]
+    lost = known[-1] - asked if len(known) > 1 else range(earlier[0] - len(asked))
+    return f"{lost} is lost" if lost else f"read {asked}" if asked - set().union(*known) else None
+
+
+OPERATIONS = (
+    Operation("publication", lambda root: LocalStore(root / "store").replace(FILE, OLD), _publish, _unpublished, 16),
+    Operation("publication in a new store", lambda root: None, _publish, _unpublished, 4),
+    Operation("gc --delete", _garbage, _collect, _uncollected, 8),
+    Operation("question log", lambda root: None, _answer, _unlogged, 8),
+)
+
+
+def _folders(folder: Path, operation: Operation) -> tuple[Path, Path]:
+    root, done = folder / "disk", folder / "done"
+    for each in (root, done):
+        each.mkdir(parents=True)
+    operation.prepare(root)
+    return root, done
 
 
 @needs_seccomp
 @each_share
-def test_a_published_artifact_is_whole_and_stays(tmp_path: Path, share: Share, tally: Tally) -> None:
-    def folders(name: str) -> tuple[Path, Path]:
-        root, done = tmp_path / name / "store", tmp_path / name / "done"
-        for folder in (root, done):
-            folder.mkdir(parents=True)
-        LocalStore(root).replace(FILE, OLD)
-        return root, done
-
-    root, done = folders("undisturbed")
-    points = range(1, len(injection.run(_publish, root, done, watched=root).calls) + 1)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_what_was_done_stays_and_the_rest_is_done_again(
+    tmp_path: Path, operation: Operation, share: Share, tally: Tally
+) -> None:
+    root, done = _folders(tmp_path / "undisturbed", operation)
+    points = range(1, len(injection.run(operation.work, root, done, watched=root).calls) + 1)
+    assert points and operation.flaw(root, done) is None
+    named = f"{operation.name}, power lost"
     chosen: list[tuple[int, Loss]] = [(point, loss) for point in points for loss in LOSSES]
     if share == "sample":
-        chosen = random.Random(19).sample(chosen, 24)
+        chosen = random.Random(19).sample(chosen, operation.sample)
     else:
-        tally.add(POINTS, len(points), of=NAMED)
+        tally.add(POINTS, len(points), of=named)
     for point, loss in chosen:
-        root, done = folders(f"{point}-{loss}")
+        root, done = _folders(tmp_path / f"{point}-{loss}", operation)
         disk = Disk(root)
-        outcome = injection.run(
-            _publish, root, done, watched=root, decide=At(point, "power"), synced=disk.sync
-        )
+        decide = At(point, "power")
+        outcome = injection.run(operation.work, root, done, watched=root, decide=decide, synced=disk.sync)
         if not outcome.killed:  # fewer files were noted as verified, which goes by the clock
             continue
         disk.cut(random.Random(point), loss)
-        tally.add(TRIED, of=NAMED)
-        assert _flaw(root, done) is None, (loss, outcome.calls[-1])
-        _publish(root, done)
-        assert _flaw(root, done) is None, (loss, outcome.calls[-1])
-        tally.add(SURVIVED, of=NAMED)
+        tally.add(TRIED, of=named)
+        assert operation.flaw(root, done) is None, (loss, outcome.calls[-1])
+        operation.work(root, done)
+        assert operation.flaw(root, done) is None, (loss, outcome.calls[-1])
+        tally.add(SURVIVED, of=named)
 
 
 def test_a_disk_keeps_what_was_synced_and_loses_the_rest(tmp_path: Path) -> None:
@@ -108,15 +207,12 @@ def test_a_disk_keeps_what_was_synced_and_loses_the_rest(tmp_path: Path) -> None
 def test_a_store_that_does_not_sync_is_found_out(tmp_path: Path, unsynced: str) -> None:
     disk_loses = []
     for loss in LOSSES:
-        root, done = tmp_path / loss / "store", tmp_path / loss / "done"
-        for folder in (root, done):
-            folder.mkdir(parents=True)
-        LocalStore(root).replace(FILE, OLD)
+        root, done = _folders(tmp_path / loss, OPERATIONS[0])
         disk = Disk(root)
         assert injection.run(_unsynced, root, done, unsynced, watched=root, synced=disk.sync).status == 0
         disk.cut(random.Random(1), loss)
         try:
-            disk_loses.append(_flaw(root, done))
+            disk_loses.append(_unpublished(root, done))
         except Exception as error:
             disk_loses.append(str(error))
     assert any(disk_loses)

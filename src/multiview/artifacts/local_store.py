@@ -43,12 +43,14 @@ class LocalStore(Store):
         finally:
             temporary.unlink()
         for folder in target.parents[: len(Path(path).parts)]:  # whose names may all be new, up to the root
-            _sync(folder)
+            sync(folder)
         return True
 
     def replace(self, path: str, data: bytes) -> None:
         target = self.root / path
         self._temporary(target, data).replace(target)
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            sync(target.parent)
 
     def read(self, path: str) -> bytes | None:
         try:
@@ -75,20 +77,19 @@ class LocalStore(Store):
         if target.is_dir():
             shutil.rmtree(target, onerror=_unless_gone)
         else:
-            target.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # removed by somebody else
+                target.unlink()
+                sync(target.parent)
 
     def workspace(self, path: str) -> Path:
-        folder = self.root / path
-        folder.mkdir(parents=True)
-        return folder
+        return make_folder(self.root / path, exist_ok=False)
 
     def save(self, workspace: Path, path: str) -> None:
         if workspace != self.root / path:
             raise ValueError(f"{workspace} is not the workspace of {path}")
-        for file in sorted(workspace.rglob("*")):
-            _sync(file)
-        for folder in (workspace, workspace.parent, workspace.parent.parent):
-            _sync(folder)
+        sync_all(workspace)
+        for folder in workspace.parents[:2]:
+            sync(folder)
 
     def file(self, path: str) -> Path:
         """Returns where the file at `path` is. Raises FileNotFoundError."""
@@ -105,7 +106,7 @@ class LocalStore(Store):
             return file.read(stop - start)
 
     def _temporary(self, target: Path, data: bytes) -> Path:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
         with temporary.open("xb") as file:
             file.write(data)
@@ -122,7 +123,23 @@ def _unless_gone(
         raise error[1]
 
 
-def _sync(path: Path) -> None:
+def make_folder(folder: Path, exist_ok: bool = True) -> Path:
+    """Makes a folder and those above it, all of which last."""
+    new = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=exist_ok)
+    for each in new:
+        sync(each.parent)
+    return folder
+
+
+def sync_all(folder: Path) -> None:
+    """Lets everything below a folder survive a loss of power, but not the folder's own name."""
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
+
+
+def sync(path: Path) -> None:
+    """Lets the bytes of a file, or the names in a folder, survive a loss of power."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

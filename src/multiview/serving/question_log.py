@@ -10,6 +10,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from multiview.artifacts.local_store import sync
 from multiview.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class QuestionLog:
         """Raises InputError where the file cannot be written."""
         try:
             self._handler = _Handler(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+            with file.open("rb") as written:
+                written.seek(max(file.stat().st_size - 1, 0))
+                if written.read() not in (b"", b"\n"):  # torn, as by a loss of power
+                    self._handler.stream.write("\n")
         except OSError as error:
             raise InputError(f"--question-log {file}: cannot be written ({error.strerror})") from None
 
@@ -56,6 +61,12 @@ class QuestionLog:
 
 
 class _Handler(RotatingFileHandler):
+    def doRollover(self) -> None:
+        """Lets the full file survive a loss of power."""
+        sync(Path(self.baseFilename))
+        super().doRollover()
+        sync(Path(self.baseFilename).parent)
+
     def handleError(self, record: logging.LogRecord) -> None:
         """Reports a failure without the record, which the standard library would print."""
         log.error("question log %s: a line was not written", self.baseFilename)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 
 from multiview import metric_names
+from multiview.artifacts.local_store import sync
 from multiview.artifacts.store import LocalStore, Store
 from multiview.config import JsonObject
 from multiview.errors import InputError, shortened
@@ -121,10 +122,16 @@ class EventLog(Events):
         self._lines.append(json.dumps({"time": round(time.time() * 1000), **event}) + "\n")
         if self._local or time.monotonic() - self._flushed >= FLUSH_SECONDS:
             with contextlib.suppress(Exception):  # written with the next event
-                self.close()
+                self._write()
 
     def close(self) -> None:
-        """Writes the events that are not written yet. Raises what the store raises where it cannot take them."""
+        """Writes the events that are not written yet, and lets all of them last. Raises what the store raises where it
+        cannot take them."""
+        self._write()
+        if self._written and isinstance(self.store, LocalStore):
+            sync(self.store.root / events_path(self.attempt))
+
+    def _write(self) -> None:
         new = "".join(self._lines[self._written :])
         if new and self._whole and isinstance(self.store, LocalStore):
             self._whole = False  # where this write breaks off, the next one replaces the file

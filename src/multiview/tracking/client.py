@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from multiview import environment, names
+from multiview.artifacts.local_store import sync
 from multiview.artifacts.store import LocalStore, Store, more_than_a_name
 from multiview.errors import InputError, repeats_header, without_secrets
 
@@ -167,6 +168,13 @@ def _about_database(uri: str, reason: str) -> str:
     first = (reason.strip().splitlines() or ["no reason given"])[0]
     other = f"cannot be used ({first}): {NAME_ANOTHER}"
     return f"{name} {next((plain for part, plain in DATABASE.items() if part in reason), other)}"
+
+
+def settle(uri: str) -> None:
+    """Lets the last change of an SQLite file survive a loss of power: SQLite syncs all but the removal of its journal, which
+    would undo the change."""
+    if match := _SQLITE_FILE.fullmatch(uri):
+        sync(Path(match["file"]).absolute().parent)
 
 
 def database(uri: str) -> str:

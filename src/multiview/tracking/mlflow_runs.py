@@ -6,9 +6,11 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from multiview import names
+from multiview.artifacts.local_store import sync, sync_all
 from multiview.config import JsonObject
 from multiview.config.overrides import flatten
 from multiview.steps.events import MetricEvent
@@ -109,6 +111,15 @@ def set_status(client: MlflowClient, run: MlflowRun, status: str, ended: float) 
         client.update_run(run.info.run_id, status=status)
     elif run.info.status != status:
         client.set_terminated(run.info.run_id, status, round(ended * 1000))
+
+
+def settle_files(run: MlflowRun) -> None:
+    """Lets a run's files survive a loss of power where they lie in a local folder: MLflow syncs none."""
+    folder = Path(str(run.info.artifact_uri))
+    if folder.is_dir():
+        sync_all(folder)
+        for each in folder.parents[:3]:  # of the run, of the experiment, and that one's
+            sync(each)
 
 
 def set_description(client: MlflowClient, run: MlflowRun, note: str) -> None:

@@ -11,7 +11,7 @@ from multiview.artifacts.store import LocalStore, Store
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
 from multiview.tracking import notes
-from multiview.tracking.client import RUN_FILE, connect, our_experiment
+from multiview.tracking.client import RUN_FILE, connect, our_experiment, settle
 from multiview.tracking.experiment import VIEW_TAG, experiment_tags
 from multiview.tracking.mlflow_runs import (
     Tags,
@@ -20,6 +20,7 @@ from multiview.tracking.mlflow_runs import (
     parameters,
     set_description,
     set_status,
+    settle_files,
     short_digest,
     status_of,
 )
@@ -49,7 +50,7 @@ class Shipment:
 
     def __init__(self, store: Store, run: Run, uri: str, states: list[StepState], ended: str | None = None):
         """`states` are those of all steps that have begun; `ended` is the status of a run that stopped without a step saying so."""
-        self.store, self.run, self.states, self.ended = store, run, states, ended
+        self.store, self.run, self.uri, self.states, self.ended = store, run, uri, states, ended
         self.client = connect(uri)
         experiment = self._experiment(uri)
         self.experiment = experiment.experiment_id
@@ -94,6 +95,7 @@ class Shipment:
                 run_name=run_name,
             )
             found = self.client.search_runs([self.experiment], identity(tags)) or [run]
+        settle(self.uri)
         self.store.create(path, found[0].info.run_id.encode())
         claimed = self.store.read(path)
         assert claimed is not None, "claims are only removed with their run"
@@ -111,6 +113,7 @@ class Shipment:
         if names.TAG_DESCRIBED not in known.data.tags:
             fill(self.client, known, parameters(self.run.config))
             self.client.log_text(parent, self.run.model_dump_json(indent=1), RUN_FILE)
+            settle_files(known)
             self.client.set_tag(parent, names.TAG_DESCRIBED, RUN_FILE)
         fill(self.client, known, tags=later_parent_tags(self.run, self.store, self.states, self.corpus))
         return parent

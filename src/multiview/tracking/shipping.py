@@ -18,7 +18,7 @@ from multiview.errors import InputError
 from multiview.steps.background import repeated
 from multiview.steps.events import read_events
 from multiview.steps.runs import StepState, read_run, read_states
-from multiview.tracking.client import TrackingUnavailable, connect, database, explained, our_experiment
+from multiview.tracking.client import TrackingUnavailable, connect, database, explained, our_experiment, settle
 from multiview.tracking.mlflow_runs import runs_below, set_status, short_digest
 from multiview.tracking.registry import mirror
 from multiview.tracking.shipment import Shipment, claims_of
@@ -66,6 +66,7 @@ def ship(
         if any(state.step == "promote" and names.PROMOTION in state.outputs for state in states):
             mirror(store, uri)
         if new:
+            settle(uri)
             store.replace(marker, _fingerprint(store, states, uri))
         return bool(new)
 

@@ -15,7 +15,7 @@ from multiview.errors import InputError
 from multiview.steps.events import MetricEvent, WarningEvent, read_events
 from multiview.steps.runs import StepState
 from multiview.steps.table import STEPS
-from multiview.tracking.mlflow_runs import fill, parameters, set_status, status_of
+from multiview.tracking.mlflow_runs import fill, parameters, set_status, settle_files, status_of
 from multiview.tracking.shipment import Shipment
 from multiview.tracking.tags import model_tags, step_tags
 
@@ -174,6 +174,9 @@ def log_files(store: Store, client: MlflowClient, parent: str, child: MlflowRun,
                 for target in (run, parent) if kind == names.REPORT else (run,):
                     below = f"{kind}/{file.path}".rpartition("/")[0]
                     client.log_artifact(target, str(folder / file.path), below)
+    settle_files(child)
+    if names.REPORT in state.outputs:
+        settle_files(client.get_run(parent))
 
 
 def _kind(reference: Reference) -> str:
