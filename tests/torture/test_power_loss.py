@@ -23,6 +23,7 @@ from multiview.artifacts.champions import crown
 from multiview.artifacts.record import read_collected, read_record, read_whole
 from multiview.artifacts.staging import verify
 from multiview.artifacts.store import LocalStore
+from multiview.export.files import new_folder
 from multiview.lineage import garbage
 from multiview.serving import question_log
 from multiview.serving.follow import Generation
@@ -41,6 +42,8 @@ FILE = "runs/run.json"
 LOG, QUESTIONS = "questions.jsonl", 25
 LOGGED = runpy.run_path(str(ROOT / "docs" / "examples" / "question_log.py"))["logged"]
 Flaw = str | None
+SAMPLE = 5
+"""Points and losses of each operation that `make test` tries."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,6 @@ class Operation:
     work: Callable[[Path, Path], object]
     flaw: Callable[[Path, Path], Flaw]
     """What is not whole, or was done and is gone."""
-    sample: int
-    """Points and losses that `make test` tries."""
 
 
 def _publish(root: Path, done: Path) -> None:
@@ -103,13 +104,22 @@ def _collect(root: Path, done: Path) -> None:
 
 def _uncollected(root: Path, done: Path) -> Flaw:
     store = LocalStore(root / "store")
-    for kind, key in ((names.INDEX, "of-1"), (names.MODEL, "of-1"), (names.INDEX, "used"), (names.INDEX, "unused")):
+    for kind, key in (
+        (names.INDEX, "of-1"),
+        (names.MODEL, "of-1"),
+        (names.INDEX, "used"),
+        (names.INDEX, "unused"),
+    ):
         if record := read_whole(store, kind, key):
             verify(store, record)
         elif key != "unused" or not read_collected(store, kind, key):
             return f"{kind}/{key} is gone"
     if (done / "collected").exists():
-        left = (read_whole(store, names.INDEX, "unused"), *store.files("embeddings"), *store.files("collections"))
+        left = (
+            read_whole(store, names.INDEX, "unused"),
+            *store.files("embeddings"),
+            *store.files("collections"),
+        )
         return f"not collected: {left}" if any(left) else None
     return None
 
@@ -136,11 +146,29 @@ def _unlogged(root: Path, done: Path) -> Flaw:
     return f"{lost} is lost" if lost else f"read {asked}" if asked - set().union(*known) else None
 
 
+def _export(root: Path, done: Path) -> None:
+    if not (root / "out").exists():
+        with new_folder(root / "out") as part:
+            (part / "views.parquet").write_bytes(OLD)
+            (part / "export.json").write_bytes(NEW)
+    (done / "exported").touch()
+
+
+def _unexported(root: Path, done: Path) -> Flaw:
+    if not (root / "out").exists():
+        return "the export is gone" if (done / "exported").exists() else None
+    whole = {"views.parquet": OLD, "export.json": NEW}
+    return None if {path.name: path.read_bytes() for path in (root / "out").iterdir()} == whole else "torn"
+
+
 OPERATIONS = (
-    Operation("publication", lambda root: LocalStore(root / "store").replace(FILE, OLD), _publish, _unpublished, 16),
-    Operation("publication in a new store", lambda root: None, _publish, _unpublished, 4),
-    Operation("gc --delete", _garbage, _collect, _uncollected, 8),
-    Operation("question log", lambda root: None, _answer, _unlogged, 8),
+    Operation(
+        "publication", lambda root: LocalStore(root / "store").replace(FILE, OLD), _publish, _unpublished
+    ),
+    Operation("publication in a new store", lambda root: None, _publish, _unpublished),
+    Operation("gc --delete", _garbage, _collect, _uncollected),
+    Operation("export to a folder", lambda root: None, _export, _unexported),
+    Operation("question log", lambda root: None, _answer, _unlogged),
 )
 
 
@@ -164,7 +192,7 @@ def test_what_was_done_stays_and_the_rest_is_done_again(
     named = f"{operation.name}, power lost"
     chosen: list[tuple[int, Loss]] = [(point, loss) for point in points for loss in LOSSES]
     if share == "sample":
-        chosen = random.Random(19).sample(chosen, operation.sample)
+        chosen = random.Random(19).sample(chosen, SAMPLE)
     else:
         tally.add(POINTS, len(points), of=named)
     for point, loss in chosen:

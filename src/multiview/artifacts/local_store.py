@@ -132,6 +132,13 @@ def make_folder(folder: Path, exist_ok: bool = True) -> Path:
     return folder
 
 
+def rename_whole(part: Path, folder: Path) -> None:
+    """Gives a filled folder its name, which it has with all of its files or not at all, whenever power is lost."""
+    sync_all(part)
+    part.rename(folder)
+    sync(folder.parent)
+
+
 def sync_all(folder: Path) -> None:
     """Lets everything below a folder survive a loss of power, but not the folder's own name."""
     for path in (*folder.rglob("*"), folder):

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview import names
-from multiview.artifacts.local_store import share
+from multiview.artifacts.local_store import rename_whole, share
 from multiview.config import JsonObject
 from multiview.errors import InputError
 from multiview.export.views import IndexViews
@@ -49,7 +49,7 @@ def new_folder(out: Path) -> Iterator[Path]:
         yield part
         part.chmod(0o755)  # as `mkdir` would make it
         share(part)
-        part.rename(out)
+        rename_whole(part, out)
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise

@@ -18,7 +18,14 @@ from multiview.errors import InputError
 from multiview.steps.background import repeated
 from multiview.steps.events import read_events
 from multiview.steps.runs import StepState, read_run, read_states
-from multiview.tracking.client import TrackingUnavailable, connect, database, explained, our_experiment, settle
+from multiview.tracking.client import (
+    TrackingUnavailable,
+    connect,
+    database,
+    explained,
+    our_experiment,
+    settle,
+)
 from multiview.tracking.mlflow_runs import runs_below, set_status, short_digest
 from multiview.tracking.registry import mirror
 from multiview.tracking.shipment import Shipment, claims_of

@@ -39,6 +39,9 @@ def fill_step(shipment: Shipment, parent: str, child: MlflowRun, state: StepStat
     _log_events(shipment, child, state)
     _link(shipment, child, state)
     log_files(shipment.store, shipment.client, parent, child, state)
+    settle_files(child)
+    if names.REPORT in state.outputs:
+        settle_files(shipment.client.get_run(parent))
     status = status_of([state], [state.path], shipment.ended)
     set_status(shipment.client, child, status, state.ended or state.started)
     if status == "FINISHED":
@@ -174,9 +177,6 @@ def log_files(store: Store, client: MlflowClient, parent: str, child: MlflowRun,
                 for target in (run, parent) if kind == names.REPORT else (run,):
                     below = f"{kind}/{file.path}".rpartition("/")[0]
                     client.log_artifact(target, str(folder / file.path), below)
-    settle_files(child)
-    if names.REPORT in state.outputs:
-        settle_files(client.get_run(parent))
 
 
 def _kind(reference: Reference) -> str:

@@ -18,6 +18,7 @@ import requests
 from filelock import FileLock
 
 from multiview import environment
+from multiview.artifacts.local_store import rename_whole
 from multiview.errors import InputError, nearest, without_secrets
 
 SCHEME = "beir:"
@@ -143,5 +144,5 @@ def _unpack(named: str, archive: Path, expected: str, folder: Path) -> None:
     shutil.unpack_archive(archive, part, "zip")
     if not any(part.rglob("corpus.jsonl")):
         raise InputError(f"{named} is not in BEIR's form: no corpus.jsonl in its archive")
-    part.rename(folder)
+    rename_whole(part, folder)
     archive.unlink()
