@@ -31,13 +31,13 @@ def name(requirement: str) -> str:
 
 def requirements(project: dict, image: str) -> list[str]:
     """Returns the requirements of an image: the project's dependencies with the extra `cpu`, or the runner's part of
-    them, `s3` and `qdrant`; in steps' images also what trains adapters and exports models, and the client that starts a training on several
+    them, `s3`, `qdrant` and `llm`; in steps' images also what trains adapters and exports models, and the client that starts a training on several
     nodes.
 
     faiss is `faiss-cpu` in the GPU image too: `faiss-gpu` would bring a second CUDA (docs/images.md).
     """
     extras = project["optional-dependencies"]
-    needed = [*project["dependencies"], *extras["s3"], *extras["qdrant"]]
+    needed = [*project["dependencies"], *extras["s3"], *extras["qdrant"], *extras["llm"]]
     if image != "runner":
         exported = [*extras["onnx"], *extras["sentence-transformers"]]
         return [*needed, *extras["cpu"], *extras["lora"], *exported, *extras["kubeflow"]]

@@ -19,6 +19,7 @@ SECRET_KEYS = {
     "mlflow": ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
     "hub": ("HF_TOKEN",),
     "qdrant": (environment.QDRANT_API_KEY,),
+    "llm": (environment.OPENAI_API_KEY,),
     "bucket": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
     "notify": (environment.NOTIFY_URL,),
 }

@@ -18,6 +18,9 @@ QDRANT_URL = "MULTIVIEW_QDRANT_URL"
 QDRANT_API_KEY = "MULTIVIEW_QDRANT_API_KEY"
 """The API key for that server; unset: none is sent."""
 
+OPENAI_API_KEY = "OPENAI_API_KEY"
+"""The API key of the language model that is asked for questions; unset: none is sent."""
+
 SCRATCH = "MULTIVIEW_SCRATCH"
 """The folder for local copies and other temporary files; unset: the system's temporary folder."""
 

@@ -81,6 +81,8 @@ CHAMPIONS = "champions"
 """Folder with one file per champion, present or past, by number."""
 COLLECTIONS = "collections"
 """Folder with one file per `multiview gc --delete` at work."""
+ANSWERS = "answers"
+"""Folder with the answers of language models, in a folder per endpoint, model and prompt."""
 KUBEFLOW = "kubeflow"
 """Folder of a run with one file per start on Kubeflow, named by Kubeflow's id."""
 

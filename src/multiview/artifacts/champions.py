@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from multiview import names
 from multiview.artifacts.record import Artifact, Reference, load_reference
 from multiview.artifacts.store import Store
-from multiview.config import canonical_json
+from multiview.config import Config, canonical_json
 from multiview.errors import InputError
 
 MEND_FILE = "restore it from a copy, or remove it if none of its successors is there"
@@ -122,9 +122,11 @@ def crown(store: Store, champion: Champion) -> Champion:
     )
 
 
-def store_fingerprint(store: Store) -> dict[str, object]:
+def store_fingerprint(settings: Config, store: Store | None) -> dict[str, object]:
     """Returns the current champion for the key of the step `champion`, with its content: a number is used again after
     its file was removed by hand."""
+    if store is None:
+        return {}
     champion = current(store)
     if champion is None:
         return {"champion": None}

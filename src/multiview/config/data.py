@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from multiview.config.section import DERIVED, UNKEYED, Section, Seed
+from multiview.config.section import DERIVED, UNKEYED, Address, Section, Seed
 
 
 def _check_names(sources: tuple[str, ...]) -> tuple[str, ...]:
@@ -67,8 +67,8 @@ class Corpus(Section):
 class Questions(Section):
     """Sources of the questions, and which questions are used."""
 
-    origin: Annotated[Literal["labelled", "crop", "generator"], UNKEYED] = "labelled"
-    """Origin of the training questions: `source`, or each is made from a snippet of the corpus (docs/questions.md): a run of its words, which needs no model, or what `generation.model` asks of it. Shapes the DAG. *Ours.*"""
+    origin: Annotated[Literal["labelled", "crop", "generator", "llm"], UNKEYED] = "labelled"
+    """Origin of the training questions: `source`, or each is made from a snippet of the corpus (docs/questions.md): a run of its words, which needs no model, or what `generation.model` or a language model (`make_questions.llm`) asks of it. Shapes the DAG. *Ours.*"""
     source: Annotated[Sources, UNKEYED] = ()
     """Files, folders, patterns or URLs of training questions (docs/data.md)."""
     dev_source: Annotated[Sources, UNKEYED] = ()
@@ -147,6 +147,21 @@ class Generation(Section):
     train: GeneratorTraining = GeneratorTraining()
 
 
+class LanguageModel(Section):
+    """The language model that asks the questions with `questions.origin=llm`, behind OpenAI's chat API. Its key is in OPENAI_API_KEY (`kubeflow.secrets`)."""
+
+    model: str | None = None
+    """The model's name at the endpoint."""
+    base_url: Address = "https://api.openai.com/v1"
+    """The endpoint's address."""
+    prompt: Annotated[str | None, UNKEYED] = None
+    """File or URL of the prompt, as `src/multiview/generation/prompt.yaml`, which is used where there is none; it may hold a judge's."""
+    concurrency: Annotated[int, Field(ge=1), UNKEYED] = 8
+    """Requests at a time, per shard."""
+    budget: Annotated[Annotated[int, Field(ge=1)] | None, UNKEYED] = None
+    """Tokens after which nothing more is asked, over all runs with this model and prompt in a store; none: no limit. Up to `concurrency` requests more, of each shard, may be under way."""
+
+
 class MakeQuestions(Section):
     """Questions made from snippets of the corpus, with `questions.origin` (docs/questions.md). *Ours.*"""
 
@@ -160,5 +175,6 @@ class MakeQuestions(Section):
     """Most words of a crop, which has at least 4 where its snippet has; snippets with fewer words are not cropped."""
     found_within: Annotated[int, Field(ge=1)] | None = 10
     """Keep training questions with which BM25 finds their passage among this many (the round trip); none: keep all. Dev questions are not filtered, because every figure of BM25 would follow from the filter."""
+    llm: LanguageModel = LanguageModel()
     seed: Seed = 0
     """Seed of the draws, per passage and snippet: order and sharding do not matter."""

@@ -1,6 +1,7 @@
 """The questions that a team without labelled ones trains on: drafts with which BM25 finds their passage again.
 
-Drafts are made from single snippets of passages: crops of the snippet's words, or a generator's questions about it.
+Drafts are made from single snippets of passages: crops of the snippet's words, or questions about it of a generator or a
+language model.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from multiview.data.questions import (
     write_questions,
 )
 from multiview.errors import InputError, counted
-from multiview.index.bm25 import Bm25Index
+from multiview.index.bm25 import Bm25Index, words
 from multiview.model.layouts.snippets import split_snippets
 from multiview.negatives.filters import Positives
 from multiview.steps.context import StepContext
@@ -196,7 +197,8 @@ def make_questions(context: StepContext) -> None:
     nothing is left to train on.
     """
     asked, made = context.settings.questions, context.settings.make_questions
-    drafts = [q for part in context.list_input("drafts") for q in iterate_questions(part.path)]
+    drafted = [q for part in context.list_input("drafts") for q in iterate_questions(part.path)]
+    drafts = _different(drafted) if asked.origin == "llm" else drafted
     if len({q.positive_ids for q in drafts}) < 2:
         raise InputError(
             f"make_questions: {counted(len(drafts), 'question')} about fewer than two passages, so none can be held out: "
@@ -217,6 +219,7 @@ def make_questions(context: StepContext) -> None:
     context.events.fact(names.GENERATED, asked.origin)
     for name, value in (
         ("drafts", len(drafts)),
+        ("repeated_questions", len(drafted) - len(drafts)),
         ("searched_questions", searched),
         ("train_questions", len(kept)),
         ("dev_questions", len(dev)),
@@ -224,6 +227,13 @@ def make_questions(context: StepContext) -> None:
     ):
         context.events.fact(name, value)
         context.events.metric(name, float(value))
+
+
+def _different(questions: Sequence[Question]) -> list[Question]:
+    """Returns one question, that with the smallest id, of those with the same words."""
+    asked = {q.qid: tuple(words(q.question.lower())) for q in questions}
+    first = {asked[qid]: qid for qid in sorted(asked, reverse=True)}
+    return [q for q in questions if first[asked[q.qid]] == q.qid]
 
 
 def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[list[Question], int]:

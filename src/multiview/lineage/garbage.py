@@ -32,7 +32,7 @@ from multiview.steps.runs import StepState, find_run, read_states
 
 COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX, names.EXPORT)
 """Kinds of artifacts that can be made again from the artifacts that are kept."""
-OTHERS = (names.RUNS, names.CHAMPIONS, names.STARTS, names.COLLECTIONS)
+OTHERS = (names.RUNS, names.CHAMPIONS, names.STARTS, names.COLLECTIONS, names.ANSWERS)
 """Folders of a store that hold no artifacts."""
 ATTEMPT = "attempt"
 """The kind of a `Garbage` that never became an artifact."""

@@ -74,6 +74,10 @@ def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
             "generation.fine_tune: the generator makes the training questions (questions.origin=generator), so it "
             "cannot be trained on them; set it to false, or generation.model=ADDRESS to a generator that was fine-tuned"
         )
+    if origin == "llm" and not config.make_questions.llm.model:
+        raise InputError(
+            "questions.origin=llm: set make_questions.llm.model, as the endpoint make_questions.llm.base_url names it"
+        )
     if not all(system.model.merge_title for system in systems if _reads_snippets(system)):
         raise InputError(
             "model.merge_title=false: questions are made from snippets that are cut with the title merged, and their "
@@ -96,9 +100,10 @@ def _with_snippets(config: Config, systems: Iterable[Config]) -> Config:
 
 def add_made_questions(plan: Plan, config: Config, passages: Output) -> Node:
     """Adds the drafts of questions by shard, and the step that keeps some of them."""
-    step, inputs = "crop-questions", dict[str, Input](passages=passages)
+    steps = {"crop": "crop-questions", "generator": "generate-questions", "llm": "ask-questions"}
+    step, inputs = steps[config.questions.origin], dict[str, Input](passages=passages)
     if config.questions.origin == "generator":
-        step, inputs["generator"] = "generate-questions", generator_of(plan, config)
+        inputs["generator"] = generator_of(plan, config)
     drafts = plan.add(StepPath(step), step, config, **inputs)
     return plan.add(StepPath("make-questions"), "make-questions", config, passages=passages, drafts=[drafts])
 

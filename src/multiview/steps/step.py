@@ -65,8 +65,8 @@ class Step:
     """The settings that it reads: whole sections (`encode`) or single settings of them (`questions.seed`)."""
     inputs: tuple[str, ...] = ()
     fingerprint_path: str | None = None
-    """A function (settings) -> JSON that fingerprints the sources outside the store, or (store) -> JSON for what a step
-    that `reads_store` reads there besides its inputs."""
+    """A function (settings) -> JSON that fingerprints the sources outside the store; of a step that `reads_store`,
+    (settings, store) -> JSON, also for what it reads there besides its inputs."""
     list_inputs: tuple[str, ...] = ()
     """Inputs that are lists of artifacts."""
     sharded: bool = False
@@ -159,8 +159,8 @@ class Step:
 
     def fingerprint(self, settings: Config, store: Store | None) -> JsonObject:
         """Returns the fingerprint of what decides the outputs besides settings and inputs; without a store, of sources."""
-        read = store if self.reads_store else settings
-        return load_function(self.fingerprint_path)(read) if self.fingerprint_path and read else {}
+        read = (settings, store) if self.reads_store else (settings,)
+        return load_function(self.fingerprint_path)(*read) if self.fingerprint_path else {}
 
 
 def key_settings(settings: Config) -> JsonObject:

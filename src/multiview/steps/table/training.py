@@ -174,6 +174,18 @@ STEPS = (
         gpu=True,
     ),
     Step(
+        name="ask-questions",
+        about="Questions about the passages of one shard, asked by a language model.",
+        version=1,
+        function_path="multiview.generation.ask_questions:ask_questions",
+        settings=(*_SNIPPETS, "make_questions.llm"),
+        inputs=("passages",),
+        outputs=(names.DRAFTS,),
+        fingerprint_path="multiview.generation.prompt:prompt_fingerprint",
+        sharded=True,
+        reads_store=True,
+    ),
+    Step(
         name="make-questions",
         about="Training and dev questions made from the corpus: drafts by which BM25 finds their passage.",
         version=2,

@@ -1,0 +1,211 @@
+"""Questions that a language model asks about snippets, at an endpoint that speaks OpenAI's chat API.
+
+Every answer is kept in the store by a digest of its request, so that none is paid for twice: a run that was killed, or
+has another share, seed or number of shards, asks for what is missing. Drafts depend on the kept answers alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from string import Template
+from typing import Any, cast
+
+from multiview import environment, names
+from multiview.artifacts.store import Store
+from multiview.config import JsonObject, canonical_json
+from multiview.config.data import LanguageModel
+from multiview.errors import InputError, counted
+from multiview.generation.make_questions import QuestionSnippet, write_drafts
+from multiview.generation.prompt import read_prompt
+from multiview.steps.context import StepContext
+
+try:
+    from openai import APIError, AsyncOpenAI, DefaultAsyncHttpxClient
+except ImportError as error:
+    line = f"questions.origin=llm needs OpenAI's client: pip install '{names.DISTRIBUTION}[llm]'"
+    raise InputError(line) from error
+
+TIMEOUT_SECONDS, RETRIES = 120.0, 8
+"""Seconds that an answer may take, and how often the client tries again, after waits of up to 8 seconds."""
+ROUNDS = 32
+"""Requests per slot of `concurrency` after which answers are written: the most that a killed process loses."""
+LEFT_OUT = ((), ("response_format",), ("response_format", "temperature", "seed"))
+"""What requests are sent without, one after the other, where the endpoint calls them bad."""
+BAD_REQUEST, BAD_KEY = (400, 422), (401, 403)
+
+Answer = tuple[str, str | None, int]
+"""The digest of a request, the answer's text, None where it was refused, and the tokens of both."""
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+class Answers:
+    """The answers in a folder of a store: their texts by the request's digest, and the tokens of all."""
+
+    def __init__(self, store: Store, folder: str) -> None:
+        self.texts, self.tokens = dict[str, str | None](), 0
+        self._store, self._folder = store, folder
+        self._new, self._files = list[Answer](), set[str]()
+        self.exchange()
+
+    def add(self, request: str, text: str | None, tokens: int) -> None:
+        self._new.append((request, text, tokens))
+        self.texts.setdefault(request, text)
+        self.tokens += tokens
+
+    def exchange(self) -> None:
+        """Writes what is new as a file named by its digest, and reads what others wrote. Raises InputError."""
+        if self._new:
+            data = "\n".join(map(json.dumps, self._new)).encode()
+            self._files.add(file := f"{self._folder}/{hashlib.sha256(data).hexdigest()}.jsonl")
+            self._store.create(file, data)
+            self._new = []
+        files = {file for file in self._store.files(self._folder) if file.endswith(".jsonl")}
+        for file in sorted(files - self._files):
+            data = self._store.read(file) or b""
+            if hashlib.sha256(data).hexdigest() not in file:
+                raise InputError(f"{self._store.url}/{file} is damaged: remove it, and its questions are asked again")
+            self._files.add(file)
+            for request, text, tokens in map(json.loads, data.splitlines()):
+                self.texts.setdefault(request, text)
+                self.tokens += tokens
+
+
+def value_in(answer: str | None, name: str) -> object:
+    """Returns the value of a name in the last JSON object of an answer that has it; None if there is none.
+
+    >>> value_in('As JSON: ```{"question": "Who?"}```', "question"), value_in('{"question": "Wh', "question")
+    ('Who?', None)
+    """
+    for brace in reversed([*re.finditer("{", answer or "")]):
+        with suppress(ValueError, RecursionError):
+            found, _ = json.JSONDecoder().raw_decode(answer or "", brace.start())
+            if name in found:
+                return found[name]
+    return None
+
+
+async def _refuse_broken(response: Any) -> None:
+    """Makes what is no chat completion, or half of one, an error of the server, after which the client tries again."""
+    await response.aread()
+    try:
+        _ = response.is_success and response.json()["choices"][0]["message"]["content"]
+    except (ValueError, LookupError, TypeError):
+        response.status_code = 502
+
+
+class Questioner:
+    """Asks the endpoint for questions. Raises InputError where it cannot be asked, or the budget is spent."""
+
+    def __init__(self, settings: LanguageModel, store: Store) -> None:
+        self._settings, self._prompt = settings, read_prompt(settings.prompt)
+        place = _digest([settings.base_url, settings.model, canonical_json(self._prompt)])
+        self.answers = Answers(store, f"{names.ANSWERS}/{place[:32]}")
+        self.left_out = Counter[str](unusable_answers=0, judged_too_low=0)
+        self._key = os.environ.get(environment.OPENAI_API_KEY, "").strip()
+        self.client = AsyncOpenAI(
+            api_key=self._key or "none",
+            base_url=settings.base_url,
+            timeout=TIMEOUT_SECONDS,
+            max_retries=RETRIES,
+            http_client=DefaultAsyncHttpxClient(event_hooks={"response": [_refuse_broken]}),
+        )
+        self._slots, self._way = asyncio.Semaphore(settings.concurrency), 0
+
+    async def questions(self, snippets: Sequence[QuestionSnippet]) -> list[list[str]]:
+        """Returns the question, or none, about each snippet."""
+        self._locks = defaultdict[str, asyncio.Lock](asyncio.Lock)
+        return await asyncio.gather(*map(self._question, snippets))
+
+    async def _question(self, snippet: QuestionSnippet) -> list[str]:
+        texts = {"snippet": snippet.text, "title": snippet.passage.title, "passage": snippet.passage.text}
+        found = await self._ask(self._prompt.question, texts | {"question": ""}, "question", "string")
+        # JSON may hold halves of characters, which no file can.
+        question = " ".join(found.encode(errors="replace").decode().split()) if isinstance(found, str) else ""
+        if not question:
+            self.left_out["unusable_answers"] += 1
+        elif self._prompt.judge:
+            score = await self._ask(self._prompt.judge, texts | {"question": question}, "score", "integer")
+            if not isinstance(score, int | float) or score < self._prompt.least:
+                self.left_out["judged_too_low"] += 1
+                return []
+        return [question]
+
+    async def _ask(self, template: str, texts: dict[str, str], name: str, kind: str) -> object:
+        """Returns the value of `name` in the answer to a request, which is sent unless its answer is known."""
+        schema = {"type": "object", "properties": {name: {"type": kind}}, "required": [name]}
+        form = {"name": name, "strict": True, "schema": {**schema, "additionalProperties": False}}
+        request = {
+            "model": self._settings.model,
+            "messages": [{"role": "user", "content": Template(template).substitute(texts)}],
+            "response_format": {"type": "json_schema", "json_schema": form},
+            "temperature": 0,
+            "seed": 0,
+        }
+        digest, known = _digest(request)[:32], self.answers.texts
+        if digest not in known:
+            async with self._locks[digest], self._slots:
+                if digest not in known:
+                    self.answers.add(digest, *await self._send(request))
+        return value_in(known[digest], name)
+
+    async def _send(self, request: JsonObject) -> tuple[str | None, int]:
+        """Returns the answer to a request, and the tokens of both."""
+        budget, spent = self._settings.budget, self.answers.tokens
+        if budget is not None and spent >= budget:
+            raise InputError(
+                f"make_questions.llm.budget={budget}: the answers to this prompt took {spent:,} tokens, and are kept in "
+                "the store: set a larger budget, or a smaller make_questions.share"
+            )
+        way, create = self._way, cast(Any, self.client.chat.completions.create)
+        try:
+            completion = await create(**{k: v for k, v in request.items() if k not in LEFT_OUT[way]})
+        except APIError as error:
+            status = getattr(error, "status_code", 0)
+            if error.code == "content_filter":  # Azure's word for a refusal
+                return None, 0
+            if status in BAD_REQUEST and way + 1 < len(LEFT_OUT):
+                self._way = max(self._way, way + 1)
+                return await self._send(request)
+            said = f"{error.message}; its answers are kept, and the same command goes on"
+            if status in BAD_KEY:  # the message may repeat the key
+                said = f"it refuses the key in OPENAI_API_KEY{'' if self._key else ', which is not set'}"
+            raise InputError(f"make_questions.llm: {self._settings.model} at {self.client.base_url}: {said}") from error
+        # A token has some three bytes, where the endpoint does not count them.
+        tokens = completion.usage.total_tokens if completion.usage else len(canonical_json(request)) // 3
+        return completion.choices[0].message.content, tokens
+
+
+def ask_questions(context: StepContext) -> None:
+    """Step: drafts questions for one shard of `passages` with a language model, one per snippet, into `drafts`.
+
+    Snippets without a usable question are left out and counted. What was answered is in the store, however the step
+    ends.
+    """
+    settings = context.settings.make_questions.llm
+    questioner, size = Questioner(settings, context.store), settings.concurrency * ROUNDS
+    with asyncio.Runner() as runner:
+
+        def ask(snippets: Sequence[QuestionSnippet]) -> Iterator[tuple[int, list[str]]]:
+            for first in range(0, len(snippets), size):
+                try:
+                    made = runner.run(questioner.questions(snippets[first : first + size]))
+                finally:
+                    questioner.answers.exchange()
+                yield from enumerate(made, first)
+
+        write_drafts(context, ask)
+        runner.run(questioner.client.close())
+    for name, number in questioner.left_out.items():
+        context.events.fact(name, number)
+    if left_out := questioner.left_out.total():
+        context.events.warning(f"{counted(left_out, 'snippet')} got no usable question from the language model")

@@ -1,0 +1,48 @@
+"""The prompt by which a language model is asked for questions: a file that users replace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from string import Template
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from multiview.artifacts.store import Store
+from multiview.config import Config, Section, canonical_json
+from multiview.config.documents import checked, read_value
+from multiview.data.reading.files import open_stream
+
+PACKAGED = Path(__file__).with_name("prompt.yaml")
+PLACES = {"snippet", "title", "passage", "question"}
+
+
+def _check_places(text: str) -> str:
+    template = Template(text)
+    if not template.is_valid() or not {"snippet"} <= set(template.get_identifiers()) <= PLACES:
+        raise ValueError("should hold $snippet, and no $ but $title, $passage, $question and $$, a dollar")
+    return text
+
+
+class Prompt(Section):
+    """Messages in which `$snippet`, `$title` and `$passage` stand for texts."""
+
+    question: Annotated[str, AfterValidator(_check_places)]
+    """Asks for `{"question": "…"}`."""
+    judge: Annotated[str, AfterValidator(_check_places)] | None = None
+    """Asks for `{"score": 5}` of a `$question`; none: nobody judges."""
+    least: Annotated[int, Field(ge=1, le=5)] = 4
+    """Lowest score of a question that is kept."""
+
+
+def read_prompt(file: str | None) -> Prompt:
+    """Returns the prompt in a file; for None, this package's. Raises InputError."""
+    where = f"make_questions.llm.prompt={file}"
+    with open_stream(file or str(PACKAGED)) as stream:
+        content: Any = read_value(stream.read().decode(errors="replace"), where)
+    return checked(Prompt, content, where)
+
+
+def prompt_fingerprint(settings: Config, store: Store | None) -> dict[str, str]:
+    """Returns the prompt: part of the key of its drafts."""
+    return {"prompt": canonical_json(read_prompt(settings.make_questions.llm.prompt))}

@@ -1,0 +1,317 @@
+"""Questions asked by a language model: the same whatever the endpoint does, and nothing is asked for twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiview import names
+from multiview.artifacts.store import LocalStore
+from multiview.config import Config, MakeQuestions
+from multiview.config.overrides import gather, merge
+from multiview.data.passages import Passage, PassageLookup
+from multiview.data.questions import FILE, GENERATED, Question, read_questions
+from multiview.errors import InputError
+from multiview.generation import ask_questions as module
+from multiview.generation.ask_questions import ask_questions, value_in
+from multiview.generation.make_questions import draw_snippets
+from multiview.plans.system import training
+from multiview.steps.context import StepContext
+from multiview.steps.events import read_metrics
+from tests.fixtures import training_material
+from tests.fixtures.chat_server import FAULTS, USAGE, ChatServer, chat_server, question_about
+from tests.fixtures.events import RecordedEvents
+from tests.fixtures.inprocess import run_plan
+from tests.fixtures.project import Project
+
+PASSAGES = [
+    Passage(f"p{number:02d}", f"Title {number}", f"The tower stood at place{number}. It was old at age{number}.", (24, 48))
+    for number in range(12)
+]
+SNIPPETS = [snippet for passage in PASSAGES for snippet in draw_snippets(passage, MakeQuestions())]
+EXPECTED = [q for s in SNIPPETS for q in s.questions([json.loads(question_about(
+    {"messages": [{"content": f"Part: {s.text}"}]}))["question"]])]
+"""What the server makes of all snippets."""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.4)
+    monkeypatch.setenv("OPENAI_API_KEY", "planted-key")
+
+
+@pytest.fixture
+def chat() -> Iterator[ChatServer]:
+    with chat_server() as server:
+        yield server
+
+
+class Asked:
+    """What the step drafts of passages, with a store and an endpoint."""
+
+    def __init__(self, folder: Path, chat: ChatServer, passages: list[Passage] = PASSAGES, **changes: Any) -> None:
+        made = {key: changes.pop(key) for key in ("share", "per_passage", "seed") if key in changes}
+        llm = {"model": "m", "base_url": chat.url, **changes}
+        number = len([*folder.glob("drafts-*")])
+        self.output = folder / f"drafts-{number}"
+        self.output.mkdir(parents=True)
+        self.events = RecordedEvents()
+        shard = training_material.write_shard(folder / f"passages-{number}", passages)
+        chat.asked.clear()
+        ask_questions(
+            StepContext(
+                Config.partial({"make_questions": MakeQuestions(llm=llm, **made)}),  # pyright: ignore[reportArgumentType]
+                {"passages": shard},
+                {"drafts": self.output},
+                self.events,
+                opened=LocalStore(folder / "store"),
+            )
+        )
+        self.questions = read_questions(self.output)
+
+
+def refused(folder: Path, chat: ChatServer, **changes: Any) -> str:
+    """The line that asking ends with."""
+    with pytest.raises(InputError) as ended:
+        Asked(folder, chat, **changes)
+    line = str(ended.value)
+    assert "\n" not in line and "planted-key" not in line
+    return line
+
+
+def test_a_snippet_is_the_answer_to_its_question_at_its_offset(chat: ChatServer, tmp_path: Path) -> None:
+    made = Asked(tmp_path, chat)
+    assert made.questions == EXPECTED and len(EXPECTED) == 24
+    for question in made.questions:
+        (passage,) = [each for each in PASSAGES if each.id == question.positive_ids[0]]
+        assert question.answer_starts and question.qid.startswith(GENERATED)
+        assert passage.text[question.answer_starts[0] :].startswith(question.answers[0])
+    body = chat.asked[0]
+    assert body["model"] == "m" and body["temperature"] == 0 and body["seed"] == 0
+    assert body["response_format"]["json_schema"]["schema"]["required"] == ["question"]
+    assert made.events.facts["unusable_answers"] == 0 and not made.events.warnings
+
+
+@pytest.mark.parametrize("concurrency", [1, 3, 24])
+def test_drafts_have_the_same_bytes_whatever_fails_on_the_way(tmp_path: Path, concurrency: int) -> None:
+    draw = random.Random(concurrency)
+    whole = {text: draw.sample(FAULTS, 2) for text in map(str, range(24))}
+    faults = iter(whole.values())
+    of: dict[str, Any] = {}
+
+    def fault(tries: int, text: str) -> Any:
+        chosen = of.setdefault(text, next(faults))
+        return chosen[tries] if tries < len(chosen) else "none"
+
+    with chat_server() as plain:
+        expected = Asked(tmp_path / "plain", plain).output / FILE
+    with chat_server(fault=fault) as failing:
+        made = Asked(tmp_path / "failing", failing, concurrency=concurrency)
+        assert (made.output / FILE).read_bytes() == expected.read_bytes()
+        assert sum(failing.tries.values()) > 24 and failing.most_at_once <= concurrency
+
+
+def test_nothing_is_asked_twice_whatever_share_seed_or_shard(chat: ChatServer, tmp_path: Path) -> None:
+    few = Asked(tmp_path, chat, share=0.5)
+    first = len(chat.asked)
+    assert 0 < first < 24 and first == len(few.questions)
+    whole = Asked(tmp_path, chat, concurrency=2)
+    assert len(chat.asked) == 24 - first and set(few.questions) < set(whole.questions)
+    again = Asked(tmp_path, chat)
+    assert not chat.asked and (again.output / FILE).read_bytes() == (whole.output / FILE).read_bytes()
+    parts = [*Asked(tmp_path, chat, PASSAGES[5:]).questions, *Asked(tmp_path, chat, PASSAGES[:5]).questions]
+    assert not chat.asked and {*parts} == {*whole.questions}
+    assert set(Asked(tmp_path, chat, seed=7, per_passage=1).questions) < {*whole.questions} and not chat.asked
+    Asked(tmp_path, chat, model="other")
+    assert len(chat.asked) == 24, "another model answers for itself"
+
+
+def test_equal_snippets_are_asked_about_once(chat: ChatServer, tmp_path: Path) -> None:
+    copies = [Passage(f"copy-{n}", "T", "The same words.", (15,)) for n in range(20)]
+    assert len(Asked(tmp_path, chat, copies, concurrency=4).questions) == 20 and len(chat.asked) == 1
+
+
+def test_a_killed_run_asks_only_for_what_is_missing(
+    chat: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Asked(tmp_path / "whole", chat)
+    monkeypatch.setattr(module, "ROUNDS", 2)
+    answered = 0
+
+    def killed(body: Any) -> str:
+        nonlocal answered
+        answered += 1
+        return question_about(body)
+
+    original = module.Answers.add
+
+    def add(self: Any, *answer: Any) -> None:
+        original(self, *answer)
+        if answered >= 7:
+            raise KeyboardInterrupt
+
+    chat.content = killed
+    monkeypatch.setattr(module.Answers, "add", add)
+    with pytest.raises(KeyboardInterrupt):
+        Asked(tmp_path / "killed", chat, concurrency=2)
+    before = len(chat.asked)
+    monkeypatch.setattr(module.Answers, "add", original)
+    again = Asked(tmp_path / "killed", chat, concurrency=2)
+    # Of the requests that were under way, nobody heard the answer.
+    assert before >= 7 and 24 - before <= len(chat.asked) <= 24 - before + 2
+    assert (again.output / FILE).read_bytes() == (whole.output / FILE).read_bytes()
+
+
+UNUSABLE: list[Any] = [
+    '{"question": "What is',
+    "no JSON at all",
+    "",
+    '{"query": "What?"}',
+    '{"question": ["What?"]}',
+    '{"question": "  "}',
+    '{"a":' * 5000,
+    {"role": "assistant", "content": None, "refusal": "I cannot."},
+    {"role": "assistant", "content": [{"type": "text", "text": "What?"}]},
+    400,
+]
+USABLE = [
+    '```json\n{"question": "What?"}\n```',
+    '<think>{"question": "Why?"} {x}</think>{"question": "What?", "note": {"a": 1}}',
+    '{"question": " What?\\n"} {',
+]
+
+
+def test_what_holds_no_question_is_counted_and_left_out(chat: ChatServer, tmp_path: Path) -> None:
+    answers = [*UNUSABLE, *USABLE]
+
+    def content(body: Any) -> Any:
+        number = int(re.findall(r"Part: .*?(\d+)\.", body["messages"][0]["content"])[0])
+        return answers[number]
+
+    chat.content = content
+    passages = [Passage(f"p{n}", "", f"Number {n}.", (len(f"Number {n}."),)) for n in range(len(answers))]
+    made = Asked(tmp_path, chat, passages)
+    assert [q.question for q in made.questions] == ["What?"] * len(USABLE)
+    assert made.events.facts["unusable_answers"] == len(UNUSABLE)
+    assert made.events.warnings == [f"{len(UNUSABLE)} snippets got no usable question from the language model"]
+    again = Asked(tmp_path, chat, passages)
+    assert not chat.asked and again.questions == made.questions
+
+
+def test_halves_of_characters_are_written(chat: ChatServer, tmp_path: Path) -> None:
+    chat.content = lambda body: '{"question": "What \\ud83d?"} \ud83d'
+    made = Asked(tmp_path, chat)
+    assert {q.question for q in made.questions} == {"What ??"}
+    assert Asked(tmp_path, chat).questions == made.questions and not chat.asked
+
+
+@given(st.recursive(st.none() | st.booleans() | st.text(), lambda each: st.dictionaries(st.text(), each)), st.text())
+def test_a_question_is_found_in_whatever_surrounds_it(other: Any, around: str) -> None:
+    answer = around.replace("{", "") + json.dumps({"other": other, "question": "Who?"}) + around
+    assert value_in(answer, "question") == "Who?"
+    assert value_in(around, "question") is None or "question" in around
+
+
+@pytest.mark.parametrize("refused", [("response_format",), ("temperature",), ("seed", "response_format")])
+def test_an_endpoint_that_takes_no_schema_is_asked_in_plain_words(tmp_path: Path, refused: tuple[str, ...]) -> None:
+    with chat_server(refused=refused) as chat:
+        made = Asked(tmp_path, chat, concurrency=3)
+        assert made.questions == EXPECTED
+        assert not set(refused) & {name for body in chat.asked for name in body}
+        assert sum(chat.tries.values()) <= 24 + 2 * 3, "it learns that"
+        Asked(tmp_path, chat)
+        assert not chat.asked
+
+
+def test_a_judge_leaves_out_what_scores_less(chat: ChatServer, tmp_path: Path) -> None:
+    prompt = tmp_path / "prompt.yaml"
+    text = (Path(module.__file__).with_name("prompt.yaml")).read_text(encoding="utf-8")
+    prompt.write_text(re.sub(r"^# ?(?=judge|  |least|$)", "", text, flags=re.M))
+
+    def content(body: Any) -> str:
+        words = body["messages"][0]["content"]
+        asked = re.search(r"Question: What is said of (\w+)\?", words)
+        return json.dumps({"score": 4 if "place" in asked[1] else 3}) if asked else question_about(body)
+
+    chat.content = content
+    made = Asked(tmp_path, chat, prompt=str(prompt))
+    assert made.questions == [q for q in EXPECTED if "place" in q.question] and len(chat.asked) == 48
+    assert made.events.facts["judged_too_low"] == 12
+    assert Asked(tmp_path, chat, prompt=str(prompt)).questions == made.questions and not chat.asked
+    assert len(Asked(tmp_path, chat).questions) == 24, "the prompt without a judge"
+
+
+def test_a_budget_ends_the_step_with_a_line_and_keeps_the_answers(chat: ChatServer, tmp_path: Path) -> None:
+    line = refused(tmp_path, chat, budget=8 * USAGE, concurrency=1)
+    assert line.startswith("make_questions.llm.budget=80: the answers to this prompt took 80 tokens")
+    assert len(chat.asked) == 8
+    assert refused(tmp_path, chat, budget=8 * USAGE) == line and not chat.asked
+    Asked(tmp_path, chat, budget=24 * USAGE, concurrency=1)
+    assert len(chat.asked) == 16
+    Asked(tmp_path, chat, budget=1)
+    assert not chat.asked, "what is known costs nothing"
+
+
+def test_tokens_are_estimated_where_the_endpoint_does_not_count(chat: ChatServer, tmp_path: Path) -> None:
+    chat.usage = False
+    assert "budget=2000" in refused(tmp_path, chat, budget=2000, concurrency=1)
+    assert 1 < len(chat.asked) < 24
+
+
+@pytest.mark.parametrize("key", ["", "wrong"])
+def test_a_key_that_is_refused_is_one_line_at_once(
+    chat: ChatServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    chat.key = "planted-key"
+    line = refused(tmp_path, chat)
+    assert line.endswith("it refuses the key in OPENAI_API_KEY" + ("" if key else ", which is not set"))
+    assert sum(chat.tries.values()) <= 8 and "wrong" not in line
+    assert capfd.readouterr().err == ""
+    monkeypatch.setenv("OPENAI_API_KEY", "planted-key\n")
+    assert Asked(tmp_path, chat).questions == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [("500", "Error code: 500"), ("silent", "Request timed out"), ("half", "Error code: 502")]
+)
+def test_an_endpoint_that_stays_away_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Any, said: str
+) -> None:
+    monkeypatch.setattr(module, "RETRIES", 1)
+    monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.2)
+
+    def last(tries: int, text: str) -> Any:
+        return fault if "place11" in text else "none"
+
+    with chat_server(fault=last) as chat:
+        line = refused(tmp_path, chat, concurrency=1)
+        assert said in line and line.endswith("its answers are kept, and the same command goes on")
+        assert chat.url in line
+        answered = len(chat.asked)
+        chat.fault = lambda tries, text: "none"
+        assert Asked(tmp_path, chat).questions == EXPECTED
+        assert len(chat.asked) == 24 - answered
+
+
+def test_a_model_that_is_not_there_is_one_line(chat: ChatServer, tmp_path: Path) -> None:
+    chat.content = lambda body: 404
+    assert "make_questions.llm: m at http" in (line := refused(tmp_path, chat)) and "no such thing" in line
+
+
+def test_a_damaged_file_of_answers_is_named(chat: ChatServer, tmp_path: Path) -> None:
+    Asked(tmp_path, chat)
+    (file,) = (tmp_path / "store" / names.ANSWERS).rglob("*.jsonl")
+    file.write_bytes(file.read_bytes().replace(b"tower", b"tower.", 1).replace(b"said", b"sold", 1))
+    assert refused(tmp_path, chat).startswith(f"{file} is damaged: remove it")
+    file.unlink()
+    Asked(tmp_path, chat)
+    assert len(chat.asked) == 24
