@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from multiview.plans.system import training
 from multiview.steps.context import StepContext
 from multiview.steps.events import read_metrics
 from tests.fixtures.artifacts import questions_folder, write_passages
+from tests.fixtures.chat_server import ChatServer, chat_server
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.project import Project
@@ -62,7 +65,7 @@ class Made:
         passages = LocalArtifact(write_passages(folder / "passages", PASSAGES, shards=2), "")
         sections: dict[str, Section] = {
             "make_questions": MakeQuestions(**(made or {})),
-            "questions": Questions(origin="crop", **asked),
+            "questions": Questions(**{"origin": "crop", **asked}),
             "bm25": Bm25(),
         }
         corpus = {"corpus": Config().corpus}
@@ -133,14 +136,46 @@ def test_nothing_to_train_on_is_one_line(tmp_path: Path) -> None:
         Made(tmp_path / "lost", lost, {"found_within": 1})
 
 
-@pytest.mark.parametrize("origin", ["crop", "generator"])
-def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(tmp_path: Path, origin: str) -> None:
+def test_of_questions_of_a_language_model_with_the_same_words_one_is_kept(tmp_path: Path) -> None:
+    same = [replace(q, question=f"Where: stood  {q.question.upper()}?") for q in GOOD[:6]]
+    drafts = [
+        *(replace(q, qid=f"{q.qid}:1") for q in same),
+        *GOOD,
+        *(replace(q, question="Where stood?") for q in LOST),
+    ]
+    first = replace(GOOD[3], question="where stood number3")
+    made = Made(tmp_path / "llm", [*drafts, first], {"found_within": None}, origin="llm")
+    assert sorted(q.qid for q in (*made.train, *made.dev)) == sorted(
+        [
+            first.qid,
+            LOST[0].qid,
+            *(q.qid for q in GOOD),
+            *(f"{q.qid}:1" for q in same if q.positive_ids != ("p03",)),
+        ]
+    )
+    assert made.events.facts["repeated_questions"] == len(LOST)
+    assert made.events.facts["generated"] == "llm"
+
+
+@pytest.fixture
+def chat() -> Iterator[ChatServer]:
+    with chat_server() as server:
+        yield server
+
+
+@pytest.mark.parametrize("origin", ["crop", "generator", "llm"])
+def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(
+    tmp_path: Path, chat: ChatServer, origin: str
+) -> None:
     project = Project.make(tmp_path)
     settings = merge(
         gather(str(project.folder / "tiny.yaml"), []),
         {
             "questions": {"origin": origin, "source": [], "dev_source": [], "limit": 24, "dev_limit": 8},
-            "make_questions": {"found_within": 20 if origin == "crop" else None},
+            "make_questions": {
+                "found_within": 20 if origin == "crop" else None,
+                "llm": {"model": "m", "base_url": chat.url},
+            },
             "generation": {"model": str(tiny_t5(tmp_path / "t5")), "max_length": 12},
             "model": {"architecture": "camvr"},
             "train": {"rounds": 1, "max_steps": 3},
@@ -168,8 +203,10 @@ def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(tmp_path:
     found = json.loads((evaluation / names.ANALYSES / "metrics.json").read_text())
     assert found["training_answers_offset"] == 1.0
     assert records["camvr/round-1/evaluate"]["evaluation"].facts["questions"] == 8
+    asked = len(chat.asked)
+    assert bool(asked) == (origin == "llm")
     again = run_plan(training(settings), store)
-    assert again == records
+    assert again == records and len(chat.asked) == asked
     file = str(store.root / made[names.DEV_QUESTIONS].data / FILE)
     assert read_all_questions(Questions(dev_source=(file,)), Report())[1] == dev, (
         "they can be named as questions.dev_source"

@@ -49,7 +49,7 @@ def test_drafts_have_a_key_by_what_the_prompt_says_and_not_by_its_name(tmp_path:
         ("prompt: $snippet", "there is no setting prompt"),
         ("judge: $snippet", "question is missing"),
         ("Ask about $snippet.", "expected names with values"),
-        ("a: b: c", "not YAML"),
+        ("a: b: c", "the value is not YAML"),
     ],
 )
 def test_a_prompt_that_does_not_suit_is_named(tmp_path: Path, text: str, line: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import os
 import re
 from collections import Counter, defaultdict
@@ -40,21 +41,19 @@ LEFT_OUT = ((), ("response_format",), ("response_format", "temperature", "seed")
 """What requests are sent without, one after the other, where the endpoint calls them bad."""
 BAD_REQUEST, BAD_KEY = (400, 422), (401, 403)
 
-Answer = tuple[str, str | None, int]
-"""The digest of a request, the answer's text, None where it was refused, and the tokens of both."""
-
 
 def _digest(value: object) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 class Answers:
-    """The answers in a folder of a store: their texts by the request's digest, and the tokens of all."""
+    """The answers in a folder of a store: their texts by the request's digest, None where it was refused, and the tokens
+    of all requests and answers."""
 
     def __init__(self, store: Store, folder: str) -> None:
         self.texts, self.tokens = dict[str, str | None](), 0
         self._store, self._folder = store, folder
-        self._new, self._files = list[Answer](), set[str]()
+        self._new, self._files = list[tuple[str, str | None, int]](), set[str]()
         self.exchange()
 
     def add(self, request: str, text: str | None, tokens: int) -> None:
@@ -73,7 +72,9 @@ class Answers:
         for file in sorted(files - self._files):
             data = self._store.read(file) or b""
             if hashlib.sha256(data).hexdigest() not in file:
-                raise InputError(f"{self._store.url}/{file} is damaged: remove it, and its questions are asked again")
+                raise InputError(
+                    f"{self._store.url}/{file} is damaged: remove it, and its questions are asked again"
+                )
             self._files.add(file)
             for request, text, tokens in map(json.loads, data.splitlines()):
                 self.texts.setdefault(request, text)
@@ -120,11 +121,14 @@ class Questioner:
             http_client=DefaultAsyncHttpxClient(event_hooks={"response": [_refuse_broken]}),
         )
         self._slots, self._way = asyncio.Semaphore(settings.concurrency), 0
+        self._failure: InputError | None = None
 
     async def questions(self, snippets: Sequence[QuestionSnippet]) -> list[list[str]]:
-        """Returns the question, or none, about each snippet."""
+        """Returns the question, or none, about each snippet. An error comes after the answers that are under way."""
         self._locks = defaultdict[str, asyncio.Lock](asyncio.Lock)
-        return await asyncio.gather(*map(self._question, snippets))
+        tasks = [asyncio.ensure_future(self._question(snippet)) for snippet in snippets]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return [task.result() for task in tasks]
 
     async def _question(self, snippet: QuestionSnippet) -> list[str]:
         texts = {"snippet": snippet.text, "title": snippet.passage.title, "passage": snippet.passage.text}
@@ -160,13 +164,14 @@ class Questioner:
 
     async def _send(self, request: JsonObject) -> tuple[str | None, int]:
         """Returns the answer to a request, and the tokens of both."""
-        budget, spent = self._settings.budget, self.answers.tokens
-        if budget is not None and spent >= budget:
-            raise InputError(
-                f"make_questions.llm.budget={budget}: the answers to this prompt took {spent:,} tokens, and are kept in "
-                "the store: set a larger budget, or a smaller make_questions.share"
+        way, spent, create = self._way, self.answers.tokens, cast(Any, self.client.chat.completions.create)
+        if not self._failure and spent >= (self._settings.budget or math.inf):
+            self._failure = InputError(
+                f"make_questions.llm.budget={self._settings.budget}: the answers to this prompt took {spent:,} tokens, and "
+                "are kept in the store: set a larger budget, or a smaller make_questions.share"
             )
-        way, create = self._way, cast(Any, self.client.chat.completions.create)
+        if self._failure:
+            raise self._failure
         try:
             completion = await create(**{k: v for k, v in request.items() if k not in LEFT_OUT[way]})
         except APIError as error:
@@ -179,10 +184,13 @@ class Questioner:
             said = f"{error.message}; its answers are kept, and the same command goes on"
             if status in BAD_KEY:  # the message may repeat the key
                 said = f"it refuses the key in OPENAI_API_KEY{'' if self._key else ', which is not set'}"
-            raise InputError(f"make_questions.llm: {self._settings.model} at {self.client.base_url}: {said}") from error
+            where = f"make_questions.llm: {self._settings.model} at {self._settings.base_url}"
+            self._failure = InputError(f"{where}: {said}")
+            raise self._failure from error
         # A token has some three bytes, where the endpoint does not count them.
-        tokens = completion.usage.total_tokens if completion.usage else len(canonical_json(request)) // 3
-        return completion.choices[0].message.content, tokens
+        tokens = getattr(completion.usage, "total_tokens", None) or len(canonical_json(request)) // 3
+        text = completion.choices[0].message.content
+        return text if isinstance(text, str) else None, tokens
 
 
 def ask_questions(context: StepContext) -> None:
@@ -208,4 +216,6 @@ def ask_questions(context: StepContext) -> None:
     for name, number in questioner.left_out.items():
         context.events.fact(name, number)
     if left_out := questioner.left_out.total():
-        context.events.warning(f"{counted(left_out, 'snippet')} got no usable question from the language model")
+        context.events.warning(
+            f"{counted(left_out, 'snippet')} got no usable question from the language model"
+        )
