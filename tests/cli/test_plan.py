@@ -40,6 +40,14 @@ def test_settings_decide_the_steps(monkeypatch, capsys) -> None:
     assert "round-1/train" in printed and "round-2" not in printed and "GPU memory" in printed
 
 
+def test_requests_and_tokens_are_counted_where_a_language_model_is_asked() -> None:
+    llm = {"questions": {"origin": "llm"}, "make_questions": {"share": 0.1, "llm": {"model": "m"}}}
+    printed = lines(llm)
+    assert printed[-1].startswith("4,200,000 requests to m, about 7") and any(
+        "| ask-questions" in p for p in printed
+    )
+
+
 def test_seconds_are_those_of_a_run_scaled_by_counts(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(plan, "START_SECONDS", 0.0)  # every step is long enough
     passages, questions = write_corpus(tmp_path)

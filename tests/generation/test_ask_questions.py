@@ -248,7 +248,7 @@ def test_a_judge_leaves_out_what_scores_less(chat: ChatServer, tmp_path: Path) -
 
     def content(body: Any) -> str:
         words = body["messages"][0]["content"]
-        asked = re.search(r"Question: What is said of (\w+)\?", words)
+        asked = re.search(r"Question: What is said of (.*)\?", words)
         return json.dumps({"score": 4 if "place" in asked[1] else 3}) if asked else question_about(body)
 
     chat.content = content

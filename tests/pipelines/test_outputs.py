@@ -143,6 +143,7 @@ def test_a_second_run_in_the_same_store_finds_every_record(made):
     assert {record.step for kinds in records.values() for record in kinds.values()} == set(STEPS) - {
         "crop-questions",  # tests/generation/test_make_questions.py
         "generate-questions",
+        "ask-questions",
         "make-questions",
         "changes-with-queries",  # tests/refresh/test_generated_queries.py
         "given-negatives",  # tests/negatives/test_given.py

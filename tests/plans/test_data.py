@@ -114,6 +114,7 @@ def test_questions_are_made_from_snippets_as_fine_as_those_of_any_system(
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
+        ({"questions": {"origin": "llm"}}, "questions.origin=llm: set make_questions.llm.model"),
         ({"questions": {"hard_negatives": "both"}}, "questions.hard_negatives=both: .* without negatives"),
         ({"model": {"merge_title": False}}, "model.merge_title=false: .* set model.merge_title=true"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,12 +13,17 @@ from qdrant_client import QdrantClient, models
 
 from multiview import tracking
 from multiview.artifacts.champions import address_of, champion_of
-from multiview.artifacts.store import Store
+from multiview.artifacts.store import LocalStore, Store
+from multiview.config.data import LanguageModel
+from multiview.data.passages import Passage
 from multiview.data.reading.files import open_stream
 from multiview.data.reading.sources import expand_source, fingerprints
 from multiview.export.qdrant import ALIAS, follow_champion, load_index
+from multiview.generation.ask_questions import Questioner
+from multiview.generation.make_questions import QuestionSnippet
 from multiview.steps import webhook
 from tests.fixtures.changing_corpus import ChangingCorpus
+from tests.fixtures.chat_server import chat_server
 from tests.fixtures.faulty_proxy import faulty_proxy
 from tests.fixtures.hub_server import Hub, hub_serving
 from tests.fixtures.planted_secrets import always, said
@@ -32,6 +38,7 @@ FINDS = "a command that is given a run"
 BASE = "whatever reads `model.base` or `generation.model` by its name"
 READS = "`split` and whatever else reads a source"
 FOLLOWS = "`follow-champion`, `multiview export qdrant`"
+ASKS = "`ask-questions`"
 NOTIFIES = "`promote`, the last pod of a run"
 
 
@@ -121,6 +128,14 @@ def asked_of_a_website(folder: Path, website: str) -> str:
         return by_method(f"{each.partition(' ')[0]} the address" for each in proxy.asked).replace("`", "")
 
 
+def asked_of_a_language_model(folder: Path) -> str:
+    with chat_server() as chat, faulty_proxy(chat.url) as proxy:
+        llm = LanguageModel(model="m", base_url=f"{proxy.url}/v1")
+        questioner = Questioner(llm, LocalStore(folder / "asked"))
+        asyncio.run(questioner.questions([QuestionSnippet(Passage("p", "", "One.", (4,)), 0, "One.")]))
+        return by_method(proxy.asked)
+
+
 def asked_of_a_webhook() -> str:
     with always(204, b"") as server:
         webhook.post(f"{server.url}/hook", {"text": "x"})
@@ -138,6 +153,7 @@ def test_the_page_lists_what_is_asked_of_other_servers(
         (BASE, "the Hugging Face hub", asked_of_the_hub(tmp_path)),
         (READS, "the web server of an `http(s)://` source", asked_of_a_website(tmp_path, website)),
         (FOLLOWS, "Qdrant", asked_of_qdrant(promoted_corpus.store)),
+        (ASKS, "`make_questions.llm.base_url`", asked_of_a_language_model(tmp_path)),
         (NOTIFIES, "`notify.url`", asked_of_a_webhook()),
     ]
     rows = [f"| {' | '.join(row)} |" for row in found]

@@ -21,6 +21,7 @@ from multiview.plans.estimate import (
     base_config,
     estimate,
     faiss_bytes,
+    requests,
     shards_for,
 )
 from multiview.plans.request import Request
@@ -44,6 +45,9 @@ def plan_lines(
     kinds, shards = ", ".join(f"{kind} {size}" for kind, size in sizes.items()), whole.config.corpus.shards
     yield f"\n{counted(round(whole.view_count), 'view')}; an index of each kind: {kinds}."
     yield f"{counted(shards, 'shard')}: corpus.shards={shards}"
+    if whole.config.questions.origin == "llm":
+        asked, tokens = requests(whole)
+        yield f"{asked:,.0f} requests to {whole.config.make_questions.llm.model}, about {tokens:,.0f} tokens with the answers."
     if measured:
         scaled = ", ".join(f"{step} × {factor:.2g}" for step, factor in sorted(factors.items()))
         yield f"Measured by run {measured[1]}, beside the formulas: {scaled or 'no step is long enough'}."

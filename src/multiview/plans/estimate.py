@@ -39,6 +39,9 @@ SHARD_SECONDS, MOST_SHARDS = 7200.0, 100
 GENERATOR, GENERATOR_BYTES, GENERATOR_UNITS = 2e8, 9e8, 24 * 768
 """Parameters, bytes, and layers times width of a query generator, which is taken to be as large as T5-base."""
 
+REQUEST_SECONDS, REQUEST_TOKENS = 2.0, 150
+"""Of a request to a language model, assumed: its time, and its tokens with the answer's, but for the snippet."""
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -89,6 +92,17 @@ def generate(s: Scenario, texts: float, queries: int) -> Cost:
     seconds = s.seconds("generate", GENERATOR * (texts * s.tokens + written), gpus=s.shards)
     keys_and_values = s.config.generation.batch_size * queries * 4.0 * GENERATOR_UNITS * (s.tokens + 28)
     return on_device(s, seconds, GENERATOR_BYTES + keys_and_values, written * STORED_WORD, s.shards)
+
+
+def requests(s: Scenario) -> tuple[float, float]:
+    """Requests to a language model without a judge, and their tokens with the answers."""
+    return drafts(s), drafts(s) * (REQUEST_TOKENS + s.tokens / s.config.make_questions.snippets)
+
+
+def ask(s: Scenario) -> Cost:
+    """One shard at a time has its requests under way; the answers are in memory."""
+    asked, _ = requests(s)
+    return Cost(asked * REQUEST_SECONDS / s.config.make_questions.llm.concurrency, asked * ROW, asked * ROW)
 
 
 def train_generator(s: Scenario) -> Cost:
@@ -193,6 +207,7 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "train-generator": train_generator,
     "generate-queries": lambda s: generate(s, s.passages, s.config.generation.queries),
     "generate-questions": lambda s: generate(s, drafts(s), 1),
+    "ask-questions": ask,
     "make-questions": lambda s: bm25(s, drafts(s) if s.config.make_questions.found_within else 0, 0),
     "bm25-negatives": lambda s: bm25(s, s.questions, s.config.bm25.depth),
     "evaluate-bm25": lambda s: bm25(s, s.dev_questions, s.config.evaluation.depth),

@@ -30,10 +30,12 @@ def test_so_has_every_task_that_queries_are_generated_by(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("origin", "step"), [("crop", "crop-questions"), ("generator", "generate-questions")]
+    ("origin", "step"),
+    [("crop", "crop-questions"), ("generator", "generate-questions"), ("llm", "ask-questions")],
 )
 def test_so_has_every_task_that_questions_are_made_by(tmp_path, origin, step):
-    request = Request.make("training", {"questions": {"origin": origin}})
+    llm = {"make_questions": {"llm": {"model": "m"}}}
+    request = Request.make("training", {"questions": {"origin": origin}, **llm})
     tasks = check_tasks(*documents(compile_request(request, tmp_path / "training.yaml")))
     assert {step, "make-questions"} <= tasks
 
@@ -73,7 +75,7 @@ def test_pods_are_set_in_one_place(tmp_path):
         },
         steps={"split": {"memory": "64Gi"}, "mine": {"gpus": 0, "shared_memory": None}},
         mlflow_uri="http://mlflow:5000",
-        secrets={"mlflow": "mlflow-user", "hub": "hub", "qdrant": "qdrant"},
+        secrets={"mlflow": "mlflow-user", "hub": "hub", "qdrant": "qdrant", "llm": "llm"},
         environment={"FSSPEC_S3_ENDPOINT_URL": "http://bucket"},
     )
     executors = {name: e["container"] for name, e in ir["deploymentSpec"]["executors"].items()}
@@ -107,6 +109,7 @@ def test_pods_are_set_in_one_place(tmp_path):
             "mlflow-user": ["MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"],
             "hub": ["HF_TOKEN"],
             "qdrant": ["MULTIVIEW_QDRANT_API_KEY"],
+            "llm": ["OPENAI_API_KEY"],
         }
 
 
