@@ -82,7 +82,7 @@ CHAMPIONS = "champions"
 COLLECTIONS = "collections"
 """Folder with one file per `multiview gc --delete` at work."""
 ANSWERS = "answers"
-"""Folder with the answers of language models, in a folder per endpoint, model and prompt."""
+"""Folder with the answers of language models, in a folder per endpoint and model."""
 KUBEFLOW = "kubeflow"
 """Folder of a run with one file per start on Kubeflow, named by Kubeflow's id."""
 

@@ -43,9 +43,9 @@ def test_settings_decide_the_steps(monkeypatch, capsys) -> None:
 def test_requests_and_tokens_are_counted_where_a_language_model_is_asked() -> None:
     llm = {"questions": {"origin": "llm"}, "make_questions": {"share": 0.1, "llm": {"model": "m"}}}
     printed = lines(llm)
-    assert printed[-1].startswith("4,200,000 requests to m, about 7") and any(
-        "| ask-questions" in p for p in printed
-    )
+    assert printed[-1].startswith(
+        "4,200,000 requests to the language model, about 756,000,000 tokens"
+    ) and any("| ask-questions" in p for p in printed)
 
 
 def test_seconds_are_those_of_a_run_scaled_by_counts(tmp_path: Path, monkeypatch) -> None:

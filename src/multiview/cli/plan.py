@@ -16,12 +16,13 @@ from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError, counted, nearest
 from multiview.index.approximate import EXACT, FACTORY
 from multiview.plans.estimate import (
+    REQUEST_TOKENS,
     START_SECONDS,
     STORED_WORD,
     base_config,
+    drafts,
     estimate,
     faiss_bytes,
-    requests,
     shards_for,
 )
 from multiview.plans.request import Request
@@ -46,8 +47,8 @@ def plan_lines(
     yield f"\n{counted(round(whole.view_count), 'view')}; an index of each kind: {kinds}."
     yield f"{counted(shards, 'shard')}: corpus.shards={shards}"
     if whole.config.questions.origin == "llm":
-        asked, tokens = requests(whole)
-        yield f"{asked:,.0f} requests to {whole.config.make_questions.llm.model}, about {tokens:,.0f} tokens with the answers."
+        asked = drafts(whole)
+        yield f"{asked:,.0f} requests to the language model, about {asked * REQUEST_TOKENS:,.0f} tokens with the answers."
     if measured:
         scaled = ", ".join(f"{step} × {factor:.2g}" for step, factor in sorted(factors.items()))
         yield f"Measured by run {measured[1]}, beside the formulas: {scaled or 'no step is long enough'}."

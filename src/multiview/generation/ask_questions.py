@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
 import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from string import Template
-from typing import Any, cast
+from typing import Any
 
 from multiview import environment, names
 from multiview.artifacts.store import Store
@@ -33,17 +32,16 @@ except ImportError as error:
     line = f"questions.origin=llm needs OpenAI's client: pip install '{names.DISTRIBUTION}[llm]'"
     raise InputError(line) from error
 
-TIMEOUT_SECONDS, RETRIES = 120.0, 8
+TIMEOUT_SECONDS, RETRIES = 120.0, 12
 """Seconds that an answer may take, and how often the client tries again, after waits of up to 8 seconds."""
 ROUNDS = 32
 """Requests per slot of `concurrency` after which answers are written: the most that a killed process loses."""
 LEFT_OUT = ((), ("response_format",), ("response_format", "temperature", "seed"))
 """What requests are sent without, one after the other, where the endpoint calls them bad."""
-BAD_REQUEST, BAD_KEY = (400, 422), (401, 403)
 
 
-def _digest(value: object) -> str:
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class Answers:
@@ -53,32 +51,30 @@ class Answers:
     def __init__(self, store: Store, folder: str) -> None:
         self.texts, self.tokens = dict[str, str | None](), 0
         self._store, self._folder = store, folder
-        self._new, self._files = list[tuple[str, str | None, int]](), set[str]()
+        self._new, self._files = list[str](), set[str]()
         self.exchange()
 
     def add(self, request: str, text: str | None, tokens: int) -> None:
-        self._new.append((request, text, tokens))
         self.texts.setdefault(request, text)
         self.tokens += tokens
+        self._new.append(json.dumps([request, text, tokens]))
 
     def exchange(self) -> None:
         """Writes what is new as a file named by its digest, and reads what others wrote. Raises InputError."""
         if self._new:
-            data = "\n".join(map(json.dumps, self._new)).encode()
-            self._files.add(file := f"{self._folder}/{hashlib.sha256(data).hexdigest()}.jsonl")
-            self._store.create(file, data)
-            self._new = []
-        files = {file for file in self._store.files(self._folder) if file.endswith(".jsonl")}
-        for file in sorted(files - self._files):
-            data = self._store.read(file) or b""
-            if hashlib.sha256(data).hexdigest() not in file:
-                raise InputError(
-                    f"{self._store.url}/{file} is damaged: remove it, and its questions are asked again"
-                )
-            self._files.add(file)
-            for request, text, tokens in map(json.loads, data.splitlines()):
-                self.texts.setdefault(request, text)
-                self.tokens += tokens
+            data = "\n".join(self._new)
+            self._files.add(file := f"{self._folder}/{_digest(data)}.jsonl")
+            self._store.create(file, data.encode())
+        for file in self._store.files(self._folder):
+            if file.endswith(".jsonl") and file not in self._files:
+                data = (self._store.read(file) or b"").decode(errors="replace")
+                if _digest(data) not in file:
+                    way_out = "remove it, and its questions are asked again"
+                    raise InputError(f"{self._store.url}/{file} is damaged: {way_out}")
+                self._files.add(file)
+                for line in data.splitlines():
+                    self.add(*json.loads(line))
+        self._new.clear()
 
 
 def value_in(answer: str | None, name: str) -> object:
@@ -109,8 +105,8 @@ class Questioner:
 
     def __init__(self, settings: LanguageModel, store: Store) -> None:
         self._settings, self._prompt = settings, read_prompt(settings.prompt)
-        place = _digest([settings.base_url, settings.model, canonical_json(self._prompt)])
-        self.answers = Answers(store, f"{names.ANSWERS}/{place[:32]}")
+        place = canonical_json([settings.base_url, settings.model])
+        self.answers = Answers(store, f"{names.ANSWERS}/{_digest(place)}")
         self.left_out = Counter[str](unusable_answers=0, judged_too_low=0)
         self._key = os.environ.get(environment.OPENAI_API_KEY, "").strip()
         self.client = AsyncOpenAI(
@@ -155,7 +151,7 @@ class Questioner:
             "temperature": 0,
             "seed": 0,
         }
-        digest, known = _digest(request)[:32], self.answers.texts
+        digest, known = _digest(canonical_json(request)), self.answers.texts
         if digest not in known:
             async with self._locks[digest], self._slots:
                 if digest not in known:
@@ -164,25 +160,26 @@ class Questioner:
 
     async def _send(self, request: JsonObject) -> tuple[str | None, int]:
         """Returns the answer to a request, and the tokens of both."""
-        way, spent, create = self._way, self.answers.tokens, cast(Any, self.client.chat.completions.create)
-        if not self._failure and spent >= (self._settings.budget or math.inf):
+        budget, spent, way = self._settings.budget, self.answers.tokens, self._way
+        if budget is not None and spent >= budget and not self._failure:
             self._failure = InputError(
-                f"make_questions.llm.budget={self._settings.budget}: the answers to this prompt took {spent:,} tokens, and "
-                "are kept in the store: set a larger budget, or a smaller make_questions.share"
+                f"make_questions.llm.budget={budget}: the answers of {self._settings.model} in the store took {spent:,} "
+                "tokens; set a larger budget, or a smaller make_questions.share"
             )
         if self._failure:
             raise self._failure
+        sent: Any = {name: value for name, value in request.items() if name not in LEFT_OUT[way]}
         try:
-            completion = await create(**{k: v for k, v in request.items() if k not in LEFT_OUT[way]})
+            completion: Any = await self.client.chat.completions.create(**sent)
         except APIError as error:
             status = getattr(error, "status_code", 0)
             if error.code == "content_filter":  # Azure's word for a refusal
                 return None, 0
-            if status in BAD_REQUEST and way + 1 < len(LEFT_OUT):
+            if status in (400, 422) and way + 1 < len(LEFT_OUT):
                 self._way = max(self._way, way + 1)
                 return await self._send(request)
             said = f"{error.message}; its answers are kept, and the same command goes on"
-            if status in BAD_KEY:  # the message may repeat the key
+            if status in (401, 403):  # the message may repeat the key
                 said = f"it refuses the key in OPENAI_API_KEY{'' if self._key else ', which is not set'}"
             where = f"make_questions.llm: {self._settings.model} at {self._settings.base_url}"
             self._failure = InputError(f"{where}: {said}")

@@ -13,7 +13,6 @@ from multiview.config import Config, Section, canonical_json
 from multiview.config.documents import checked, read_value
 from multiview.data.reading.files import open_stream
 
-PACKAGED = Path(__file__).with_name("prompt.yaml")
 PLACES = {"snippet", "title", "passage", "question"}
 
 
@@ -24,13 +23,17 @@ def _check_places(text: str) -> str:
     return text
 
 
-class Prompt(Section):
-    """Messages in which `$snippet`, `$title` and `$passage` stand for texts."""
+Message = Annotated[str, AfterValidator(_check_places)]
+"""A text in which `$snippet`, `$title`, `$passage` and, for a judge, `$question` stand for texts."""
 
-    question: Annotated[str, AfterValidator(_check_places)]
+
+class Prompt(Section):
+    """What is asked about a snippet."""
+
+    question: Message
     """Asks for `{"question": "…"}`."""
-    judge: Annotated[str, AfterValidator(_check_places)] | None = None
-    """Asks for `{"score": 5}` of a `$question`; none: nobody judges."""
+    judge: Message | None = None
+    """Asks for `{"score": 5}`; none: nobody judges."""
     least: Annotated[int, Field(ge=1, le=5)] = 4
     """Lowest score of a question that is kept."""
 
@@ -38,7 +41,7 @@ class Prompt(Section):
 def read_prompt(file: str | None) -> Prompt:
     """Returns the prompt in a file; for None, this package's. Raises InputError."""
     where = f"make_questions.llm.prompt={file}"
-    with open_stream(file or str(PACKAGED)) as stream:
+    with open_stream(file or str(Path(__file__).with_name("prompt.yaml"))) as stream:
         content: Any = read_value(stream.read().decode(errors="replace"), where)
     return checked(Prompt, content, where)
 

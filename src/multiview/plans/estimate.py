@@ -39,8 +39,8 @@ SHARD_SECONDS, MOST_SHARDS = 7200.0, 100
 GENERATOR, GENERATOR_BYTES, GENERATOR_UNITS = 2e8, 9e8, 24 * 768
 """Parameters, bytes, and layers times width of a query generator, which is taken to be as large as T5-base."""
 
-REQUEST_SECONDS, REQUEST_TOKENS = 2.0, 150
-"""Of a request to a language model, assumed: its time, and its tokens with the answer's, but for the snippet."""
+REQUEST_SECONDS, REQUEST_TOKENS = 2.0, 180
+"""Of a request to a language model with its answer; the seconds are assumed."""
 
 
 @dataclass(frozen=True)
@@ -94,15 +94,10 @@ def generate(s: Scenario, texts: float, queries: int) -> Cost:
     return on_device(s, seconds, GENERATOR_BYTES + keys_and_values, written * STORED_WORD, s.shards)
 
 
-def requests(s: Scenario) -> tuple[float, float]:
-    """Requests to a language model without a judge, and their tokens with the answers."""
-    return drafts(s), drafts(s) * (REQUEST_TOKENS + s.tokens / s.config.make_questions.snippets)
-
-
 def ask(s: Scenario) -> Cost:
-    """One shard at a time has its requests under way; the answers are in memory."""
-    asked, _ = requests(s)
-    return Cost(asked * REQUEST_SECONDS / s.config.make_questions.llm.concurrency, asked * ROW, asked * ROW)
+    """The answers are in memory."""
+    seconds = drafts(s) * REQUEST_SECONDS / s.config.make_questions.llm.concurrency
+    return Cost(seconds, drafts(s) * ROW, drafts(s) * ROW)
 
 
 def train_generator(s: Scenario) -> Cost:
