@@ -31,16 +31,16 @@ def name(requirement: str) -> str:
 
 def requirements(project: dict, image: str) -> list[str]:
     """Returns the requirements of an image: the project's dependencies with the extra `cpu`, or the runner's part of
-    them, `s3`, `qdrant` and `llm`; in steps' images also what trains adapters and exports models, and the client that starts a training on several
-    nodes.
+    them, `s3` and `qdrant`; in steps' images also what trains adapters, asks language models and exports models, and
+    the client that starts a training on several nodes.
 
     faiss is `faiss-cpu` in the GPU image too: `faiss-gpu` would bring a second CUDA (docs/images.md).
     """
     extras = project["optional-dependencies"]
-    needed = [*project["dependencies"], *extras["s3"], *extras["qdrant"], *extras["llm"]]
+    needed = [*project["dependencies"], *extras["s3"], *extras["qdrant"]]
     if image != "runner":
         exported = [*extras["onnx"], *extras["sentence-transformers"]]
-        return [*needed, *extras["cpu"], *extras["lora"], *exported, *extras["kubeflow"]]
+        return [*needed, *extras["cpu"], *extras["lora"], *extras["llm"], *exported, *extras["kubeflow"]]
     # The runner only asks an MLflow server, for which a tenth of MLflow is enough.
     return [
         re.sub(r"^mlflow\b", "mlflow-skinny", requirement)

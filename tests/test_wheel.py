@@ -74,6 +74,7 @@ def test_what_the_library_imports_is_among_its_dependencies():
         for extra in (
             "cpu",
             "kubeflow",
+            "llm",
             "lora",
             "mcp",
             "mteb",
