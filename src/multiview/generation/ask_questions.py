@@ -104,7 +104,7 @@ class Questioner:
     """Asks the endpoint for questions. Raises InputError where it cannot be asked, or the budget is spent."""
 
     def __init__(self, settings: LanguageModel, store: Store) -> None:
-        self._settings, self._prompt = settings, read_prompt(settings.prompt)
+        self._settings, self._budget, self._prompt = settings, settings.budget, read_prompt(settings.prompt)
         place = canonical_json([settings.base_url, settings.model])
         self.answers = Answers(store, f"{names.ANSWERS}/{_digest(place)}")
         self.left_out = Counter[str](unusable_answers=0, judged_too_low=0)
@@ -160,7 +160,7 @@ class Questioner:
 
     async def _send(self, request: JsonObject) -> tuple[str | None, int]:
         """Returns the answer to a request, and the tokens of both."""
-        budget, spent, way = self._settings.budget, self.answers.tokens, self._way
+        budget, spent, way = self._budget, self.answers.tokens, self._way
         if budget is not None and spent >= budget and not self._failure:
             self._failure = InputError(
                 f"make_questions.llm.budget={budget}: the answers of {self._settings.model} in the store took {spent:,} "
