@@ -48,8 +48,14 @@ def plans() -> list[Plan]:
     training, comparison, refresh = (PIPELINES[name] for name in ("training", "comparison", "refresh"))
     doc2query = gather("dual-cross", ["comparison={systems: {dual: {}}, bm25: true}"])
     made = [
-        training({"questions": {"origin": origin}, "generation": {"fine_tune": False}})
-        for origin in ("crop", "generator")
+        training(
+            {
+                "questions": {"origin": origin},
+                "generation": {"fine_tune": False},
+                "make_questions": {"llm": {"model": "m"}},
+            }
+        )
+        for origin in ("crop", "generator", "llm")
     ]
     given = training({"questions": {"hard_negatives": "given"}})
     taught = training({"mining": {"cross_encoder": "some/judge"}, "train": {"distill_weight": 1}})
