@@ -97,7 +97,7 @@ def generate(s: Scenario, texts: float, queries: int) -> Cost:
 def ask(s: Scenario) -> Cost:
     """The answers are in memory."""
     seconds = drafts(s) * REQUEST_SECONDS / s.config.make_questions.llm.concurrency
-    return Cost(seconds, drafts(s) * ROW, drafts(s) * ROW)
+    return Cost(seconds, drafts(s) * 2 * ROW, drafts(s) * ROW)
 
 
 def train_generator(s: Scenario) -> Cost:
