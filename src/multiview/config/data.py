@@ -171,8 +171,6 @@ class MakeQuestions(Section):
     """Snippets per passage that Algorithm 1 makes (its n): at least as many as CAMVR has views."""
     per_passage: Annotated[int, Field(ge=1)] = 2
     """Snippets per passage that questions are made from, drawn by `seed`."""
-    longest: Annotated[int, Field(ge=1)] = 16
-    """Most words of a crop, which has at least 4 where its snippet has; snippets with fewer words are not cropped."""
     found_within: Annotated[int, Field(ge=1)] | None = 10
     """Keep training questions with which BM25 finds their passage among this many (the round trip); none: keep all. Dev questions are not filtered, because every figure of BM25 would follow from the filter."""
     llm: LanguageModel = LanguageModel()

@@ -44,8 +44,8 @@ from multiview.steps.context import StepContext
 DRAFTS_AT_ONCE = 10_000
 """Drafts that BM25 searches for together."""
 
-SHORTEST_CROP = 4
-"""Fewest words of a crop; snippets with fewer words are not cropped."""
+SHORTEST_CROP, LONGEST_CROP = 4, 10
+"""Fewest and most words of a crop (docs/results-tables.md); snippets with fewer words are not cropped."""
 
 SNIPPETS_AT_ONCE = ROW_GROUP
 """Snippets that are drafted from together and written as one row group."""
@@ -98,10 +98,10 @@ def draw_snippets(
 
 
 def crop(snippet: QuestionSnippet, settings: MakeQuestions, language: str = "english") -> str:
-    """Returns a run of `SHORTEST_CROP` to `longest` words of the snippet; of all of its words if it has fewer."""
+    """Returns a run of `SHORTEST_CROP` to `LONGEST_CROP` words of the snippet; of all of its words if it has fewer."""
     text = snippet.text
     words = word_spans(text, language)
-    longest = min(settings.longest, len(words))
+    longest = min(LONGEST_CROP, len(words))
     shortest = min(SHORTEST_CROP, longest)
     drawn = f"crop 0 of {snippet.name}"
     length = shortest + int(_fraction(settings.seed, f"length of {drawn}") * (longest - shortest + 1))

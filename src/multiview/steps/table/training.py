@@ -154,9 +154,9 @@ STEPS = (
     Step(
         name="crop-questions",
         about="Questions about the passages of one shard, cropped from their snippets.",
-        version=1,
+        version=2,
         function_path="multiview.generation.make_questions:crop_questions",
-        settings=(*_SNIPPETS, "make_questions.longest", "corpus.language"),
+        settings=(*_SNIPPETS, "corpus.language"),
         inputs=("passages",),
         outputs=(names.DRAFTS,),
         sharded=True,
