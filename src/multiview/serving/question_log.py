@@ -32,11 +32,11 @@ class QuestionLog:
     def __init__(self, file: Path) -> None:
         """Raises InputError where the file cannot be written."""
         try:
-            self._handler = _Handler(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
-            with file.open("rb") as written:
-                written.seek(max(file.stat().st_size - 1, 0))
+            with file.open("a+b") as written:
+                written.seek(max(written.tell() - 1, 0))
                 if written.read() not in (b"", b"\n"):  # torn, as by a loss of power
-                    self._handler.stream.write("\n")
+                    written.write(b"\n")
+            self._handler = _Handler(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
         except OSError as error:
             raise InputError(f"--question-log {file}: cannot be written ({error.strerror})") from None
 
