@@ -9,6 +9,7 @@ import pytest
 import multiview
 from multiview.evaluation.files import RUN_FILE
 from multiview.evaluation.metrics import read_trec_run
+from multiview.index import ranker
 from multiview.serving.follow import Generation, Generations
 from multiview.serving.hits import answer_fields, as_json
 from multiview.serving.search_service import Serving
@@ -112,6 +113,15 @@ def test_a_cross_encoder_orders_the_first_passages_and_the_others_follow(indexes
             assert scores == sorted(scores, reverse=True) and len(set(scores[DEPTH - 1 :])) == len(
                 scores[DEPTH - 1 :]
             )
+
+
+def test_as_many_are_reranked_as_the_setting_says(indexes, retrievers, monkeypatch):
+    monkeypatch.setattr(ranker, "CANDIDATES", 2)
+    for question in indexes.questions[:4]:
+        assert (
+            ids(retrievers["reranked"].search([question], 1)[0])
+            == ids(retrievers["reranked"].search([question], 9)[0])[:1]
+        )
 
 
 def test_answers_explain_the_ranks_and_do_not_depend_on_other_questions(indexes, retrievers):

@@ -159,7 +159,7 @@ class LanguageModel(Section):
     concurrency: Annotated[int, Field(ge=1), UNKEYED] = 8
     """Requests at a time, per shard."""
     budget: Annotated[Annotated[int, Field(ge=1)] | None, UNKEYED] = None
-    """Tokens after which nothing more is asked, of all runs with this endpoint and model in a store; none: no limit. Up to `concurrency` requests more, of each shard, may be under way."""
+    """Tokens after which nothing more is asked, of all runs with this endpoint and model in a store; none: no limit. A shard knows what the others spent after every 32 × `concurrency` requests of its own."""
 
 
 class MakeQuestions(Section):

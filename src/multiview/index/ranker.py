@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multiview.config import Config, Encode, JsonObject, Search
+from multiview.data.arrays import stable_order
 from multiview.data.passages import COLUMNS, Passage, PassageRows, passages_of
 from multiview.index.ranking import Ties, TopPassages, best_first, width
 from multiview.index.view_index import SEARCH, ViewIndex
@@ -28,7 +28,7 @@ BM25_FOLDER, RERANKER_FOLDER = "bm25", "reranker"
 """Folders of an index that ranks by BM25, and of one that reranks."""
 
 CANDIDATES = 100
-"""Passages that each ranking gives to a fusion or a reranker; k where that is more."""
+"""Passages that each ranking gives to a fusion or a reranker; k or `search.rerank_depth` where that is more."""
 
 FUSION_CONSTANT = 60
 """k of reciprocal rank fusion: Σ 1 / (k + rank)."""
@@ -88,7 +88,8 @@ class Ranker:
         if not self.name:
             top = self.index.search(queries, k, report_done, among)
             return Ranked(top, top.scores)
-        depth, parts = width(max(k, CANDIDATES), len(self.index)), dict[str, TopPassages]()
+        depth = width(max(k, CANDIDATES, self._rerank_depth), len(self.index))
+        parts: dict[str, TopPassages] = {}
         report_search = (lambda done: None) if self._reranker else report_done
         if self.mode != "bm25":
             parts["dense"] = self.index.search(queries, depth, report_search, among)
@@ -129,12 +130,15 @@ class Ranker:
         self, questions: Sequence[str], passage_rows: np.ndarray
     ) -> Iterator[tuple[str, Passage, tuple[int, int]]]:
         """Yields each question with each of its passages [q, n], and the place there; each passage is read once."""
-        places: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for question, column in np.argwhere(passage_rows >= 0).tolist():
-            places[int(passage_rows[question, column])].append((question, column))
-        for rows, table in self._corpus.tables(np.array(sorted(places), np.int64), COLUMNS):
-            for row, passage in zip(rows.tolist(), passages_of(table), strict=True):
-                yield from ((questions[question], passage, (question, at)) for question, at in places[row])
+        flat = np.flatnonzero(passage_rows >= 0)
+        flat = flat[stable_order(passage_rows.ravel()[flat])]
+        rows = passage_rows.ravel()[flat]
+        for found, table in self._corpus.tables(np.unique(rows), COLUMNS):
+            passages = list(passages_of(table))
+            some = slice(*np.searchsorted(rows, (found[0], found[-1] + 1)))
+            for at, place in zip(np.searchsorted(found, rows[some]), flat[some], strict=True):
+                question, column = divmod(int(place), passage_rows.shape[1])
+                yield questions[question], passages[at], (question, column)
 
 
 def fused(rankings: Sequence[TopPassages], ties: Ties, k: int) -> TopPassages:
