@@ -45,6 +45,17 @@ class Ranked:
     parts: dict[str, TopPassages] = field(default_factory=dict)
     """The rankings before the last one, by name: `dense`, `bm25`, `hybrid`. None where views alone rank."""
 
+    def places(self, question: int, passage: int) -> dict[str, tuple[int, float]]:
+        """Returns a passage's rank, from 1, and score by each of `parts` that found it."""
+        found = {
+            name: np.flatnonzero(part.passages[question] == passage) for name, part in self.parts.items()
+        }
+        return {
+            name: (int(at[0]) + 1, float(self.parts[name].scores[question, at[0]]))
+            for name, at in found.items()
+            if len(at)
+        }
+
 
 class Ranker:
     """Ranks the passages of an index as the index was built to be searched. Any number of threads may search."""

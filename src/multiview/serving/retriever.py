@@ -157,14 +157,7 @@ class Retriever:
             best = float(ranked.view_scores[question, column])
             if not explain:
                 return Hit.of(passages[row], score, winner, best)
-            places = {
-                name: np.flatnonzero(part.passages[question] == row) for name, part in ranked.parts.items()
-            }
-            ranks = {
-                name: Rank(int(place[0]) + 1, float(ranked.parts[name].scores[question, place[0]]))
-                for name, place in places.items()
-                if len(place)
-            }
+            ranks = {name: Rank(*place) for name, place in ranked.places(question, row).items()}
             views = self.index.view_scores(queries[question], row).tolist()
             return Hit.of(passages[row], score, winner, best, views, ranks)
 
