@@ -152,6 +152,7 @@ def _export(root: Path, done: Path) -> None:
             (part / "views.parquet").write_bytes(OLD)
             (part / "export.json").write_bytes(NEW)
     (done / "exported").touch()
+    (root / "later").touch()
 
 
 def _unexported(root: Path, done: Path) -> Flaw:
