@@ -83,7 +83,7 @@ def test_an_input_has_the_type_of_every_artifact_that_it_is_given():
             if isinstance(source, Output):
                 outputs = step_component(plan.nodes[source.path].step).component_spec.outputs
                 assert outputs and inputs[name].type == outputs[source.kind].type, (node.path, name)
-    assert seen == set(STEPS)
+    assert seen == set(STEPS) - {"make-questions-by-index"}, "which reads an index that exists"
 
 
 @pytest.mark.parametrize("made", [runs.import_artifact, runs.open_index], ids=lambda made: made.name)

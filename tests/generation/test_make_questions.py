@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from multiview import names
+from multiview import load, names
 from multiview.artifacts.staging import LocalArtifact
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, MakeQuestions, Questions
@@ -31,7 +31,7 @@ from multiview.steps.events import read_metrics
 from tests.fixtures.artifacts import questions_folder, write_passages
 from tests.fixtures.chat_server import ChatServer, chat_server
 from tests.fixtures.events import RecordedEvents
-from tests.fixtures.inprocess import run_plan
+from tests.fixtures.inprocess import Records, run_plan
 from tests.fixtures.project import Project
 from tests.fixtures.tiny import tiny_t5
 
@@ -132,7 +132,7 @@ def test_nothing_to_train_on_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="make_questions: 0 questions about fewer than two"):
         Made(tmp_path / "none", [])
     lost = [q for q in LOST if q.positive_ids[0] > "p05"]
-    with pytest.raises(InputError, match="make_questions.found_within=1: BM25 finds the passage of none"):
+    with pytest.raises(InputError, match="make_questions.found_within=1: the passage of none of"):
         Made(tmp_path / "lost", lost, {"found_within": 1})
 
 
@@ -211,3 +211,33 @@ def test_camvr_trains_by_answer_views_and_is_evaluated_without_a_label(
     assert read_all_questions(Questions(dev_source=(file,)), Report())[1] == dev, (
         "they can be named as questions.dev_source"
     )
+
+
+def test_an_index_must_find_the_passage_too(tmp_path: Path) -> None:
+    project, store = Project.make(tmp_path), LocalStore(tmp_path / "store")
+
+    def made(**more: Any) -> Records:
+        settings = {
+            "questions": {"origin": "crop", "source": [], "dev_source": [], "limit": None},
+            "make_questions": {"found_within": 3, **more},
+            "model": {"architecture": "camvr"},
+            "train": {"rounds": 0},
+            "evaluation": {"analyses": []},
+        }
+        return run_plan(training(merge(gather(str(project.folder / "tiny.yaml"), []), settings)), store)
+
+    records = made()
+    by_bm25 = read_questions(store.root / records["make-questions"][names.TRAIN_QUESTIONS].data)
+    address = f"{store.url}/{records['camvr/round-0/index'][names.INDEX].folder}"
+    by_both = read_questions(
+        store.root / made(found_by=address)["make-questions"][names.TRAIN_QUESTIONS].data
+    )
+    found = load(address).search([question.question for question in by_bm25], 3)
+    pairs = zip(by_bm25, found, strict=True)
+    assert by_both == [q for q, hits in pairs if q.positive_ids[0] in [hit.id for hit in hits]]
+    assert 0 < len(by_both) < len(by_bm25)
+    with pytest.raises(InputError, match="found_by needs make_questions.found_within"):
+        made(found_by=address, found_within=None)
+    passages = f"{store.url}/{records['split'][names.PASSAGES].folder}"
+    with pytest.raises(InputError, match="found_by: .* is the address of passages, not of an index"):
+        made(found_by=passages)

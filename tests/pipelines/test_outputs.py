@@ -145,6 +145,7 @@ def test_a_second_run_in_the_same_store_finds_every_record(made):
         "generate-questions",
         "ask-questions",
         "make-questions",
+        "make-questions-by-index",
         "changes-with-queries",  # tests/refresh/test_generated_queries.py
         "given-negatives",  # tests/negatives/test_given.py
         "teach",  # tests/negatives/test_teacher.py

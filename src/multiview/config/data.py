@@ -173,6 +173,8 @@ class MakeQuestions(Section):
     """Snippets per passage that questions are made from, drawn by `seed`."""
     found_within: Annotated[int, Field(ge=1)] | None = 10
     """Keep training questions with which BM25 finds their passage among this many (the round trip); none: keep all. Dev questions are not filtered, because every figure of BM25 would follow from the filter."""
+    found_by: Annotated[str | None, UNKEYED] = None
+    """Address of an index, such as that of the base (`train.rounds=0`), by whose views the passage must be found within `found_within` too; none: by BM25 alone."""
     llm: LanguageModel = LanguageModel()
     seed: Seed = 0
     """Seed of the draws, per passage and snippet: order and sharding do not matter."""

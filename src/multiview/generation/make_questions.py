@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from multiview import names
@@ -191,7 +192,8 @@ def make_questions(context: StepContext) -> None:
     """Step: makes `train_questions` and `dev_questions` from the `drafts` of all shards of `passages`.
 
     The questions about a share of the passages are held out as dev questions, as they were drafted. The others are
-    kept if BM25 finds their passage with them among the first `make_questions.found_within`. The settings of
+    kept if BM25 finds their passage with them among the first `make_questions.found_within`, and so do the views of the
+    input `index`, of `model`, where another step with this function declares it. The settings of
     `questions` (`dev_share`, `limit`, `dev_limit`, `one_per_passage`, `seed`) hold as for labelled questions. Every
     question's answer is the snippet that it was made from. Drafts are in memory. Raises InputError where
     nothing is left to train on.
@@ -210,7 +212,7 @@ def make_questions(context: StepContext) -> None:
     kept, searched = _round_trip(context, train)
     if not kept:
         raise InputError(
-            f"make_questions.found_within={made.found_within}: BM25 finds the passage of none of {counted(searched, 'question')}; "
+            f"make_questions.found_within={made.found_within}: the passage of none of {counted(searched, 'question')} is found; "
             "set a larger number, or null to keep all"
         )
     dev = limited(dev, asked.dev_limit, asked.seed)
@@ -236,8 +238,27 @@ def _different(questions: Sequence[Question]) -> list[Question]:
     return [q for q in questions if first[asked[q.qid]] == q.qid]
 
 
+def _by_views(context: StepContext, k: int) -> Callable[[Sequence[Question]], np.ndarray]:
+    """Returns which questions [q] the input `index` finds the passage of among the first k; all, without that input."""
+    if (staged := context.optional_input("index")) is None:
+        return lambda questions: np.ones(len(questions), bool)
+    from multiview.encoding.encode import Encoder
+    from multiview.index.view_index import ViewIndex
+    from multiview.model.devices import device
+
+    index = ViewIndex.load(staged.path, str(device(context.settings.encode.device, "encode.device")))
+    index.check_model(context.input("model").digest)
+    encoder = Encoder(context.input("model").path, context.settings.encode, questions_only=True)
+
+    def found(questions: Sequence[Question]) -> np.ndarray:
+        top = index.search(encoder.question_vectors([question.question for question in questions]), k)
+        return Positives(index.ids, questions).hits(top.passages).max(axis=1)
+
+    return found
+
+
 def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[list[Question], int]:
-    """Returns at most `questions.limit` of the questions, with which BM25 finds their passage, and the number of searches.
+    """Returns at most `questions.limit` of the questions, with which their passage is found, and the number of searches.
 
     These are the questions that `limited` would draw from all kept ones; the search stops when there are enough.
     """
@@ -247,13 +268,13 @@ def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[li
     passages = read_passages(context.input("passages").path)
     index = Bm25Index.of(passages, context.settings.bm25, context.settings.corpus.language)
     ranked = sorted(questions, key=lambda question: seeded_hash(asked.seed, question.qid))
-    kept: set[str] = set()
+    kept, by_views = set[str](), _by_views(context, k)
     searched = 0
     while searched < len(ranked) and (asked.limit is None or len(kept) < asked.limit):
         batch = ranked[searched : searched + DRAFTS_AT_ONCE]
         top = index.search([question.question for question in batch], k)
-        hits = Positives(index.ids, batch).hits(top.passages)
-        kept.update(question.qid for question, found in zip(batch, hits, strict=True) if found.any())
+        found = Positives(index.ids, batch).hits(top.passages).max(axis=1) & by_views(batch)
+        kept.update(question.qid for question, is_found in zip(batch, found, strict=True) if is_found)
         searched += len(batch)
         context.events.progress(searched, len(ranked), "questions")
     return limited([q for q in questions if q.qid in kept], asked.limit, asked.seed), searched

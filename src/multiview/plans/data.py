@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from multiview import names
+from multiview.artifacts.record import load_record, load_reference
 from multiview.config import Config
 from multiview.data.cjk import LANGUAGES
 from multiview.data.sentences import PUNKT, tokenizer
@@ -61,6 +62,9 @@ def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
     return data
 
 
+FOUND_BY = "make_questions.found_by"
+
+
 def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
     """Raises InputError for settings that do not suit training questions which are made from the corpus."""
     origin = config.questions.origin
@@ -77,6 +81,10 @@ def check_made_questions(config: Config, systems: Iterable[Config]) -> None:
     if origin == "llm" and not config.make_questions.llm.model:
         raise InputError(
             "questions.origin=llm: set make_questions.llm.model, as the endpoint make_questions.llm.base_url names it"
+        )
+    if config.make_questions.found_by and not config.make_questions.found_within:
+        raise InputError(
+            f"{FOUND_BY} needs make_questions.found_within: within how many it is to find the passage"
         )
     if not all(system.model.merge_title for system in systems if _reads_snippets(system)):
         raise InputError(
@@ -104,8 +112,18 @@ def add_made_questions(plan: Plan, config: Config, passages: Output) -> Node:
     step, inputs = steps[config.questions.origin], dict[str, Input](passages=passages)
     if config.questions.origin == "generator":
         inputs["generator"] = generator_of(plan, config)
-    drafts = plan.add(StepPath(step), step, config, **inputs)
-    return plan.add(StepPath("make-questions"), "make-questions", config, passages=passages, drafts=[drafts])
+    made: dict[str, Input | list[Input]] = {
+        "passages": passages,
+        "drafts": [plan.add(StepPath(step), step, config, **inputs)],
+    }
+    step = "make-questions"
+    if address := config.make_questions.found_by:
+        index = load_record(address, FOUND_BY)
+        if index.record.kind != names.INDEX:
+            raise InputError(f"{FOUND_BY}: {address} is the address of {index.record.kind}, not of an index")
+        model = load_reference(index.record.inputs[names.MODEL][0], f"{FOUND_BY}: {address}", index.store)
+        step, made = f"{step}-by-index", {**made, "index": index.reference, "model": model.reference}
+    return plan.add(StepPath("make-questions"), step, config, **made)
 
 
 def generator_of(plan: Plan, config: Config) -> Input:

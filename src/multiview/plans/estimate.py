@@ -166,11 +166,15 @@ def index(s: Scenario, added: float = 1.0) -> Cost:
     return Cost(seconds, s.passages * ROW + faiss, s.view_bytes + faiss)
 
 
-def index_with_search(s: Scenario, added: float = 1.0) -> Cost:
-    """Beside the index over views, the passages' terms and BM25's scores, once each."""
-    views, words = index(s, added), bm25(s, 0, 0)
-    held = views.memory + words.memory
-    return Cost(views.seconds + words.seconds, held, views.disk + words.memory)
+def with_bm25(cost: Cost, s: Scenario, questions: float = 0) -> Cost:
+    """A cost, and that of BM25's index beside it, which an index over views keeps: terms and scores, once each."""
+    words = bm25(s, questions, 0)
+    return replace(
+        cost,
+        seconds=cost.seconds + words.seconds,
+        memory=cost.memory + words.memory,
+        disk=cost.disk + words.memory,
+    )
 
 
 def search(s: Scenario, questions: float, depth: int, rankings: float = 1) -> Cost:
@@ -204,6 +208,7 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "generate-questions": lambda s: generate(s, drafts(s), 1),
     "ask-questions": ask,
     "make-questions": lambda s: bm25(s, drafts(s) if s.config.make_questions.found_within else 0, 0),
+    "make-questions-by-index": lambda s: with_bm25(search(s, drafts(s), 10), s, drafts(s)),
     "bm25-negatives": lambda s: bm25(s, s.questions, s.config.bm25.depth),
     "evaluate-bm25": lambda s: bm25(s, s.dev_questions, s.config.evaluation.depth),
     "evaluate-bm25-with-queries": lambda s: bm25(
@@ -214,13 +219,13 @@ FORMULAS: dict[str, Callable[[Scenario], Cost]] = {
     "train": lambda s: train(s, s.questions, s.config.train.negatives),
     "encode": encode,
     "index": index,
-    "index-with-search": index_with_search,
+    "index-with-search": lambda s: with_bm25(index(s), s),
     "mine": lambda s: search(s, s.questions, s.config.mining.depth),
     "teach": teach,
     "evaluate": evaluate,
     "changes": lambda s: Cost(s.passages * 3e-7, s.passages * ROW, s.passages * 0.03),
     "refresh-index": lambda s: index(s, s.changed),
-    "refresh-index-with-search": lambda s: index_with_search(s, s.changed),
+    "refresh-index-with-search": lambda s: with_bm25(index(s, s.changed), s),
     "export": lambda s: Cost(s.passages * 5e-4, s.passages * 600.0, s.passages * 12_000.0),
     "follow-champion": lambda s: Cost(s.passages * 1.3e-4, s.passages * 300.0),
 }

@@ -29,6 +29,26 @@ _SPLIT = Step(
     fingerprint_path="multiview.data.split:sources_fingerprint",
 )
 
+_MAKE_QUESTIONS = Step(
+    name="make-questions",
+    about="Training and dev questions made from the corpus: drafts by which BM25 finds their passage.",
+    version=2,
+    function_path="multiview.generation.make_questions:make_questions",
+    settings=(
+        "make_questions.found_within",
+        *(
+            f"questions.{name}"
+            for name in ("origin", "dev_share", "limit", "dev_limit", "one_per_passage", "seed")
+        ),
+        "bm25.k1",
+        "bm25.b",
+        "corpus.language",
+    ),
+    inputs=("passages", "drafts"),
+    list_inputs=("drafts",),
+    outputs=(names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
+)
+
 STEPS = (
     _SPLIT,
     replace(
@@ -185,23 +205,14 @@ STEPS = (
         sharded=True,
         reads_store=True,
     ),
-    Step(
-        name="make-questions",
-        about="Training and dev questions made from the corpus: drafts by which BM25 finds their passage.",
-        version=2,
-        function_path="multiview.generation.make_questions:make_questions",
-        settings=(
-            "make_questions.found_within",
-            *(
-                f"questions.{name}"
-                for name in ("origin", "dev_share", "limit", "dev_limit", "one_per_passage", "seed")
-            ),
-            "bm25.k1",
-            "bm25.b",
-            "corpus.language",
-        ),
-        inputs=("passages", "drafts"),
-        list_inputs=("drafts",),
-        outputs=(names.TRAIN_QUESTIONS, names.DEV_QUESTIONS),
+    _MAKE_QUESTIONS,
+    replace(
+        _MAKE_QUESTIONS,
+        name="make-questions-by-index",
+        about="Training and dev questions made from the corpus: drafts by which BM25 and an index find their passage.",
+        version=1,
+        settings=(*_MAKE_QUESTIONS.settings, "encode"),
+        inputs=(*_MAKE_QUESTIONS.inputs, "model", "index"),
+        gpu=True,
     ),
 )
