@@ -155,5 +155,9 @@ def test_what_ranks_is_measured_promoted_followed_and_rolled_back(corpus: Changi
         found = retriever.search([question.question for question in questions], 10)
         assert [[hit.id for hit in hits] for hits in found] == runs[-1]
     assert runs[0] != runs[1]
+    says = {check["name"]: check["says"] for check in corpus.verdict(corpus.refresh())["checks"]}
+    assert says["ranking"] == "dense, was hybrid", "a refresh whose settings leave it out says so"
+    rollback(corpus.store)
+    follower.check()
     rollback(corpus.store)
     assert follower.check() and follower.generations.newest.retriever.ranking == ""

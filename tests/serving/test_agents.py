@@ -173,8 +173,9 @@ def test_what_the_route_refuses_is_the_tool_s_error_in_the_same_line(client, arg
     [
         ("search", {}, "body.questions.0: Input should be a valid string"),
         ("search", {"questions": ["?"]}, "search has no such argument; it has: question, k, explain, where, index"),
-        ("passage", {}, "id: Input should be a valid string"),
-        ("passage", {"id": 3}, "id: Input should be a valid string"),
+        ("passage", {}, "id: Input should be a string of at most 5,000"),
+        ("passage", {"id": 3}, "id: Input should be a string of at most 5,000"),
+        ("passage", {"id": "p" * 100_000}, "id: Input should be a string of at most 5,000"),
         ("passage", {"id": "p3", "k": 3}, "passage has no such argument; it has: id, index"),
         ("remove", {}, "there is no such tool; there are: search, passage"),
     ],

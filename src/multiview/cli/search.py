@@ -159,7 +159,7 @@ def _heading(console: Console, hit: Hit) -> Iterator[Text]:
         title_matched = hit.best.span is None and bool(hit.snippet)
         yield _matched(console, title) if title_matched else Text(title, style="bold")
     yield Text(f"[{_clean(hit.id)}]", style="cyan")
-    yield Text(f"{hit.score:.3f}  view {hit.best.number}", style="dim")
+    yield Text(f"{_figure(hit.score)}  view {hit.best.number}", style="dim")
     if hit.best.query is not None:
         yield Text(_clean(hit.best.query), style="italic")
 
@@ -232,8 +232,12 @@ def _view(view: ScoredView, best: bool) -> Text:
 def _ranks(hit: Hit) -> Iterator[Text]:
     """`  hybrid 1 (0.033)  dense 2 (12.346)  bm25 1 (9.877)`: the rankings that were fused or reranked."""
     if hit.ranks:
-        each = (f"{name} {found.rank} ({found.score:.3f})" for name, found in hit.ranks.items())
+        each = (f"{name} {found.rank} ({_figure(found.score)})" for name, found in hit.ranks.items())
         yield Text(f"  {'  '.join(each)}", style="dim")
+
+
+def _figure(score: float) -> str:
+    return f"{score:.3f}" if abs(score) >= 1 else f"{score:.5f}"  # sums of reciprocal ranks
 
 
 def _clean(text: str) -> str:

@@ -89,6 +89,15 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
+    def _no_half_characters(cls, value: object) -> object:
+        try:
+            _ = isinstance(value, str) and value.encode()
+        except UnicodeEncodeError as error:
+            raise PydanticCustomError("kind", "expected a text in UTF-8") from error
+        return value
+
+    @field_validator("*", mode="before")
+    @classmethod
     def _no_truth_value_for_a_number(cls, value: object, info: ValidationInfo) -> object:
         if (
             info.field_name

@@ -13,8 +13,8 @@ from multiview.config import Encode
 from multiview.data.passages import Passage
 from multiview.encoding.batches import Buckets, Shape
 from multiview.encoding.encode import arithmetic, smaller_batches, weights_type
-from multiview.errors import InputError
-from multiview.model.base_model.loading import load_model, load_tokenizer
+from multiview.errors import InputError, one_line
+from multiview.model.base_model.loading import load_model, load_tokenizer, max_positions
 from multiview.model.devices import device
 from multiview.model.layouts import PreTrainedTokenizer, TokenSequence
 
@@ -47,8 +47,14 @@ class CrossEncoder:
                 f"{self._called} gives {labels} logits per pair; give a cross-encoder with one (num_labels 1)"
             )
         self.model = model.to(self.device)
-        positions = getattr(model.config, "max_position_embeddings", PAIR_LENGTH)
-        self.length = min(PAIR_LENGTH, positions, self.tokenizer.model_max_length)
+        self.length = min(
+            PAIR_LENGTH, max_positions(model) or PAIR_LENGTH, int(self.tokenizer.model_max_length)
+        )
+        words = Passage("", "", "a b c d " * self.length, ())
+        try:
+            _ = list(self.logits([("who?", words, (0, 0))]))
+        except Exception as error:  # of any kind: its code was written for other inputs
+            raise InputError(f"{self._called} cannot score a pair: {one_line(error)}") from error
 
     def logits(
         self, pairs: Iterable[tuple[str, Passage, HitPosition]]

@@ -110,6 +110,11 @@ def evaluate_queries(
         texts = [question.question for question in questions]
         ranked = ranker.search(texts, queries, settings.depth, report)
         seconds, judged = (time.perf_counter() - begun) / len(texts), None
+        if settings.depth > ranker.depth:
+            context.events.warning(
+                f"evaluation.depth={settings.depth}: an index that ranks by {ranker.name} gives the {ranker.depth} best of "
+                "each ranking; metrics beyond say little"
+            )
         top, by_views = ranked.top, ranked.parts.get("dense")
     else:
         seconds, judged = given.search_seconds, (given.ranking.holds, given.ranking.gold)

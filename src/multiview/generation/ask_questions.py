@@ -34,6 +34,10 @@ except ImportError as error:
 
 TIMEOUT_SECONDS, RETRIES = 120.0, 12
 """Seconds that an answer may take, and how often the client tries again, after waits of up to 8 seconds."""
+BRACES = 20
+"""Beginnings of objects in an answer that are tried, from its end."""
+LONGEST = 2000
+"""Code points of a question."""
 ROUNDS = 32
 """Requests per slot of `concurrency` after which answers are written: the most that a killed process loses."""
 LEFT_OUT = ((), ("response_format",), ("response_format", "temperature", "seed"))
@@ -83,7 +87,7 @@ def value_in(answer: str | None, name: str) -> object:
     >>> value_in('As JSON: ```{"question": "Who?"}```', "question"), value_in('{"question": "Wh', "question")
     ('Who?', None)
     """
-    for brace in reversed([*re.finditer("{", answer or "")]):
+    for brace in [*re.finditer("{", answer or "")][: -BRACES - 1 : -1]:
         with suppress(ValueError, RecursionError):
             found, _ = json.JSONDecoder().raw_decode(answer or "", brace.start())
             if name in found:
@@ -96,7 +100,7 @@ async def _refuse_broken(response: Any) -> None:
     await response.aread()
     try:
         _ = response.is_success and response.json()["choices"][0]["message"]["content"]
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         response.status_code = 502
 
 
@@ -114,7 +118,10 @@ class Questioner:
             base_url=settings.base_url,
             timeout=TIMEOUT_SECONDS,
             max_retries=RETRIES,
-            http_client=DefaultAsyncHttpxClient(event_hooks={"response": [_refuse_broken]}),
+            # No snippet goes where another server sends it.
+            http_client=DefaultAsyncHttpxClient(
+                event_hooks={"response": [_refuse_broken]}, follow_redirects=False
+            ),
         )
         self._slots, self._way = asyncio.Semaphore(settings.concurrency), 0
         self._failure: InputError | None = None
@@ -131,11 +138,12 @@ class Questioner:
         found = await self._ask(self._prompt.question, texts | {"question": ""}, "question", "string")
         # JSON may hold halves of characters, which no file can.
         question = " ".join(found.encode(errors="replace").decode().split()) if isinstance(found, str) else ""
-        if not question:
+        if not 0 < len(question) <= LONGEST or "\0" in question:
             self.left_out["unusable_answers"] += 1
-        elif self._prompt.judge:
+            return []
+        if self._prompt.judge:
             score = await self._ask(self._prompt.judge, texts | {"question": question}, "score", "integer")
-            if not isinstance(score, int | float) or score < self._prompt.least:
+            if not isinstance(score, int | float) or not self._prompt.least <= score <= 5:
                 self.left_out["judged_too_low"] += 1
                 return []
         return [question]
@@ -178,14 +186,17 @@ class Questioner:
             if status in (400, 422) and way + 1 < len(LEFT_OUT):
                 self._way = max(self._way, way + 1)
                 return await self._send(request)
-            said = f"{error.message}; its answers are kept, and the same command goes on"
-            if status in (401, 403):  # the message may repeat the key
+            message = error.message.replace(self._key, "…") if self._key else error.message
+            said = f"{message}; its answers are kept, and the same command goes on"
+            if status in (401, 403):  # the message may repeat a part of the key
                 said = f"it refuses the key in OPENAI_API_KEY{'' if self._key else ', which is not set'}"
             where = f"make_questions.llm: {self._settings.model} at {self._settings.base_url}"
             self._failure = InputError(f"{where}: {said}")
             raise self._failure from error
         # A token has some three bytes, where the endpoint does not count them.
-        tokens = getattr(completion.usage, "total_tokens", None) or len(canonical_json(request)) // 3
+        tokens = getattr(completion.usage, "total_tokens", None)
+        if type(tokens) is not int or tokens < 1:
+            tokens = len(canonical_json(request)) // 3
         text = completion.choices[0].message.content
         return text if isinstance(text, str) else None, tokens
 

@@ -37,7 +37,7 @@ from multiview.data.questions import (
     write_questions,
 )
 from multiview.errors import InputError, counted
-from multiview.index.bm25 import Bm25Index, words
+from multiview.index.bm25 import Bm25Index, tokenizer
 from multiview.model.layouts.snippets import split_snippets
 from multiview.negatives.filters import Positives
 from multiview.steps.context import StepContext
@@ -200,11 +200,12 @@ def make_questions(context: StepContext) -> None:
     """
     asked, made = context.settings.questions, context.settings.make_questions
     drafted = [q for part in context.list_input("drafts") for q in iterate_questions(part.path)]
-    drafts = _different(drafted) if asked.origin == "llm" else drafted
+    language = context.settings.corpus.language
+    drafts = _different(drafted, language) if asked.origin == "llm" else drafted
     if len({q.positive_ids for q in drafts}) < 2:
         raise InputError(
             f"make_questions: {counted(len(drafts), 'question')} about fewer than two passages, so none can be held out: "
-            "set a larger make_questions.share"
+            "set a larger make_questions.share, or see why the step before this one left out the others"
         )
     train, dev = held_out(drafts, asked.dev_share, asked.seed)
     if asked.one_per_passage:
@@ -231,9 +232,12 @@ def make_questions(context: StepContext) -> None:
         context.events.metric(name, float(value))
 
 
-def _different(questions: Sequence[Question]) -> list[Question]:
-    """Returns one question, that with the smallest id, of those with the same words."""
-    asked = {q.qid: tuple(words(q.question.lower())) for q in questions}
+def _different(questions: Sequence[Question], language: str) -> list[Question]:
+    """Returns one question, that with the smallest id, of those with the same words but for their forms, their order and
+    stop words."""
+    texts, cutter = [q.question for q in questions], tokenizer(language)
+    terms = cutter.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
+    asked = {q.qid: frozenset(each) or q.question for q, each in zip(questions, terms, strict=True)}
     first = {asked[qid]: qid for qid in sorted(asked, reverse=True)}
     return [q for q in questions if first[asked[q.qid]] == q.qid]
 

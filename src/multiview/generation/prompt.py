@@ -18,6 +18,7 @@ PLACES = {"snippet", "title", "passage", "question"}
 
 def _check_places(text: str) -> str:
     template = Template(text)
+    text.encode()  # raises ValueError for half a character
     if not template.is_valid() or not {"snippet"} <= set(template.get_identifiers()) <= PLACES:
         raise ValueError("should hold $snippet, and no $ but $title, $passage, $question and $$, a dollar")
     return text

@@ -28,7 +28,8 @@ BM25_FOLDER, RERANKER_FOLDER = "bm25", "reranker"
 """Folders of an index that ranks by BM25, and of one that reranks."""
 
 CANDIDATES = 100
-"""Passages that each ranking gives to a fusion or a reranker; k or `search.rerank_depth` where that is more."""
+"""Passages that each ranking gives to a fusion or a reranker; `search.rerank_depth` where that is more. No search gives
+more than there are in these, so that its first ones are the same for every k."""
 
 FUSION_CONSTANT = 60
 """k of reciprocal rank fusion: Σ 1 / (k + rank)."""
@@ -79,6 +80,11 @@ class Ranker:
             self._turn = threading.Lock()
 
     @property
+    def depth(self) -> int:
+        """The passages that each ranking gives to a fusion or a reranker."""
+        return max(CANDIDATES, self._rerank_depth)
+
+    @property
     def name(self) -> str:
         """How passages are ranked, as `hybrid, reranked`; empty where views alone rank."""
         names = [] if self.mode == "dense" else [self.mode]
@@ -92,14 +98,17 @@ class Ranker:
         report_done: Callable[[int], None] = lambda done: None,
         among: np.ndarray | None = None,
     ) -> Ranked:
-        """Returns the k best passages of each question, with `among` [p] bool of its passages.
+        """Returns the k best passages of each question, with `among` [p] bool of its passages. Raises ValueError for a k
+        below 1.
 
         `queries` [q, dim] are the questions' vectors (`ViewIndex.search`). An answer depends on its question alone.
         """
+        if k < 1:
+            raise ValueError(f"k must be 1 or more, not {k}")
         if not self.name:
             top = self.index.search(queries, k, report_done, among)
             return Ranked(top, top.scores)
-        depth = width(max(k, CANDIDATES, self._rerank_depth), len(self.index))
+        depth = width(self.depth, len(self.index))
         parts: dict[str, TopPassages] = {}
         report_search = (lambda done: None) if self._reranker else report_done
         if self.mode != "bm25":
@@ -107,7 +116,7 @@ class Ranker:
         if self._bm25:
             parts["bm25"] = self._bm25.search(questions, depth, report_search, among)
         if self.mode == "hybrid":
-            parts["hybrid"] = fused([*parts.values()], self.index.tie_order, depth)
+            parts["hybrid"] = fused([*parts.values()], self.index.tie_order, 2 * depth)
         *_, top = parts.values()
         if self._reranker:
             top = self._reranked(questions, top, report_done)

@@ -22,6 +22,7 @@ from multiview.evaluation.evaluate import ranks_of, values_of
 from multiview.evaluation.files import METRICS_FILE, question_ids
 from multiview.evaluation.significance import RESAMPLES
 from multiview.evaluation.tables import escaped
+from multiview.index.ranker import RERANKER_FOLDER
 from multiview.refresh.champion import read_champion_found
 from multiview.refresh.freshness import TITLES
 from multiview.refresh.gate_rules import Measurements, Verdict, decide
@@ -69,6 +70,8 @@ def gate(context: StepContext) -> None:
     for check in verdict.checks:
         if check.name == "keep_columns" and check.passed:
             context.events.warning(f"columns: {check.says}; conditions on them fail")
+        if check.name == "ranking":
+            context.events.warning(f"ranking: {check.says} (search.mode, search.rerank)")
     if verdict.decision == "refuse":
         context.events.warning(f"refused: {verdict.says}")
 
@@ -85,6 +88,8 @@ def measurements(artifacts: Mapping[str, Artifact], evaluation: LocalArtifact) -
         values=values_of(evaluation.path, metrics),
         ranks=ranks_of(evaluation.path),
         columns=passages.facts.get("columns"),
+        ranking=index.config.get("search", {}).get("mode", "dense")
+        + ", reranked" * any(file.path.startswith(RERANKER_FOLDER) for file in index.files),
     )
 
 

@@ -34,6 +34,8 @@ class Measurements:
     """Rank of the first right passage per question [q] float64; inf where none was found."""
     columns: Mapping[str, str] | None = None
     """The user's further columns of the passages, with their types; none where an older version wrote them."""
+    ranking: str = "dense"
+    """How the index ranks, as `hybrid, reranked`."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,8 @@ def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements
         )
     if champion is not None and (changed := _changed(champion.columns or {}, challenger.columns)):
         yield Check("keep_columns", not policy.keep_columns, "; ".join(changed))
+    if champion is not None and champion.ranking != challenger.ranking:
+        yield Check("ranking", True, f"{challenger.ranking}, was {champion.ranking}")
     if policy.seconds_per_question is not None:
         took = challenger.seconds_per_question
         yield Check(

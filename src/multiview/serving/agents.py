@@ -20,6 +20,8 @@ from multiview.serving.keys import KeyCheck
 from multiview.serving.search_service import Serving
 from multiview.serving.where import column_names
 
+LONGEST_ID = 5_000
+"""Characters of a passage's id, all of which an address has room for."""
 ABOUT = {
     "search": "Find the passages that answer a question, best first, each with the snippet that matched.",
     "passage": "Read a passage by its id.",
@@ -62,13 +64,13 @@ def agent_routes(app: FastAPI, serving: Serving) -> APIRouter:
             body = {name: value for name, value in given.items() if name != "question"}
             body = json.dumps({**body, "questions": [given.get("question")]})
             answer = await routes.post("/search", content=body, headers={"Content-Type": "application/json"})
-        elif isinstance(given.get("id"), str):
+        elif isinstance(given.get("id"), str) and len(given["id"]) <= LONGEST_ID:
             # A dot is written as %2E, or httpx2 would take `..` for a step up.
             path = quote(given["id"], safe="", errors="surrogatepass").replace(".", "%2E")
             index = {"index": given["index"]} if given.get("index") is not None else {}
             answer = await routes.get(f"/passages/{path}?{urlencode(index, errors='surrogatepass')}")
         else:
-            return _refusal("id: Input should be a valid string")
+            return _refusal(f"id: Input should be a string of at most {LONGEST_ID:,} characters")
         found = answer.json()
         if answer.is_error:
             return _refusal(found["error"]["message"])

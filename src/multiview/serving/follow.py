@@ -188,7 +188,7 @@ class Follower:
         """Number of times that a champion could not be loaded."""
         self.freshness: Freshness | None = None
         """How old the corpus of the champion is that answers; none before the first `look`."""
-        self._look_at = 0.0
+        self._look_at, self._noticed = 0.0, False
         self._failed: Champion | None = None
         self._retry_at = 0.0
         self._checking = threading.Lock()
@@ -235,7 +235,7 @@ class Follower:
 
     def look(self) -> None:
         """Looks, at most once a minute, at how old the champion's corpus is; that it became too old is logged."""
-        champion, before = self.generations.newest.champion, self.freshness
+        champion = self.generations.newest.champion
         if champion is None or time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + LOOK_SECONDS
@@ -243,8 +243,10 @@ class Follower:
             self.freshness = freshness(self._store, champion)
         except Exception as error:  # whatever it is, the champion goes on
             log.error("how old the corpus is cannot be said: %s", _line(error))
-        if self.freshness and self.freshness.notice and not (before and before.notice):
-            log.warning("%s", self.freshness.notice)
+        notice = self.freshness.notice if self.freshness else ""
+        if notice and not self._noticed:
+            log.warning("%s", notice)
+        self._noticed = bool(notice)
 
     def _report_failure(self, why: str) -> None:
         self.failures += 1

@@ -99,6 +99,7 @@ class IndexChoices(BaseModel):
     champion: int | None
     passages: int
     architecture: str
+    ranking: str
     columns: list[str] = Field(description="Columns that conditions may name.")
     most_passages: int = Field(description="Passages per question at most.")
     indexes: list[IndexChoice]
@@ -117,6 +118,7 @@ class State(BaseModel):
     index: str
     champion: int | None
     passages: int
+    ranking: str = Field(description="As `hybrid, reranked`; empty where views alone rank.")
     problem: str = Field(description="Why the store's champion does not answer; empty where it does.")
     freshness: str = Field(description="When the champion's corpus was read, and how refreshes ended.")
     notice: str = Field(description="That the corpus is older than `refresh.oldest`; empty where it is not.")

@@ -77,6 +77,7 @@ def _check_config(base: str, file: IO[bytes], setting: str) -> None:
             "remove attn_implementation from it"
         )
     decodes, classes = bool(config.get("is_encoder_decoder")), config.get("architectures") or []
+    classes = [*map(str, classes)] if isinstance(classes, list) else [str(classes)]
     judges = not classes or any("SequenceClassification" in name for name in classes)
     unfit = {BASE: decodes, GENERATOR: not decodes, TEACHER: not judges, RERANKER: not judges}
     if unfit.get(setting):

@@ -100,10 +100,16 @@ def load_tokenizer(
 
     name = f"{setting}: {base or folder}"
     tokenizer = load_pretrained(AutoTokenizer, folder, f"{name}: cannot load its tokenizer")
+    if not isinstance(longest := tokenizer.model_max_length, int | float) or not longest >= 8:
+        raise InputError(
+            f"{name} has a tokenizer with model_max_length {longest!r}; mend it, or leave it out"
+        )
     needed = [tokenizer.vocab_files_names.get(key) for key in ("vocab_file", "merges_file")]
     whole = [*Path(folder).glob("tokenizer.json"), *Path(folder).glob("*.model")]
     if not whole and not all((Path(folder) / file).is_file() for file in needed if file):
         raise InputError(f"{name} holds no vocabulary of its tokenizer; save its tokenizer there too")
+    if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
+        raise InputError(f"{name} has a tokenizer that knows no word; give the one that belongs to it")
     if tokenizer.pad_token is None:  # any will do, because padding is masked
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.sep_token
     if tokenizer.pad_token is None:

@@ -84,11 +84,16 @@ def _usage(folder: Path, whole: bool) -> Usage:
     _check(made, transformer, modules)
     if not pooling:
         raise InputError("its Pooling has no config.json: save it anew with sentence-transformers")
+    longest = transformer.get("max_seq_length")
+    if longest is not None and (type(longest) is not int or longest < 8):
+        raise InputError(
+            f"its max_seq_length is {longest!r}; write a number of tokens from 8 on, or leave it out"
+        )
     cosine = (made.get("similarity_fn_name") or "cosine") == "cosine"
     return replace(
         usage,
         dense={path: _dense(folder, path) for name, path in modules if name == "Dense"},
-        max_length=transformer.get("max_seq_length"),
+        max_length=longest,
         pooling=_pooling(pooling),
         normalise=cosine or modules[-1][0] == "Normalize",
     )

@@ -59,8 +59,8 @@ function choiceOf({ name, roles, architecture, passages, created }) {
 async function readChoices() {
   const found = await call("indexes");
   answering = { index: found.index, champion: found.champion };
-  const about = [nameOf(found), found.architecture, counted(found.passages, "passage"), keyOf(found.index)];
-  $("state").textContent = about.map(shown).join(" · ");
+  const about = [nameOf(found), found.architecture, found.ranking, counted(found.passages, "passage"), keyOf(found.index)];
+  $("state").textContent = about.filter(Boolean).map(shown).join(" · ");
   $("k").max = found.most_passages;
   $("where").placeholder = shown(`${found.columns.at(-1)} is not null`);
   $("where").title = shown(`Columns: ${found.columns.join(", ")}`);
