@@ -330,3 +330,35 @@ def test_a_damaged_file_of_answers_is_named(chat: ChatServer, tmp_path: Path) ->
     file.unlink()
     Asked(tmp_path, chat)
     assert len(chat.asked) == 24
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), 500, 0, True, None, "5"])
+def test_a_score_beyond_the_scale_keeps_nothing(chat: ChatServer, tmp_path: Path, score: Any) -> None:
+    prompt = tmp_path / "prompt.yaml"
+    prompt.write_text("question: About $snippet?\njudge: Does '$snippet' answer '$question'?\nleast: 2\n")
+    chat.content = lambda body: json.dumps({"question": "Who?", "score": score})
+    made = Asked(tmp_path, chat, prompt=str(prompt))
+    assert not made.questions and made.events.facts["judged_too_low"] == 24
+
+
+@pytest.mark.parametrize("counted", [float("nan"), -5, 0, "12", True, None])
+def test_tokens_are_estimated_where_their_count_is_none(
+    chat: ChatServer, tmp_path: Path, counted: Any
+) -> None:
+    chat.counted = counted
+    assert "make_questions.llm.budget=5: the answers of m" in refused(tmp_path, chat, budget=5, concurrency=1)
+
+
+@pytest.mark.parametrize("status", [302, 307])
+def test_no_snippet_goes_where_another_server_sends_it(chat: ChatServer, tmp_path: Path, status: int) -> None:
+    chat.content = lambda body: status
+    assert f"Error code: {status}" in refused(tmp_path, chat)
+    assert max(chat.tries.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "answer", ["{" * 300_000, json.dumps({"question": "w" * 3000}), json.dumps({"question": "\0"})]
+)
+def test_an_answer_that_no_question_is_is_left_out(chat: ChatServer, tmp_path: Path, answer: str) -> None:
+    chat.content = lambda body: answer
+    assert Asked(tmp_path, chat, PASSAGES[:1]).events.facts["unusable_answers"] == 2

@@ -92,6 +92,7 @@ def test_probes_say_what_answers(client, loaded):
         "index": loaded.address,
         "champion": None,
         "passages": len(loaded),
+        "ranking": "",
         "problem": "",
         "freshness": "",
         "notice": "",

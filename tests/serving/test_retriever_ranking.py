@@ -124,6 +124,12 @@ def test_as_many_are_reranked_as_the_setting_says(indexes, retrievers, monkeypat
         )
 
 
+def test_no_fewer_than_one_passage_may_be_asked_for(retrievers):
+    for each in retrievers.values():
+        with pytest.raises(ValueError, match="k must be 1 or more, not -1"):
+            each.search(["who?"], k=-1)
+
+
 def test_answers_explain_the_ranks_and_do_not_depend_on_other_questions(indexes, retrievers):
     both = retrievers["both"]
     assert both.ranking == "hybrid, reranked" and retrievers["dense"].ranking == ""

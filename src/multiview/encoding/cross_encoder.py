@@ -53,6 +53,8 @@ class CrossEncoder:
         words = Passage("", "", "a b c d " * self.length, ())
         try:
             _ = list(self.logits([("who?", words, (0, 0))]))
+        except InputError:
+            raise
         except Exception as error:  # of any kind: its code was written for other inputs
             raise InputError(f"{self._called} cannot score a pair: {one_line(error)}") from error
 

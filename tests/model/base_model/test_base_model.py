@@ -103,6 +103,25 @@ def bert_tokenizer_without_words(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
 
 
+def with_special_tokens_alone(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    made = json.loads(path.read_text())
+    model, special = made["model"], [token["content"] for token in made["added_tokens"]]
+    many = isinstance(model["vocab"], dict)
+    model["vocab"] = (
+        {token: n for n, token in enumerate(special)} if many else [[token, 0.0] for token in special]
+    )
+    path.write_text(json.dumps(made))
+
+
+def with_length(longest: object) -> Change:
+    def write(folder: Path) -> None:
+        path = folder / "tokenizer_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"model_max_length": longest}))
+
+    return write
+
+
 FILES: dict[str, tuple[Change, str]] = {
     **{
         prefix: (
@@ -153,6 +172,8 @@ LOADED: dict[str, tuple[Change, str]] = {
     "infinity": (valued(float("-inf")), r"has NaN or infinity in \S+\.1\.\S+; give"),
     "tokens": (with_tokens, r"has (\d+) embeddings, and its tokenizer gives 'newword' the id \1; give the tokenizer"),
     "words": (bert_tokenizer_without_words, "holds no vocabulary of its tokenizer; save its tokenizer there too"),
+    "no words": (with_special_tokens_alone, "has a tokenizer that knows no word; give the one that belongs to it"),
+    "length": (with_length("x"), "has a tokenizer with model_max_length 'x'; mend it"),
     "damaged tokenizer": (written("tokenizer.json", "{}"), "cannot load its tokenizer"),
 }  # fmt: skip
 """Bases that are seen not to fit when they are loaded."""
