@@ -6,6 +6,7 @@ import ast
 import gc
 import logging
 import re
+import time
 import weakref
 
 import numpy as np
@@ -16,6 +17,8 @@ from multiview.artifacts.champions import champion_file, champion_of, rollback
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.index import ranking
+from multiview.refresh import freshness
+from multiview.refresh.freshness import Freshness
 from multiview.serving import follow
 from multiview.serving.follow import Follower
 from tests.fixtures.answering_server import wait_for
@@ -225,3 +228,17 @@ def test_how_old_the_corpus_is_is_looked_at_once_a_minute_and_logged_once_it_is_
     before, follower._look_at = follower.freshness, 0
     follower.look()
     assert follower.freshness is before and "split.json is damaged" in caplog.text
+
+
+def test_a_corpus_that_ages_under_a_server_is_logged_once(crowned, monkeypatch, caplog):
+    follower, read = Follower(crowned.store), time.time()
+    monkeypatch.setattr(follow, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(follow, "freshness", lambda store, champion: Freshness(read, {}, oldest=1.0))
+    logged = []
+    for hours in (0.5, 2.0, 3.0):
+        monkeypatch.setattr(freshness.time, "time", lambda hours=hours: read + 3600 * hours)
+        follower.look()
+        logged.append(
+            sum("the corpus is older than refresh.oldest=1 hours" in line for line in caplog.messages)
+        )
+    assert logged == [0, 1, 1]
