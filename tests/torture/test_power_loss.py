@@ -141,6 +141,8 @@ def _unlogged(root: Path, done: Path) -> Flaw:
         return None
     asked = {each["question"] for each in LOGGED(root / LOG)}
     earlier = [int(file.read_text()) for file in sorted(done.iterdir())]
+    if not earlier:  # the power went before the first server had opened its log
+        return None
     known = [{f"{server} {number}?" for number in range(QUESTIONS)} for server in range(len(earlier))]
     lost = known[-1] - asked if len(known) > 1 else range(earlier[0] - len(asked))
     return f"{lost} is lost" if lost else f"read {asked}" if asked - set().union(*known) else None
