@@ -1,4 +1,4 @@
-"""A cross-encoder, which reads a question together with a passage and scores the pair."""
+"""The cross-encoder: a model that reads a question together with a passage and scores the pair."""
 
 from __future__ import annotations
 

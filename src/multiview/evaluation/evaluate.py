@@ -103,11 +103,8 @@ def evaluate_queries(
     if settings.analyses or not ranker.name:
         given.search()
     if ranker.name:
-        report, begun = (
-            partial(context.events.progress, total=len(queries), unit="searches"),
-            time.perf_counter(),
-        )
-        texts = [question.question for question in questions]
+        report = partial(context.events.progress, total=len(queries), unit="searches")
+        texts, begun = [question.question for question in questions], time.perf_counter()
         ranked = ranker.search(texts, queries, settings.depth, report)
         seconds, judged = (time.perf_counter() - begun) / len(texts), None
         if settings.depth > ranker.depth:

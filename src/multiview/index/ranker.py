@@ -47,7 +47,7 @@ class Ranked:
     """The rankings before the last one, by name: `dense`, `bm25`, `hybrid`. None where views alone rank."""
 
     def places(self, question: int, passage: int) -> dict[str, tuple[int, float]]:
-        """Returns a passage's rank, from 1, and score by each of `parts` that found it."""
+        """Returns the rank of a passage, counted from 1, and its score in each of `parts` that found it, by name."""
         found = {
             name: np.flatnonzero(part.passages[question] == passage) for name, part in self.parts.items()
         }

@@ -40,7 +40,7 @@ GENERATOR, GENERATOR_BYTES, GENERATOR_UNITS = 2e8, 9e8, 24 * 768
 """Parameters, bytes, and layers times width of a query generator, which is taken to be as large as T5-base."""
 
 REQUEST_SECONDS, REQUEST_TOKENS = 2.0, 180
-"""Of a request to a language model with its answer; the seconds are assumed."""
+"""Seconds and tokens per request to a language model, with its answer; the seconds are assumed."""
 
 
 @dataclass(frozen=True)

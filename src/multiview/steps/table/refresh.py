@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from multiview import names
 from multiview.steps.step import Step
-from multiview.steps.table.retrieval import SEARCH
+from multiview.steps.table.retrieval import SEARCH_SETTINGS
 from multiview.steps.table.training import PAIRS, SAMPLING
 
 _CHANGES = Step(
@@ -62,7 +62,7 @@ STEPS = (
         about="Index of the changed corpus, with BM25's or a reranker, made from the old index and the new passages.",
         version=1,
         function_path="multiview.refresh.index:refresh_index_with_search",
-        settings=(*_REFRESH_INDEX.settings, *SEARCH),
+        settings=(*_REFRESH_INDEX.settings, *SEARCH_SETTINGS),
         fingerprint_path="multiview.index.ranker:reranker_fingerprint",
     ),
     Step(

@@ -30,7 +30,7 @@ _ENCODE = Step(
     gpu=True,
 )
 
-SEARCH = ("search", "bm25.k1", "bm25.b", "corpus.language")
+SEARCH_SETTINGS = ("search", "bm25.k1", "bm25.b", "corpus.language")
 """Settings of an index that does not rank by views alone."""
 
 _INDEX = Step(
@@ -61,7 +61,7 @@ STEPS = (
         about="The search index over the views of all shards, with BM25's or a reranker.",
         version=1,
         function_path="multiview.index.build:build_index_with_search",
-        settings=(*_INDEX.settings, *SEARCH),
+        settings=(*_INDEX.settings, *SEARCH_SETTINGS),
         recorded_inputs=("model",),
         fingerprint_path="multiview.index.ranker:reranker_fingerprint",
     ),
