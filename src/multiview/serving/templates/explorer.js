@@ -168,4 +168,4 @@ for (const side of [0, 1]) $(`index-${side}`).addEventListener("change", () => s
 addEventListener("popstate", recall);
 addEventListener("visibilitychange", look);
 setInterval(look, LOOK);
-readChoices().then(look).catch(report).then(recall);
+readChoices().catch(report).then(() => { recall(); look(); });
