@@ -150,7 +150,9 @@ def print_hits(console: Console, question: str, hits: Sequence[Hit]) -> None:
             line.truncate(room, overflow="ellipsis")
             console.print(Text(INDENT if number else f"{rank:<{len(INDENT)}}").append_text(line))
     if not hits:
-        console.print("nothing found: the index has no such passage")
+        console.print(
+            "nothing found: no passage satisfies the condition, or none shares a word with the question"
+        )
 
 
 def _heading(console: Console, hit: Hit) -> Iterator[Text]:

@@ -12,6 +12,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    HttpUrl,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -60,7 +61,13 @@ def matching(pattern: str, line: LiteralString) -> AfterValidator:
 
 
 ADDRESS_EXPECTED = "expected an address as in http://HOST:PORT or https://HOST"
-Address = Annotated[str, matching(r"https?://[^\s/?#]+\S*", ADDRESS_EXPECTED)]
+Address = Annotated[
+    str,
+    matching(r"https?://[^\s/?#]+\S*", ADDRESS_EXPECTED),
+    AfterValidator(
+        lambda text: HttpUrl(text) and text
+    ),  # its port is a number, and a host in brackets is closed
+]
 """Address of an HTTP service."""
 
 

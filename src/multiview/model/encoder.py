@@ -283,8 +283,8 @@ def _check_views(model: BiEncoder, kind: str) -> None:
         differences = (first - second)[:common].abs().amax(dim=-1)
         if one.input_ids != other.input_ids and differences.min() <= _EQUAL * first.abs().max():
             raise InputError(
-                f"{base} is causal, and architecture {layout.name} pools tokens that read no text there: every {name} would have "
-                "the same vector; give a bidirectional encoder such as BERT, or use architecture meta, dpr with model.pooling=last, or camvr with model.pooling=snippet"
+                f"{base} gives every {name} the same vector: its weights are all alike, or it is causal, and architecture "
+                f"{layout.name} pools tokens that read no text there; give a bidirectional encoder such as BERT, or use architecture meta, dpr with model.pooling=last, or camvr with model.pooling=snippet"
             )
 
 

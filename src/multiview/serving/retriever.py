@@ -19,6 +19,7 @@ from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import LocalStore
 from multiview.config import Encode
 from multiview.data.passages import PassageRows, shard_files
+from multiview.data.reading.values import has_half
 from multiview.errors import InputError
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
 from multiview.serving.hits import Hit, Rank
@@ -96,7 +97,8 @@ class Retriever:
         `exact` says so; of passages that tie, the one with the smaller id comes first. `explain` adds the scores of all
         views, and the ranks that were fused or reranked. `where` is a condition on the corpus's columns
         (`multiview.serving.where`): the k best of the passages that satisfy it are found, exactly by any index. Raises
-        ConditionError, with the position, for a text that is no condition.
+        ConditionError, with the position, for a text that is no condition, and InputError for a question that UTF-8 cannot
+        write.
 
         Each question is encoded alone: its hits and their scores are the same to the bit in whatever list, order and
         thread it is asked, on the same machine with the same number of torch's threads.
@@ -108,6 +110,8 @@ class Retriever:
         """
         if isinstance(questions, str):
             raise TypeError("search takes a list of questions: search([question])")
+        if halves := [question for question in questions if has_half(question)]:
+            raise InputError(f"the question {halves[0]!a} holds half a character (a lone surrogate)")
         hits: list[list[Hit]] = []
         among = None if where is None else self.among(where)
         for start in range(0, len(questions), QUESTIONS_AT_ONCE):

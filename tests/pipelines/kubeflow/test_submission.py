@@ -102,6 +102,14 @@ def test_pods_fetch_beir_s_collections_themselves(kubeflow, command, beir_server
         ("--host HOST --pipeline-root /tmp/x", "pipeline_root: expected a place in a bucket as in gs://"),
         ("--host HOST --pipeline-root gs:///x", "pipeline_root: expected a place in a bucket"),
         ("--host HOST --set notify.url=foo", "notify.url: expected an address as in http://HOST:PORT"),
+        (
+            "--host HOST --set notify.url=http://[::1",
+            "notify.url: input should be a valid URL, invalid IPv6 address",
+        ),
+        (
+            "--host HOST --set notify.url=http://h:99999",
+            "notify.url: input should be a valid URL, invalid port",
+        ),
         ("--host HOST --set kubeflow.mlflow_uri=nonsense", "kubeflow.mlflow_uri: expected an address"),
         (
             "--host HOST --set train.processes=4",

@@ -67,7 +67,7 @@ def check_files(base: str, files: Mapping[str, Callable[[], Any]], setting: str)
 def _check_config(base: str, file: IO[bytes], setting: str) -> None:
     try:
         config: dict[str, Any] = dict(json.load(file))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{base}: its {CONFIG_FILE} is not an object of JSON ({error})") from error
     if config.get("quantization_config"):
         raise InputError(f"{base} is quantised; give the model in float32, float16 or bfloat16")
@@ -92,7 +92,7 @@ def _check_weights(base: str, file_name: str, file: IO[bytes], size: int) -> Non
         tensors: dict[str, Any] = json.loads(file.read(length)) if length < size else {}
         tensors.pop("__metadata__", None)
         end = 8 + length + max(tensor["data_offsets"][1] for tensor in tensors.values())
-    except (ValueError, AttributeError, TypeError, KeyError):
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
         pass
     if end != size:
         raise InputError(f"{base}: {file_name} is damaged or cut off; copy it again")

@@ -151,7 +151,7 @@ def _pooling(config: JsonObject) -> Pooling:
         legacy = [(match, config[name]) for name in config if (match := _LEGACY.fullmatch(name))]
         mode = [match[1] for match, active in legacy if active] or "mean"
     modes = [mode] if isinstance(mode, str) else mode
-    if not isinstance(modes, list) or len(modes) != 1 or modes[0] not in POOLINGS:
+    if not isinstance(modes, list) or len(modes) != 1 or str(modes[0]) not in POOLINGS:
         raise InputError(
             f"pooling {mode} is none of {', '.join(POOLINGS)}: choose another base or architecture"
         )
@@ -181,7 +181,7 @@ def _json(file: Path) -> JsonObject:
 def _parsed(content: bytes | str, name: str, kind: type) -> Any:
     try:
         parsed = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{name} is not JSON ({error})") from error
     if not isinstance(parsed, kind):
         raise InputError(f"{name} holds no {'list' if kind is list else 'object'}")
