@@ -29,6 +29,8 @@ class Index(Section):
 
     kind: str = "exact"
     """exact, compact, tiny, hnsw, or a faiss factory string, whose {lists} and {dim} are filled in."""
+    merge_views: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Leave out each view whose cosine with an earlier one of its passage that is kept is larger; none: keep all views. What it saves and costs: docs/index-kinds.md."""
     seed: Seed = 0
     """Seed of the views that train the index, of k-means, and of the questions that measure it."""
     rerank: Annotated[int, Field(ge=0)] = 100

@@ -38,6 +38,10 @@ QUERIES_FIELD = pa.field("queries", pa.list_(pa.string()))
 """One more column of `rows.parquet` where passages were read with queries: a passage's queries as drawn, with repeats.
 Each distinct one has a view, in this order."""
 
+KEPT_FIELD = pa.field("kept", pa.list_(pa.bool_()))
+"""One more column of an index's `passages.parquet` with `index.merge_views`: which of the rows that a passage has in its
+embeddings the index keeps; `offset` and `views` count these alone."""
+
 ROWS_PER_BLOCK = 4096
 """Rows that share a digest, which are read to check one of them; also the passages per row group of `rows.parquet`."""
 

@@ -55,7 +55,8 @@ def build_index(context: StepContext, search: JsonObject | None = None) -> None:
     """
     model = context.recorded_input("model").digest
     shards = open_embeddings(context.list_input("embeddings"), model, context.settings.encode)
-    corpus, settings = MergedCorpus(shards), context.settings
+    settings = context.settings
+    corpus = MergedCorpus(shards, merge_views=settings.index.merge_views)
     write_index(context.output("index"), model, corpus, settings.index, context.events, search or {})
 
 
@@ -83,7 +84,7 @@ def write_index(
     """Writes an index of a corpus, whose views are of the model with digest `model`, into `folder`.
 
     `search` is what the header says of BM25 and reranking (`write_search`). `build_approximate` makes the faiss index where `settings` is not exact, by default as `approximate.build.build`.
-    Writes `views.f16` (all views in float16), `passages.parquet` (`ROWS_SCHEMA`), `index.json`, for an approximate
+    Writes `views.f16` (all views in float16), `passages.parquet` (`ROWS_SCHEMA`, `KEPT_FIELD`), `index.json`, for an approximate
     index `index.faiss`, and where passages were read with queries `queries.parquet` (one row per passage). Reports the
     cost of the index. Raises InputError where there are no passages, or a passage occurs twice.
     """

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,8 +51,8 @@ class IndexedPassage:
     """The queries that the passage was read with, repeats included; empty for most architectures."""
     view_count: int
     """Number of the passage's views that are searched."""
-    stored_views: int
-    """Number of the passage's views in the index, of which these are the first."""
+    kept: Sequence[bool]
+    """Which of the rows that the passage was encoded into the index has; those searched are the first of them."""
     layout: Layout
 
     @cached_property
@@ -71,9 +72,10 @@ class IndexedPassage:
         Raises InputError where the layout makes other views than were indexed.
         """
         try:
-            numbers = row_numbers(self.parts, self.stored_views)[: self.view_count]
+            encoded = row_numbers(self.parts, len(self.kept))
         except InputError as error:
             raise InputError(f"passage {self.passage.id!r}: {error}") from error
+        numbers = [*compress(encoded, self.kept)][: self.view_count]
         return [self._indexed(number, self.parts[number]) for number in numbers]
 
     def _indexed(self, number: int, part: Part) -> IndexedView:
@@ -117,5 +119,5 @@ class IndexedPassages:
                         f"its passage {row} is {self._index.passage_id(row)!r}, but the corpus has {passage.id!r} there; "
                         "build the index again"
                     )
-                searched, stored = int(self._index.view_counts[row]), int(self._index.stored_counts[row])
-                yield IndexedPassage(row, passage, own, queries[row], searched, stored, self._layout)
+                searched, kept = int(self._index.view_counts[row]), self._index.kept_rows(row)
+                yield IndexedPassage(row, passage, own, queries[row], searched, kept, self._layout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import DTypeLike
 
-from multiview.data.arrays import rows_in
+from multiview.data.arrays import numbers, rows_in
 from multiview.data.passages import ROW_GROUP, PassageRows
 from multiview.data.shards import Rows
 from multiview.encoding.embeddings import (
+    KEPT_FIELD,
     QUERIES_FIELD,
     ROWS_PER_BLOCK,
     ROWS_SCHEMA,
@@ -24,11 +26,14 @@ from multiview.encoding.embeddings import (
     Embeddings,
 )
 from multiview.errors import InputError
-from multiview.index.stored_views import open_views, passages_of_views
+from multiview.index.stored_views import open_views, passages_of_views, score_rows
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE, QUERIES_FILE
 
 ADDED_FILE = "added.parquet"
 """File beside a refreshed index, with one row per passage: `added` is true if the passage came after the training."""
+
+COMPARED_AT_ONCE = 4096
+"""About how many views are compared at once where views are merged. Memory depends on it; results do not."""
 
 
 class OldIndex:
@@ -60,10 +65,15 @@ class MergedCorpus:
     """
 
     def __init__(
-        self, shards: Sequence[Embeddings], old: OldIndex | None = None, old_rows: np.ndarray | None = None
+        self,
+        shards: Sequence[Embeddings],
+        old: OldIndex | None = None,
+        old_rows: np.ndarray | None = None,
+        merge_views: float | None = None,
     ) -> None:
         """`old_rows` [p] is the row of each passage in the index `old`, or -1 for the passages of `shards`, in order.
-        Without them, all are those of `shards`.
+        Without them, all are those of `shards`. With `merge_views`, the views of `shards` are those that
+        `distinct_views` keeps; `old` must have been built with the same.
 
         Raises InputError where old and new views differ in width.
         """
@@ -75,14 +85,20 @@ class MergedCorpus:
             raise InputError(
                 f"{shards[0].folder}: {self.dim} wide, but the old index is {old.header['dim']} wide; encode with its model"
             )
-        tables, sizes = [shard.table for shard in shards], [shard.rows for shard in shards]
+        schema, tables = ROWS_SCHEMA, [shard.table for shard in shards]
+        self._kept_rows: np.ndarray | None = None
+        """Row, among all those of the shards, of each that is kept; none where all are."""
+        if merge_views is not None:
+            kept = [distinct_views(shard, merge_views) for shard in shards]
+            schema, tables = schema.append(KEPT_FIELD), list(map(_kept_views, tables, kept))
+            self._kept_rows = np.flatnonzero(np.concatenate(kept))
+        sizes = [int(numbers(table["views"]).sum()) for table in tables]
         if old:
             tables, sizes = [old.passages, *tables], [len(old.views), *sizes]
-        kept = old.passages.num_rows if old else 0
-        sources = np.where(self._new, kept + np.cumsum(self._new) - 1, old_rows)
-        columns = [name for name in ROWS_SCHEMA.names if name != "offset"]
-        passages = pa.concat_tables([table.select(columns) for table in tables])
-        self.passages = with_offsets(passages.take(pa.array(sources)) if old else passages)
+        before = old.passages.num_rows if old else 0
+        sources = np.where(self._new, before + np.cumsum(self._new) - 1, old_rows)
+        passages = pa.concat_tables([table.select(schema.names).cast(schema) for table in tables])
+        self.passages = _with_offsets(passages.take(pa.array(sources)) if old else passages, schema)
         """Rows of an index's `passages.parquet`."""
         self.view_counts = self.passages["views"].to_numpy().astype(np.int64)
         """Number of views of each passage [p] int64."""
@@ -142,7 +158,11 @@ class MergedCorpus:
 
     def _stored_rows(self, rows: np.ndarray) -> np.ndarray:
         passages = passages_of_views(rows, self._offsets)
-        return self._stored_firsts[passages] + rows - self._offsets[passages]
+        stored = self._stored_firsts[passages] + rows - self._offsets[passages]
+        if self._kept_rows is not None:
+            new = stored >= self._old_views
+            stored[new] = self._kept_rows[stored[new] - self._old_views] + self._old_views
+        return stored
 
     def _read(self, number: int, stored: np.ndarray) -> np.ndarray:
         """Views at `stored` rows of a block of the embeddings, or of the old index, which is number -1."""
@@ -185,8 +205,43 @@ class MergedCorpus:
             yield pa.concat_tables(tables).take(pa.array(rows))
 
 
-def with_offsets(table: pa.Table) -> pa.Table:
-    """A table of `id, content_hash, views` with the row of each passage's first view, in the columns of `ROWS_SCHEMA`."""
+def distinct_views(shard: Embeddings, cosine: float) -> np.ndarray:
+    """Returns which views of a shard have no larger cosine than this with any earlier view of their passage that is kept
+    [rows] bool: the first view of each passage, and what says something else.
+
+    It depends on the passage's views alone, to the bit, whatever the shard: products are those of `score_rows`. Views
+    are not checked here, but as they are read into the index.
+    """
+    counts, firsts = numbers(shard.table["views"]).astype(np.int64), numbers(shard.table["offset"])
+    position = np.arange(shard.rows) - np.repeat(firsts, counts)
+    keep = np.ones(shard.rows, bool)
+    _, at_once = np.unique(firsts // COMPARED_AT_ONCE, return_index=True)
+    for start, stop in pairwise(np.unique([*firsts[at_once], shard.rows]).tolist()):
+        views, rank = shard.views[start:stop], position[start:stop]
+        later = np.repeat(np.arange(stop - start), rank + 1)
+        earlier = rows_in(np.arange(stop - start) - rank, rank + 1)
+        products = score_rows(views, later, views.astype(np.float64), earlier)
+        lengths = np.sqrt(products[earlier == later])
+        same = (products > cosine * lengths[earlier] * lengths[later]) & (earlier < later)
+        earlier, later, kept = earlier[same], later[same], keep[start:stop]
+        for number in np.unique(rank[later]):
+            here = rank[later] == number
+            kept[later[here][kept[earlier[here]]]] = False
+    return keep
+
+
+def _kept_views(table: pa.Table, keep: np.ndarray) -> pa.Table:
+    """The rows of embeddings as if they held the views of `keep` [rows] bool alone, with `KEPT_FIELD`."""
+    bounds = np.append(numbers(table["offset"]), len(keep))
+    kept = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(keep))
+    views = pa.array(np.diff(np.append(0, np.cumsum(keep))[bounds]))
+    counted = table.drop_columns("views").append_column("views", views)
+    return _with_offsets(counted.append_column(KEPT_FIELD, kept), ROWS_SCHEMA.append(KEPT_FIELD))
+
+
+def _with_offsets(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table in the columns of `schema`, with the row of each passage's first view as `offset`."""
     views = table["views"].to_numpy().astype(np.int64)
-    offsets = pa.array(np.cumsum(views) - views)
-    return table.add_column(2, "offset", offsets).cast(ROWS_SCHEMA).combine_chunks()
+    offset = pa.array(np.cumsum(views) - views)
+    table = table.drop_columns("offset").append_column("offset", offset)
+    return table.select(schema.names).cast(schema).combine_chunks()

@@ -19,7 +19,7 @@ from multiview.artifacts.staging import StoredFile
 from multiview.config import JsonObject
 from multiview.data.arrays import numbers, stable_order
 from multiview.data.passages import PassageRows
-from multiview.encoding.embeddings import VIEWS_FILE, existing
+from multiview.encoding.embeddings import KEPT_FIELD, VIEWS_FILE, existing
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
@@ -52,15 +52,17 @@ class ViewIndex:
         faiss_index: FaissObject | None = None,
         queries: PassageRows | None = None,
         device: str = "cpu",
+        kept: pa.Array | None = None,
     ) -> None:
         """`ids`, `offsets` and `view_counts` [p] are each passage's id, the row of its first view, and the number of
         its views [v, dim] float16. An approximate index has a `faiss_index` over them besides. Exact searches
-        multiply on `device`."""
+        multiply on `device`. `kept` [p] are lists of bool where views were merged (`KEPT_FIELD`)."""
         self.views = views
         self.ids = ids
         self.offsets = offsets
         self.view_counts, self.stored_counts = view_counts, view_counts
         self.header = header
+        self.kept = kept
         self._faiss_index = faiss_index
         self._queries = queries
         self.tie_order = TieOrder(ids)
@@ -91,7 +93,10 @@ class ViewIndex:
         faiss_index = _read_faiss(existing(folder / INDEX_FILE, REBUILD)) if approximate else None
         # `pq.read_table` would import pyarrow.dataset and pandas, for half a second.
         with pq.ParquetFile(existing(folder / PASSAGES_FILE, REBUILD)) as file:
-            table = file.read(["id", "offset", "views"]).combine_chunks()
+            there = {*file.schema_arrow.names}
+            table = file.read([each for each in ("id", "offset", "views", KEPT_FIELD.name) if each in there])
+        table = table.combine_chunks()
+        kept = table[KEPT_FIELD.name].combine_chunks() if KEPT_FIELD.name in there else None
         view_counts = numbers(table["views"]).astype(np.int64)
         counted_views = {HEADER_FILE: header["views"], PASSAGES_FILE: int(view_counts.sum())}
         if faiss_index:
@@ -102,7 +107,7 @@ class ViewIndex:
         views = open_views(folder / VIEWS_FILE, header, streamed)
         ids, offsets = table["id"].combine_chunks(), numbers(table["offset"])
         queries = PassageRows([folder / QUERIES_FILE]) if (folder / QUERIES_FILE).is_file() else None
-        return cls(views, ids, offsets, view_counts, header, faiss_index, queries, device)
+        return cls(views, ids, offsets, view_counts, header, faiss_index, queries, device, kept)
 
     def __len__(self) -> int:
         """Number of passages."""
@@ -124,8 +129,8 @@ class ViewIndex:
     def first_views(self, count: int | None, layout: Layout | type[Layout]) -> ViewIndex:
         """Returns this index as if each passage had its first `count` views alone; itself where that is None.
 
-        Raises InputError where `layout` does not train its views so, for an approximate index, and for more views than
-        there are.
+        Raises InputError where `layout` does not train its views so, for an approximate index or merged views, and for
+        more views than there are.
         """
         if count is None:
             return self
@@ -138,6 +143,10 @@ class ViewIndex:
             raise InputError(
                 f"views={count}: an approximate index proposes passages by all of their views; leave it out, or build one with "
                 f"index.kind={EXACT}"
+            )
+        if self.kept is not None:
+            raise InputError(
+                f"views={count}: the index leaves out views by index.merge_views; leave one of the two out"
             )
         if not 1 <= count <= most:
             raise InputError(
@@ -227,6 +236,10 @@ class ViewIndex:
         if self._queries is None:
             return dict.fromkeys(rows, ())
         return {row: tuple(record["queries"]) for row, record in self._queries.records(rows).items()}
+
+    def kept_rows(self, row: int) -> list[bool]:
+        """Which of the rows that a passage was encoded into the index has, in their order: all but merged views."""
+        return [True] * int(self.stored_counts[row]) if self.kept is None else self.kept[row].as_py()
 
     def view_scores(self, query: np.ndarray, row: int) -> np.ndarray:
         """Scores of all views of one passage [views] float32, which explain why it was found."""

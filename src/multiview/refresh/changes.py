@@ -30,8 +30,8 @@ KNOWN_BY = ["id", "content_hash"]
 def find_changes(context: StepContext) -> None:
     """Step: find the passages of a new corpus (`passages`) that an `index` holds already, as `model` encodes them.
 
-    A passage is kept if the index has its id with the same content, of the same model, encoded with the same settings
-    and built by the same version of its step; its embeddings, too. Its sentences must have been split for the same
+    A passage is kept if the index has its id with the same content, of the same model, encoded with the same settings,
+    its views merged alike, and built by the same version of its step; its embeddings, too. Its sentences must have been split for the same
     language, and its queries made by the same `generator` (where that is an input) with the same settings of
     generation. With `settings.refresh.full` none is kept.
 
@@ -99,6 +99,8 @@ def _why_full(known: pa.Table, index: Artifact, context: StepContext) -> str:
         return "another model"
     if index.record.config.get("encode", {}) != settings.encode.key_settings():
         return "other settings of encode"
+    if index.record.config.get("index", {}).get("merge_views") != settings.index.merge_views:
+        return "another index.merge_views"
     if _language(index.input("passages")) != _language(load_record(context.input("passages").address)):
         return "another corpus.language"
     if "generator" in context.inputs:

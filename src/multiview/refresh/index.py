@@ -57,7 +57,7 @@ def refresh_index(context: StepContext, with_search: bool = False) -> None:
     old_rows = pq.read_table(context.input("changes").path / CHANGES_FILE)["old"].to_numpy()
     _check_order(shards, context.input("changes").path)
     old = OldIndex(context.input("old").path) if (old_rows >= 0).any() else None
-    corpus = MergedCorpus(shards, old, old_rows)
+    corpus = MergedCorpus(shards, old, old_rows, context.settings.index.merge_views)
     rebuilt, edit = _rebuild_or_edit(corpus, full, context)
     terms = partial(_terms, old, old_rows, context)
     search = write_search(folder, context.settings, terms) if with_search else {}

@@ -244,6 +244,8 @@ class AnalysisInput:
         Raises NotApplicable as `check_several_views` does, and where the i-th row of a passage is not its i-th view.
         """
         self.check_several_views()
+        if self.index.kept is not None:
+            raise NotApplicable("index.merge_views leaves out views before other views of a passage")
         if not self.view_summary.in_order:
             raise NotApplicable(
                 "the index leaves out padding views that come before other views of a passage: index padding views too"
