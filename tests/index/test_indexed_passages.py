@@ -62,6 +62,10 @@ def without_padding(passage: Passage) -> list[View]:
     return [view for view in camvr(passage) if view[2] != ""]
 
 
+def merged(passage: Passage) -> list[View]:
+    return camvr(passage)[::2]
+
+
 def mvr(passage: Passage) -> list[View]:
     return [(number, None, None, None) for number in range(4)]
 
@@ -84,6 +88,7 @@ def dual_cross(passage: Passage) -> list[View]:
 CASES = {
     "camvr": camvr,
     "camvr without padding": without_padding,
+    "camvr merged": merged,
     "mvr": mvr,
     "dpr": dpr,
     "sentence": sentences,
@@ -117,6 +122,8 @@ def test_each_row_stands_for_a_view_of_its_passage(base: Path, tmp_path: Path, c
     expected = {passage.id: CASES[case](passage) for passage in PASSAGES[:3]}
     counts = [len(expected[passage.id]) for passage in PASSAGES[:3]] + [1]
     index = make_index(counts, tmp_path if case == "dual-cross" else None)
+    if case == "camvr merged":
+        index.kept = pa.array([[True, False, True, False]] * 3 + [[True]])
     made = make_layout(base, case.split()[0])
     corpus = PassageRows(shard_files(write_passages(tmp_path / "corpus", PASSAGES, shards=2)))
     found = {p.row: p for p in IndexedPassages(index, made, corpus).read(np.array([[2, 0], [1, -1], [0, 2]]))}

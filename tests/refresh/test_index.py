@@ -37,6 +37,8 @@ def vectors(tmp_path) -> ChangingVectors:
         ("nothing to build on", {}, {}),
         ("refresh.full", {}, {"refresh": {"full": True}}),
         ("other settings of encode", {}, {"encode": {"compute": "autocast"}}),
+        ("another index.merge_views", {"index": {"merge_views": 0.1}}, {}),
+        ("another index.merge_views", {}, {"index": {"merge_views": 0.1}}),
         ("other settings of index", {"index": {"kind": "exact"}}, {}),
         ("other settings of index", {}, {"index": {"kind": "exact"}}),
         ("other settings of index", {"index": {"seed": 1}}, {}),

@@ -99,6 +99,9 @@ def test_what_cannot_be_searched_by_first_views_is_refused(made, indexes) -> Non
     approximate.exact = False
     with pytest.raises(InputError, match="views=2: an approximate index .*index.kind=exact"):
         approximate.first_views(2, LAYOUTS["meta"])
+    approximate.exact, approximate.kept = True, pa.array([[True]] * len(approximate))
+    with pytest.raises(InputError, match="views=2: the index leaves out views by index.merge_views"):
+        approximate.first_views(2, LAYOUTS["meta"])
 
 
 @pytest.mark.parametrize(
@@ -107,6 +110,7 @@ def test_what_cannot_be_searched_by_first_views_is_refused(made, indexes) -> Non
         ({"architecture": "camvr"}, {}, "evaluation.views: 2 .*architecture camvr"),
         ({"architecture": "meta", "views": 1}, {}, "evaluation.views: 2, but model.views is 1"),
         ({"architecture": "meta"}, {"kind": "compact"}, "evaluation.views: 2 needs index.kind=exact"),
+        ({"architecture": "meta"}, {"merge_views": 0.9}, "evaluation.views: 2 needs .* all views"),
     ],
 )
 def test_an_evaluation_of_first_views_is_refused_before_work_begins(model, index, line) -> None:

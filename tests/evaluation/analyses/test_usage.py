@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from multiview.evaluation.analyses.analysis_input import NotApplicable
@@ -55,6 +56,14 @@ def test_cosines_of_the_first_views_are_read_from_all(camvr):
     first = replace(given, index=given.index.first_views(2, LAYOUTS["meta"]))
     whole, cut = (cosine(each).tables["cosine"].rows.to_pydict() for each in (given, first))
     assert cut == {name: whole[name][:2] for name in ("view", "view_1", "view_2")}
+
+
+def test_views_that_were_merged_are_not_compared_by_their_position(camvr):
+    given = camvr.subject()
+    given.index.kept = pa.array([[True]] * len(given.index))
+    for analysis in (usage, cosine):
+        with pytest.raises(NotApplicable, match="index.merge_views"):
+            analysis(given)
 
 
 def test_cosines_by_hand():
