@@ -26,7 +26,7 @@ from multiview.encoding.embeddings import (
     Embeddings,
 )
 from multiview.errors import InputError
-from multiview.index.stored_views import open_views, passages_of_views, score_rows
+from multiview.index.stored_views import open_views, passages_of_views
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE, QUERIES_FILE
 
 ADDED_FILE = "added.parquet"
@@ -209,21 +209,22 @@ def distinct_views(shard: Embeddings, cosine: float) -> np.ndarray:
     """Returns which views of a shard have no larger cosine than this with any earlier view of their passage that is kept
     [rows] bool: the first view of each passage, and what says something else.
 
-    It depends on the passage's views alone, to the bit, whatever the shard: products are those of `score_rows`. Views
-    are not checked here, but as they are read into the index.
+    It depends on the passage's views alone, whatever the shard: each product is summed by itself, in float64. Views are
+    not checked here, but as they are read into the index.
     """
     counts, firsts = numbers(shard.table["views"]).astype(np.int64), numbers(shard.table["offset"])
     position = np.arange(shard.rows) - np.repeat(firsts, counts)
     keep = np.ones(shard.rows, bool)
     _, at_once = np.unique(firsts // COMPARED_AT_ONCE, return_index=True)
     for start, stop in pairwise(np.unique([*firsts[at_once], shard.rows]).tolist()):
-        views, rank = shard.views[start:stop], position[start:stop]
-        later = np.repeat(np.arange(stop - start), rank + 1)
-        earlier = rows_in(np.arange(stop - start) - rank, rank + 1)
-        products = score_rows(views, later, views.astype(np.float64), earlier)
-        lengths = np.sqrt(products[earlier == later])
-        same = (products > cosine * lengths[earlier] * lengths[later]) & (earlier < later)
-        earlier, later, kept = earlier[same], later[same], keep[start:stop]
+        views, rank, kept = shard.views[start:stop].astype(np.float64), position[start:stop], keep[start:stop]
+        lengths, found = np.sqrt((views * views).sum(axis=1)), [np.empty((2, 0), np.int64)]
+        for distance in range(1, rank.max(initial=0) + 1):
+            later = np.flatnonzero(rank >= distance)
+            earlier = later - distance
+            same = (views[earlier] * views[later]).sum(axis=1) > cosine * lengths[earlier] * lengths[later]
+            found.append(np.stack([earlier[same], later[same]]))
+        earlier, later = np.concatenate(found, axis=1)
         for number in np.unique(rank[later]):
             here = rank[later] == number
             kept[later[here][kept[earlier[here]]]] = False

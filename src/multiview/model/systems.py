@@ -56,7 +56,9 @@ def _check_first_views(config: Config) -> None:
     if views > model.views:
         raise InputError(f"{setting}, but model.views is {model.views}; set it to {model.views} or less")
     if config.index.kind != "exact" or config.index.merge_views is not None:
-        raise InputError(f"{setting} needs index.kind=exact and all views of a passage; leave one of them out")
+        raise InputError(
+            f"{setting} needs index.kind=exact and all views of a passage; leave one of them out"
+        )
 
 
 def check_saved(saved: Model, wanted: Model, subject: str) -> None:
