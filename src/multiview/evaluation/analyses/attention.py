@@ -1,4 +1,4 @@
-"""Attention divergence: how far the views attend to different parts of the passage (CAMVR Eq. 14, Table 3)."""
+"""How much the views of a passage differ: by what they attend to (CAMVR Eq. 14, Table 3), and by their vectors' cosine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
+from multiview import metric_names
 from multiview.evaluation.analyses.analysis_input import (
     AnalysisInput,
     CaptionedTable,
     Findings,
     NotApplicable,
 )
-from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, table_of
+from multiview.evaluation.analyses.matrices import PairMeans, mean_cosines, off_diagonal, table_of
 from multiview.model.batch import make_batch, to_device
 
 PASSAGES = 1000
@@ -88,3 +89,13 @@ def _divergences(given: AnalysisInput, passage_rows: np.ndarray) -> Iterator[np.
             tokens, views = len(sequence.input_ids), len(sequence.views)
             yield sequence_divergence(head[:, :tokens, :tokens], weights[:views, :tokens])
         given.events.progress(start + len(members), len(sequences), "sequences' attention")
+
+
+def cosine(given: AnalysisInput) -> Findings:
+    """Table `cosine`: view, view_1 … view_n. Metrics `view_cosine` (the mean over the pairs i ≠ j), `_min` and `_max`."""
+    views = given.ordered_views().most
+    means = mean_cosines(given.index.views, given.index.stored_counts)[:views, :views]
+    caption = "Mean cosine between the views i and j of a passage, over the passages that have both."
+    return Findings(
+        off_diagonal(metric_names.VIEW_COSINE, means), {"cosine": CaptionedTable(caption, table_of(means))}
+    )

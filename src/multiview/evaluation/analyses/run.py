@@ -3,31 +3,77 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from multiview import names
 from multiview.config import Analysis
+from multiview.encoding.encode import Encoder
 from multiview.evaluation.analyses.analysis_input import (
     AnalysisInput,
     CaptionedTable,
     Findings,
     NotApplicable,
 )
-from multiview.evaluation.analyses.answer_view import answer_view
-from multiview.evaluation.analyses.attention import attention
-from multiview.evaluation.analyses.speed import speed
-from multiview.evaluation.analyses.training_answers import training_answers
-from multiview.evaluation.analyses.usage import cosine, usage
+from multiview.evaluation.analyses.answers import answer_view, training_answers
+from multiview.evaluation.analyses.attention import attention, cosine
 from multiview.evaluation.analyses.variation import variation
-from multiview.evaluation.analyses.view_ranges import each_view, first_views
+from multiview.evaluation.analyses.view_ranges import each_view, first_views, usage
+from multiview.evaluation.costs import SINGLE_QUESTION, median_milliseconds
 from multiview.evaluation.files import ANALYSES_PAGE_FILE, METRICS_FILE, analysis_table_file
 from multiview.evaluation.tables import arrow_markdown
+from multiview.index.streamed_views import StreamedViews
+from multiview.model.layouts import TokenSequence
 
 SHOWN_ROWS = 64
 """Tables with more rows, such as one row per question, are for programs only."""
+
+TIMED_PASSAGES = 48
+TIMED_QUESTIONS = 100
+SMALLEST_BATCH = 64
+"""A token budget that makes padded batches of eight rows; larger ones would mostly be filled with copies."""
+
+
+def speed(given: AnalysisInput) -> Findings:
+    """Milliseconds per passage and per question (MVR Table 4) on this process's device, as facts, because files must be reproducible.
+
+    `encode_milliseconds_per_passage`: up to 48 random passages, with the queries that they are read with, encoded in
+    the arithmetic of the index, in small batches. `search_milliseconds_per_question`: `SEARCH_SECONDS` of every
+    evaluation. `single_question_milliseconds` and `single_search_milliseconds`: medians of questions asked one at a
+    time, left out where the views are in a bucket, all of which a search reads.
+    """
+    sample = given.random_rows(len(given.index), TIMED_PASSAGES)
+    passages = [indexed.sequences for indexed in given.indexed_passages.read(sample)]
+    encoder = Encoder(given.model, given.encode.model_copy(update={"batch_tokens": SMALLEST_BATCH}))
+    _encode(encoder, passages[:1])  # work that is done only once is not counted
+    begun = time.perf_counter()
+    _encode(encoder, passages)
+    encode_seconds = (time.perf_counter() - begun) / len(passages)
+    facts = {
+        "encode_milliseconds_per_passage": 1000 * encode_seconds,
+        "search_milliseconds_per_question": 1000 * given.search_seconds,
+    }
+    if not isinstance(given.index.views, StreamedViews):
+        texts = [question.question for question in given.questions[:TIMED_QUESTIONS]]
+        vectors = dict(zip(texts, given.queries[:TIMED_QUESTIONS, None], strict=True))
+        search = partial(given.index.search, k=given.settings.depth)
+        facts[SINGLE_QUESTION] = median_milliseconds(
+            lambda text: search(encoder.question_vector(text)[None]), texts
+        )
+        facts["single_search_milliseconds"] = median_milliseconds(lambda text: search(vectors[text]), texts)
+    for name, value in facts.items():
+        given.events.fact(name, round(value, 3))
+    return Findings()
+
+
+def _encode(encoder: Encoder, passages: Sequence[Sequence[TokenSequence]]) -> None:
+    for _ in encoder.passages((sequence, None) for sequences in passages for sequence in sequences):
+        pass
+
 
 ANALYSES: dict[Analysis, Callable[[AnalysisInput], Findings]] = {
     "each_view": each_view,

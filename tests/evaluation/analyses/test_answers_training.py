@@ -9,7 +9,7 @@ import pytest
 from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.evaluation.analyses.analysis_input import NotApplicable
-from multiview.evaluation.analyses.training_answers import KINDS, found_by, training_answers
+from multiview.evaluation.analyses.answers import KINDS, found_by, training_answers
 from tests.fixtures.analysed_model import hand_subject
 from tests.fixtures.artifacts import questions_folder
 from tests.fixtures.snippet_views import PASSAGE, VIEWS, ask

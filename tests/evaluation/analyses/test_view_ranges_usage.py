@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 from multiview.evaluation.analyses.analysis_input import NotApplicable
+from multiview.evaluation.analyses.attention import cosine
 from multiview.evaluation.analyses.matrices import mean_cosines
-from multiview.evaluation.analyses.usage import cosine, usage
+from multiview.evaluation.analyses.view_ranges import usage
 from multiview.model.layouts import LAYOUTS
 from tests.fixtures.analysed_model import DEPTH
 from tests.fixtures.searched_views import stored_views

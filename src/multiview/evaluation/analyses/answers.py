@@ -1,4 +1,4 @@
-"""Training questions by how their answer's view is found, and AVQ (CAMVR 3.2, 4.1)."""
+"""The views with the answer: whether they find the passage (CAMVR Eq. 15, Table 4), and how training finds them (CAMVR 3.2, 4.1)."""
 
 # pyarrow.compute defines its functions when it is imported, so pyright does not see them.
 # pyright: reportAttributeAccessIssue=false
@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from multiview import metric_names
 from multiview.data.answers import answer_views, has_answer
 from multiview.data.passages import Passage
 from multiview.data.questions import read_columns
-from multiview.data.tokens import Mode, Span
+from multiview.data.tokens import Mode, Span, TokenizedText
 from multiview.evaluation.analyses.analysis_input import (
     AnalysisInput,
     CaptionedTable,
@@ -24,6 +25,43 @@ from multiview.evaluation.analyses.analysis_input import (
 )
 
 KINDS = ("offset", "one", "several", "none", "title")
+
+
+def answer_view(given: AnalysisInput) -> Findings:
+    """Table `answer_view`: k, overall, answer_view, other_views; and its metrics. The title never holds an answer."""
+    if not given.layout.has_spans:
+        raise NotApplicable("views represent no part of the text")
+    given.check_several_views()
+    if given.layout.reads_queries:
+        raise NotApplicable("every view represents the whole text")
+    if not any(question.answers for question in given.questions):
+        raise NotApplicable("no question has an answer")
+    overall, answer = given.accuracy(given.ranking.holds), given.accuracy(answer_view_hits(given))
+    metrics: dict[str, float] = {}
+    rows = []
+    for k in given.cuts:
+        name = metric_names.accuracy_at(k)
+        row = {"answer_view": answer[name], "other_views": overall[name] - answer[name]}
+        metrics |= {metric_names.of_group(group, name): value for group, value in row.items()}
+        rows.append({"k": k, "overall": overall[name], **row})
+    caption = (
+        'Accuracy by snippets that matched and hold the answer, and the rest of the accuracy, "other views".'
+    )
+    return Findings(metrics, {"answer_view": CaptionedTable(caption, pa.Table.from_pylist(rows))})
+
+
+def answer_view_hits(given: AnalysisInput) -> np.ndarray:
+    """Returns whether the best view of each retrieved passage represents text with an answer [q, depth] bool."""
+    hits = np.zeros(given.ranking.holds.shape, bool)
+    held: dict[int, list[tuple[int, int]]] = {}
+    for question, column in np.argwhere(given.ranking.holds).tolist():
+        held.setdefault(int(given.top.passages[question, column]), []).append((question, column))
+    for indexed in given.indexed_passages.read(np.array(list(held), np.int64)):
+        text = TokenizedText(indexed.passage.text, given.matching)
+        for question, column in held[indexed.row]:
+            span = indexed.views[given.top.winning_views[question, column]].span
+            hits[question, column] = span is not None and given.answers.within(text, span, question)
+    return hits
 
 
 def training_answers(given: AnalysisInput) -> Findings:

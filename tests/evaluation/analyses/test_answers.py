@@ -9,7 +9,7 @@ from multiview.config import Evaluation
 from multiview.data.answers import find_answers, has_answer
 from multiview.data.passages import Passage
 from multiview.evaluation.analyses.analysis_input import NotApplicable
-from multiview.evaluation.analyses.answer_view import answer_view, answer_view_hits
+from multiview.evaluation.analyses.answers import answer_view, answer_view_hits
 from tests.fixtures.analysed_model import hand_index, hand_subject, retrieved
 from tests.fixtures.snippet_views import PASSAGE, Snippets, ask
 
