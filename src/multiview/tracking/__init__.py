@@ -1,11 +1,8 @@
 """Tracking in MLflow. No other package imports mlflow.
 
 `ship` turns a run's state and event files into an MLflow run that holds a run per system and per step. It may be
-called at any time and any number of times: contents that MLflow has already are left alone. `ship_live` ships
-while a run continues, `ship_step_live` does so for a step in a separate pod. In the other direction,
-`find_run` leads from an MLflow run to the artifacts that its steps read and wrote, and
-`registered_index` from a registered model to its index. `register` and `repair` make the registry's
-versions and aliases refer to indexes, and `mirror` to a store's champions.
+called at any time and any number of times: contents that MLflow has already are left alone. In the other direction,
+`find_run` leads from an MLflow run to the artifacts that its steps read and wrote.
 """
 
 # Other rooms import all of these from here.

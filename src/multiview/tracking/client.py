@@ -23,8 +23,6 @@ RUN_FILE = "run.json"
 """The MLflow artifact of a parent run that holds its description."""
 
 SQLITE = b"SQLite format 3\0"
-"""The beginning of an SQLite file."""
-
 _SQLITE_FILE = re.compile(r"sqlite(\+\w+)?:///(?P<file>(?!:memory:)[^?]+)(\?.*)?")
 
 NAME_ANOTHER = f"name another with --tracking-uri ({environment.MLFLOW_TRACKING_URI})"
@@ -67,8 +65,7 @@ def tracking_uri(store: Store) -> str:
 
 
 def connect_to_read(uri: str) -> MlflowClient:
-    """Returns an MLflow client that reads. Raises InputError for an SQLite file that cannot be read, or is missing:
-    MLflow would create it."""
+    """Returns an MLflow client that reads. Raises InputError for an SQLite file that is missing, or cannot be read."""
     if database(uri) == "absent":
         raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
     return connect(uri, "rb")
@@ -122,8 +119,7 @@ def deleted(kind: str, name: str, id_: str) -> TrackingUnavailable:
 
 @contextlib.contextmanager
 def explained(uri: str) -> Iterator[None]:
-    """Raises the errors of MLflow and its libraries within the block as InputErrors of one line; as TrackingUnavailable
-    where no request can succeed."""
+    """Raises errors of MLflow and its libraries as InputErrors; as TrackingUnavailable where no request can succeed."""
     try:
         yield
     except Exception as error:
@@ -171,15 +167,13 @@ def _about_database(uri: str, reason: str) -> str:
 
 
 def settle(uri: str) -> None:
-    """Lets the last change of an SQLite file survive a loss of power: SQLite syncs all but the removal of its journal, which
-    would undo the change."""
+    """Lets the last change of an SQLite file survive a loss of power: only the removal of its journal is left to sync."""
     if match := _SQLITE_FILE.fullmatch(uri):
         sync(Path(match["file"]).absolute().parent)
 
 
 def database(uri: str) -> str:
-    """Returns the inode of the SQLite file that a URI names, by which a new file differs from an earlier one; "absent" where
-    there is no such file, and empty for other kinds of URI."""
+    """Returns the inode of the SQLite file of a URI, "absent" where there is no such file; empty for other URIs."""
     if not (match := _SQLITE_FILE.fullmatch(uri)):
         return ""
     try:

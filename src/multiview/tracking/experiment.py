@@ -15,8 +15,6 @@ from multiview.config import JsonObject
 from multiview.tracking.tags import SYSTEM
 
 VIEW = "systems"
-"""The name of the view."""
-
 VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 
 COLUMNS = (
@@ -59,8 +57,7 @@ SECTIONS = (
     ("Held-out questions while training", "LINE", CURVES, {"columns": 2, "cardHeight": 300}),
     ("What differs", "DIFFERENCE", ("table",), {"columns": 1, "cardHeight": 600}),
 )
-"""Sections of the page: title, kind of chart, metrics and layout. A chart has a bar or a line per system, or the table of
-their differences."""
+"""Sections of the page: title, kind of chart, metrics and layout."""
 CHARTS: dict[str, JsonObject] = {
     "BAR": {},
     "LINE": {

@@ -46,10 +46,7 @@ class TrackedRun:
 
 
 def logged_model(uri: str, model_id: str) -> Reference:
-    """Returns the artifact of the logged model with an MLflow id, `m-` and 32 digits.
-
-    Raises InputError if MLflow at `uri` has no such model, or it is not one of multiview's.
-    """
+    """Returns the artifact of a logged model. Raises InputError if MLflow has no such model, or it is not multiview's."""
     with explained(uri):
         tags = connect_to_read(uri).get_logged_model(model_id).tags
     if not {names.TAG_ADDRESS, names.TAG_SHA256} <= set(tags):
@@ -135,15 +132,13 @@ def _state(run: MlflowRun) -> StepState:
     """The state of a step, as far as MLflow has it."""
     tags = run.data.tags
     inputs: dict[str, list[Reference]] = {}
-    for tag in sorted(tags):
+    outputs: dict[str, Reference] = {}
+    for tag, value in sorted(tags.items()):
         if tag.startswith(names.INPUT_TAG):
             name = tag.removeprefix(names.INPUT_TAG).rsplit(".", 1)[0]
-            inputs.setdefault(name, []).append(Reference.model_validate_json(tags[tag]))
-    outputs = {
-        tag.removeprefix(names.OUTPUT_TAG): Reference.model_validate_json(value)
-        for tag, value in sorted(tags.items())
-        if tag.startswith(names.OUTPUT_TAG)
-    }
+            inputs.setdefault(name, []).append(Reference.model_validate_json(value))
+        elif tag.startswith(names.OUTPUT_TAG):
+            outputs[tag.removeprefix(names.OUTPUT_TAG)] = Reference.model_validate_json(value)
     return StepState(
         path=tags[names.TAG_PATH],
         step=tags[names.TAG_STEP],

@@ -38,10 +38,7 @@ MODEL_URI = re.compile(r"models:/(?P<name>[^/@]+)(@(?P<alias>[^/@]+)|/(?P<versio
 
 
 def registered_index(uri: str, model: str) -> str:
-    """Returns the address of the index that a `MODEL_URI` refers to: its version's tag `multiview.index`, else its source.
-
-    Raises InputError if MLflow at `uri` has no such version.
-    """
+    """Returns the address of the index that a `MODEL_URI` refers to. Raises InputError if MLflow has no such version."""
     named = MODEL_URI.fullmatch(model)
     assert named is not None
     with explained(uri):
@@ -71,11 +68,8 @@ def _name_of(corpus: str) -> str:
 
 
 def mirror(store: Store, uri: str) -> dict[str, str]:
-    """Sets the aliases in MLflow to the store's champions, if it has any, and returns the version of each alias.
-
-    `champion` is the current champion's index, `previous` its predecessor's, and `challenger` the last index that was
-    refused against it. Raises InputError as `repair` does.
-    """
+    """Sets the aliases in MLflow to the store's champion, if it has any, its predecessor, and the index that was refused
+    last against it; returns the version of each alias. Raises InputError as `repair` does."""
     now = current(store)
     if now is None:
         return {}
@@ -94,9 +88,7 @@ def mirror(store: Store, uri: str) -> dict[str, str]:
 
 def aliased_indexes(uri: str) -> list[str]:
     """Returns the addresses of all indexes that an alias of any registered model refers to; none without an MLflow.
-
-    Raises InputError if MLflow cannot be reached.
-    """
+    Raises InputError if MLflow cannot be reached."""
     if database(uri) == "absent":
         return []
     with explained(uri):
@@ -110,11 +102,8 @@ def aliased_indexes(uri: str) -> list[str]:
 def register(
     uri: str, index: Reference, name: str, aliases: Iterable[str] = (), near: Store | None = None
 ) -> str:
-    """Returns the version of the registered model `name` that refers to an index, and sets the aliases to it.
-
-    The version is created if there is none. Raises InputError if there is no such index, or MLflow refuses a name or
-    cannot be reached.
-    """
+    """Returns the version of the registered model `name` that refers to an index, perhaps a new one, and sets the
+    aliases to it. Raises InputError if there is no such index, or MLflow refuses a name or cannot be reached."""
     found = load_reference(index, "register", near)
     record, address = found.record, found.address
     if record.kind != names.INDEX:
@@ -132,11 +121,8 @@ def register(
 def repair(
     uri: str, name: str, indexes: Mapping[str, Reference], near: Store | None = None
 ) -> dict[str, str]:
-    """Sets the aliases `champion`, `challenger` and `previous` of a registered model by a mapping from alias to index.
-
-    An alias that the mapping leaves out is deleted. Returns the version that each alias of the mapping refers to.
-    Raises InputError as `register` does.
-    """
+    """Sets the aliases `OURS` of a registered model to the `indexes` by alias, and deletes those that are not among
+    them; returns the version of each. Raises InputError as `register` does."""
     versions = {alias: register(uri, index, name, near=near) for alias, index in indexes.items()}
     with explained(uri):
         _set_aliases(connect(uri), name, {**dict.fromkeys(OURS), **versions})
@@ -145,9 +131,7 @@ def repair(
 
 def _version(client: MlflowClient, name: str, record: Record) -> ModelVersion | None:
     """The oldest version of an index, so that two processes that race to create one both take the same; else None.
-
-    Found by digest and key: two indexes of the same views may answer from passages that differ elsewhere.
-    """
+    Found by digest and key: two indexes of the same views may answer from passages that differ elsewhere."""
     found = client.search_model_versions(f"name = '{name}' and tags.{names.TAG_SHA256} = '{record.digest}'")
     same = [version for version in found if split_address(version.tags[names.TAG_INDEX])[2] == record.key]
     return min(same, key=lambda version: int(version.version), default=None)

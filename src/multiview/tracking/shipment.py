@@ -80,8 +80,8 @@ class Shipment:
     def claimed(self, name: str, run_name: str, tags: Tags, started: float) -> str:
         """Returns the id of the MLflow run claimed under a name, which is created if there is none. `started` is in seconds.
 
-        A run whose shipper was killed before claiming it is found by its tags; where shippers race, the first one's is
-        taken. A second run, which MLflow's client creates when an answer is lost, is deleted.
+        A run whose shipper was killed before claiming it is found by its tags; where shippers race, or MLflow's client
+        creates a second run because an answer was lost, the first one's is taken and others are deleted.
         """
         path = f"{self.claims}/{name}"
         if (claimed := self.store.read(path)) is not None:
@@ -146,8 +146,7 @@ class Shipment:
         now = self.client.get_run(parent)
         if status != "RUNNING":
             set_description(self.client, now, notes.of_run(self.store, self.run, self.states, self.corpus))
-            gates = (state for state in self.states if state.step == "gate")
-            for record in (read_record(self.store, names.VERDICT, state.key) for state in gates):
-                if record:
+            for state in self.states:
+                if state.step == "gate" and (record := read_record(self.store, names.VERDICT, state.key)):
                     fill(self.client, now, tags={"decision": record.facts["decision"]})
         set_status(self.client, now, status, max((s.ended for s in self.states if s.ended), default=0.0))

@@ -35,10 +35,8 @@ from multiview.tracking.tags import NO_ATTEMPT, user
 
 SHIP_SECONDS = 20.0
 """Seconds between two shipments of a run in progress."""
-
 FIRST_SECONDS = 3.0
 """Seconds before the first one: MLflow takes seconds to start, which a short run would spend at its end."""
-
 END_SECONDS = 10.0
 """Seconds that the end of a run or of a step in its pod waits for shipments that are under way."""
 
@@ -81,11 +79,8 @@ def ship(
 def ship_live(
     store: Store, run_id: str, uri: str, only: Collection[str] | None = None
 ) -> contextlib.AbstractContextManager[None]:
-    """Ships a run, or `only` the steps with some paths, now and then while the block runs.
-
-    Results never wait for MLflow: a shipment that fails, or has not ended `END_SECONDS` after the block, is left to a
-    later one.
-    """
+    """Ships a run, or `only` the steps with some paths, now and then while the block runs. Results never wait for MLflow:
+    a shipment that fails, or has not ended `END_SECONDS` after the block, is left to a later one."""
     return repeated(partial(ship, store, run_id, uri, only), SHIP_SECONDS, FIRST_SECONDS, END_SECONDS)
 
 
@@ -117,10 +112,8 @@ def ship_step_live(
 
 
 def kill_step(store: Store, run_id: str, state: StepState, uri: str) -> None:
-    """Ends the MLflow run of a step as killed, if it has one: at once, as its process has a second left.
-
-    The runs above are left to `close_killed`.
-    """
+    """Ends the MLflow run of a step as killed, if it has one: at once, as its process has a second left. The runs above
+    are left to `close_killed`."""
     client = connect(uri)
     experiment = our_experiment(client)
     attempt = state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT
@@ -144,8 +137,7 @@ def sync(store: Store, uri: str) -> tuple[list[str], dict[str, str]]:
     Raises InputError, without trying the other runs, if MLflow cannot be reached.
     """
     shipped, failed = [], {}
-    runs = store.folders(names.RUNS)
-    if not runs:
+    if not (runs := store.folders(names.RUNS)):
         store.check_exists()
         raise InputError(f"store {store.url} has no runs: is it the right one?")
     for run in runs:

@@ -49,11 +49,8 @@ def fill_step(shipment: Shipment, parent: str, child: MlflowRun, state: StepStat
 
 
 def _log_events(shipment: Shipment, child: MlflowRun, state: StepState) -> None:
-    """Logs a step's parameters, metrics and tags.
-
-    The tag that counts shipped events comes last. Metrics that an earlier call shipped without that tag are
-    shipped again as exact duplicates, which MLflow drops.
-    """
+    """Logs a step's parameters, metrics and tags; the tag that counts shipped events comes last. Metrics that an earlier
+    call shipped without that tag are shipped again as exact duplicates, which MLflow drops."""
     events = list(read_events(shipment.store, state.attempt)) if state.attempt else []
     warnings = [event.text for event in events if isinstance(event, WarningEvent)]
     first = next((_record(shipment.store, *output) for output in state.outputs.items()), None)
@@ -123,8 +120,8 @@ def _logged_model(shipment: Shipment, reference: Reference, run: str | None, sta
 
 
 def log_data(shipment: Shipment, parent: str) -> None:
-    """Logs the passages and questions that a run's steps make or read as datasets of its MLflow run; for a comparison of
-    finished evaluations what the first one read."""
+    """Logs the passages and questions of a run as its datasets; those of a comparison of finished evaluations are the
+    first evaluation's."""
     references = [r for state in shipment.states for r in (*state.outputs.values(), *_all(state.inputs))]
     evaluation = next((r for r in references if _kind(r) == names.EVALUATION), None)
     if evaluation and not any(_kind(reference) == names.PASSAGES for reference in references):
@@ -148,22 +145,19 @@ def _log_datasets(client: MlflowClient, run: MlflowRun, inputs: Mapping[str, lis
     new = {}
     for name, references in inputs.items():
         for reference in (r for r in references[:DATASETS] if _kind(r) != names.MODEL):
+            if (digest := reference.digest[:DIGEST_LENGTH]) in known:
+                continue
             protocol, separator, _ = reference.address.partition("://")
             source = json.dumps({"uri": reference.address})
-            digest = reference.digest[:DIGEST_LENGTH]
             dataset = Dataset(_dataset_name(reference), digest, protocol if separator else "local", source)
             tags = [InputTag("mlflow.data.context", name), InputTag(names.TAG_SHA256, reference.digest)]
-            if digest not in known:
-                new[digest] = DatasetInput(dataset, tags)
+            new[digest] = DatasetInput(dataset, tags)
     if new:
         client.log_inputs(run.info.run_id, datasets=list(new.values()))
 
 
 def log_files(store: Store, client: MlflowClient, parent: str, child: MlflowRun, state: StepState) -> None:
-    """Logs the records of all outputs, and the files for people to read: metrics, tables and reports.
-
-    A report is also logged in the MLflow run of the whole run, `parent`.
-    """
+    """Logs the records of all outputs, and the files for people to read; a report also in the whole run's, `parent`."""
     run = child.info.run_id
     for kind, reference in state.outputs.items():
         if (record := _record(store, kind, reference)) is None:

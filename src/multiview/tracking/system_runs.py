@@ -38,9 +38,8 @@ SECTIONS = ("corpus", "questions", "bm25", "model", "train", "mining", "encode",
 
 
 def fill_systems(shipment: Shipment, parent: str, states: Iterable[StepState]) -> None:
-    """Logs settings, figures and status of each system that has one of these steps; of all systems where a comparison is
-    among them, which knows their costs. A comparison of other runs' evaluations has no systems of its own: its metrics
-    are the run's."""
+    """Logs settings, figures and status of each system that has one of these steps; of all systems where a comparison,
+    which knows their costs, is among them. The metrics of a comparison of other runs' evaluations are the run's."""
     states = list(states)
     compared = [state for state in states if state.step == "compare" and state.finished]
     mine = {StepPath.parse(state.path).system for state in states}

@@ -22,7 +22,6 @@ PIPELINE, SYSTEM, STEP = "pipeline", "system", "step"
 """The levels of MLflow runs: values of the tag `multiview.level`."""
 
 DIGITS = 8
-"""Digits of the passages' digest that are shown."""
 
 
 def opening_tags(run: Run, level: str, parent: str | None = None, system: str = "") -> Tags:
@@ -113,12 +112,9 @@ def corpus_tag(states: Iterable[StepState]) -> str | None:
     read = [*_inputs(states)]
     made = [reference for state in states for reference in state.outputs.values()]
     passages = [r for r in (*made, *read) if split_address(r.address)[1] == names.PASSAGES]
-    if not passages and not read:
-        return None
-    corpus = corpus_of(trace(passages[:1] or read[:1]))
-    if corpus is None:
-        return f"@{passages[0].digest[:DIGITS]}" if passages else None
-    return f"{corpus_name(corpus)}@{corpus.digest[:DIGITS]}"
+    if corpus := corpus_of(trace(passages[:1] or read[:1])):
+        return f"{corpus_name(corpus)}@{corpus.digest[:DIGITS]}"
+    return f"@{passages[0].digest[:DIGITS]}" if passages else None
 
 
 def question_tags(states: Iterable[StepState]) -> Tags:
