@@ -71,16 +71,15 @@ def champion_numbers(store: Store) -> list[int]:
 
 def read_champion(store: Store, number: int) -> Champion:
     """Returns a champion. Raises InputError if there is no champion of this number, or its file is damaged."""
-    data = store.read(champion_file(number))
+    file, data = f"{store.url}/{champion_file(number)}", store.read(champion_file(number))
     if data is None:
         known = ", ".join(map(str, champion_numbers(store))) or "none"
         raise InputError(f"store {store.url} has no champion {number}; it has: {known}")
     try:
         champion = Champion.model_validate_json(data)
     except ValueError as error:
-        raise InputError(f"{store.url}/{champion_file(number)} is damaged: {MEND_FILE}") from error
+        raise InputError(f"{file} is damaged: {MEND_FILE}") from error
     if champion.number != number:
-        file = f"{store.url}/{champion_file(number)}"
         raise InputError(f"{file} says that it is champion {champion.number}: {MEND_FILE}")
     return champion
 
@@ -106,10 +105,7 @@ def address_of(store: Store, champion: Champion) -> str:
 
 
 def crown(store: Store, champion: Champion) -> Champion:
-    """Creates a champion's file. A repeated call changes nothing.
-
-    Raises InputError, without any change, if another champion has taken the number.
-    """
+    """Creates a champion's file; a repeated call changes nothing. Raises InputError if another has taken the number."""
     dated = champion.model_copy(update={"created": datetime.now(UTC).isoformat(timespec="seconds")})
     if store.create(champion_file(champion.number), dated.model_dump_json(indent=1).encode() + b"\n"):
         return dated
@@ -135,10 +131,8 @@ def store_fingerprint(settings: Config, store: Store | None) -> dict[str, object
 
 
 def rollback(store: Store, to: int | None = None) -> Champion:
-    """Creates and returns the next champion with the index of champion `to`, or of the current one's predecessor.
-
-    Two rollbacks go back twice. Raises InputError if there is no champion to go back to, or its artifacts are gone.
-    """
+    """Creates and returns the next champion with the index of champion `to`, or of the current one's predecessor; two
+    rollbacks go back twice. Raises InputError if there is none to go back to, or its artifacts are gone."""
     now = champion_of(store)
     target = read_champion(store, _before(store, now) if to is None else to)
     if target.index == now.index:

@@ -15,10 +15,8 @@ _folders: dict[int, Path] = {}
 
 
 def scratch() -> Path:
-    """Returns this process's scratch folder, under `MULTIVIEW_SCRATCH` if set; it is removed when the process ends.
-
-    What kills a process at once (SIGKILL, too little memory) leaves the folder.
-    """
+    """Returns this process's scratch folder, under `MULTIVIEW_SCRATCH` if set; it is removed when the process ends, but
+    not when it is killed at once (SIGKILL, too little memory)."""
     process = os.getpid()
     if process not in _folders:
         _folders[process] = Path(

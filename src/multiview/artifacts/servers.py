@@ -20,7 +20,6 @@ CREDENTIALS = {
     "pod's service account",
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the pod's service account",
 }
-"""Sources of credentials, by protocol."""
 
 CONNECT_SECONDS = 10.0
 """Time to connect to a server before it counts as out of reach."""

@@ -24,8 +24,6 @@ Stamp = list[int]
 """Size, time of writing, time of the inode's change (both in ns since 1970), inode, and device of a file."""
 SETTLED = 50_000_000
 """Nanoseconds after which another write would get another time; clocks of file systems tick every 10 ms or less."""
-
-
 Check = Literal["writes", "changes", "bytes"]
 
 
@@ -84,13 +82,11 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class LocalArtifact:
-    """An artifact, or the requested file of it, on local disk.
-
-    `digest` is the whole artifact's digest, or the sha256 of the requested file.
-    """
+    """An artifact, or the requested file of it, on local disk."""
 
     path: Path
     digest: str
+    """The whole artifact's digest, or the sha256 of the requested file."""
     address: str = ""
     """The artifact's address, for steps that read its record."""
     stamps: Mapping[Path, Stamp] = field(default_factory=dict)
@@ -148,10 +144,9 @@ def _check_in_place(
     """Returns the stamps of files as they were when they were checked."""
     known, whole, stamps = read_stamps(store, record.data), {}, {}
     for entry in files:
-        try:
-            path = store.file(f"{record.data}/{entry.path}")
-        except FileNotFoundError as error:
-            raise InputError(broken_file(store, record, entry.path, "is missing")) from error
+        path = store.root / record.data / entry.path
+        if not path.is_file():
+            raise InputError(broken_file(store, record, entry.path, "is missing"))
         stamps[path] = before = stamp(path)
         settled, found = is_settled(before), known.get(entry.path)
         unread = (check != "bytes" and found == before) or (check == "writes" and found is None)

@@ -19,18 +19,14 @@ from multiview.errors import InputError
 
 __all__ = ["BucketStore", "Entry", "LocalStore", "Store", "open_store"]
 
-
 MORE_THAN_A_NAME = ("::", "?", "%")
 """What fsspec takes for a chain of file systems, and MLflow for the query of its database's URI or an escaped
 character: files of the store would lie beside it."""
 
 
 def open_store(url: str) -> Store:
-    """Returns the store at a local folder or a `gs://` or `s3://` URL.
-
-    Raises InputError for other file systems, none of which is known to create files exclusively, for a path with a part
-    of `MORE_THAN_A_NAME`, and for no address.
-    """
+    """Returns the store at a local folder or a `gs://` or `s3://` URL. Raises InputError for other file systems, none of
+    which is known to create files exclusively, for a path with a part of `MORE_THAN_A_NAME`, and for no address."""
     if not url.strip():
         raise InputError(
             "a store has an address: --store names none; give a folder (. is this one), or a gs:// or s3:// URL"

@@ -15,11 +15,8 @@ from multiview.steps.runs import read_states
 
 
 def repair(address: str) -> Iterator[str]:
-    """Deletes a damaged artifact; yields a line per flaw, and one about the outcome.
-
-    The record goes first, so that an interrupted repair leaves no half artifact. Superfluous files are deleted alone,
-    and a whole artifact stays. Raises InputError if there is nothing at the address.
-    """
+    """Deletes a damaged artifact, the record first; yields a line per flaw, and one about the outcome. Superfluous files
+    are deleted alone, and a whole artifact stays. Raises InputError if there is nothing at the address."""
     url, kind, key = split_address(address)
     store = open_store(url)
     folder = f"{kind}/{key}"

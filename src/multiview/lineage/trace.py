@@ -94,8 +94,7 @@ def trace(references: Iterable[Reference]) -> Lineage:
     """Returns the lineage of some artifacts, from their records alone.
 
     The store of an input's reader is tried first, so the lineage of a store that was moved or copied stays complete.
-    Broken inputs are part of the lineage, with their flaws; an artifact that was collected is not broken. The lineage
-    ends at the older index from which an index was refreshed.
+    Broken inputs are part of the lineage, with their flaws; an artifact that was collected is not broken.
     """
     known: dict[tuple[str, str, str], LineageNode] = {}
     pending: list[LineageNode] = []
@@ -192,8 +191,7 @@ def superfluous_files(store: Store, record: Record) -> list[str]:
 
 
 def _key(node: LineageNode) -> str | None:
-    """Returns the key that an artifact should have by its record; None if inputs are broken, or the step or its version
-    is not known."""
+    """Returns the key that an artifact should have by its record; None if inputs are broken, or its step is not known."""
     record, step = node.record, STEPS.get(node.record.step)
     if step is None or step.version != record.step_version:
         return None
