@@ -23,15 +23,11 @@ EVENTS = "events.jsonl"
 
 
 class Checkpoints(Protocol):
-    """The store of a step's checkpoints, including the checkpoints of an interrupted attempt."""
+    """A step's checkpoints, including those of an interrupted attempt; documented at `StoredCheckpoints`."""
 
-    def latest(self) -> Path | None:
-        """Returns a private copy of the newest complete checkpoint; None if there is none."""
-        ...
+    def latest(self) -> Path | None: ...
 
-    def publish(self, step: int, folder: Path) -> None:
-        """Keeps a folder as the checkpoint after `step` steps."""
-        ...
+    def publish(self, step: int, folder: Path) -> None: ...
 
 
 class StoredCheckpoints:
@@ -45,10 +41,8 @@ class StoredCheckpoints:
         self.store, self.key, self.log = store, key, log
 
     def latest(self) -> Path | None:
-        """Returns a private local copy of the newest whole checkpoint; None if there is none.
-
-        Damaged ones are named in the log and forgotten: the training makes them again.
-        """
+        """Returns a private local copy of the newest whole checkpoint; None if there is none. Damaged ones are named in the
+        log and forgotten: the training makes them again."""
         found, damaged = None, []
         for step in reversed(self._steps()):
             try:
@@ -66,10 +60,8 @@ class StoredCheckpoints:
         return found
 
     def _copy(self, step: int) -> Path | None:
-        """Returns a private copy of one checkpoint; None where the other trainer has just dropped it for a later one.
-
-        Raises DamagedRecord where it is there and damaged, and InputError where a later version of multiview wrote it.
-        """
+        """Returns a private copy of one checkpoint; None where the other trainer has just dropped it for a later one. Raises
+        DamagedRecord where it is there and damaged, and InputError where a later version of multiview wrote it."""
         record = read_record(self.store, names.CHECKPOINT, self._key(step))
         if record is None:
             return None

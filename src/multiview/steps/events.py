@@ -103,10 +103,8 @@ class EventLog(Events):
         words = [f"{self._phase}, for {timedelta(seconds=round(seconds))} so far"]
         if progress.total:
             words = [pace(progress, progress.done - self._first, seconds)]
-        shown = {name: self._metrics[name] for name in SHOWN if name in self._metrics}
-        return ", ".join(
-            [*words, *(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown.items())]
-        )
+        shown = [name for name in SHOWN if name in self._metrics]
+        return ", ".join(words + [f"{name.replace('_', ' ')} {self._metrics[name]:.4g}" for name in shown])
 
     def text(self) -> str:
         """Returns all events so far, as lines of JSON."""
@@ -125,8 +123,7 @@ class EventLog(Events):
                 self._write()
 
     def close(self) -> None:
-        """Writes the events that are not written yet, and lets all of them last. Raises what the store raises where it
-        cannot take them."""
+        """Writes the events that are not written yet, and lets all of them last. Raises what the store raises."""
         self._write()
         if self._written and isinstance(self.store, LocalStore):
             sync(self.store.root / events_path(self.attempt))
@@ -210,8 +207,7 @@ _EVENTS = {"metric": MetricEvent, "warning": WarningEvent}
 
 
 def read_events(store: Store, attempt: str) -> Iterator[MetricEvent | WarningEvent]:
-    """Yields the events of an attempt so far, without a last line that a kill cut short. Raises InputError for a line
-    that is no event."""
+    """Yields the events of an attempt, without a last line that a kill cut short. Raises InputError for another line."""
     for number, line in enumerate((store.read(events_path(attempt)) or b"").splitlines(), 1):
         try:
             fields = json.loads(line)

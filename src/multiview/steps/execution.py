@@ -43,12 +43,10 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
 def find_outputs(work: Work, store: Store) -> dict[str, Record]:
     """Returns the records of a step's outputs by kind; none unless all of them are in the store and still hold."""
     step, outputs = work.step, work.find(store)
-    if len(outputs) < len(step.outputs):
+    if len(outputs) < len(step.outputs) or not _forwards_hold(store, step, outputs[step.outputs[0]]):
         return {}
-    first = outputs[step.outputs[0]]
-    if not _forwards_hold(store, step, first):
-        return {}
-    return outputs if not step.still_holds or load_function(step.still_holds)(store, first) else {}
+    still_holds = not step.still_holds or load_function(step.still_holds)(store, outputs[step.outputs[0]])
+    return outputs if still_holds else {}
 
 
 def claim_outputs(
@@ -56,8 +54,8 @@ def claim_outputs(
 ) -> dict[str, Record]:
     """Writes `outputs` and what the step forwards into its state; returns them if all is there after that, else none.
 
-    A `multiview gc` at work meanwhile has taken them before, or sees that they are referred to, and leaves them.
-    Raises InputError if the step's file of forwarded references is gone.
+    A `multiview gc` at work meanwhile has taken them before, or sees that they are referred to, and leaves them. Raises
+    as `_forwards`.
     """
     store, step, first = reporter.store, work.step, outputs[work.step.outputs[0]]
     reporter.describe(work)
@@ -73,10 +71,7 @@ def claim_outputs(
 
 
 def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> dict[str, Reference]:
-    """Returns references to a step's outputs by kind, and to the artifacts that it forwards, by output.
-
-    Raises InputError if its file of forwarded references is gone.
-    """
+    """Returns references to a step's outputs, and to the artifacts that it forwards, by output. Raises as `_forwards`."""
     references = {kind: Reference.to(store, record) for kind, record in outputs.items()}
     for output, reference in _forwards(store, step, outputs[step.outputs[0]]).items():
         references[output] = load_reference(reference, f"{step.name} {output}", store).reference

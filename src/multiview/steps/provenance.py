@@ -18,8 +18,7 @@ def code_version() -> dict[str, str]:
 
 
 def machine() -> dict[str, object]:
-    """Returns the code's version, and everything that can change the last bits of a float: versions, processor, device,
-    threads, and the instructions that libraries were told to use."""
+    """Returns the code's version, and everything that can change the last bits of a float."""
     description: dict[str, object] = {
         **code_version(),
         "multiview": names.VERSION,
@@ -44,9 +43,5 @@ def processor() -> str:
     """Returns the processor's name, else that of its architecture."""
     file = Path("/proc/cpuinfo")
     lines = file.read_text().splitlines() if file.is_file() else []
-    named = (
-        value.strip()
-        for name, _, value in (line.partition(":") for line in lines)
-        if name.strip() == "model name"
-    )
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     return next(named, platform.processor() or platform.machine())

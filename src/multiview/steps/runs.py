@@ -29,7 +29,6 @@ class Pages(BaseModel, frozen=True):
     kubeflow: str | None = None
     """Kubeflow page of this start."""
     mlflow: str | None = None
-    """MLflow page of the run."""
 
 
 NO_PAGES = Pages()
@@ -58,9 +57,7 @@ class Run(BaseModel, frozen=True):
     compares: list[str] = []
     """The ids of the earlier runs that this run compares."""
     steps: list[str] = []
-    """Paths of all steps, in order."""
     architectures: dict[str, str] = {}
-    """Each system's architecture."""
     created: str = ""
     each_time: bool = False
     """Whether every start on Kubeflow is a separate run, as for schedules; otherwise it continues this run."""
@@ -70,9 +67,7 @@ class Start(BaseModel, frozen=True):
     """Outcome of the first step of a start on Kubeflow, in `starts/<Kubeflow's id>.json`."""
 
     run: str | None = None
-    """The id of the run that it opened."""
     error: str | None = None
-    """The error that kept it from opening a run."""
 
 
 class StepState(BaseModel, frozen=True):
@@ -177,8 +172,7 @@ def write_settings(store: Store, run: str, settings: Mapping[str, str]) -> None:
 
 
 def read_settings(store: Store, run: str, path: str) -> str:
-    """Returns the canonical JSON of a step's settings. Raises InputError if the run has no such step, or for a damaged
-    file."""
+    """Returns the canonical JSON of a step's settings. Raises InputError if there are none, or for a damaged file."""
     settings = _read(dict[str, str], store, _settings_file(run), "start the run again to write it anew") or {}
     if path not in settings:
         raise InputError(
@@ -200,8 +194,7 @@ def write_start(store: Store, job: str, start: Start) -> None:
 
 
 def read_start(store: Store, job: str) -> Start:
-    """Returns the outcome of a start, by Kubeflow's id; an empty one if the start is unknown. Raises InputError for a
-    damaged file."""
+    """Returns the outcome of a start, by Kubeflow's id; an empty one if it is unknown. Raises InputError if damaged."""
     return _read(Start, store, f"{names.STARTS}/{job}.json", "start the run again on Kubeflow") or Start()
 
 

@@ -33,7 +33,6 @@ class StepInput(NamedTuple):
 
     reference: Reference
     store: Store
-    """The store where the artifact was found."""
     record: Record
 
     @property
@@ -57,18 +56,16 @@ class Step:
     """What it makes, in a sentence: the description of its component on Kubeflow."""
     version: int
     function_path: str
-    """The function that does the work, as `module:function`: it takes a `StepContext`, and is imported only when
-    there is work."""
+    """The function that does the work, as `module:function`: it takes a `StepContext`, and is imported when needed."""
     outputs: tuple[str, ...]
     """Kinds of its artifacts."""
     settings: tuple[str, ...] = ()
     """The settings that it reads: whole sections (`encode`) or single settings of them (`questions.seed`)."""
     inputs: tuple[str, ...] = ()
     fingerprint_path: str | None = None
-    """A function (settings) -> JSON that fingerprints the sources outside the store; of a step that `reads_store`,
-    (settings, store) -> JSON, also for what it reads there besides its inputs."""
+    """A function (settings) -> JSON that fingerprints what it reads besides its inputs: the sources outside the store. Of
+    a step that `reads_store`: (settings, store) -> JSON."""
     list_inputs: tuple[str, ...] = ()
-    """Inputs that are lists of artifacts."""
     sharded: bool = False
     """Whether it works on one shard of its passages."""
     checkpoints: bool = False
@@ -119,10 +116,8 @@ class Step:
         return canonical_json(settings)
 
     def parse(self, config: str) -> Config:
-        """Returns the settings of `configure`'s JSON, as a Config in which reading any other setting raises UndeclaredAccess.
-
-        Raises InputError for a setting that this version does not have.
-        """
+        """Returns the settings of `configure`'s JSON; reading any other raises UndeclaredAccess. Raises InputError for a
+        setting that this version does not have."""
         sections: dict[str, Section] = {}
         for name, values in loads(config).items():
             section = Config.model_fields[name].annotation

@@ -21,11 +21,8 @@ LONGEST_LINE = 300
 
 
 def post(url: str, message: Mapping[str, object]) -> None:
-    """Posts `message`, and again while the address is busy; to a chat of `CHATS` its `text` alone.
-
-    Raises requests.RequestException if the address refuses; its text names the host alone, for the rest of a chat's
-    address is a secret.
-    """
+    """Posts `message`, and again while the address is busy; to a chat of `CHATS` its `text` alone. Raises
+    requests.RequestException, whose text names the host alone, for the rest of a chat's address is a secret."""
     sent = {"text": message["text"]} if CHATS.match(url) else message
     try:
         with requests.Session() as session:
@@ -40,13 +37,7 @@ def post(url: str, message: Mapping[str, object]) -> None:
 
 
 def chat_text(*lines: str | None) -> str:
-    """Returns lines that are not None as a chat's message: shortened, and with <, > and & as Slack,
-    Mattermost and Google Chat want them.
-
-    >>> print(chat_text("training-1 failed", None, "split: <unk> is no id"))
-    training-1 failed
-    split: &lt;unk&gt; is no id
-    """
+    """Returns the lines that are not None as a chat's message: shortened, and with <, > and & as chats want them."""
     shown = (" ".join(line.split()) for line in lines if line)
     short = (line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…" for line in shown)
     return html.escape("\n".join(short), quote=False)

@@ -23,10 +23,8 @@ WAY_OUT = (
 
 
 def work_here(work: Work, reporter: StepReporter) -> dict[str, Record]:
-    """Calls the step's function and publishes its outputs; returns their records, or those of a faster attempt.
-
-    Raises InputError for a pod without the GPUs that it asked for, and every exception of the step.
-    """
+    """Calls the step's function and publishes its outputs; returns their records, or those of a faster attempt. Raises
+    InputError for a pod without the GPUs that it asked for, and every exception of the step."""
     step, store = work.step, reporter.store
     check_gpus()
     attempts = {kind: Attempt(store, kind, work.key) for kind in step.outputs}
@@ -67,12 +65,8 @@ def work_here(work: Work, reporter: StepReporter) -> dict[str, Record]:
 
 
 def check_gpus() -> None:
-    """Raises InputError if torch sees fewer GPUs than the pod requested: the step would silently run on the CPU.
-
-    Does nothing if the environment names no number of GPUs.
-    """
-    requested = int(os.environ.get(environment.GPUS) or 0)
-    if not requested:
+    """Raises InputError if torch sees fewer GPUs than the pod requested, if any: the step would run on the CPU."""
+    if not (requested := int(os.environ.get(environment.GPUS) or 0)):
         return
     import torch
 

@@ -38,7 +38,6 @@ CONTAINER = "node"
 """Kubeflow Trainer's name for the container of a training, and for its job."""
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 POLL_SECONDS = 5.0
-"""Time between two looks at a job."""
 RETRY = Retry(total=6, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504))
 BAD_INPUT = 2
 """Exit status of a pod that ended with an InputError."""
@@ -75,10 +74,8 @@ def template_here() -> JsonObject | None:
 
 
 def train_job(store: str, run: str, state: StepState, template: JsonObject, workflow: str) -> JsonObject:
-    """Returns the TrainJob of a step of a run in an Argo workflow, which Kubernetes deletes with this pod.
-
-    Its name is the same for every try of the step in the workflow, so that a later try replaces what an earlier one left.
-    """
+    """Returns the TrainJob of a step of a run in an Argo workflow, which Kubernetes deletes with this pod. Its name is the
+    same for every try of the step in the workflow, so that a later try replaces what an earlier one left."""
     job = copy.deepcopy(template)
     metadata, trainer = job["metadata"], job["spec"]["trainer"]
     identity = "\n".join((store, state.key, state.path, workflow))
@@ -206,9 +203,7 @@ class TrainJobs:
             if "runtimePatches" in said:
                 remedy = TOO_OLD
             elif error.status == 403 and said and " cannot " not in said:
-                remedy = (
-                    said  # of admission, as by a quota or Kubeflow Trainer itself, which refuses with 403 too
-                )
+                remedy = said  # of admission, as by a quota or Kubeflow Trainer, which refuse with 403 too
             place = f"training on several nodes: in namespace {self.namespace}"
             raise InputError(f"{place}: {error.status} {error.reason}: {remedy}") from error
 
@@ -229,10 +224,8 @@ def _failed_ends(pod: KubernetesObject) -> list[KubernetesObject]:
 
 
 def _api_client() -> KubernetesObject:
-    """Returns a client of the cluster that this process is in, or that its kubeconfig names.
-
-    Raises InputError where there is none, and for a token that no header can hold: the client's error would repeat it.
-    """
+    """Returns a client of the cluster that this process is in, or that its kubeconfig names. Raises InputError where there
+    is none, and for a token that no header can hold: the client's error would repeat it."""
     from kubernetes import client, config
 
     configuration = client.Configuration()

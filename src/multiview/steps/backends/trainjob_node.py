@@ -1,6 +1,5 @@
-"""The program of a TrainJob's pods: `python -m multiview.steps.backends.trainjob_node STORE RUN PATH`.
-
-The arguments name a step's state, which holds its settings and inputs.
+"""The program of a TrainJob's pods: `python -m multiview.steps.backends.trainjob_node STORE RUN PATH`, with the state of
+a step, which holds its settings and inputs.
 
 Kubeflow Trainer describes the other pods to each pod by torchrun's environment variables (`PET_*`), from which
 `multiview.training.processes` starts this node's processes. The first node publishes; the others only train.
@@ -31,11 +30,8 @@ TERMINATION_LOG = Path(os.environ.get(environment.TERMINATION_LOG, "/dev/termina
 
 
 def run_on_node(store_url: str, run: str, path: str) -> None:
-    """Does this node's part of a step that several nodes do together; the first node reports and publishes.
-
-    Nothing happens if the step's outputs are there. Raises InputError for a step that has not begun, and whatever the
-    step raises.
-    """
+    """Does this node's part of a step, unless its outputs are there; the first node reports and publishes. Raises
+    InputError for a step that has not begun, and whatever the step raises."""
     check_gpus()  # on every node: each would train on the processor without its GPUs
     store = open_store(store_url)
     state = read_state(store, run, path)

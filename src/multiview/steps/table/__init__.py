@@ -11,7 +11,6 @@ STEPS: dict[str, Step] = {
 }
 
 GPU_STEPS = {step.name for step in STEPS.values() if step.gpu}
-"""Names of the steps that use a GPU."""
 
 
 def step(name: str) -> Step:
