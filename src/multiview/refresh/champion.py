@@ -35,15 +35,13 @@ from multiview.steps.table import step
 CHAMPION_FILE = "champion.json"
 
 Artifacts = dict[str, Artifact]
-"""Artifacts by kind, each with its store."""
 
 
 def champion(context: StepContext) -> None:
-    """Step: forward the champion's index and passages, and the model to encode with.
+    """Step: forward the champion's index and passages, and the model to encode with: `refresh.model`, else the champion's.
 
-    Writes `champion.json`. It is null where the store has no champion; an empty index and an empty corpus are
-    forwarded then. The model is the one of `refresh.model`, else the champion's. Raises InputError where an artifact
-    of the champion is gone, there is no model, or its architecture is not the one that the pipeline was made for.
+    Writes `champion.json`, null where the store has no champion; an empty index and corpus are forwarded then. Raises
+    InputError where an artifact of the champion is gone, there is no model, or it has another architecture.
     """
     now = current(context.store)
     forwarded = _forwarded(context.store, now, context.settings)
@@ -56,11 +54,8 @@ def champion(context: StepContext) -> None:
 
 
 def champion_now(context: StepContext) -> None:
-    """Step: forward index and passages of the champion that `promotion` names; empty ones where there is none.
-
-    The champion of a refused refresh is forwarded too, so that later steps find what they made from it before. Raises
-    InputError where an artifact of the champion is gone.
-    """
+    """Step: forward index and passages of the champion that `promotion` names, of a refused refresh too, so that later
+    steps find what they made from it before; empty ones where there is none. Raises InputError where one is gone."""
     outcome = json.loads((context.input(names.PROMOTION).path / names.PROMOTION_FILE).read_text())
     now = outcome["champion"] and Champion.model_validate(outcome["champion"])
     store, challenger = load_record(outcome["challenger"])

@@ -17,7 +17,6 @@ from multiview.steps.runs import Run, StepState, find_run, read_state, read_stat
 TITLES = {"promote": "promoted", "refuse": "refused", "keep": "kept"}
 """Outcome for a challenger in one word, by the gate's decision."""
 LOOKED_AT = 100
-"""Newest refreshes that are looked at."""
 
 
 @dataclass(frozen=True)

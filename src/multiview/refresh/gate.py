@@ -34,8 +34,8 @@ def gate(context: StepContext) -> None:
     """Step: decide whether `index` becomes the champion (`gate_rules.decide`).
 
     Inputs: `champion` (as the step `champion` found it), `index` (the challenger) and its `passages`, the evaluations of
-    both on the same questions, and `lost_questions`, the questions that were left out. Writes `verdict.json`, and `verdict.md` for
-    people to read. Raises InputError where the two evaluations are of different questions.
+    both, and `lost_questions`, the questions that were left out. Writes `verdict.json`, and `verdict.md` for people to
+    read. Raises InputError where the two evaluations are of different questions.
     """
     champion = read_champion_found(context.input("champion").path)
     champion_evaluation = context.input("champion_evaluation")
@@ -47,7 +47,7 @@ def gate(context: StepContext) -> None:
         )
     held = champion and champion.load(context.store)
     given = {
-        name: load_record(context.recorded_input(name).address) for name in (names.INDEX, names.PASSAGES)
+        kind: load_record(context.recorded_input(kind).address) for kind in (names.INDEX, names.PASSAGES)
     }
     verdict = decide(
         context.settings.gate,

@@ -68,10 +68,7 @@ def refresh_index(context: StepContext, with_search: bool = False) -> None:
 
 
 def refresh_index_with_search(context: StepContext) -> None:
-    """Step: build the index of a new corpus as `refresh_index` does, which ranks as `settings.search` says.
-
-    Of passages that the old index has with their terms, no text is read.
-    """
+    """Step: build the index of a new corpus as `refresh_index` does, which ranks as `settings.search` says."""
     refresh_index(context, with_search=True)
 
 
@@ -88,10 +85,8 @@ def _terms(old: OldIndex | None, old_rows: np.ndarray, context: StepContext) -> 
 def _rebuild_or_edit(
     corpus: MergedCorpus, full: str, context: StepContext
 ) -> tuple[str, ApproximateBuilder | None]:
-    """Returns why the index is rebuilt, or the builder that edits the old index into the new corpus's.
-
-    `full` says why the whole corpus had to be encoded; it is empty where only a part was encoded.
-    """
+    """Returns why the index is rebuilt, or the builder that edits the old index into the new corpus's; `full` says why the
+    whole corpus had to be encoded, if it had to."""
     old, chosen = corpus.old, context.settings.index
     if old is None:
         return full or "no passage of the old index is kept", None
@@ -147,18 +142,14 @@ class Drift:
     added: float
     """Share of the index's views that were added since its training."""
     error: float | None = None
-    """Mean squared error of the added views in the index, as a multiple of the other views' error. None where there
-    is nothing to compare, or faiss cannot decode the index's views."""
+    """As `metric_names.DRIFT_ERROR`; None where there is nothing to compare, or faiss cannot decode the views."""
     deviation: float = 0.0
     """Standard error of `error` over the added views: large where they are few."""
 
 
 def drift(index: FaissObject, corpus: MergedCorpus, added: np.ndarray, seed: int) -> Drift:
-    """Returns the drift of a trained faiss `index` once it holds the views of `corpus`.
-
-    `added` [rows] bool marks the views added since its training. The index's content is not read: the error is
-    measured by how its quantizers encode random views, added ones and others.
-    """
+    """Returns the drift of a trained faiss `index` once it holds the views of `corpus`, whose rows of `added` [rows] bool
+    were added since its training, by how its quantizers encode random views, added ones and others."""
     share = float(added.mean()) if len(added) else 0.0
     if not 0 < share < 1:
         return Drift(share)

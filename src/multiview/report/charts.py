@@ -197,8 +197,7 @@ def _bars(
     axes.xaxis.set_major_locator(MaxNLocator(TICKS, integer=True))
     label, values = next(iter(series.items()))
     line = "" if dashed is None else f"; the dashed line is at {dashed:.1%}"
-    view = int(np.argmax(values))
-    highest = f"view {view + 1} is the highest with {values[view]:.1%}"
+    highest = f"view {int(np.argmax(values)) + 1} is the highest with {max(values):.1%}"
     described = f"A bar per view {label}".rstrip() + f": {highest}{line}."
     return _drawn(axes, title, described, "view", 0, top)
 
@@ -224,6 +223,5 @@ def _drawn(
     file, figure = io.BytesIO(), axes.get_figure(root=True)
     assert figure is not None
     figure.savefig(file, format="svg", metadata={"Date": None})
-    return Chart(
-        title, description, f"data:image/svg+xml;base64,{base64.b64encode(file.getvalue()).decode()}"
-    )
+    encoded = base64.b64encode(file.getvalue()).decode()
+    return Chart(title, description, f"data:image/svg+xml;base64,{encoded}")

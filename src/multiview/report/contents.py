@@ -75,7 +75,6 @@ class System:
     cosine: np.ndarray | None = None
     """Cosine between views i and j [views, views], nan where no passage has both."""
     view_cosine: float | None = None
-    """Mean cosine between views."""
     trainings: list[Training] = field(default_factory=list)
     generated_by: str | None = None
     """The `questions.origin` of its training questions, if they were generated; None for labelled ones."""
@@ -93,7 +92,6 @@ class QuestionResults:
     question: str
     answers: tuple[str, ...]
     gold: tuple[str, ...]
-    """Ids of the question's gold passages."""
     ranks: tuple[int | None, ...]
     """Rank of the first right passage, per system."""
     hits: Sequence[Sequence[Row]]
@@ -124,7 +122,6 @@ class Contents:
     texts: Mapping[str, tuple[str, str]]
     """Title and text of every passage that `results` names, by id."""
     digest: str
-    """The comparison's digest."""
     settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     cost: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     won: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

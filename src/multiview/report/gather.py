@@ -35,10 +35,8 @@ from multiview.steps.events import Events, read_metrics
 def gather(
     rows: Sequence[str], comparison: LocalArtifact, evaluations: Sequence[LocalArtifact], events: Events
 ) -> Contents:
-    """Returns the contents of the page; `rows` are the comparison's systems, and `evaluations` theirs, in order.
-
-    Artifacts behind an evaluation that are gone from the store are left out, with a warning.
-    """
+    """Returns the contents of the page; `rows` are the comparison's systems, and `evaluations` theirs, in order. What is
+    gone from the store is left out, with a warning."""
 
     @contextlib.contextmanager
     def optional(subject: str) -> Iterator[None]:
@@ -106,32 +104,30 @@ def _read(folder: Path, name: str) -> JsonObject:
 
 def _costs(rows: Sequence[str], comparison: Artifact | None) -> dict[str, dict[str, float]]:
     """Costs by system and name, from the comparison's metrics: no file holds them, because they differ between runs."""
-    metrics = read_metrics(comparison.store, comparison.record.data) if comparison else ()
-    values = {metric.name: metric.value for metric in metrics}
-    named = {row: {cost: metric_names.of_group(row, cost) for cost in COSTS} for row in rows}
-    costs = {row: {c: values[n] for c, n in by_cost.items() if n in values} for row, by_cost in named.items()}
-    return {row: by_cost for row, by_cost in costs.items() if by_cost}
+    costs: dict[str, dict[str, float]] = {}
+    for metric in read_metrics(comparison.store, comparison.record.data) if comparison else ():
+        cost, _, row = metric.name.partition("/")
+        if cost in COSTS and row in rows:
+            costs.setdefault(row, {})[cost] = metric.value
+    return costs
 
 
 def trainings(model: Artifact) -> list[Training]:
-    """Returns a model's warm-up and rounds in order; none for a model that was not trained here.
-
-    A round reads negatives that were mined with the model of the round before, regardless of the model that
-    the round started from. Raises InputError if a record on the way is gone.
-    """
+    """Returns a model's warm-up and rounds in order; none for a model that was not trained here. Raises InputError if a
+    record on the way is gone."""
     rounds: list[Artifact] = []
     trained: Artifact | None = model
-    while trained is not None and trained.record.step == "train":
+    while trained and trained.record.step == "train":
         rounds.insert(0, trained)
         negatives = trained.input("negatives")
-        if negatives is not None and negatives.record.step == "teach":
+        if negatives and negatives.record.step == "teach":
             negatives = negatives.input("hard_negatives")
-        mined = negatives is not None and negatives.record.step == "mine"
-        trained = negatives.input("model") if negatives and mined else None
+        # Mined with the model of the round before, whichever this one started from.
+        trained = negatives.input("model") if negatives and negatives.record.step == "mine" else None
+    stages = [(f"round {number}", made) for number, made in enumerate(rounds, start=1)]
     start = rounds[0].input("start") if rounds else model
-    warmed = [start] if start is not None and start.record.step == "warm-up" else []
-    stages = [("warm-up", made) for made in warmed]
-    stages += [(f"round {number}", made) for number, made in enumerate(rounds, start=1)]
+    if start and start.record.step == "warm-up":
+        stages.insert(0, ("warm-up", start))
     found: list[Training] = []
     before = 0
     for name, made in stages:

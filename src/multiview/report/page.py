@@ -59,10 +59,9 @@ ALL_WINS = 0.9
 
 
 def report(context: StepContext) -> None:
-    """Step: one self-contained HTML page about a comparison.
+    """Step: one self-contained HTML page about a comparison, with what the records and events behind it tell.
 
     Inputs `comparison` and `evaluations`, in the order of `settings.comparison.rows`; output `report`: `report.html`.
-    The records and events behind them give training curves and costs.
     """
     rows, evaluations = context.settings.comparison.rows, context.list_input("evaluations")
     _write(context, render(gather(rows, context.input("comparison"), evaluations, context.events)))

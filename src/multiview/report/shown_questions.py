@@ -22,13 +22,10 @@ from multiview.evaluation.top_hits import TOP_HITS_FILE
 from multiview.report.contents import QuestionResults, outcome
 
 SHOWN_QUESTIONS = 240
-"""Most questions to show."""
 SHOWN_RANKINGS = 600
 """Most rankings to show: with more systems there are fewer questions."""
 HITS_PER_RANKING = 2
-"""Passages per system and question."""
 GOLD_PER_QUESTION = 3
-"""Most gold passages to name per question."""
 
 KINDS = ("won", "lost", "wrong", "right")
 """Kinds of questions in the page's order: a system wins, a system loses, all systems are wrong, and the others."""
@@ -99,7 +96,6 @@ def _hits(folder: Path, qids: Sequence[str]) -> dict[str, list[Row]]:
 # --- a passage as the page shows it: its text with the matching part marked, and a bar per view ------
 
 SHOWN_CHARACTERS = 700
-"""Most characters to show of a text."""
 BEFORE = 200
 """Characters to show before the matching snippet, where the text is longer than `SHOWN_CHARACTERS`."""
 
