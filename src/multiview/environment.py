@@ -61,8 +61,7 @@ GPU_IMAGE = "MULTIVIEW_GPU_IMAGE"
 """The image of steps that need a GPU; it is fixed when a pipeline is compiled."""
 
 NOTIFY_URL = "MULTIVIEW_NOTIFY_URL"
-"""The address that hears of failed runs and of verdicts where `notify.url` is none, which keeps it out of settings and
-records."""
+"""The address that hears of failed runs and of verdicts where `notify.url` is none; no setting or record shows it."""
 
 # --- set by multiview for its own processes and pods ----------------------------------------------
 

@@ -61,11 +61,8 @@ def shortened(line: str, longest: int = LONGEST_LINE) -> str:
 
 
 class InputError(Exception):
-    """Bad input: one line that names the file, the row or the setting, and the way out.
-
-    Line ends that an id or a setting brings into it are escaped, secrets (`without_secrets`) are left out, and the
-    middle of a line of more than `LONGEST_LINE` characters is left out. Command lines print it without a traceback and exit
-    with status 2.
+    """Bad input: one line that names the file, the row or the setting, and the way out, without secrets, and without the
+    middle beyond `LONGEST_LINE` characters. Command lines print it without a traceback and exit with status 2.
 
     >>> str(InputError("passage 'a\\nb': no text"))
     "passage 'a\\\\nb': no text"
@@ -162,8 +159,8 @@ class Problems:
 
 @dataclass
 class Report:
-    """Takes each problem of the user's data and each remark: its kind, in the plural, and one line with the location and the
-    way out. The first problem is raised as InputError, unless `problems` counts them."""
+    """Takes each problem and remark about the user's data: its kind, in the plural, and one line with the place and the way
+    out. The first problem is raised as InputError, unless `problems` counts them."""
 
     problems: Problems | None = None
     remarks: Problems = field(default_factory=Problems)

@@ -54,7 +54,6 @@ ANALYSES = "analyses"
 """Folder of an evaluation with the results of the model's analyses."""
 
 REPORT_PAGE_FILE = "report.html"
-"""The only file of a report."""
 
 GENERATED = "generated"
 """Fact in the record of questions that were generated from the corpus: how. Labelled questions have none."""

@@ -27,7 +27,6 @@ NAMED = re.compile(r"'(?!<|.')[^']*'|\"[^\"]{2,}\"")
 """Quotations from the file in YAML's errors, but not tokens ('<scalar>') and single characters."""
 FOLDERS = {"preset": "presets", "study": "studies"}
 """The folders of the documents shipped with this package, by kind."""
-
 RENAMED = {"camvr-plus": "snippet-means", "camvr-plus-views": "snippet-means-views"}
 """Former names of presets and studies, which are understood for one more release."""
 

@@ -183,11 +183,7 @@ def notified(notify: Notify) -> str | None:
 
 
 def reached_by_people(address: str | None) -> str | None:
-    """Returns an address if a browser may reach its pages; None for a service's in a cluster, and for what is no web page.
-
-    >>> reached_by_people("https://mlflow.example.org"), reached_by_people("http://mlflow.mlflow.svc:5000")
-    ('https://mlflow.example.org', None)
-    """
+    """Returns an address if a browser may reach its pages; None for a service's in a cluster, and for what is no web page."""
     address = address or ""
     labels = (urlsplit(address).hostname or "").split(".")
     return address if address.startswith("http") and len(labels) > 1 and "svc" not in labels else None

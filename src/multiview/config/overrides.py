@@ -42,27 +42,19 @@ def parse_setting(setting: str) -> Overrides:
 
 
 def nested(name: str, value: object) -> Overrides:
-    """Returns a value under a dotted name as nested overrides.
-
-    >>> nested("train.epochs", 3)
-    {'train': {'epochs': 3}}
-    """
+    """Returns a value under a dotted name as nested overrides."""
     *sections, last = name.split(".")
     return reduce(lambda inner, section: {section: inner}, reversed(sections), {last: value})
 
 
 def parse_settings(text: str) -> Overrides:
-    """Returns settings from a text with one `section.name=value` per line, or several separated by semicolons.
-
-    >>> parse_settings("train.epochs=3; mining.depth=50")
-    {'train': {'epochs': 3}, 'mining': {'depth': 50}}
-    """
+    """Returns settings from a text with one `section.name=value` per line, or several separated by semicolons."""
     return gather(None, [part for part in (part.strip(" \t\r;") for part in _BETWEEN.split(text)) if part])
 
 
 def read_preset(name: str, *above: str) -> Overrides:
-    """Reads a preset by its name, or from a YAML file, over those that it `extends`; later ones win. `above` are the
-    presets that led to it. Raises InputError for an unknown preset, and for presets in a circle."""
+    """Reads a preset by its name, or from a YAML file, over those that it `extends`; later ones win. `above` are those that
+    led to it. Raises InputError for an unknown preset, and for presets in a circle."""
     document = find_document(name, "preset")
     content = dict(document.content)
     extended = content.pop("extends", [])
@@ -91,11 +83,7 @@ def merge(*layers: Mapping[str, object], depth: int = 0) -> Overrides:
 
 
 def value_at(overrides: Mapping[str, object], name: str) -> object:
-    """Returns the value of a dotted name in nested overrides, None if there is none.
-
-    >>> value_at({"train": {"epochs": 3}}, "train.epochs")
-    3
-    """
+    """Returns the value of a dotted name in nested overrides, None if there is none."""
     value: object = overrides
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None

@@ -31,13 +31,12 @@ def compare(context: StepContext) -> None:
     - `significance.json`: system to metric to a `PairedFigure`, and how the differences were tested.
     - `table.md`: the table of metrics.
     - `seeds.json` (system to metric to a `SeedsFigure`) and `seeds.md`, with `comparison.seeds_of`.
-    - `paper.json`: row to its `PaperFigures`, with `comparison.paper`; the tables have them in columns of their own.
+    - `paper.json`: row to its `PaperFigures`, with `comparison.paper`.
     - `analyses.json` and `analyses.md`: the metrics of the systems' analyses side by side.
     - `settings.json`: system to setting to value, for the settings that differ.
     - `won.json`: the questions won and lost (see `_won`).
 
-    Costs, which differ from run to run, are reported as metrics and not written. Raises InputError unless all systems
-    were evaluated on the same questions with the same gold passages, over the same corpus.
+    Costs, which differ from run to run, are reported as metrics and not written. Raises InputError as `check_alike`.
     """
     comparison, output = context.settings.comparison, context.output("comparison")
     evaluations = dict(zip(comparison.rows, context.list_input("evaluations"), strict=True))
@@ -94,8 +93,7 @@ def _write(file: Path, value: object, ensure_ascii: bool = True) -> None:
 
 
 def _seeds(metrics: Metrics, comparison: Comparison, folder: Path) -> tuple[Significance, str]:
-    """Writes the systems' means over seeds, tested against the baseline's; returns the content of `significance.json`, and
-    the table of means."""
+    """Writes the means over seeds, tested against the baseline's; returns the tests' description, and the table."""
     values: dict[str, dict[str, list[float]]] = {}
     for row, figures in metrics.items():
         of_system = values.setdefault(comparison.seeds_of.get(row, row), {})

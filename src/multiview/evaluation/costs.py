@@ -1,8 +1,5 @@
-"""The data, the settings and the cost of systems, from the records of all artifacts behind their evaluations, and the
-time of one question.
-
-Artifacts that are gone are left out.
-"""
+"""The data, the settings and the cost of systems, from the records of all artifacts behind their evaluations that are
+there, and the time of one question."""
 
 from __future__ import annotations
 
@@ -42,11 +39,8 @@ COSTS = ("compute_seconds", "wall_seconds", "index_bytes", "questions_per_second
 def median_milliseconds(
     ask: Callable[[str], object], questions: Sequence[str], clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """Returns the median time of `ask` over the first `questions`, one at a time.
-
-    The first question is asked once before, because work that is done only once is not counted. Raises ValueError
-    without questions.
-    """
+    """Returns the median time of `ask` over the first `questions`, one at a time, after the first was asked once: work that
+    is done only once is not counted. Raises ValueError without questions."""
     if not questions:
         raise ValueError("there is no question to ask")
     ask(questions[0])
@@ -77,15 +71,13 @@ def check_alike(evaluations: Mapping[str, str]) -> None:
 
 
 def differing_settings(evaluations: Mapping[str, str]) -> dict[str, dict[str, object]]:
-    """System to setting to value, for the settings in which systems that have them differ.
-
-    A setting that several rounds read differently is the list of its values, in the order of the rounds.
-    """
+    """System to setting to value, for the settings in which systems that have them differ. A setting that several rounds
+    read differently is the list of its values, in the order of the rounds."""
     by_system = {system: _settings(address) for system, address in evaluations.items()}
     values: dict[str, set[str]] = {}
     for settings in by_system.values():
         for name, value in settings.items():
-            values.setdefault(name, set()).add(canonical_json({"value": value}))
+            values.setdefault(name, set()).add(canonical_json(value))
     differing = sorted(name for name, known in values.items() if len(known) > 1)
     return {
         system: {name: settings[name] for name in differing if name in settings}

@@ -77,10 +77,8 @@ def evaluate(context: StepContext) -> None:
 def evaluate_queries(
     context: StepContext, ranker: Ranker, layout: Layout, questions: list[Question], queries: np.ndarray
 ) -> None:
-    """The step `evaluate` after its questions are encoded as `queries` [q, dim] float32.
-
-    Analyses are of the ranking by views, however `ranker` ranks.
-    """
+    """The step `evaluate` after its questions are encoded as `queries` [q, dim] float32. Analyses are of the ranking by
+    views, however `ranker` ranks."""
     from multiview.evaluation.analyses.analysis_input import AnalysisInput
     from multiview.evaluation.analyses.run import analyse
     from multiview.index.approximate.recall import measure
@@ -129,9 +127,8 @@ def evaluate_queries(
 def evaluate_bm25(context: StepContext) -> None:
     """Step: evaluate BM25. Inputs `passages`, `questions`; output `evaluation` (see `write_evaluation`).
 
-    With the input `queries`, the passages' generated queries, it is DocT5Query (Nogueira and Lin, 2019; Dual Cross
-    Encoder 4.3): each passage is indexed with its queries, as drawn, at the end of its text; accuracy is of the
-    passages' own texts.
+    With the input `queries` it is DocT5Query (Nogueira and Lin, 2019; Dual Cross Encoder 4.3): each passage is indexed
+    with its generated queries, as drawn, at the end of its text; accuracy is of the passages' own texts.
     """
     from multiview.index.bm25 import Bm25Index
 
@@ -201,10 +198,8 @@ def write_evaluation(
 
 
 def ranks_of(folder: Path) -> np.ndarray:
-    """Rank per question [q] float64 of its first passage with an answer, inf where none was retrieved.
-
-    For a question without answers, the rank of its first gold passage.
-    """
+    """Rank per question [q] float64 of its first passage with an answer, or of its first gold passage where the question
+    has no answers; inf where none was retrieved."""
     table = pq.read_table(folder / QUESTIONS_FILE)
     answer, gold = (_floats(table, f"rank_of_first_{kind}") for kind in ("answer", "gold"))
     accuracy = [name for name in table.column_names if name.startswith(metric_names.ACCURACY_PREFIX)]

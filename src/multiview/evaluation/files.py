@@ -20,7 +20,6 @@ METRICS_FILE = "metrics.json"
 RUN_FILE = "run.trec"
 QRELS_FILE = "qrels.trec"
 QUESTIONS_FILE = "questions.parquet"
-"""The metrics of each question."""
 
 # Of a comparison.
 TABLE_FILE = "table.md"

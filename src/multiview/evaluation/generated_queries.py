@@ -35,10 +35,8 @@ def _rouge() -> RougeScorer:
 
 
 def rouge_l_by_number(question: str, queries: Sequence[str], max_queries: int) -> np.ndarray:
-    """Returns the best ROUGE-L F1 of the first k queries against the gold question, float64 [max_queries], k = 1 … `max_queries`.
-
-    Where there are fewer than k queries it is the best of all; 0 when there are none.
-    """
+    """Returns the best ROUGE-L F1 of the first k queries, or of all where there are fewer, against the gold question, for
+    k = 1 … `max_queries`, float64 [max_queries]; 0 without queries."""
     best = np.zeros(max_queries)
     for index, query in enumerate(queries[:max_queries]):
         best[index:] = np.maximum(best[index:], _rouge().score(question, query)["rougeL"].fmeasure)
@@ -47,9 +45,7 @@ def rouge_l_by_number(question: str, queries: Sequence[str], max_queries: int) -
 
 def self_bleu(queries: Sequence[str]) -> float | None:
     """Returns self-BLEU-4 (Zhu et al., SIGIR 2018): the mean BLEU-4 of each query against the others; None below two queries.
-
-    The smoothing is Texygen's: a count of zero counts as 0.1, so equal queries of three words do not reach 1.
-    """
+    The smoothing is Texygen's: a count of zero counts as 0.1, so equal queries of three words do not reach 1."""
     if len(queries) < 2:
         return None
     from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu

@@ -32,10 +32,7 @@ def first_rank(hits: np.ndarray) -> np.ndarray:
 
 def top_k_accuracy(first_answer: np.ndarray, answered: np.ndarray, cuts: Sequence[int]) -> Values:
     """DPR's top-k accuracy at each k of `cuts`: 1 where the first passage that holds an answer has rank k or better, else 0.
-
-    `first_answer` [q] are the ranks of these passages from 1, 0 for none; `answered` [q] says which questions have
-    answers. Questions without answers are not judged.
-    """
+    `first_answer` [q] are the ranks of these passages from 1, 0 for none; only questions of `answered` [q] are judged."""
     retrieved = first_answer > 0
     return {
         metric_names.accuracy_at(k): np.where(answered, retrieved & (first_answer <= k), np.nan) for k in cuts
@@ -107,10 +104,8 @@ def quoted(name: str) -> str:
 def write_trec_run(
     path: Path, rankings: Mapping[str, Sequence[tuple[str, float]]], tag: str = "multiview"
 ) -> None:
-    """Writes `qid Q0 passage rank score tag` lines; `rankings` holds (passage id, score) per question id, best first.
-
-    Where scores tie, trec_eval's figures may differ from ours: it orders ties by id.
-    """
+    """Writes `qid Q0 passage rank score tag` lines; `rankings` holds (passage id, score) per question id, best first. Where
+    scores tie, trec_eval's figures may differ from ours: it orders ties by id."""
     end = f" {quoted(tag)}\n"
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for qid, ranking in rankings.items():

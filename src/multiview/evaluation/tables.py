@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
@@ -46,11 +47,7 @@ SEEDS_MARK = "*"
 
 
 def escaped(text: str) -> str:
-    r"""Returns a text as Markdown that shows it: nothing in it is markup, an image, or the end of a table's cell.
-
-    >>> escaped("![x](http://a/b.png) | <b>")
-    '!\\[x\\](http://a/b.png) \\| \\<b\\>'
-    """
+    """Returns a text as Markdown that shows it: nothing in it is markup, an image, or the end of a table's cell."""
     return re.sub(r"[\\`*\[\]<>|]", r"\\\g<0>", " ".join(text.split()))
 
 
@@ -60,9 +57,7 @@ def markdown_table(
     paper: Mapping[str, PaperFigures] | None = None,
 ) -> str:
     """A Markdown table in per cent, its columns ordered by name and k, with the figures of papers in columns of their own.
-
-    The best value of each metric is bold; the (system, metric) pairs in `marked` have a mark.
-    """
+    The best value of each metric is bold; the (system, metric) pairs in `marked` have a mark."""
     best = best_values(metrics)
 
     def cell(system: str, name: str) -> str:
@@ -162,10 +157,7 @@ def best_values(metrics: Metrics) -> dict[str, float]:
 
 
 def baseline_of(chosen: str | None, rows: Sequence[str]) -> str:
-    """The row that the others are tested against: `chosen` (`comparison.baseline`), or the first where none is.
-
-    Raises InputError where `chosen` is not among `rows`.
-    """
+    """The row that the others are tested against: `chosen`, or the first. Raises InputError unless it is among `rows`."""
     if chosen is not None and chosen not in rows:
         raise InputError(f"comparison.baseline: {chosen} is no row{nearest(chosen, rows)}")
     return chosen or rows[0]
@@ -220,11 +212,7 @@ def count_generated(evaluation: Path) -> tuple[int, int]:
 
 
 def asked_legend(generated: int, questions: int) -> str:
-    """One sentence that marks figures on generated questions; empty where all questions are labelled.
-
-    >>> asked_legend(0, 50)
-    ''
-    """
+    """One sentence that marks figures on generated questions; empty where all questions are labelled."""
     if not generated:
         return ""
     some = counted(generated, "generated question")
@@ -236,25 +224,18 @@ def asked_legend(generated: int, questions: int) -> str:
 
 
 def generated_training(evaluation: Artifact) -> str | None:
-    """Returns the `questions.origin` of the training questions of an evaluation's system, if they were generated.
-
-    Raises InputError if the training questions are gone.
-    """
+    """Returns the `questions.origin` of the training questions behind an evaluation, if they were generated. Raises
+    InputError if they are gone."""
     questions = evaluation.input("train_questions")
     return questions.record.facts.get(names.GENERATED) if questions else None
 
 
 def trained_legend(evaluations: Mapping[str, str]) -> str:
-    """One sentence that names the rows whose training questions were generated; empty where there are none.
-
-    `evaluations` are the addresses of the rows' evaluations. Training questions that are gone count as labelled.
-    """
+    """One sentence that names the rows whose training questions were generated, by the addresses of their `evaluations`;
+    empty where there are none. Training questions that are gone count as labelled."""
     rows = []
     for row, address in evaluations.items():
-        try:
-            origin = generated_training(load_record(address))
-        except InputError:
-            continue
-        if origin:
-            rows.append(f"{row} ({origin})")
+        with suppress(InputError):
+            if origin := generated_training(load_record(address)):
+                rows.append(f"{row} ({origin})")
     return f"training questions were generated from the corpus: {', '.join(rows)}" if rows else ""

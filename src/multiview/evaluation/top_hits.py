@@ -25,7 +25,6 @@ QUESTIONS_AT_ONCE = 1024
 """Number of questions whose passages are held in memory at once, and read from the corpus in one pass: whole groups."""
 
 QUESTIONS_PER_GROUP = 256
-"""Number of questions per row group of the file."""
 
 SCHEMA = pa.schema(
     {
@@ -47,7 +46,6 @@ class HitViews(NamedTuple):
     """The views of a retrieved passage."""
 
     scores: Sequence[float]
-    """Score of each view for the question."""
     spans: Sequence[Span | None]
     """Part of the text that each view represents, [start, stop) in code points; none where a view represents no part."""
 
@@ -88,8 +86,8 @@ def write_top_hits(
     """Writes the first five passages of each question; returns the span of the first passage's winning view [q].
 
     `holds` and `gold` [q, depth] say which passages hold an answer and which are gold. Of the columns `SCHEMA`, rank
-    counts from 1, the winning view from 0, and view_starts and view_stops are null where a view represents no text.
-    Without `find_views`, for retrievers that have no views, the columns of views and the spans are null.
+    counts from 1, the winning view from 0, and view_starts and view_stops are null where a view represents no text, as
+    all columns of views are without `find_views`.
     """
     first_spans: list[Span | None] = []
     views: list[list[HitViews]] = []

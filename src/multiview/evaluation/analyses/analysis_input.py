@@ -138,10 +138,7 @@ class AnalysisInput:
         return means(top_k_accuracy(first_rank(holds), answered, self.cuts))
 
     def search(self) -> None:
-        """Finds `top`, and the passages by each range of views that an analysis compares.
-
-        All of them are found in one pass over the views of an exact index.
-        """
+        """Finds `top`, and the passages by each range of views that an analysis compares, in one pass over an exact index."""
         ranges, depth = self._ranges(), self.settings.depth
         report = partial(self.events.progress, total=len(self.queries), unit="searches")
         if self.index.exact:
@@ -239,10 +236,8 @@ class AnalysisInput:
             raise NotApplicable("the index holds one view per passage")
 
     def ordered_views(self) -> ViewSummary:
-        """Returns `view_summary`, for analyses that compare views by their position.
-
-        Raises NotApplicable as `check_several_views` does, and where the i-th row of a passage is not its i-th view.
-        """
+        """Returns `view_summary`, for analyses that compare views by their position. Raises NotApplicable as
+        `check_several_views` does, and where the i-th row of a passage is not its i-th view."""
         self.check_several_views()
         if self.index.kept is not None:
             raise NotApplicable("index.merge_views leaves out views before other views of a passage")

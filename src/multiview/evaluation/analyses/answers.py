@@ -98,17 +98,14 @@ def found_by(
 ) -> str:
     """Returns one of `KINDS` for a question with its answers in `passage`, whose views represent `spans` of the text."""
     _, kind = answer_views(spans, passage.text, answers, starts, mode)
-    if kind == "none" and has_answer(passage.title, answers, mode):
-        in_text = starts is not None or has_answer(passage.text, answers, mode)
-        return kind if in_text else "title"
+    if kind == "none" and starts is None and has_answer(passage.title, answers, mode):
+        return kind if has_answer(passage.text, answers, mode) else "title"
     return kind
 
 
 def _kinds(given: AnalysisInput, asked: pa.Table, first: pa.DictionaryArray) -> Counter[str]:
-    """Returns how many questions are of each kind, among those whose first positive is in the corpus.
-
-    `asked` has the questions' answers and their offsets, `first` their first positives.
-    """
+    """Returns how many questions are of each kind, among those whose first positive is in the corpus; `asked` has their
+    answers and offsets, `first` their first positives."""
     counts: Counter[str] = Counter()
     order = np.argsort(first.indices.to_numpy(), kind="stable")
     stops = np.cumsum(np.bincount(first.indices.to_numpy(), minlength=len(first.dictionary)))

@@ -44,10 +44,8 @@ def divergence(alpha: np.ndarray) -> np.ndarray:
 
 
 def sequence_divergence(heads: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """D [views, views] of one sequence from its attention [heads, L, L] and weights [views, L].
-
-    The heads are averaged before views are compared; CAMVR does not say (ours).
-    """
+    """D [views, views] of one sequence from its attention [heads, L, L], averaged over heads first (ours; CAMVR does not
+    say), and weights [views, L]."""
     return divergence(view_attention(heads.astype(np.float64).mean(axis=0), weights))
 
 
@@ -69,12 +67,8 @@ def attention(given: AnalysisInput) -> Findings:
 def _divergences(given: AnalysisInput, passage_rows: np.ndarray) -> Iterator[np.ndarray]:
     """D [views, views] of each sequence with at least two views; sequences of similar length share a batch, with little padding."""
     layout, encoder = given.layout, given.encoder
-    sequences = [
-        sequence
-        for indexed in given.indexed_passages.read(passage_rows)
-        for sequence in indexed.sequences
-        if len(sequence.views) > 1
-    ]
+    read = given.indexed_passages.read(passage_rows)
+    sequences = [each for indexed in read for each in indexed.sequences if len(each.views) > 1]
     sequences.sort(key=lambda sequence: len(sequence.input_ids))
     model = encoder.model.with_eager_attention()
     for start in range(0, len(sequences), SEQUENCES):

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 PASSAGES_AT_ONCE = 1024
-"""Number of passages whose cosines are added at once."""
 
 
 class PairMeans:
@@ -36,9 +35,7 @@ class PairMeans:
 
 def mean_cosines(vectors: Matrix, counts: np.ndarray) -> np.ndarray:
     """Mean cosine [views, views] float64 of views i and j over the passages that have both; NaN where no passage has.
-
-    `vectors` [v, dim] are those of all passages, `counts` [p] their number per passage.
-    """
+    `vectors` [v, dim] are those of all passages, `counts` [p] their number per passage."""
     means, stops = PairMeans(views := int(counts.max())), np.cumsum(counts)
     for start in range(0, len(counts), PASSAGES_AT_ONCE):
         block = counts[start : start + PASSAGES_AT_ONCE]

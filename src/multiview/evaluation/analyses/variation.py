@@ -90,31 +90,23 @@ def variation(given: AnalysisInput) -> Findings:
     if not rows:
         raise NotApplicable("no gold passage has two views besides padding")
     rows.sort(key=lambda row: (row["passage_id"], row["qid"]))
-    metrics = {name: mean(row[name] for row in rows) for name in ("lv_cosine", "lv_softmax")}
+    metrics = {name: float(np.mean([row[name] for row in rows])) for name in ("lv_cosine", "lv_softmax")}
     if several := [views for _, views in sorted(winners.items()) if len(views) > 1]:
-        metrics["view_ppl"] = mean(perplexity(views) for views in several)
-        metrics["view_ppl_questions_per_passage"] = mean(len(views) for views in several)
+        metrics["view_ppl"] = float(np.mean([perplexity(views) for views in several]))
+        metrics["view_ppl_questions_per_passage"] = float(np.mean([len(views) for views in several]))
     caption = "LV of (question, gold passage) pairs, and PPL over the passages with two questions or more."
     return Findings(metrics, {"variation": CaptionedTable(caption, pa.Table.from_pylist(rows))})
 
 
 def sampled_pairs(gold: np.ndarray, limit: int, seed: int) -> np.ndarray:
-    """Rows of questions with a gold passage, in rising order: a random sample by `seed` of about `limit` questions.
-
-    PPL needs all questions of a passage, so whole passages are drawn, and the last one may exceed the limit. `gold` [q]
-    are the rows of the gold passages, -1 for none.
-    """
+    """Rows of questions with a gold passage, in rising order: a random sample by `seed` of about `limit` questions, of
+    whole passages, since PPL needs all their questions. `gold` [q] are the rows of the gold passages, -1 for none."""
     rows = np.flatnonzero(gold >= 0)
     passages, counts = np.unique(gold[rows], return_counts=True)
     order = sorted(range(len(passages)), key=lambda i: seeded_hash(seed, str(passages[i])))
     before = np.cumsum(counts[order]) - counts[order]
     chosen = passages[order][before < limit]
     return rows[np.isin(gold[rows], chosen)]
-
-
-def mean(values: Iterable[float]) -> float:
-    """The mean of at least one number."""
-    return float(np.mean(list(values)))
 
 
 def _real_views(given: AnalysisInput, passage_rows: np.ndarray) -> dict[int, tuple[list[int], np.ndarray]]:

@@ -22,8 +22,7 @@ from multiview.index.exact import ALL_VIEWS
 
 def each_view(given: AnalysisInput) -> Findings:
     """Table `each_view`: view (from 1), the number and the share of passages that have it, whether padding views are among
-    them, and accuracy and gold recall; the last row, with view null, is the whole index. Metrics
-    `accuracy_at_5/view_1`, `recall_at_5/view_1`, `share_of_passages/view_1`.
+    them, and accuracy and gold recall; the last row, with view null, is the whole index. Metrics as `recall_at_5/view_1`.
     """
     summary = given.ordered_views()
     rankings = [given.rankings[each] for each in (*single_views(summary.most), ALL_VIEWS)]
@@ -47,10 +46,7 @@ def each_view(given: AnalysisInput) -> Findings:
 
 
 def gold_recall(hits: np.ndarray, given: AnalysisInput) -> dict[str, float]:
-    """Mean share of a question's gold passages among the top k, over the questions that have any.
-
-    `hits` [q, depth] bool: which retrieved passages are gold.
-    """
+    """Mean recall of the gold passages among the top k, over the questions that have any; `hits` [q, depth] bool: the gold."""
     gold = np.array([len(set(question.positive_ids)) for question in given.questions])
     judged = gold > 0
     if not judged.any():
@@ -131,10 +127,8 @@ def correlation(rows: list[dict[str, float]]) -> dict[str, float]:
 def by_diversity(
     given: AnalysisInput, asked: np.ndarray, bleus: dict[int, float], rouge: np.ndarray
 ) -> CaptionedTable:
-    """Gold passages by the self-BLEU-4 of their queries, `bleus`; a passage with one query has none, and no level.
-
-    ROUGE-L and the whole index's MRR@10 of a passage are means over its questions.
-    """
+    """Gold passages by the self-BLEU-4 of their queries, `bleus`; a passage with one query has none, and no level. ROUGE-L
+    and the whole index's MRR@10 of a passage are means over its questions."""
     mrr = reciprocal_ranks(given.ranking.gold)[asked]
     members = [given.gold[asked] == row for row in bleus]
     figures = {
@@ -154,9 +148,8 @@ def usage(given: AnalysisInput) -> Findings:
     """
     views = given.ordered_views().most
     first = given.top.winning_views[:, 0]
-    top_1, gold = (
-        np.bincount(winners, minlength=views) for winners in (first[first >= 0], _gold_winners(given))
-    )
+    top_1 = np.bincount(first[first >= 0], minlength=views)
+    gold = np.bincount(_gold_winners(given), minlength=views)
     columns: dict[str, np.ndarray] = {
         "view": np.arange(1, views + 1),
         metric_names.SHARE_OF_PASSAGES: np.array(given.shares_with_view),
