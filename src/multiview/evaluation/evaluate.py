@@ -21,13 +21,11 @@ from multiview.data.passages import Passage, PassageLookup, PassageRows, read_pa
 from multiview.data.processes import rare_collections
 from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
-from multiview.data.tokens import Span
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
 from multiview.evaluation.costs import SEARCH_SECONDS, SINGLE_QUESTION, median_milliseconds
 from multiview.evaluation.files import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, RUN_FILE
 from multiview.evaluation.metrics import (
-    Values,
     first_rank,
     gold_metrics,
     means,
@@ -189,8 +187,20 @@ def write_evaluation(
     write_trec_run(folder / RUN_FILE, rankings, tag)
     write_qrels(folder / QRELS_FILE, gold)
     spans = write_top_hits(folder / TOP_HITS_FILE, top, ids, holds, gold_hits, questions, find_views)
-    table = _question_table(questions, top, ids, first_answer, first_gold, spans, values)
-    pq.write_table(table, folder / QUESTIONS_FILE)
+    first, empty = top.passages[:, 0], top.passages[:, 0] < 0
+    of_questions = {
+        "qid": pa.array([question.qid for question in questions], pa.string()),
+        "rank_of_first_answer": pa.array(first_answer, pa.int32(), mask=first_answer == 0),
+        "rank_of_first_gold": pa.array(first_gold, pa.int32(), mask=first_gold == 0),
+        "top_passage_id": ids.take(pa.array(first, pa.int64(), mask=empty)),
+        "top_score": pa.array(top.scores[:, 0], pa.float32(), mask=empty),
+        "top_view": pa.array(top.winning_views[:, 0], pa.int32(), mask=empty),
+        "top_start": pa.array([span and span[0] for span in spans], pa.int32()),
+        "top_stop": pa.array([span and span[1] for span in spans], pa.int32()),
+    }
+    for name, column in values.items():
+        of_questions[name] = pa.array(column, pa.float64(), mask=np.isnan(column))
+    pq.write_table(pa.table(of_questions), folder / QUESTIONS_FILE)
     for name, value in metrics.items():
         context.events.metric(name, value)
     context.events.fact("questions", len(questions))
@@ -237,30 +247,3 @@ def _rankings(
     return {
         question.qid: list(islice(pairs, count)) for question, count in zip(questions, counts, strict=True)
     }
-
-
-def _question_table(
-    questions: Sequence[Question],
-    top: TopPassages,
-    ids: pa.Array,
-    first_answer: np.ndarray,
-    first_gold: np.ndarray,
-    spans: Sequence[Span | None],
-    values: Values,
-) -> pa.Table:
-    first = top.passages[:, 0]
-    empty = first < 0
-    metrics = {name: pa.array(column, pa.float64(), mask=np.isnan(column)) for name, column in values.items()}
-    return pa.table(
-        {
-            "qid": pa.array([question.qid for question in questions], pa.string()),
-            "rank_of_first_answer": pa.array(first_answer, pa.int32(), mask=first_answer == 0),
-            "rank_of_first_gold": pa.array(first_gold, pa.int32(), mask=first_gold == 0),
-            "top_passage_id": ids.take(pa.array(first, pa.int64(), mask=empty)),
-            "top_score": pa.array(top.scores[:, 0], pa.float32(), mask=empty),
-            "top_view": pa.array(top.winning_views[:, 0], pa.int32(), mask=empty),
-            "top_start": pa.array([span and span[0] for span in spans], pa.int32()),
-            "top_stop": pa.array([span and span[1] for span in spans], pa.int32()),
-        }
-        | metrics
-    )

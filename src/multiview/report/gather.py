@@ -17,15 +17,8 @@ from multiview.artifacts.record import Artifact, load_record
 from multiview.artifacts.staging import LocalArtifact, stage
 from multiview.config import JsonObject, Model
 from multiview.errors import InputError
-from multiview.evaluation import files
+from multiview.evaluation import files, tables
 from multiview.evaluation.costs import COSTS
-from multiview.evaluation.tables import (
-    Significance,
-    count_generated,
-    generated_training,
-    metric_columns,
-    read_paper,
-)
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.report.contents import Contents, System, Training
 from multiview.report.shown_questions import chosen_questions
@@ -47,7 +40,7 @@ def gather(
 
     metrics = _read(comparison.path, files.METRICS_FILE)
     analyses = _read(comparison.path, files.ANALYSES_FILE)
-    significance = cast(Significance, _read(comparison.path, files.SIGNIFICANCE_FILE))
+    significance = cast(tables.Significance, _read(comparison.path, files.SIGNIFICANCE_FILE))
     found = [_artifact(staged) for staged in evaluations]
     folders = [staged.path for staged in evaluations]
     systems = []
@@ -62,13 +55,13 @@ def gather(
                 with optional(f"{row}'s training"):
                     system.trainings = trainings(model)
         with optional(f"{row}'s training questions"):
-            system.generated_by = generated_training(evaluation) if evaluation else None
+            system.generated_by = tables.generated_training(evaluation) if evaluation else None
 
     passages = None
     first = next((evaluation for evaluation in found if evaluation), None)
     with optional("the passages"):
         passages = first.input("passages") if first else None
-    generated, question_count = count_generated(folders[0])
+    generated, question_count = tables.count_generated(folders[0])
     contents = Contents(
         systems=systems,
         baseline=significance["baseline"],
@@ -82,7 +75,7 @@ def gather(
         cost=_costs(rows, _artifact(comparison)),
         won=_read(comparison.path, files.WON_FILE),
         seeds=_read(comparison.path, files.SEEDS_FILE),
-        paper=read_paper(comparison.path),
+        paper=tables.read_paper(comparison.path),
         generated=generated,
     )
     with optional("the questions"):
@@ -153,7 +146,7 @@ def _analyses(folder: Path) -> dict[str, Any]:
     shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
     views = [row for row in each.to_pylist() if row["view"] is not None] if each else []
     accuracies = [n for n in each.column_names if n.startswith(metric_names.ACCURACY_PREFIX)] if each else []
-    metrics = metric_columns({"": dict.fromkeys(accuracies, 0.0)})
+    metrics = tables.metric_columns({"": dict.fromkeys(accuracies, 0.0)})
     return {
         "usage": {name: usage[name].to_pylist() for name in shares if usage and name in usage.column_names},
         "alone": {name: [row[name] for row in views] for name in metrics},

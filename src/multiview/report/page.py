@@ -17,20 +17,9 @@ from multiview import metric_names, names
 from multiview.artifacts.record import Record, load_record
 from multiview.config import JsonObject
 from multiview.errors import counted, shortened
+from multiview.evaluation import tables
 from multiview.evaluation.costs import COSTS
 from multiview.evaluation.significance import CONFIDENCE
-from multiview.evaluation.tables import (
-    LEVEL,
-    MARK,
-    SEEDS_MARK,
-    asked_legend,
-    best_values,
-    legend,
-    marked_of,
-    metric_columns,
-    paper_columns,
-    paper_legend,
-)
 from multiview.refresh.freshness import TITLES
 from multiview.refresh.gate import read_verdict
 from multiview.refresh.gate_rules import Verdict
@@ -92,17 +81,17 @@ def render(contents: Contents) -> str:
         **summary(contents),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        metrics=metric_columns(values),
+        metrics=tables.metric_columns(values),
         bold={
             name: best
-            for name, best in best_values(values).items()
+            for name, best in tables.best_values(values).items()
             if any(metrics.get(name, best) != best for metrics in values.values())
         },
-        marked=marked_of(contents.significance),
-        legend=legend(contents.significance),
-        paper=paper_columns(values, contents.paper),
-        paper_of_seeds=paper_columns(contents.seeds, contents.paper),
-        paper_legend=paper_legend(contents.paper),
+        marked=tables.marked_of(contents.significance),
+        legend=tables.legend(contents.significance),
+        paper=tables.paper_columns(values, contents.paper),
+        paper_of_seeds=tables.paper_columns(contents.seeds, contents.paper),
+        paper_legend=tables.paper_legend(contents.paper),
         settings=sorted({name for values in contents.settings.values() for name in values}),
         curves=metric_charts(contents),
         validation=validation_charts(contents),
@@ -119,7 +108,7 @@ def render_refresh(promotion: JsonObject, verdict: Verdict, changes: Record, ind
         outcome=TITLES[verdict.decision],
         verdict=verdict,
         promotion=promotion,
-        metrics={name: verdict.metrics[name] for name in metric_columns(challenger)},
+        metrics={name: verdict.metrics[name] for name in tables.metric_columns(challenger)},
         confidence=CONFIDENCE,
         counts={called: changes.facts[name] for name, called in COUNTS.items() if name in changes.facts},
         whole=changes.facts.get("full"),
@@ -134,7 +123,7 @@ def render_refresh(promotion: JsonObject, verdict: Verdict, changes: Record, ind
 
 def summary(contents: Contents) -> JsonObject:
     """Returns what the template `summary.html` fills in."""
-    columns = metric_columns({system.name: system.metrics for system in contents.systems})
+    columns = tables.metric_columns({system.name: system.metrics for system in contents.systems})
     headlines = ([name for name in HEADLINES if name in columns] or columns)[:SHOWN_HEADLINES]
     trained: dict[str, list[str]] = {}
     for system in contents.systems:
@@ -142,7 +131,7 @@ def summary(contents: Contents) -> JsonObject:
             trained.setdefault(system.generated_by, []).append(system.name)
     return {
         "contents": contents,
-        "generated_legend": asked_legend(contents.generated, contents.questions),
+        "generated_legend": tables.asked_legend(contents.generated, contents.questions),
         "trained": trained,
         "headlines": headlines,
         "best": [best for metric in headlines if (best := _best(contents, metric))],
@@ -183,7 +172,7 @@ def _tested(contents: Contents, system: str) -> JsonObject | None:
     """On how many metrics a system was tested, and on how many it is significantly better or worse than the baseline."""
     figures = contents.significance["systems"][system].values()
     tested = [figure for figure in figures if figure["corrected_p"] is not None]
-    differences = [figure["difference"] for figure in tested if figure["corrected_p"] < LEVEL]
+    differences = [figure["difference"] for figure in tested if figure["corrected_p"] < tables.LEVEL]
     better, worse = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     return {"name": system, "better": better, "worse": worse, "metrics": len(tested)} if tested else None
 
@@ -221,7 +210,7 @@ def page_templates() -> jinja2.Environment:
     }
     environment.globals |= {
         "style": Markup(_text_of("report.css")), "pieces": pieces, "widths": widths, "counted": counted,
-        "COSTS": COSTS, "MARK": MARK, "SEEDS_MARK": SEEDS_MARK, "LEVEL": LEVEL,
+        "COSTS": COSTS, "MARK": tables.MARK, "SEEDS_MARK": tables.SEEDS_MARK, "LEVEL": tables.LEVEL,
     }  # fmt: skip
     return environment
 
