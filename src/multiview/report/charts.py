@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from multiview import metric_names
+from multiview.evaluation.analyses.matrices import between_views
 from multiview.report.contents import GREY, Contents, Look, System
 
 OVER_K = {
@@ -139,7 +140,7 @@ def _heat_map(title: str, name: str, top: float | None, contents: Contents, syst
     values = getattr(system, name)
     if values is None:
         return None
-    every = [_pairs(matrix) for s in contents.systems if (matrix := getattr(s, name)) is not None]
+    every = [between_views(matrix) for s in contents.systems if (matrix := getattr(s, name)) is not None]
     low = min(0.0, *(pairs.min(initial=0.0) for pairs in every))
     high = top or max(pairs.max(initial=1e-9) for pairs in every)
     axes, end = _axes((SMALL[0], SMALL[0])), len(values) + 0.5
@@ -150,17 +151,11 @@ def _heat_map(title: str, name: str, top: float | None, contents: Contents, syst
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(TICKS, integer=True))
     axes.set_ylabel("view i")
-    pairs = _pairs(values)
+    pairs = between_views(values)
     described = (
         f"Between two views {pairs.min():.2f} to {pairs.max():.2f}." if len(pairs) else "No two views."
     )
     return _drawn(axes, f"{title}, {system.name}", described, "view j", end, 0.5, shares=False)
-
-
-def _pairs(values: np.ndarray) -> np.ndarray:
-    """The values between two different views, without nan."""
-    between = values[~np.eye(len(values), dtype=bool)]
-    return between[~np.isnan(between)]
 
 
 def _training_curve(name: str, contents: Contents, system: System) -> Chart | None:

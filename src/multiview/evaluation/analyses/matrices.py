@@ -55,10 +55,15 @@ def view_cosines(vectors: np.ndarray, counts: np.ndarray, view_count: int) -> np
     return padded @ padded.transpose(0, 2, 1)
 
 
+def between_views(means: np.ndarray) -> np.ndarray:
+    """The values [pairs] of a matrix [views, views] that two different views have, without NaN."""
+    values = means[~np.eye(len(means), dtype=bool)]
+    return values[~np.isnan(values)]
+
+
 def off_diagonal(name: str, means: np.ndarray) -> dict[str, float]:
     """Metrics `name`, `name_min` and `name_max`: mean, minimum and maximum over the pairs i ≠ j that have a value."""
-    values = means[~np.eye(len(means), dtype=bool)]
-    values = values[~np.isnan(values)]
+    values = between_views(means)
     if not len(values):
         return {}
     return {name: values.mean(), f"{name}_min": values.min(), f"{name}_max": values.max()}

@@ -88,13 +88,7 @@ STEPS = (
         about="One table of all evaluations.",
         version=7,
         function_path="multiview.evaluation.compare:compare",
-        settings=(
-            "comparison.rows",
-            "comparison.seeds_of",
-            "comparison.paper",
-            "comparison.baseline",
-            "comparison.seed",
-        ),
+        settings=tuple(f"comparison.{name}" for name in ("rows", "seeds_of", "paper", "baseline", "seed")),
         inputs=("evaluations",),
         list_inputs=("evaluations",),
         traced_inputs=("evaluations",),  # for the settings in which systems differ, and what they cost

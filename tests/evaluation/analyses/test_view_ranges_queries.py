@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.tokenizers import DefaultTokenizer
 
-from multiview.evaluation.generated_queries import (
+from multiview.evaluation.analyses.view_ranges import (
     WordTokenizer,
     diversity_levels,
     rouge_l_by_number,
