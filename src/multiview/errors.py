@@ -75,8 +75,7 @@ class InputError(Exception):
 
 
 class StepFailed(Exception):
-    """A step of a run failed: its path and its own line. `bad_input` says whether with an `InputError`, which decides
-    the exit status."""
+    """A step of a run failed: its path and its own line; `bad_input`, with an `InputError`, decides the exit status."""
 
     def __init__(self, message: str, bad_input: bool):
         super().__init__(message)

@@ -1,5 +1,4 @@
-"""Names of metrics, and the metrics of an evaluation. One that has several values, as per view or system, is named
-METRIC/GROUP: see `of_group`."""
+"""Names of metrics, and the metrics of an evaluation. One with several values is named METRIC/GROUP: see `of_group`."""
 
 from __future__ import annotations
 

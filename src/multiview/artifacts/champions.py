@@ -119,8 +119,7 @@ def crown(store: Store, champion: Champion) -> Champion:
 
 
 def store_fingerprint(settings: Config, store: Store | None) -> dict[str, object]:
-    """Returns the current champion for the key of the step `champion`, with its content: a number is used again after
-    its file was removed by hand."""
+    """Returns the current champion, with its content: a number is used again after its file was removed by hand."""
     if store is None:
         return {}
     champion = current(store)

@@ -15,8 +15,7 @@ _folders: dict[int, Path] = {}
 
 
 def scratch() -> Path:
-    """Returns this process's scratch folder, under `MULTIVIEW_SCRATCH` if set; it is removed when the process ends, but
-    not when it is killed at once (SIGKILL, too little memory)."""
+    """Returns this process's scratch folder, which is removed when the process ends, but not if it is killed at once."""
     process = os.getpid()
     if process not in _folders:
         _folders[process] = Path(

@@ -24,8 +24,7 @@ _BETWEEN = re.compile(r"\n|;(?=\s*[\w-]+(?:\.[\w-]+)+\s*=)")
 
 
 def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
-    """Returns the overrides of a preset (a name, or a YAML file) and of `section.name=value` settings, in
-    that order; values are YAML. Raises InputError."""
+    """Returns the overrides of a preset, then of `section.name=value` settings in YAML. Raises InputError."""
     overrides = merge(read_preset(preset) if preset else {}, *map(parse_setting, settings))
     for name in DERIVED_SETTINGS:
         if value_at(overrides, name) is not None:
@@ -70,8 +69,7 @@ def read_preset(name: str, *above: str) -> Overrides:
 
 
 def merge(*layers: Mapping[str, object], depth: int = 0) -> Overrides:
-    """Merges nested dicts; later layers win. Inside a section an empty dict replaces the value below it, as in
-    `train.warm_up={}`."""
+    """Merges nested dicts; later layers win. In a section an empty dict replaces the value: `train.warm_up={}`."""
     merged: Overrides = {}
     for layer in layers:
         for name, value in layer.items():

@@ -1,5 +1,4 @@
-"""The data, the settings and the cost of systems, from the records of all artifacts behind their evaluations that are
-there, and the time of one question."""
+"""The data, settings and cost of systems, from the records behind their evaluations; the time of a question."""
 
 from __future__ import annotations
 

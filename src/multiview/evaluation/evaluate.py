@@ -75,8 +75,7 @@ def evaluate(context: StepContext) -> None:
 def evaluate_queries(
     context: StepContext, ranker: Ranker, layout: Layout, questions: list[Question], queries: np.ndarray
 ) -> None:
-    """The step `evaluate` after its questions are encoded as `queries` [q, dim] float32. Analyses are of the ranking by
-    views, however `ranker` ranks."""
+    """`evaluate` by encoded `queries` [q, dim] float32. Analyses are of the ranking by views, however `ranker` ranks."""
     from multiview.evaluation.analyses.analysis_input import AnalysisInput
     from multiview.evaluation.analyses.run import analyse
     from multiview.index.approximate.recall import measure

@@ -94,8 +94,7 @@ def seeds_table(
 def _markdown(
     metrics: Sequence[str], cells: Mapping[str, list[str]], paper: Mapping[str, PaperFigures] | None
 ) -> str:
-    """A table of the rows' `cells`, one per metric, and of the papers' figures if a row has any; figures are
-    right-aligned."""
+    """A table of the rows' `cells`, one per metric, right-aligned, and of the papers' figures if a row has any."""
     columns, others = paper_columns(cells, paper or {})
     rows = [["system", *map(metric_names.short, metrics), *columns]]
     rows += [[row, *values, *others[row]] for row, values in cells.items()]
@@ -224,8 +223,7 @@ def asked_legend(generated: int, questions: int) -> str:
 
 
 def generated_training(evaluation: Artifact) -> str | None:
-    """Returns the `questions.origin` of the training questions behind an evaluation, if they were generated. Raises
-    InputError if they are gone."""
+    """Returns the `questions.origin` of generated training questions, else None. Raises InputError if they are gone."""
     questions = evaluation.input("train_questions")
     return questions.record.facts.get(names.GENERATED) if questions else None
 

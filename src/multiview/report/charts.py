@@ -135,8 +135,7 @@ def _alone(contents: Contents, system: System) -> Chart | None:
 
 
 def _heat_map(title: str, name: str, top: float | None, contents: Contents, system: System) -> Chart | None:
-    """Means between views i (down) and j (across), on one colour scale for all systems that ends at `top` or at the
-    highest mean; written out where there are few."""
+    """Means between views i (down) and j (across), on one colour scale for all systems; written out where few."""
     values = getattr(system, name)
     if values is None:
         return None

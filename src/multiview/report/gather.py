@@ -28,8 +28,7 @@ from multiview.steps.events import Events, read_metrics
 def gather(
     rows: Sequence[str], comparison: LocalArtifact, evaluations: Sequence[LocalArtifact], events: Events
 ) -> Contents:
-    """Returns the contents of the page; `rows` are the comparison's systems, and `evaluations` theirs, in order. What is
-    gone from the store is left out, with a warning."""
+    """Returns the page's contents from `evaluations`, in the order of `rows`; warns of what is gone from the store."""
 
     @contextlib.contextmanager
     def optional(subject: str) -> Iterator[None]:
@@ -106,8 +105,7 @@ def _costs(rows: Sequence[str], comparison: Artifact | None) -> dict[str, dict[s
 
 
 def trainings(model: Artifact) -> list[Training]:
-    """Returns a model's warm-up and rounds in order; none for a model that was not trained here. Raises InputError if a
-    record on the way is gone."""
+    """Returns a model's warm-up and rounds that were trained here, in order. Raises InputError if a record is gone."""
     rounds: list[Artifact] = []
     trained: Artifact | None = model
     while trained and trained.record.step == "train":
@@ -131,8 +129,7 @@ def trainings(model: Artifact) -> list[Training]:
 
 
 def _curves(made: Artifact, start: int) -> dict[str, dict[int, float]]:
-    """The curves that the attempt reported in training, its steps counted from `start`; for a step that was reported
-    twice, the last value."""
+    """The curves of a training, its steps counted from `start`; for a step that was reported twice, the last value."""
     curves: dict[str, dict[int, float]] = {}
     for metric in read_metrics(made.store, made.record.data):
         if metric.step is not None:

@@ -65,8 +65,7 @@ def chosen_questions(
 def _choice(
     qids: Sequence[str], ranks: Sequence[Sequence[int | None]], base: int, most: int
 ) -> dict[str, int]:
-    """At most `most` questions and their rows, taken in turns from the kinds, within a kind always in the same random
-    order."""
+    """At most `most` questions and their rows, in turns from the kinds, within a kind in the same random order."""
     rows = {qid: row for row, qid in enumerate(qids)}
     members: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for qid in sorted(qids, key=lambda qid: seeded_hash(0, qid)):
@@ -141,8 +140,7 @@ def _spans(hit: Row, length: int) -> list[tuple[int, int, int]]:
 
 
 def widths(hit: Row, hits: Sequence[Row]) -> list[int]:
-    """Returns the width of the bar of each view of `hit`, in per cent, on a scale shared by all `hits`; none for a
-    passage with one view."""
+    """Returns the width of each view's bar, in per cent, on a scale of all `hits`; none for a passage with one view."""
     scores: list[float] = hit["view_scores"] or []
     if len(scores) < 2:
         return []

@@ -1,5 +1,4 @@
-"""Checkpoints of a step: separate artifacts, so that two processes that make the same output share them
-and cannot harm each other."""
+"""Checkpoints of a step: separate artifacts, which two processes that make the same output share without harm."""
 
 from __future__ import annotations
 

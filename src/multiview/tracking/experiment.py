@@ -103,8 +103,7 @@ def charts_address(experiment: str) -> str:
 
 
 def _view_tag() -> str:
-    """The view as MLflow's pages write it, which is documented nowhere: packed, since an earlier MLflow takes 5,000
-    characters per tag."""
+    """The view as MLflow's pages write it; packed, since an earlier MLflow takes 5,000 characters per tag."""
     sections, charts = [], []
     for number, (title, kind, metrics, layout) in enumerate(SECTIONS):
         section = f"{VIEW}-{number}"

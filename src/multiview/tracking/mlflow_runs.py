@@ -48,8 +48,7 @@ def condition(tag: str, value: str) -> str:
 
 
 def runs_below(client: MlflowClient, experiment: str, run: str, parent: str) -> list[MlflowRun]:
-    """Returns the MLflow runs of all systems and steps below the MLflow run `parent` of the whole run, systems first;
-    `run` is the run's id, which a run of another store may have too."""
+    """Returns the MLflow runs of all systems and steps of `run` below `parent`, the whole run's; systems first."""
     search = partial(client.search_runs, [experiment], condition(names.TAG_RUN, run), max_results=1000)
     found = list(every_page(search))
     children = [each for each in found if each.data.tags.get(PARENT_RUN) == parent]

@@ -112,8 +112,7 @@ def ship_step_live(
 
 
 def kill_step(store: Store, run_id: str, state: StepState, uri: str) -> None:
-    """Ends the MLflow run of a step as killed, if it has one: at once, as its process has a second left. The runs above
-    are left to `close_killed`."""
+    """Ends a killed step's MLflow run at once, as its process has a second left; `close_killed` ends those above."""
     client = connect(uri)
     experiment = our_experiment(client)
     attempt = state.attempt.rsplit("/", 1)[-1] or NO_ATTEMPT
@@ -123,8 +122,7 @@ def kill_step(store: Store, run_id: str, state: StepState, uri: str) -> None:
 
 
 def close_killed(store: Store, uri: str) -> None:
-    """Closes in MLflow what is above the steps that were killed, in every run of a store; a run that cannot be shipped
-    is left for later."""
+    """Closes in MLflow what is above killed steps, in every run of a store; what cannot be shipped is left for later."""
     for file in store.files(names.KILLED):
         with contextlib.suppress(Exception):
             ship(store, file.rpartition("/")[2], uri)

@@ -67,8 +67,7 @@ def _record(store: Store, kind: str, reference: Reference) -> Record | None:
 
 
 def _evaluated(shipment: Shipment, run: str, state: StepState) -> dict[str, str]:
-    """The model and the questions that an evaluation's metrics are linked to; empty for other steps, and where another
-    run has logged the same evaluation."""
+    """The model and the questions of an evaluation's metrics; empty for other steps, and if they are linked."""
     models, questions = state.inputs.get("model"), state.inputs.get("questions")
     if state.step != "evaluate" or not models or not questions:
         return {}
@@ -120,8 +119,7 @@ def _logged_model(shipment: Shipment, reference: Reference, run: str | None, sta
 
 
 def log_data(shipment: Shipment, parent: str) -> None:
-    """Logs the passages and questions of a run as its datasets; those of a comparison of finished evaluations are the
-    first evaluation's."""
+    """Logs the passages and questions of a run as its datasets; for a comparison of evaluations, the first one's."""
     references = [r for state in shipment.states for r in (*state.outputs.values(), *_all(state.inputs))]
     evaluation = next((r for r in references if _kind(r) == names.EVALUATION), None)
     if evaluation and not any(_kind(reference) == names.PASSAGES for reference in references):

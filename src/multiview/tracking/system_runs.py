@@ -63,8 +63,7 @@ def _fill_system(shipment: Shipment, parent: str, system: str) -> None:
 
 
 def _headlines(run: Run, system: str, metrics: Iterable[MetricEvent]) -> list[MetricEvent]:
-    """A system's figures under their names in the pipeline's run, where people look first: without the curves,
-    and with the system's name where there are several."""
+    """A system's figures for the pipeline's run: without the curves, with the system's name where there are several."""
     several = len({StepPath.parse(path).system for path in run.steps} - {""}) > 1
     figures = [metric for metric in metrics if not metric.name.startswith(VALIDATION)]
     return [replace(m, name=metric_names.of_group(system, m.name)) if several else m for m in figures]

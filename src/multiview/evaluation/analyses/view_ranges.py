@@ -118,8 +118,7 @@ def mean_reciprocal_rank(hits: np.ndarray, given: AnalysisInput) -> dict[str, fl
 def best_rouge(
     given: AnalysisInput, asked: np.ndarray, queries: dict[int, tuple[str, ...]], most: int
 ) -> np.ndarray | None:
-    """Best ROUGE-L of the first k distinct queries of the gold passage of each question in `asked`, for k up to `most`
-    [questions, most]; none without questions."""
+    """Best ROUGE-L of the first k distinct queries of gold passages, k up to `most` [asked, most]; none without."""
     if not len(asked):
         return None
     pairs = ((given.questions[row].question, queries[int(given.gold[row])]) for row in asked)
