@@ -22,7 +22,7 @@ from multiview.generation import generators
 from multiview.model.encoder import BiEncoder
 from multiview.names import CHAMPION
 from multiview.steps.runs import Run, StepState
-from multiview.tracking import notes
+from multiview.tracking import shipment
 from tests.fixtures import inprocess
 from tests.fixtures.encoded import settings as model_settings
 from tests.fixtures.hostile_texts import HOSTILE
@@ -203,7 +203,7 @@ def test_an_error_that_repeats_a_corpus_is_text_in_mlflow():
     error = "p.jsonl row 1: id '![a](http://tracker.example.org/b.png)<script>' is empty"
     state = StepState(path="split", step="split", status="failed", error=error)
     run = Run(id="run", pipeline="training", config={}, steps=["split"])
-    note = notes.of_run(LocalStore(Path("nowhere")), run, [state], None)
+    note = shipment.description(LocalStore(Path("nowhere")), run, [state], None)
     assert "![" not in note.replace("!\\[", "") and "<script>" not in note
 
 

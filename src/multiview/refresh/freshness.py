@@ -43,9 +43,11 @@ class Freshness:
         return f"the corpus is older than refresh.oldest={self.oldest:g} hours: {self}"
 
     def __str__(self) -> str:
-        ended = sorted(self.ended.items(), key=lambda each: -each[1])
-        refreshes = "".join(f"; refresh {outcome} {_shown(when)}" for outcome, when in ended)
-        return f"corpus read {_shown(self.read)}{refreshes}"
+        refreshes = {f"refresh {outcome}": when for outcome, when in self.ended.items()}
+        told = [("corpus read", self.read), *sorted(refreshes.items(), key=lambda each: -each[1])]
+        return "; ".join(
+            f"{what} {datetime.fromtimestamp(when, UTC):%Y-%m-%d %H:%M} UTC" for what, when in told
+        )
 
 
 def freshness(store: Store, champion: Champion) -> Freshness:
@@ -74,10 +76,7 @@ def freshness(store: Store, champion: Champion) -> Freshness:
 def _told(
     store: Store, name: str, written: tuple[float, int]
 ) -> tuple[Run | None, StepState | None, str, float]:
-    """A run; how it read the corpus, if it did; its outcome, if it has one, and when.
-
-    It is read again once a state of its steps was `written`.
-    """
+    """A run, how it read the corpus, and its outcome and when, if any; read again once a state was `written`."""
     run, split = find_run(store, name), read_state(store, name, "split")
     split, promote = split if split and split.finished else None, read_state(store, name, "promote")
     if promote and promote.finished:
@@ -85,7 +84,3 @@ def _told(
         return run, split, TITLES[record.facts["decision"]] if record else "", promote.ended or 0.0
     failed = [state.ended or 0.0 for state in read_states(store, name) if state.failed]
     return run, split, "failed" if failed else "", max(failed, default=0.0)
-
-
-def _shown(when: float) -> str:
-    return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%d %H:%M} UTC"
