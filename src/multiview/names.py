@@ -33,20 +33,11 @@ CHAMPION_MODEL = "champion_model"
 """The model that the champion's questions are encoded with; an output's name, not a kind."""
 
 KFP_TYPES = {
-    PASSAGES: "Dataset",
-    TRAIN_QUESTIONS: "Dataset",
-    DEV_QUESTIONS: "Dataset",
-    NEGATIVES: "Dataset",
-    DRAFTS: "Dataset",
-    MODEL: "Model",
-    CHAMPION_MODEL: "Model",
-    GENERATOR: "Model",
-    QUERIES: "Dataset",
-    CHANGES: "Dataset",
+    **dict.fromkeys((PASSAGES, TRAIN_QUESTIONS, DEV_QUESTIONS, NEGATIVES, DRAFTS, QUERIES), "Dataset"),
+    **dict.fromkeys((CHANGES, "questions", "known", "bm25_negatives", "hard_negatives"), "Dataset"),
+    **dict.fromkeys((MODEL, CHAMPION_MODEL, GENERATOR, "start", "base"), "Model"),
     REPORT: "HTML",
     METRICS: "Metrics",
-    **dict.fromkeys(("questions", "known", "bm25_negatives", "hard_negatives"), "Dataset"),
-    **dict.fromkeys(("start", "base"), "Model"),
 }
 """The class in `kfp.dsl` of an output, and of an input with a name of its own; all others are a plain `Artifact`."""
 
