@@ -36,11 +36,7 @@ def without_secrets(text: str) -> str:
 
 
 def safe(text: str) -> str:
-    r"""Returns a text with `?` for each character that would steer a terminal, as `ls` shows file names.
-
-    >>> safe("\x1b[2Jtitle \u202etxt.exe")
-    '?[2Jtitle ?txt.exe'
-    """
+    """Returns a text with `?` for each character that would steer a terminal, as `ls` shows file names."""
     return STEERING.sub("?", text)
 
 
@@ -91,11 +87,7 @@ class UndeclaredAccess(Exception):
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Returns a number with its noun, in the plural but for 1; `plural` is needed where it is not the noun with an `s`.
-
-    >>> counted(1, "passage"), counted(20_000, "query", "queries")
-    ('1 passage', '20,000 queries')
-    """
+    """Returns a number with its noun, as in `20,000 passages`; `plural` is needed where it is not the noun with an `s`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 

@@ -91,11 +91,7 @@ def value_at(overrides: Mapping[str, object], name: str) -> object:
 def flatten(
     overrides: Mapping[str, object], whole: str = "", prefix: str = ""
 ) -> Iterator[tuple[str, object]]:
-    """Yields the dotted name and the value of each setting in nested overrides; what is directly below `whole` stays whole.
-
-    >>> dict(flatten({"train": {"epochs": 3, "warm_up": {"seed": 1}}}))
-    {'train.epochs': 3, 'train.warm_up.seed': 1}
-    """
+    """Yields each setting's dotted name (`train.warm_up.seed`) and value; what is directly below `whole` stays whole."""
     for name, value in overrides.items():
         if isinstance(value, Mapping) and value and (not whole or prefix != f"{whole}."):
             yield from flatten(value, whole, f"{prefix}{name}.")
