@@ -104,10 +104,7 @@ class BucketStore(Store):
             return b"".join(self.fs.cat_ranges([file] * len(starts), starts, stops, on_error="raise"))
 
     def _ask(self, operation: str, path: str, *arguments: object, **options: object) -> Any:
-        """Returns the result of fsspec's `operation` on a path.
-
-        Raises InputError for missing or insufficient credentials, and for a server that does not answer.
-        """
+        """Returns the result of fsspec's `operation` on a path. Raises InputError without access or answer."""
         with errors_explained(self.url):
             return getattr(self.fs, operation)(f"{self.root}/{path}", *arguments, **options)
 

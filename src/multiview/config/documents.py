@@ -1,7 +1,5 @@
-"""YAML documents: presets, studies, profiles, schedules, and the compiled pipelines that KFP writes.
-
-What is wrong with one that a person wrote is a line that begins with the document and names the setting.
-"""
+"""YAML documents: presets, studies, profiles, schedules, and the compiled pipelines that KFP writes. An error's line begins
+with the document and names the setting."""
 
 from __future__ import annotations
 

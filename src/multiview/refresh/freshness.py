@@ -45,9 +45,7 @@ class Freshness:
     def __str__(self) -> str:
         refreshes = {f"refresh {outcome}": when for outcome, when in self.ended.items()}
         told = [("corpus read", self.read), *sorted(refreshes.items(), key=lambda each: -each[1])]
-        return "; ".join(
-            f"{what} {datetime.fromtimestamp(when, UTC):%Y-%m-%d %H:%M} UTC" for what, when in told
-        )
+        return "; ".join(f"{what} {datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M} UTC" for what, at in told)
 
 
 def freshness(store: Store, champion: Champion) -> Freshness:

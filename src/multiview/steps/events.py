@@ -44,10 +44,8 @@ class Events:
 
 
 class EventLog(Events):
-    """The events of one attempt, appended to `<attempt>.events.jsonl` beside its output.
-
-    A local file grows line by line; in a bucket the whole object is replaced every `FLUSH_SECONDS`.
-    """
+    """The events of one attempt, in `<attempt>.events.jsonl` beside its output: a local file grows line by line, in a bucket
+    the whole object is replaced every `FLUSH_SECONDS`."""
 
     def __init__(self, store: Store, attempt: str, note: Callable[[str], None] = lambda text: None):
         """`attempt` is the attempt's folder, relative to the store; `note` writes a text into the step's log."""

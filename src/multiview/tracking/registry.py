@@ -1,9 +1,6 @@
 """The model registry: each version of a registered model is an index, named by the tags `multiview.index` (address) and
-`sha256` (digest).
-
-Aliases mirror decisions made elsewhere: MLflow sets them one by one and keeps no history, so they are only ever
-repaired from a mapping.
-"""
+`sha256` (digest). Aliases mirror decisions made elsewhere: MLflow sets them one by one and keeps no history, so they are
+only ever repaired from a mapping."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""MLflow runs of systems: each holds the steps of one system, with all of its settings and its final figures.
-
-They lie between a pipeline's MLflow run and its steps, so that the selected systems of one run or of several can be
-compared on MLflow's page. Steps that systems share have no such run.
-"""
+"""MLflow runs of systems, between a pipeline's and its steps': each holds the steps of one system, all of its settings and
+its final figures, to be compared on MLflow's page. Steps that systems share have no such run."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from multiview.data.passages import PassageLookup
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError
 from multiview.evaluation.analyses import analysis_input
-from multiview.evaluation.analyses.analysis_input import CaptionedTable
+from multiview.evaluation.analyses.analysis_input import Table
 from multiview.evaluation.analyses.run import ANALYSES, SHOWN_ROWS, page
 from multiview.evaluation.evaluate import evaluate
 from multiview.evaluation.tables import arrow_markdown
@@ -250,6 +250,6 @@ def test_tables_to_read():
     expected = "| view | share | group |\n| ---: | ---: | --- |\n| 1 | 0.500 | a |\n|  | 1.000 | b |\n"
     assert arrow_markdown(table) == expected
     long = pa.table({"view": range(SHOWN_ROWS + 1)})
-    assert page({"usage": CaptionedTable("Which wins.", table), "long": CaptionedTable("All.", long)}) == (
+    assert page({"usage": Table("Which wins.", table), "long": Table("All.", long)}) == (
         f"# Analyses\n\n## usage\n\nWhich wins.\n\n{expected}\n## long\n\nAll.\n\n{SHOWN_ROWS + 1} rows: `long.parquet`\n"
     )

@@ -59,7 +59,7 @@ RANGES = {"each_view": single_views, "first_views": leading_views}
 
 
 @dataclass(frozen=True)
-class CaptionedTable:
+class Table:
     """A table with its caption, one line that says what the table shows."""
 
     caption: str
@@ -71,7 +71,7 @@ class Findings:
     """The results of an analysis: metrics by name, and tables by the name of their file."""
 
     metrics: dict[str, float] = field(default_factory=dict)
-    tables: dict[str, CaptionedTable] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,7 @@ from multiview.data.answers import answer_views, has_answer
 from multiview.data.passages import Passage
 from multiview.data.questions import read_columns
 from multiview.data.tokens import Mode, Span, TokenizedText
-from multiview.evaluation.analyses.analysis_input import (
-    AnalysisInput,
-    CaptionedTable,
-    Findings,
-    NotApplicable,
-)
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable, Table
 
 KINDS = ("offset", "one", "several", "none", "title")
 
@@ -47,7 +42,7 @@ def answer_view(given: AnalysisInput) -> Findings:
     caption = (
         'Accuracy by snippets that matched and hold the answer, and the rest of the accuracy, "other views".'
     )
-    return Findings(metrics, {"answer_view": CaptionedTable(caption, pa.Table.from_pylist(rows))})
+    return Findings(metrics, {"answer_view": Table(caption, pa.Table.from_pylist(rows))})
 
 
 def answer_view_hits(given: AnalysisInput) -> np.ndarray:
@@ -86,7 +81,7 @@ def training_answers(given: AnalysisInput) -> Findings:
     metrics = avq | {f"training_answers_{kind}": share for kind, share in zip(KINDS, shares, strict=True)}
     table = {"found": list(KINDS), "questions": [counts[kind] for kind in KINDS], "share": shares}
     caption = "Shares of the training questions by how their answer's view is found in the first positive passage, and AVQ."
-    return Findings(metrics, {"training_answers": CaptionedTable(caption, pa.table(table))})
+    return Findings(metrics, {"training_answers": Table(caption, pa.table(table))})
 
 
 def found_by(

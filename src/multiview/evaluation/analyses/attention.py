@@ -8,12 +8,7 @@ import numpy as np
 import torch
 
 from multiview import metric_names
-from multiview.evaluation.analyses.analysis_input import (
-    AnalysisInput,
-    CaptionedTable,
-    Findings,
-    NotApplicable,
-)
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable, Table
 from multiview.evaluation.analyses.matrices import PairMeans, mean_cosines, off_diagonal, table_of
 from multiview.model.batch import make_batch, to_device
 
@@ -61,7 +56,7 @@ def attention(given: AnalysisInput) -> Findings:
     if not (metrics := off_diagonal("attention_divergence", means.means())):
         raise NotApplicable("no sequence has two views")
     caption = "Mean divergence between each two views of a sequence, over random passages."
-    return Findings(metrics, {"attention": CaptionedTable(caption, table_of(means.means()))})
+    return Findings(metrics, {"attention": Table(caption, table_of(means.means()))})
 
 
 def _divergences(given: AnalysisInput, passage_rows: np.ndarray) -> Iterator[np.ndarray]:
@@ -90,6 +85,5 @@ def cosine(given: AnalysisInput) -> Findings:
     views = given.ordered_views().most
     means = mean_cosines(given.index.views, given.index.stored_counts)[:views, :views]
     caption = "Mean cosine between the views i and j of a passage, over the passages that have both."
-    return Findings(
-        off_diagonal(metric_names.VIEW_COSINE, means), {"cosine": CaptionedTable(caption, table_of(means))}
-    )
+    tables = {"cosine": Table(caption, table_of(means))}
+    return Findings(off_diagonal(metric_names.VIEW_COSINE, means), tables)

@@ -13,12 +13,7 @@ import pyarrow.parquet as pq
 from multiview import names
 from multiview.config import Analysis
 from multiview.encoding.encode import Encoder
-from multiview.evaluation.analyses.analysis_input import (
-    AnalysisInput,
-    CaptionedTable,
-    Findings,
-    NotApplicable,
-)
+from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable, Table
 from multiview.evaluation.analyses.answers import answer_view, training_answers
 from multiview.evaluation.analyses.attention import attention, cosine
 from multiview.evaluation.analyses.variation import variation
@@ -97,7 +92,7 @@ def analyse(folder: Path, given: AnalysisInput) -> None:
     if not given.settings.analyses:
         return
     metrics: dict[str, float] = {}
-    tables: dict[str, CaptionedTable] = {}
+    tables: dict[str, Table] = {}
     left_out: dict[str, str] = {}
     analyses_folder = folder / names.ANALYSES
     analyses_folder.mkdir()
@@ -125,7 +120,7 @@ def analyse(folder: Path, given: AnalysisInput) -> None:
         given.events.fact("analyses_left_out", left_out)
 
 
-def page(tables: Mapping[str, CaptionedTable]) -> str:
+def page(tables: Mapping[str, Table]) -> str:
     """Returns Markdown: each table under its name and its caption; of a long table, only its length and file."""
     parts = ["# Analyses\n"]
     for name, table in tables.items():

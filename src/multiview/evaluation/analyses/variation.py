@@ -8,13 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from multiview.data.questions import seeded_hash
-from multiview.evaluation.analyses.analysis_input import (
-    SEED,
-    AnalysisInput,
-    CaptionedTable,
-    Findings,
-    NotApplicable,
-)
+from multiview.evaluation.analyses.analysis_input import SEED, AnalysisInput, Findings, NotApplicable, Table
 from multiview.model.layouts import TokenSequence
 
 
@@ -95,7 +89,7 @@ def variation(given: AnalysisInput) -> Findings:
         metrics["view_ppl"] = float(np.mean([perplexity(views) for views in several]))
         metrics["view_ppl_questions_per_passage"] = float(np.mean([len(views) for views in several]))
     caption = "LV of (question, gold passage) pairs, and PPL over the passages with two questions or more."
-    return Findings(metrics, {"variation": CaptionedTable(caption, pa.Table.from_pylist(rows))})
+    return Findings(metrics, {"variation": Table(caption, pa.Table.from_pylist(rows))})
 
 
 def sampled_pairs(gold: np.ndarray, limit: int, seed: int) -> np.ndarray:

@@ -15,8 +15,8 @@ from multiview import metric_names
 from multiview.data.queries import distinct
 from multiview.evaluation.analyses.analysis_input import (
     AnalysisInput,
-    CaptionedTable,
     Findings,
+    Table,
     leading_views,
     single_views,
 )
@@ -54,7 +54,7 @@ def each_view(given: AnalysisInput) -> Findings:
         "Accuracy of each view alone, and recall of the gold passages. Passages without such a view are not retrieved: "
         "share_of_passages have it."
     )
-    return Findings(metrics, {"each_view": CaptionedTable(caption, pa.Table.from_pylist(rows))})
+    return Findings(metrics, {"each_view": Table(caption, pa.Table.from_pylist(rows))})
 
 
 def gold_recall(hits: np.ndarray, given: AnalysisInput) -> dict[str, float]:
@@ -91,7 +91,7 @@ def first_views(given: AnalysisInput) -> Findings:
         rows.append({"views": k, **figures})
         metrics |= {metric_names.of_group(f"first_{k}_views", name): value for name, value in figures.items()}
     caption = "Accuracy, gold recall and MRR@10 by the first k views of each passage, for every k up to 16, and by all."
-    tables = {"first_views": CaptionedTable(caption, pa.Table.from_pylist(rows))}
+    tables = {"first_views": Table(caption, pa.Table.from_pylist(rows))}
     if rouge is not None:
         bleus = {row: bleu for row, drawn in queries.items() if (bleu := self_bleu(drawn)) is not None}
         metrics |= correlation(rows) | {metric_names.ROUGE_L: rows[-1][metric_names.ROUGE_L]}
@@ -137,7 +137,7 @@ def correlation(rows: list[dict[str, float]]) -> dict[str, float]:
 
 def by_diversity(
     given: AnalysisInput, asked: np.ndarray, bleus: dict[int, float], rouge: np.ndarray
-) -> CaptionedTable:
+) -> Table:
     """Gold passages by the self-BLEU-4 of their queries, `bleus`; a passage with one query has none, and no level. ROUGE-L
     and the whole index's MRR@10 of a passage are means over its questions."""
     mrr = reciprocal_ranks(given.ranking.gold)[asked]
@@ -150,7 +150,7 @@ def by_diversity(
     caption = (
         "Gold passages in five levels of their queries' self-BLEU-4: ROUGE-L, and the whole index's MRR@10."
     )
-    return CaptionedTable(caption, levels)
+    return Table(caption, levels)
 
 
 def usage(given: AnalysisInput) -> Findings:
@@ -171,13 +171,12 @@ def usage(given: AnalysisInput) -> Findings:
     for name, count in ((metric_names.SHARE_OF_TOP_1, top_1), (metric_names.SHARE_OF_GOLD, gold)):
         if count.sum():
             columns[name] = count / count.sum()
-            metrics |= {
-                metric_names.of_view(view, name): float(share) for view, share in enumerate(columns[name])
-            }
+            for view, share in enumerate(columns[name]):
+                metrics[metric_names.of_view(view, name)] = float(share)
     caption = (
         "The view-usage histogram: which view wins in the first passage retrieved, and in the gold passage."
     )
-    return Findings(metrics, {"usage": CaptionedTable(caption, pa.table(columns))})
+    return Findings(metrics, {"usage": Table(caption, pa.table(columns))})
 
 
 def _gold_winners(given: AnalysisInput) -> np.ndarray:
