@@ -98,7 +98,7 @@ class MergedCorpus:
         before = old.passages.num_rows if old else 0
         sources = np.where(self._new, before + np.cumsum(self._new) - 1, old_rows)
         passages = pa.concat_tables([table.select(schema.names).cast(schema) for table in tables])
-        self.passages = _with_offsets(passages.take(pa.array(sources)) if old else passages, schema)
+        self.passages = with_offsets(passages.take(pa.array(sources)) if old else passages, schema)
         """Rows of an index's `passages.parquet`."""
         self.view_counts = self.passages["views"].to_numpy().astype(np.int64)
         """Number of views of each passage [p] int64."""
@@ -237,12 +237,12 @@ def _kept_views(table: pa.Table, keep: np.ndarray) -> pa.Table:
     kept = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), pa.array(keep))
     views = pa.array(np.diff(np.append(0, np.cumsum(keep))[bounds]))
     counted = table.drop_columns("views").append_column("views", views)
-    return _with_offsets(counted.append_column(KEPT_FIELD, kept), ROWS_SCHEMA.append(KEPT_FIELD))
+    return with_offsets(counted.append_column(KEPT_FIELD, kept), ROWS_SCHEMA.append(KEPT_FIELD))
 
 
-def _with_offsets(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table in the columns of `schema`, with the row of each passage's first view as `offset`."""
+def with_offsets(table: pa.Table, schema: pa.Schema = ROWS_SCHEMA) -> pa.Table:
+    """Returns a table in the columns of `schema`, with the row of each passage's first view as `offset`."""
     views = table["views"].to_numpy().astype(np.int64)
     offset = pa.array(np.cumsum(views) - views)
-    table = table.drop_columns("offset").append_column("offset", offset)
-    return table.select(schema.names).cast(schema).combine_chunks()
+    columns = {name: offset if name == "offset" else table[name] for name in schema.names}
+    return pa.table(columns).cast(schema).combine_chunks()
