@@ -16,10 +16,8 @@ WIDTH = 80
 
 
 class Console(RichConsole):
-    """Rich's console, which shows every text as it is, but `safe`: no markup, emoji codes, highlights or escape sequences.
-
-    It has 80 columns where `COLUMNS` is 0, which Rich takes at its word.
-    """
+    """Rich's console, which shows every text as it is, but `safe`: no markup, emoji codes, highlights or escape
+    sequences. It has 80 columns where `COLUMNS` is 0, which Rich takes at its word."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)

@@ -38,10 +38,8 @@ def check_installed(extra: str, *packages: str) -> None:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A temporary folder beside `out`, to be filled; renamed to `out` at the end of the block, removed after an exception.
-
-    Raises InputError, before the block, where `out` is a file or a folder that is not empty.
-    """
+    """A temporary folder beside `out`, to be filled; renamed to `out` at the end of the block, removed after an
+    exception. Raises InputError, before the block, where `out` is a file or a folder that is not empty."""
     refuse_filled(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(prefix=f".{out.name}-", suffix=".part", dir=out.parent))
@@ -62,11 +60,9 @@ def refuse_filled(out: Path) -> None:
 
 
 def write_views(views: IndexViews, out: Path) -> JsonObject:
-    """Writes all views of an index, in index order, into the new folder `out`; returns the manifest.
-
-    Files are `views-00000.parquet` …, with the rows of `IndexViews.schema`, and `export.json`. Memory holds one row
-    group. Equal indexes give equal bytes, wherever their stores lie. Raises InputError where `out` is not empty.
-    """
+    """Writes all views of an index, in index order, into the new folder `out`; returns the manifest. Files are
+    `views-00000.parquet` …, with the rows of `IndexViews.schema`, and `export.json`. Memory holds one row group. Equal
+    indexes give equal bytes, wherever their stores lie. Raises InputError where `out` is not empty."""
     description = {
         "format": "views",
         "version": FORMAT_VERSION,
@@ -91,11 +87,9 @@ def write_views(views: IndexViews, out: Path) -> JsonObject:
 
 
 def _write_rows(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Writes batches of views as a Parquet file, each as one row group; returns the number of rows.
-
-    Equal rows give equal bytes. The bytes of vectors are split by their place in the float32, since float16 values
-    widened to float32 leave some of them empty: a third smaller than without.
-    """
+    """Writes batches of views as a Parquet file, each as one row group; returns the number of rows. Equal rows give
+    equal bytes. The bytes of vectors are split by their place in the float32, since float16 values widened to float32
+    leave some of them empty: a third smaller than without."""
     written, encoding = 0, {"vector.list.element": "BYTE_STREAM_SPLIT"}
     with pq.ParquetWriter(
         file, schema, compression="zstd", use_dictionary=False, column_encoding=encoding

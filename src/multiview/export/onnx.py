@@ -120,11 +120,8 @@ def question_tokenizer(folder: Path, settings: Model) -> PreTrainedTokenizerFast
 def text_tokenizer(
     folder: Path, length: int, around: tuple[Sequence[int], Sequence[int]] | None = None
 ) -> PreTrainedTokenizerFast:
-    """Returns the tokenizer in `folder` for texts of up to `length` tokens with the ids of special tokens before and behind
-    them, by default its own.
-
-    Raises InputError for a tokenizer that has no file for other programs.
-    """
+    """Returns the tokenizer in `folder` for texts of up to `length` tokens with the ids of special tokens before and
+    behind them, by default its own. Raises InputError for a tokenizer that has no file for other programs."""
     from transformers import PreTrainedTokenizerFast
 
     loaded = load_tokenizer(str(folder))

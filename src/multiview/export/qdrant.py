@@ -71,12 +71,9 @@ class IndexCollection:
 
 @contextlib.contextmanager
 def open_client(url: str | None = None, path: str | os.PathLike[str] | None = None) -> Iterator[QdrantClient]:
-    """A client of the server at `url`, whose API key is in `MULTIVIEW_QDRANT_API_KEY`, or of a folder at `path` that this
-    process alone uses (Qdrant's local mode).
-
-    Raises InputError where neither or both are given, Qdrant's client is not installed, and for every error of Qdrant
-    within the block.
-    """
+    """A client of the server at `url`, whose API key is in `MULTIVIEW_QDRANT_API_KEY`, or of a folder at `path` that
+    this process alone uses (Qdrant's local mode). Raises InputError where neither or both are given, Qdrant's client is
+    not installed, and for every error of Qdrant within the block."""
     if (url is None) == (path is None):
         raise InputError("Qdrant: name either a server (--url) or a folder for its local mode (--path)")
     try:
@@ -105,21 +102,17 @@ def open_client(url: str | None = None, path: str | os.PathLike[str] | None = No
 
 
 def collection_name(address: str, prefix: str = ALIAS) -> str:
-    """Returns the name of an index's collection, `PREFIX-` and 16 hex digits of what its points are made from.
-
-    That is the index, the passages and the model, by their content: another corpus column is another collection.
-    """
+    """Returns the name of an index's collection, `PREFIX-` and 16 hex digits of what its points are made from. That is
+    the index, the passages and the model, by their content: another corpus column is another collection."""
     made_from = " ".join(record.digest for _, record in load_artifacts(address))
     return f"{prefix}-{hashlib.sha256(made_from.encode()).hexdigest()[:16]}"
 
 
 def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> IndexCollection:
-    """Makes the collection of an index, and returns it once every point was read back and is the index's.
-
-    Points that are there and equal stay, others are uploaded, and points that the index does not have are deleted, so
-    that a load that was killed goes on where it was. Raises InputError where a passage has more views than a point may,
-    before anything is uploaded, and where the collection is another afterwards.
-    """
+    """Makes the collection of an index, and returns it once every point was read back and is the index's. Points that
+    are there and equal stay, others are uploaded, and points that the index does not have are deleted, so that a load
+    that was killed goes on where it was. Raises InputError where a passage has more views than a point may, before
+    anything is uploaded, and where the collection is another afterwards."""
     views, name = IndexViews.open(address), collection_name(address, prefix)
     _check_sizes(views)
     fresh, uploaded = _create(client, name, views.dim), 0
@@ -146,11 +139,9 @@ def follow_champion(
     store: Store, client: QdrantClient, alias: str = ALIAS, keep: int = KEPT
 ) -> IndexCollection:
     """Lets an alias refer to the champion's collection, which is loaded if it is not there, and returns the collection.
-
     The alias changes at once, after the collection was verified. Then collections with the alias's prefix are deleted,
     except those of the `keep` indexes that were champion before, and those that another alias refers to. Raises
-    InputError where the store has no champion, and as `load_index` does.
-    """
+    InputError where the store has no champion, and as `load_index` does."""
     while True:
         champion = champion_of(store)
         loaded = load_index(client, address_of(store, champion), alias)
@@ -171,12 +162,9 @@ def point_id(passage_id: str) -> str:
 
 
 def points_of(views: IndexViews) -> Iterator[PointStruct]:
-    """Yields a point per passage that has a view, in index order; memory holds a row group of the corpus.
-
-    A point's multivector are the passage's views in the order of its payload, which is what the server's `/passages`
-    answers, with days and times as texts in ISO 8601. Raises InputError where the corpus or the layout is not the
-    index's.
-    """
+    """Yields a point per passage that has a view, in index order; memory holds a row group of the corpus. A point's
+    multivector are the passage's views in the order of its payload, which is what the server's `/passages` answers,
+    with days and times as texts in ISO 8601. Raises InputError where the corpus or the layout is not the index's."""
     from qdrant_client.models import PointStruct
 
     for indexed in views.read():
@@ -186,11 +174,8 @@ def points_of(views: IndexViews) -> Iterator[PointStruct]:
 
 
 def point_digest(id: str, payload: Mapping[str, Any] | None, vectors: Any) -> int:
-    """Returns the sha256 of a point as a number.
-
-    `vectors` [views, dim] are compared in float32; other decimal numbers by seven digits, because a database that reads
-    them from JSON may be wrong in the last bit.
-    """
+    """Returns the sha256 of a point as a number. `vectors` [views, dim] are compared in float32; other decimal numbers
+    by seven digits, because a database that reads them from JSON may be wrong in the last bit."""
     matrix = np.asarray(vectors, "<f4")
     described = json.dumps([id, matrix.shape, _rounded(payload)], sort_keys=True)
     return int.from_bytes(hashlib.sha256(described.encode() + b"\0" + matrix.tobytes()).digest())
@@ -230,9 +215,7 @@ def _check_sizes(views: IndexViews) -> None:
 
 def _create(client: QdrantClient, name: str, dim: int) -> bool:
     """Creates a collection and the text indexes that it does not have; returns whether the collection was not there.
-
-    Views are stored in float16, as in the index; in float32 where an earlier version made the collection.
-    """
+    Views are stored in float16, as in the index; in float32 where an earlier version made the collection."""
     from qdrant_client import models
 
     fresh = not client.collection_exists(name)

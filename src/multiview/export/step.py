@@ -23,10 +23,8 @@ from multiview.steps.context import StepContext
 
 
 def export(context: StepContext) -> None:
-    """Step: write `index` in each format of `settings.export.formats`, a folder per format.
-
-    `export.json` names the index and the formats that were written. Nothing is written of an index without passages.
-    """
+    """Step: write `index` in each format of `settings.export.formats`, a folder per format. `export.json` names the
+    index and the formats that were written. Nothing is written of an index without passages."""
     folder = context.output(names.EXPORT)
     address = context.recorded_input(names.INDEX).address
     opened = IndexViews.open(address)
@@ -56,11 +54,9 @@ def _write(name: ExportFormat, views: IndexViews, address: str, folder: Path) ->
 
 
 def follow(context: StepContext) -> None:
-    """Step: let the alias `settings.export.alias` of the server `settings.export.qdrant_url` refer to the champion's collection.
-
-    Writes `collection.json`: the alias, the champion's number and its collection, null where there is no champion or
-    the server cannot be reached. That is a warning, and the next refresh tries again.
-    """
+    """Step: let the alias `settings.export.alias` of the server `settings.export.qdrant_url` refer to the champion's
+    collection. Writes `collection.json`: the alias, the champion's number and its collection, null where there is no
+    champion or the server cannot be reached. That is a warning, and the next refresh tries again."""
     settings, now, loaded = context.settings.export, current(context.store), None
     assert settings.qdrant_url, "the plan has this step only with a server"
     if now:
@@ -84,10 +80,8 @@ def still_follows(store: Store, record: Record) -> bool:
 def try_to_follow(
     store: Store, url: str, settings: Export, report_warning: Callable[[str], object]
 ) -> IndexCollection | None:
-    """Lets a server's alias follow the champion (see `follow_champion`), and returns the collection.
-
-    What goes wrong is reported as a warning of one line with the command that makes up for it; then returns None.
-    """
+    """Lets a server's alias follow the champion (see `follow_champion`), and returns the collection. What goes wrong is
+    reported as a warning of one line with the command that makes up for it; then returns None."""
     try:
         with open_client(url) as client:
             return follow_champion(store, client, settings.alias, settings.keep)

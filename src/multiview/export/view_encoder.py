@@ -19,11 +19,9 @@ from multiview.model.layouts import TokenSequence, kept_views
 
 
 class ViewEncoder(InputModule):
-    """Questions and passages in, one vector per question and one per view of a passage out.
-
-    A passage is a text, or a dict with `text`, and `title`, `sentence_ends` and `queries` where it has them; without
-    `sentence_ends` its text is split into sentences as the step `split` does it.
-    """
+    """Questions and passages in, one vector per question and one per view of a passage out. A passage is a text, or a
+    dict with `text`, and `title`, `sentence_ends` and `queries` where it has them; without `sentence_ends` its text is
+    split into sentences as the step `split` does it."""
 
     config_file_name = "config.json"
     config_keys = ["language", "padding_views"]
@@ -48,10 +46,8 @@ class ViewEncoder(InputModule):
     def preprocess(
         self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None, **_: object
     ) -> dict[str, Any]:
-        """Returns questions (`task` is "query") or passages as a batch of sequences, and which views each has.
-
-        They begin with `prompt`, or with the model's own where there is none.
-        """
+        """Returns questions (`task` is "query") or passages as a batch of sequences, and which views each has. They
+        begin with `prompt`, or with the model's own where there is none."""
         layout = self.encoder.layout
         if prompt is not None:
             own = {"question_prompt": prompt, "passage_prompt": prompt}

@@ -54,11 +54,9 @@ class IndexViews:
 
     @classmethod
     def open(cls, address: str) -> IndexViews:
-        """Opens the index at `address`, with the model and the passages that its record names.
-
-        Every file is checked by sha256 unless it has not changed since it was last checked. Raises InputError where there
-        is no index at `address`, or an artifact that its record names is missing or altered.
-        """
+        """Opens the index at `address`, with the model and the passages that its record names. Every file is checked by
+        sha256 unless it has not changed since it was last checked. Raises InputError where there is no index at
+        `address`, or an artifact that its record names is missing or altered."""
         # Imported only now, because importing torch takes seconds.
         from multiview.model.encoder import load_layout
 
@@ -109,9 +107,7 @@ class IndexViews:
 
     def read(self) -> Iterator[IndexedPassage]:
         """Yields the passages that have views, with their columns and views; memory holds one row group of the corpus.
-
-        Raises InputError where the corpus or the layout is not the index's.
-        """
+        Raises InputError where the corpus or the layout is not the index's."""
         rows = np.flatnonzero(self.index.view_counts)
         try:
             passages = IndexedPassages(self.index, self.layout, self.corpus)
@@ -121,10 +117,8 @@ class IndexViews:
             raise InputError(f"{self.name.index}: {error}") from error
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields the views of all passages in index order, one row per view.
-
-        A batch holds whole passages, and at most `VIEWS_AT_ONCE` views unless one passage has more.
-        """
+        """Yields the views of all passages in index order, one row per view. A batch holds whole passages, and at most
+        `VIEWS_AT_ONCE` views unless one passage has more."""
         held: list[IndexedPassage] = []
         views = 0
         for indexed in self.read():

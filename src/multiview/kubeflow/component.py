@@ -178,12 +178,9 @@ def _is_json(text: str) -> bool:
 
 def open_index(address: str, **artifacts: KfpArtifact) -> str:
     """Hands on the artifacts of an index: the `index` at an address, the `model` and the `passages` it was made from.
-
-    The address of a store stands for the index of its current champion.
-
-    Returns the address of the folder with the passages' Parquet files, which a `corpus.source` can name. Raises
-    InputError for an address of something else, and for a store without a champion.
-    """
+    The address of a store stands for the index of its current champion. Returns the address of the folder with the
+    passages' Parquet files, which a `corpus.source` can name. Raises InputError for an address of something else, and
+    for a store without a champion."""
     store, record = _load_index(address)
     if record.kind != names.INDEX:
         raise InputError(f"{address} is the address of {record.kind}, not of an index")

@@ -34,11 +34,9 @@ class Data:
 
 
 def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
-    """Adds the split and, if one of the systems needs them, BM25's or given negatives and generated queries.
-
-    Where questions are made from the corpus, they are the training questions, and the dev questions only if the
-    settings name no labelled ones.
-    """
+    """Adds the split and, if one of the systems needs them, BM25's or given negatives and generated queries. Where
+    questions are made from the corpus, they are the training questions, and the dev questions only if the settings name
+    no labelled ones."""
     systems = list(systems)
     for each in (config, *systems):
         check_names(each)

@@ -86,11 +86,8 @@ class CompiledRequest(BaseModel, frozen=True):
         )
 
     def changes(self, given: Mapping[str, object], settings: str = "") -> JsonObject:
-        """Returns the settings that differ from the compiled ones, by their dotted names.
-
-        `given` has the values of typed parameters, `settings` is the text of further settings. Raises InputError for a
-        wrong value.
-        """
+        """Returns the settings that differ from the compiled ones, by their dotted names. `given` has the values of
+        typed parameters, `settings` is the text of further settings. Raises InputError for a wrong value."""
         # Written as `--set` would have them, so that they name the same run.
         typed = (
             nested(SETTINGS[name], _plain(given[name]))
@@ -107,10 +104,8 @@ class CompiledRequest(BaseModel, frozen=True):
         }
 
     def request(self, changes: Mapping[str, object]) -> Request:
-        """Returns the compiled request with changed settings.
-
-        Raises InputError for settings that are invalid, need another compiled pipeline, or are read by no step.
-        """
+        """Returns the compiled request with changed settings. Raises InputError for settings that are invalid, need
+        another compiled pipeline, or are read by no step."""
         config = merge(self.config, *(nested(name, value) for name, value in changes.items()))
         request = Request.make(self.pipeline, config, self.preset)
         if changes:
@@ -166,10 +161,8 @@ class CompiledRequest(BaseModel, frozen=True):
 
 
 def parameters_of(request: Request) -> tuple[Parameter, ...]:
-    """Returns the typed parameters of a request's pipeline: those whose value a step reads.
-
-    The systems of a comparison may all have a learning rate of their own; then there is no parameter for it.
-    """
+    """Returns the typed parameters of a request's pipeline: those whose value a step reads. The systems of a comparison
+    may all have a learning rate of their own; then there is no parameter for it."""
     values = resolve(request.overrides).model_dump(mode="json")
     steps = [json.loads(node.config) for node in request.plan.nodes.values()]
     parameters = []

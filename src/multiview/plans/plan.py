@@ -80,10 +80,8 @@ class Plan:
     """The architecture of each system, which MLflow shows; set by the function that adds the system's steps."""
 
     def add(self, path: StepPath, step: str, config: Config, **inputs: Input | Sequence[Input]) -> Node:
-        """Appends a step and returns its node; a sharded step runs on each of the shards of `corpus.shards`.
-
-        Raises ValueError if `inputs` are not those that the step declares, or come from a step that was not added yet.
-        """
+        """Appends a step and returns its node; a sharded step runs on each of the shards of `corpus.shards`. Raises
+        ValueError if `inputs` are not those that the step declares, or come from a step that was not added yet."""
         kind = STEPS[step]
         if set(inputs) != set(kind.inputs):
             raise ValueError(f"{path}: {step} has inputs {kind.inputs}, not {tuple(inputs)}")
@@ -122,18 +120,14 @@ class Plan:
 
     def fingerprints(self, store: Store | None) -> dict[StepPath, object]:
         """Fingerprints of what steps read besides settings and inputs: sources by content, and `store` if it is given.
-
-        Raises InputError for a source that does not exist.
-        """
+        Raises InputError for a source that does not exist."""
         fingerprint = cache(lambda step, config: step.fingerprint(step.parse(config), store))
         readers = [node for node in self.nodes.values() if node.step.fingerprint_path]
         return {node.path: fingerprint(node.step, node.config) for node in readers}
 
     def node(self, text: str) -> Node:
-        """Returns the step of a path as text; for a shard's path the step with this shard alone.
-
-        Raises InputError with the nearest paths, and the list of the steps.
-        """
+        """Returns the step of a path as text; for a shard's path the step with this shard alone. Raises InputError with
+        the nearest paths, and the list of the steps."""
         for node in self.nodes.values():
             if str(node.path) == text:
                 return node

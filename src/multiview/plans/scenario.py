@@ -77,9 +77,7 @@ SHAPES = {
 
 def shape_of(model: str) -> ModelShape:
     """The shape of a model of `SHAPES`, or of a base model as in `model.base`, by its config.json. Raises InputError.
-
-    Gated layers and shared keys, in which kinds of models differ, count in `inner`.
-    """
+    Gated layers and shared keys, in which kinds of models differ, count in `inner`."""
     if model in SHAPES:
         return SHAPES[model]
     import torch

@@ -62,10 +62,8 @@ register_url_convertor("text", _AnyText())
 
 
 def build_app(serving: Serving) -> FastAPI:
-    """Returns the ASGI application.
-
-    While it runs, a task searches for the questions of all requests, and another one looks at the store's champion.
-    """
+    """Returns the ASGI application. While it runs, a task searches for the questions of all requests, and another one
+    looks at the store's champion."""
     limits, metrics = serving.limits, Metrics()
     batcher = Batcher(limits.max_batch, limits.max_waiting, metrics.batches.observe)
     metrics.registry.register(StateCollector(serving.generations, serving.follower, batcher))

@@ -64,10 +64,8 @@ class Batcher:
         return len(self._requests) + self._reading
 
     async def search(self, retriever: Retriever, questions: Sequence[str], search: Search) -> list[list[Hit]]:
-        """Returns the hits of each question. Raises TooManyWaiting, and what the search raises.
-
-        A condition is read before the request joins the others, so that these do not wait for it.
-        """
+        """Returns the hits of each question. Raises TooManyWaiting, and what the search raises. A condition is read
+        before the request joins the others, so that these do not wait for it."""
         if self.waiting >= self._most_waiting:
             raise TooManyWaiting
         if search.where is not None:

@@ -108,10 +108,8 @@ class Generations:
             return address in (self._newest.retriever.address, *self._beside)
 
     def load_beside(self, address: str, most: int, device: str = "auto", views: int | None = None) -> None:
-        """Loads an index for requests that name it; the `most` that were named last are kept.
-
-        Raises InputError where it cannot be loaded.
-        """
+        """Loads an index for requests that name it; the `most` that were named last are kept. Raises InputError where
+        it cannot be loaded."""
         with self.loading():
             other = Generation(_loaded(address, device, views))
             with self._lock:
@@ -153,10 +151,8 @@ class Generations:
 def open_generation(
     store: Store, champion: Champion, device: str = "auto", views: int | None = None
 ) -> Generation:
-    """Returns the generation of a champion after all of its bytes were checked and it answered a question.
-
-    Raises InputError where an artifact is missing, short or altered.
-    """
+    """Returns the generation of a champion after all of its bytes were checked and it answered a question. Raises
+    InputError where an artifact is missing, short or altered."""
     retriever = _loaded(address_of(store, champion), device, views, verify=True)
     retriever.search([TRIAL], k=1)
     return Generation(retriever, champion)
@@ -173,10 +169,8 @@ class Follower:
     """Keeps the store's champion answering; `check` looks once."""
 
     def __init__(self, store: Store, device: str = "auto", views: int | None = None) -> None:
-        """Loads the champion, to search the first `views` of each passage (`load`).
-
-        Raises InputError where the store has none, or it cannot be loaded.
-        """
+        """Loads the champion, to search the first `views` of each passage (`load`). Raises InputError where the store
+        has none, or it cannot be loaded."""
         champion = champion_of(store)
         self._store, self._how = store, (device, views)
         self.generations = Generations(open_generation(store, champion, *self._how))
@@ -194,11 +188,9 @@ class Follower:
         self._checking = threading.Lock()
 
     def check(self) -> bool:
-        """Lets the store's champion answer if another one does; returns whether it was replaced.
-
-        A champion that cannot be loaded is logged and described by `problem`; the old one goes on. It is tried again
-        after `RETRY_SECONDS`, another one at once. One thread checks at a time; others return at once.
-        """
+        """Lets the store's champion answer if another one does; returns whether it was replaced. A champion that cannot
+        be loaded is logged and described by `problem`; the old one goes on. It is tried again after `RETRY_SECONDS`,
+        another one at once. One thread checks at a time; others return at once."""
         if not self._checking.acquire(blocking=False):
             return False
         try:
@@ -261,10 +253,8 @@ def _line(error: Exception) -> str:
 
 class ChampionRetriever:
     """Answers from the store's champion, whichever it is when a question is asked: `load("champion", follow=True)`.
-
     Which champion that is is looked up at most every few seconds, in a thread, when a question is asked; the next
-    champion is loaded in that thread, and the old one answers until then.
-    """
+    champion is loaded in that thread, and the old one answers until then."""
 
     def __init__(self, follower: Follower, every: float = POLL_SECONDS) -> None:
         """`every` is the least time between two looks, in seconds."""

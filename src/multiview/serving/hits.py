@@ -111,10 +111,8 @@ def as_json(content: object) -> str:
 
 def answer_fields(question: str, hits: Sequence[Hit], exact: bool) -> dict[str, object]:
     """Returns `{"question", "exact", "hits": [{"rank", "id", "title", "text", "score", "view", "span", "snippet",
-    "columns"}]}`, with every view's score under `views` and the ranks under `ranks` where the hits have them.
-
-    Spans are in code points. `exact` is false where the index may have missed better passages.
-    """
+    "columns"}]}`, with every view's score under `views` and the ranks under `ranks` where the hits have them. Spans are
+    in code points. `exact` is false where the index may have missed better passages."""
     return {
         "question": question,
         "exact": exact,

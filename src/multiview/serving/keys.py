@@ -20,11 +20,9 @@ HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same 
 
 
 def read_keys(file: Path | None) -> list[str]:
-    """Returns the keys of a file, one per line, else of the environment, separated by white space; empty: everybody may ask.
-
-    Lines that begin with `#` are comments. Raises InputError for a file that is missing or has no key, for a variable
-    that is set and blank, and for a key that no header can hold.
-    """
+    """Returns the keys of a file, one per line, else of the environment, separated by white space; empty: everybody may
+    ask. Lines that begin with `#` are comments. Raises InputError for a file that is missing or has no key, for a
+    variable that is set and blank, and for a key that no header can hold."""
     if file is None:
         source, way_out = environment.API_KEYS, "name one, or leave it unset and everybody may ask"
         if (text := os.environ.get(environment.API_KEYS)) is None:

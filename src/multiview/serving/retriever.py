@@ -37,9 +37,8 @@ CONDITIONS_KEPT = 32
 
 
 class Retriever:
-    """Answers questions from one index, with the model that made its views; `load` returns a retriever.
-
-    Any number of threads may call `search`: they take turns with the encoder and its tokenizer alone.
+    """Answers questions from one index, with the model that made its views; `load` returns a retriever. Any number of
+    threads may call `search`: they take turns with the encoder and its tokenizer alone.
 
     >>> retriever = load(address)
     >>> len(retriever), retriever.architecture, retriever.exact
@@ -129,11 +128,9 @@ class Retriever:
             return self._encoder.question_vector(question)
 
     def among(self, where: str) -> np.ndarray:
-        """Returns which passages satisfy the condition `where` [p] bool.
-
-        The columns that it names are read from disk. The newest conditions are kept, a bit per passage. Raises
-        ConditionError, with the position, for a text that is no condition.
-        """
+        """Returns which passages satisfy the condition `where` [p] bool. The columns that it names are read from disk.
+        The newest conditions are kept, a bit per passage. Raises ConditionError, with the position, for a text that is
+        no condition."""
         Where(where, self._corpus.schema)
         with _checked_on_error(self._sources):
             return np.unpackbits(self._satisfying(where), count=len(self)).view(bool)
@@ -200,9 +197,7 @@ def check_index(address: str) -> Artifact:
 
 def load_artifacts(address: str) -> tuple[Artifact, Artifact, Artifact]:
     """Returns an index, its model and its passages, which are looked up in the index's store first: it may be moved.
-
-    Raises InputError where there is no index at `address`, or its record names another artifact that is not there.
-    """
+    Raises InputError where there is no index at `address`, or its record names another artifact that is not there."""
     index = check_index(address)
     model, corpus = (
         load_reference(index.record.inputs[name][0], f"index {address}", index.store)
