@@ -7,15 +7,15 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from multiview import environment, names
 from multiview.artifacts import champions
-from multiview.artifacts.record import Record, Reference, load_record, load_reference
+from multiview.artifacts.record import Artifact, Reference, load_record, load_reference
 from multiview.artifacts.staging import stage
-from multiview.artifacts.store import Store, open_store
+from multiview.artifacts.store import open_store
 from multiview.config.overrides import leaves, parse_settings
 from multiview.errors import InputError, print_line, safe, without_secrets
 from multiview.kubeflow.sigterm import killed_by_sigterm
@@ -28,21 +28,9 @@ from multiview.steps.step import Step, load_function
 from multiview.steps.table import step
 from multiview.steps.work import Inputs, StepReporter
 
-
-class KfpArtifact(Protocol):
-    """The attributes used of a KFP artifact."""
-
-    @property
-    def name(self) -> str | None: ...
-
-    @property
-    def path(self) -> str: ...
-
-    @property
-    def metadata(self) -> dict[str, Any]: ...
-
-
-Given = KfpArtifact | str | list[str]
+KfpArtifact: TypeAlias = Any
+"""An artifact of KFP's, with `name`, `path` and `metadata`: multiview does not import kfp."""
+Given: TypeAlias = KfpArtifact
 """A KFP artifact, an address or a reference as JSON, or a list of addresses: KFP compiles no list of artifacts."""
 
 
@@ -78,9 +66,7 @@ def execute(
     follow_pod()
     declared = step(name)
     for listed, addresses in json.loads(there).items():
-        made = artifacts[listed]
-        assert isinstance(made, list), "a list of addresses"
-        artifacts[listed] = [address or made.pop(0) for address in addresses]
+        artifacts[listed] = [address or artifacts[listed].pop(0) for address in addresses]
     outputs = (*declared.outputs, *declared.forwards)
     whole = StepPath.parse(path or name)
     path, alone = str(whole.of_shard(shard)), not _is_json(run)
@@ -101,8 +87,10 @@ def execute(
             page = names.REPORT_PAGE_FILE if output == names.REPORT else None
             _write_output(artifacts[output], reporter.state.outputs[output], path, page)
         if declared.figures_path:
-            figures = load_function(declared.figures_path)
-            _write_figures(artifacts[names.METRICS], figures, reporter.state.outputs[outputs[0]])
+            first = load_record(reporter.state.outputs[outputs[0]].address)
+            figures, metrics = load_function(declared.figures_path)(*first), artifacts[names.METRICS]
+            metrics.metadata.update(figures)
+            Path(metrics.path).write_text(json.dumps(figures, indent=1) + "\n")
     return reporter.state.outputs[declared.outputs[0]].address
 
 
@@ -181,20 +169,19 @@ def open_index(address: str, **artifacts: KfpArtifact) -> str:
     The address of a store stands for the index of its current champion. Returns the address of the folder with the
     passages' Parquet files, which a `corpus.source` can name. Raises InputError for an address of something else, and
     for a store without a champion."""
-    store, record = _load_index(address)
+    store, record = index = _load_index(address)
     if record.kind != names.INDEX:
         raise InputError(f"{address} is the address of {record.kind}, not of an index")
-    references = {names.INDEX: Reference.to(store, record)}
-    for name in (names.MODEL, names.PASSAGES):
-        references[name] = Reference.to(*load_reference(record.inputs[name][0], "the index", store))
-    for name, reference in references.items():
-        _write_output(artifacts[name], reference, "", None)
-    passages = load_record(references[names.PASSAGES].address)
-    return f"{passages[0].url}/{passages[1].data}"
+    model, passages = (
+        load_reference(record.inputs[name][0], "the index", store) for name in (names.MODEL, names.PASSAGES)
+    )
+    for name, found in ((names.INDEX, index), (names.MODEL, model), (names.PASSAGES, passages)):
+        _write_output(artifacts[name], found.reference, "", None)
+    return f"{passages.store.url}/{passages.record.data}"
 
 
-def _load_index(address: str) -> tuple[Store, Record]:
-    """Returns store and record of the artifact at an address, or of the index of a store's champion."""
+def _load_index(address: str) -> Artifact:
+    """Returns the artifact at an address, or the index of a store's champion."""
     at = open_store(address)
     if champion := champions.current(at):
         return champion.load(at)[names.INDEX]
@@ -204,21 +191,12 @@ def _load_index(address: str) -> tuple[Store, Record]:
         raise InputError(f"{error}; nor is it a store with a champion") from error
 
 
-def _write_output(artifact: Given, reference: Reference, path: str, page: str | None) -> None:
+def _write_output(artifact: KfpArtifact, reference: Reference, path: str, page: str | None) -> None:
     """Writes an output's reference into the metadata of its KFP artifact, and its record or its page into the file."""
-    assert not isinstance(artifact, str | list), "outputs are artifacts of KFP"
     artifact.metadata.update(address=reference.address, digest=reference.digest, path=path)
     store, record = load_record(reference.address)
     content = (stage(store, record, page).path / page).read_bytes() if page else record.to_json()
     Path(artifact.path).write_bytes(content)
-
-
-def _write_figures(artifact: Given, figures: Callable[..., dict[str, float]], reference: Reference) -> None:
-    """Writes the figures of an output into the metadata and the file of a KFP artifact."""
-    assert not isinstance(artifact, str | list), "outputs are artifacts of KFP"
-    found = figures(*load_record(reference.address))
-    artifact.metadata.update(found)
-    Path(artifact.path).write_text(json.dumps(found, indent=1) + "\n")
 
 
 @contextlib.contextmanager
