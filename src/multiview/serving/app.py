@@ -1,13 +1,18 @@
 """The server: answers questions from the champion, or from the index that it was given, over HTTP."""
 
 import asyncio
+import base64
 import contextlib
+import hashlib
 from collections.abc import AsyncIterator
+from importlib.resources import files
 from typing import Annotated, Any
 
+import jinja2
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
+from markupsafe import Markup
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException as StarletteHTTPException
@@ -15,7 +20,6 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from multiview.names import CHAMPION, VERSION
 from multiview.serving import openai, schemas
 from multiview.serving.batching import Batcher, Search, TooManyWaiting
-from multiview.serving.explorer import add_explorer
 from multiview.serving.follow import Follower
 from multiview.serving.hits import answer_fields, as_json, passage_fields
 from multiview.serving.keys import KeyCheck
@@ -103,7 +107,7 @@ def build_app(serving: Serving) -> FastAPI:
         from multiview.serving.agents import agent_routes  # of the extra `mcp`
 
         app.include_router(agent_routes(app, serving))
-    add_explorer(app)
+    _add_explorer(app)
     return app
 
 
@@ -215,6 +219,42 @@ def _add_vector_stores(router: APIRouter, service: SearchService) -> None:
 
 def _json(content: object) -> Response:
     return Response(as_json(content), media_type="application/json")
+
+
+def _add_explorer(app: FastAPI) -> None:
+    """Adds a page that asks the other routes; it holds nothing of the corpus and so needs no key."""
+    style, script = _text("explorer.css"), _text("drawing.js") + _text("explorer.js")
+    template = jinja2.Template(_text("explorer.html"), autoescape=True, undefined=jinja2.StrictUndefined)
+    html = template.render(style=Markup(style), script=Markup(script))
+    policy = [
+        "default-src 'none'",  # a browser runs and loads nothing but what is in the page
+        f"script-src '{_hash(script)}'",
+        f"style-src '{_hash(style)}'",
+        "img-src data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    ]
+    headers = {
+        "Content-Security-Policy": "; ".join(policy),
+        "Cache-Control": "no-cache",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+    }
+
+    @app.get("/", include_in_schema=False)
+    async def explorer() -> HTMLResponse:
+        return HTMLResponse(html, headers=headers)
+
+
+def _text(name: str) -> str:
+    return (files("multiview.serving") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """A text's source expression for a Content-Security-Policy."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _add_refusals(app: FastAPI) -> None:
