@@ -21,7 +21,7 @@ from multiview.steps.events import Progress, progress_path
 from multiview.steps.runs import Run, StepState, write_state
 from pipelines.kubeflow import follow
 from pipelines.kubeflow.client import FOLLOWING_RETRY
-from pipelines.kubeflow.pod_log import reason_in, waits_for
+from pipelines.kubeflow.follow import reason_in, waits_for
 from pipelines.runs import results
 from tests.fixtures.argo_nodes import NEVER_STARTED, Phases, Workflow
 from tests.fixtures.kubeflow_server import Fault
