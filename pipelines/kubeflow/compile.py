@@ -5,7 +5,6 @@
 import inspect
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from kfp import compiler, dsl
@@ -67,27 +66,19 @@ def _declare(
     """Gives a pipeline's function the signature and the docstring from which KFP reads its parameters."""
     declared = [
         Parameter("store", store, str, STORE_HELP),
-        Parameter("described", None, str, DESCRIBED_HELP),
+        Parameter("described", "" if whole else None, str, DESCRIBED_HELP),
+        *parameters,
+        *([Parameter("settings", "", str, FURTHER)] if whole else ()),
     ]
-    if whole:
-        further = Parameter("settings", "", str, FURTHER)
-        declared = [declared[0], replace(declared[1], default=""), *parameters, further]
-    keyword, none = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
-    signature = inspect.Signature(
-        [
-            inspect.Parameter(
-                each.name,
-                keyword,
-                annotation=each.type,
-                default=none if each.default is None else each.default,
-            )
-            for each in declared
-        ]
-    )
+    signature = []
+    for each in declared:
+        default = inspect.Parameter.empty if each.default is None else each.default
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        signature.append(inspect.Parameter(each.name, keyword, default=default, annotation=each.type))
     about = inspect.getdoc(PIPELINES[pipeline]) if pipeline in PIPELINES else None
     arguments = [f"    {parameter.name}: {parameter.description}" for parameter in declared]
     graph.__doc__ = "\n".join([about or pipeline, "", "Args:", *arguments])
-    vars(graph)["__signature__"] = signature
+    vars(graph)["__signature__"] = inspect.Signature(signature)
 
 
 def compile_request(request: Request, target: Path, store: str | None = None) -> Path:

@@ -115,14 +115,14 @@ def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> Index
     anything is uploaded, and where the collection is another afterwards."""
     views, name = IndexViews.open(address), collection_name(address, prefix)
     _check_sizes(views)
-    fresh, uploaded = _create(client, name, views.dim), 0
+    _create(client, name, views.dim)
     changed = InputError(
         f"collection {name} is not that of index {address} after its upload: does somebody else write to it? load it again"
     )
-    points = points_of(views)
+    points, uploaded = points_of(views), 0
     while batch := list(islice(points, POINTS_AT_ONCE)):
         wanted = {str(each.id): point_digest(str(each.id), each.payload, each.vector) for each in batch}
-        there = {} if fresh else _digests(client, name, list(wanted))
+        there = _digests(client, name, list(wanted))
         if missing := [each for each in batch if there.get(str(each.id)) != wanted[str(each.id)]]:
             client.upload_points(name, missing, max_retries=3, wait=True)
             uploaded += len(missing)
@@ -213,13 +213,12 @@ def _check_sizes(views: IndexViews) -> None:
         )
 
 
-def _create(client: QdrantClient, name: str, dim: int) -> bool:
-    """Creates a collection and the text indexes that it does not have; returns whether the collection was not there.
-    Views are stored in float16, as in the index; in float32 where an earlier version made the collection."""
+def _create(client: QdrantClient, name: str, dim: int) -> None:
+    """Creates a collection and its text indexes where they are not there. Views are stored in float16, as in the index;
+    in float32 where an earlier version made the collection."""
     from qdrant_client import models
 
-    fresh = not client.collection_exists(name)
-    if fresh:
+    if not client.collection_exists(name):
         comparator = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
         vectors = models.VectorParams(
             size=dim,
@@ -232,7 +231,6 @@ def _create(client: QdrantClient, name: str, dim: int) -> bool:
         # Not waited for: points that are uploaded next queue behind it.
         schema = models.TextIndexParams(type=models.TextIndexType.TEXT, scoring=True)
         client.create_payload_index(name, field, schema, wait=False)
-    return fresh
 
 
 def _delete_unknown(client: QdrantClient, name: str, passage_ids: Sequence[str]) -> int:

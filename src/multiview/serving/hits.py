@@ -33,6 +33,13 @@ class ScoredView:
     query: str | None = None
     """The generated query that the passage was read with for this view, where the architecture reads queries."""
 
+    @classmethod
+    def of(cls, view: IndexedView, score: float) -> ScoredView:
+        return cls(view.number + 1, score, view.span, view.snippet, view.query)
+
+
+NO_VIEW = ScoredView(0, 0.0, None, None)
+
 
 @dataclass(frozen=True, slots=True)
 class Rank:
@@ -71,37 +78,6 @@ class Hit:
     def span(self) -> Span | None:
         """The snippet's part of the text, [start, stop) in code points."""
         return self.best.span
-
-    @classmethod
-    def of(
-        cls,
-        indexed: IndexedPassage,
-        score: float,
-        winner: int,
-        best_score: float,
-        view_scores: Sequence[float] = (),
-        ranks: dict[str, Rank] | None = None,
-    ) -> Hit:
-        """Returns the hit of an indexed passage, whose best view is `indexed.views[winner]`, none for -1; with all of its
-        views where their scores are given."""
-        passage = indexed.passage
-        return cls(
-            id=passage.id,
-            title=passage.title,
-            text=passage.text,
-            score=score,
-            best=_scored(indexed.views[winner], best_score) if winner >= 0 else NO_VIEW,
-            columns=dict(indexed.columns),
-            views=tuple(map(_scored, indexed.views, view_scores)),
-            ranks=ranks or {},
-        )
-
-
-NO_VIEW = ScoredView(0, 0.0, None, None)
-
-
-def _scored(view: IndexedView, score: float) -> ScoredView:
-    return ScoredView(view.number + 1, score, view.span, view.snippet, view.query)
 
 
 def as_json(content: object) -> str:

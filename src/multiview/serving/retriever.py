@@ -22,7 +22,7 @@ from multiview.data.passages import PassageRows, shard_files
 from multiview.data.reading.values import has_half
 from multiview.errors import InputError
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
-from multiview.serving.hits import Hit, Rank
+from multiview.serving.hits import NO_VIEW, Hit, Rank, ScoredView
 from multiview.serving.where import Where, satisfying
 
 if TYPE_CHECKING:
@@ -155,12 +155,19 @@ class Retriever:
         passages = self._read(ranked.top.passages)
 
         def hit(question: int, column: int, row: int, score: float, winner: int) -> Hit:
-            best = float(ranked.view_scores[question, column])
-            if not explain:
-                return Hit.of(passages[row], score, winner, best)
-            ranks = {name: Rank(*place) for name, place in ranked.places(question, row).items()}
-            views = self.index.view_scores(queries[question], row).tolist()
-            return Hit.of(passages[row], score, winner, best, views, ranks)
+            found, best_score = passages[row], float(ranked.view_scores[question, column])
+            view_scores = self.index.view_scores(queries[question], row).tolist() if explain else ()
+            places = ranked.places(question, row) if explain else {}
+            return Hit(
+                id=found.passage.id,
+                title=found.passage.title,
+                text=found.passage.text,
+                score=score,
+                best=ScoredView.of(found.views[winner], best_score) if winner >= 0 else NO_VIEW,
+                columns=dict(found.columns),
+                views=tuple(map(ScoredView.of, found.views, view_scores)),
+                ranks={name: Rank(*place) for name, place in places.items()},
+            )
 
         return [
             [hit(question, column, *found) for column, found in enumerate(ranked.top.hits(question))]

@@ -2,17 +2,8 @@
 
     day >= "2020-01-05" and (source in ("news", "wiki") or not archived) and url is not null
 
-A condition compares a column with a value: `==`, `!=`, `<`, `<=`, `>`, `>=`, `in (…)`, `not in (…)`, `is null`, `is not
-null`; a value is in a column of lists by `"value" in column`. A column of booleans is a condition by itself. Conditions
-are joined by `and`, `or`, `not` and parentheses. Values are strings, numbers, `true`, `false` and `null`; days and
-times are strings in ISO 8601. `columns["a name"]` is a column whose name is no identifier.
-
-A missing value (null, NaN) equals null alone and is neither smaller nor larger than any value, so `url != "x"` is true
-where `url` is missing. Every condition is true or false of every passage; there is no third value.
-
-What cannot be compared exactly is refused: a fraction with whole numbers, more digits than a decimal or a time has.
-
-Python's parser reads the text into a syntax tree; nothing of it is executed.
+docs/serving.md has the language. Every condition is true or false of every passage; there is no third value for what is
+missing. Python's parser reads the text into a syntax tree; nothing of it is executed.
 """
 
 # pyarrow.compute defines its functions when it is imported, so pyright does not see them.
