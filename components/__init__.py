@@ -1,5 +1,4 @@
-"""The components of Kubeflow Pipelines. KFP compiles the source of a component's function into the pipeline, so that
-each imports what it calls."""
+"""The components of Kubeflow Pipelines, which compiles the source of each: a component imports what it calls."""
 
 import os
 from collections.abc import Callable
@@ -16,8 +15,7 @@ GPU_IMAGE = os.environ.get(environment.GPU_IMAGE, "multiview-gpu:python3.11")
 
 
 def component(function: Callable[..., Any], gpu: bool = False) -> PythonComponent:
-    """Returns the component of a function in one of our images; in a compiled pipeline of ours the pod's GPUs decide which
-    (`pipelines.kubeflow.pods`)."""
+    """Returns the component of a function in one of our images; in our own pipelines the pod's GPUs decide in which."""
     image = GPU_IMAGE if gpu else CPU_IMAGE
     made = dsl.component(function, base_image=image, install_kfp_package=False, packages_to_install=[])
     assert isinstance(made, PythonComponent)

@@ -1,8 +1,5 @@
-"""The component of each step, written from the step's declaration.
-
-KFP compiles a function's source into the pipeline, and its executor reads the function's annotations in the pod. The
-source is therefore written here, where `inspect` finds it as it finds that of a class that attrs has made.
-"""
+"""The component of each step, written from the step's declaration: KFP compiles a function's source into the pipeline,
+and reads its annotations in the pod. `inspect` finds the source as it finds that of a class that attrs has made."""
 
 import linecache
 from functools import cache

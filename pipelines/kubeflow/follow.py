@@ -142,8 +142,7 @@ def _changes(view: RunView, reported: dict[tuple[str, str], set[str]]) -> Iterat
 def reason(
     connection: Connection, view: RunView, store: Store | None, tracking_uri: str | None = None
 ) -> str:
-    """Returns why a run has failed: in the words of its steps from the store, else from MLflow, else from the log of the
-    pod that failed first."""
+    """Returns why a run has failed: in its steps' words from the store or MLflow, else from the failed pod's log."""
     run = view.run
     if view.cancelled:
         return f"{run.display_name} was cancelled; the same command goes on from what is there"
@@ -213,8 +212,7 @@ def read_log(connection: Connection, run: ApiObject, pod: StepPod) -> str | None
 
 
 def why_it_waits(connection: Connection, pod: StepPod) -> str | None:
-    """Returns why a step's pod has not begun, in Kubernetes' words; None where it has, and where neither a kube context nor
-    Kubeflow's pages tell."""
+    """Returns why a step's pod has not begun, in Kubernetes' words; None where it has, and where nobody tells."""
     client, namespace = api_client(connect(connection, ONCE)), connection.namespace or "kubeflow"
     server, path = None, POD_OF_PAGES
     if not connection.host:  # Kubeflow is reached through the Kubernetes API
@@ -273,8 +271,7 @@ def _read(client: ApiObject, path: str, query: Mapping[str, str], server: str | 
 
 
 def reason_in(log: str) -> str | None:
-    """Returns the last line that begins with `error:`, else the step's last lines, else KFP's own last words; None for an
-    empty log."""
+    """Returns the last line that begins with `error:`, else the step's last lines, else KFP's; None for an empty log."""
     lines = [line.rstrip() for line in log.splitlines() if line.strip()]
     errors = [line.removeprefix("error:").strip() for line in lines if line.startswith("error:")]
     if errors:

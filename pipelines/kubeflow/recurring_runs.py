@@ -1,8 +1,6 @@
-"""Reconciles Kubeflow's recurring runs with a file of schedules.
-
-A recurring run is ours if its description ends with our mark: the file's owner and a digest of everything it is made
-from. Kubeflow cannot update one, and allows two of one name: one that differs is deleted and created again.
-"""
+"""Reconciles Kubeflow's recurring runs with a file of schedules. A recurring run is ours if its description ends with our
+mark: the file's owner and a digest of everything it is made from. Kubeflow cannot update one, and allows two of one
+name: one that differs is deleted and created again."""
 
 from __future__ import annotations
 
@@ -99,8 +97,7 @@ def _entry(run: ApiObject) -> Entry:
 
 
 def reconcile(wanted: Mapping[str, CompiledSchedule], entries: Iterable[Entry], owner: str) -> list[Action]:
-    """Returns the actions that turn the recurring runs `entries` into the `wanted` ones. Raises InputError for a name
-    that another owner has."""
+    """Returns what turns `entries` into the `wanted` ones. Raises InputError for a name that another owner has."""
     by_name: dict[str, list[Entry]] = {name: [] for name in wanted}
     for entry in entries:
         if entry.owner == owner:

@@ -143,8 +143,7 @@ class RunView:
 
     @property
     def failure(self) -> StepPod | None:
-        """The step that failed first; None if none has failed. Where no step has, the driver of one counts, and else a step
-        that the API has still RUNNING."""
+        """The step that failed first, else the driver that did, else a step that the API has still RUNNING; else None."""
         for started, state in ((True, "FAILED"), (False, "FAILED"), (True, "RUNNING")):
             failed = [each for each in self._pods if each[0].state == state and each[1].started == started]
             if failed:
@@ -212,8 +211,7 @@ def _children(node: ApiObject) -> list[str]:
 
 
 def _id_below(node: str, suffix: str) -> str:
-    """Returns the id of the node whose name is a node's name with a suffix: Argo's ids end with the FNV-1a of the name,
-    which a longer name continues."""
+    """Returns the id of the node that is named like another one with a suffix: Argo's ids end with the name's FNV-1a."""
     workflow, _, digest = node.rpartition("-")
     value = int(digest)
     for byte in suffix.encode():

@@ -27,8 +27,7 @@ NO_TAGS = ("", "unknown")
 
 
 def server_tag(client: Client) -> tuple[str, bool]:
-    """Returns the tag that the API server was built from, empty if it names none, and whether it says where it keeps
-    pipelines. Raises the exceptions of KFP's client."""
+    """Returns the API server's tag, empty if it names none, and whether it says where it keeps pipelines."""
     # KFP's class of the answer has no field for the tag.
     answer = json.loads(healthz(client, _preload_content=False).data)
     return answer.get("tag_name") or "", "pipeline_store" in answer

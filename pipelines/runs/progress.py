@@ -1,8 +1,5 @@
-"""The display of a run in progress, read from its state files.
-
-On a terminal it is one screen with a row for each round of each system; elsewhere the lines of the steps' own logs: when
-a step begins, every half minute while it works, and when it ends.
-"""
+"""The display of a run in progress, read from its state files: on a terminal one screen with a row for each round of each
+system, elsewhere the lines of the steps' logs: when a step begins, every half minute while it works, and when it ends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Reruns of a step of an earlier run, and of the steps after it: its inputs are found in MLflow and verified, and the
-plan is cut at them."""
+"""Reruns of a step of an earlier run, and of those after it: the plan is cut at inputs that MLflow knows."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ from multiview.tracking import TrackedRun
 
 
 def verify(plan: Plan) -> None:
-    """Reads every byte of the artifacts that a plan reads against their records and digests. Raises InputError at the first
-    flaw."""
+    """Checks every byte of the artifacts that a plan reads. Raises InputError at the first flaw."""
     for reference in {source.address: source for _, _, source in plan.artifacts()}.values():
         store, record = load_record(reference.address)
         if record.digest != reference.digest:

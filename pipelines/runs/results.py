@@ -63,8 +63,7 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
 
 
 def show_table(console: Console, text: str) -> None:
-    """Prints tables in Markdown and the lines between them; on a terminal that is wide enough with lines, elsewhere as
-    Markdown, since Rich would leave out figures."""
+    """Prints text with tables in Markdown, drawn where a terminal is wide enough: Rich would leave out figures."""
     for is_table, lines in groupby(text.splitlines(), lambda line: line.startswith("|")):
         block = "\n".join(lines).strip()
         fits = max(map(len, block.splitlines()), default=0) < console.width - len("| ")
@@ -106,8 +105,7 @@ def _show_promotion(console: Console, promotion: JsonObject) -> None:
 
 
 def _metrics(states: list[StepState]) -> dict[str, dict[str, float]] | None:
-    """The value of each metric per system: of the last comparison, of both sides of a refresh, or of the last
-    evaluation."""
+    """The metrics of each system of the last comparison, of both sides of a refresh, or of the last evaluation."""
     evaluations = [state for state in states if names.EVALUATION in state.outputs]
     if promotion := _promotion(states):
         champion = promotion["champion"]
@@ -137,8 +135,7 @@ def _promotion(states: list[StepState]) -> JsonObject | None:
 
 
 def _report(states: list[StepState]) -> str | None:
-    """The file of the page about the last comparison, from a bucket copied into the current folder; its address where that
-    folder takes none."""
+    """The page about the last comparison, copied from a bucket into the current folder; its address where that fails."""
     if not (state := _last(states, names.REPORT)):
         return None
     store, record = load_record(state.outputs[names.REPORT].address)

@@ -154,8 +154,7 @@ def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, tuple[Reference, str |
 
 
 def evaluations_of_run(run: TrackedRun) -> dict[str, Reference]:
-    """Returns the evaluation of each system after its last round, in the order of the run; of a run found by one
-    system's MLflow id, that system's."""
+    """Returns each system's last evaluation, in the run's order; of a run found by a system's id, that system's."""
     order = {path: number for number, path in enumerate(run.run.steps)}
     evaluated = [path for path, step in run.steps_of_system().items() if names.EVALUATION in step.outputs]
     # Not in MLflow's order; steps of the run that a rerun was cut out of come last.

@@ -39,8 +39,7 @@ def main() -> NoReturn:
 
 def run_app(app: typer.Typer) -> NoReturn:
     """Run a command line and exit: with one line and status 2 for bad input, 1 for a step that failed. Where nobody
-    reads standard output any more, as after `| head -1`, the program ends without a line, with the status that shells
-    give to a program which SIGPIPE ended."""
+    reads standard output any more, as after `| head -1`, it ends without a line, with the status of SIGPIPE."""
     follow_pod()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a locale that is not UTF-8 has no letters for most texts

@@ -27,8 +27,7 @@ FILES = 3
 
 
 def show_lineage(lineage: Lineage, *, verify: bool = False, json: bool = False) -> None:
-    """Print a lineage; with `verify`, check every byte of its files against the records. Raises InputError with the
-    first flaw and the number of others."""
+    """Print a lineage, with `verify` after reading every byte of it. Raises InputError with the first flaw."""
     console, log = Console(), Console(stderr=True, soft_wrap=True)
     if not json:
         print_lineage(console, lineage)

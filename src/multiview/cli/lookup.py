@@ -61,8 +61,7 @@ class Lookup:
         return self.given_uri or tracking.tracking_uri(self.store)
 
     def tracking_uri_for(self, text: str) -> str:
-        """Returns the URI of the MLflow to register a named index in. Without a given store or MLflow, the store is the
-        one that an address names."""
+        """Returns the URI of the MLflow to register a named index in, by default that of an address's own store."""
         if form_of(text) == "address" and self.given_store is None and self.given_uri is None:
             return tracking.tracking_uri(open_store(split_address(text)[0]))
         return self.tracking_uri
@@ -162,8 +161,7 @@ def run_index(name: str, run: AnyRun, near: Store | None = None) -> str:
 
 
 def newest_index(store: Store) -> str:
-    """Returns the address of the index of the last finished run that built one. Raises InputError if there is no such
-    run, or if it has several systems."""
+    """Returns the index of the last finished run that built one. Raises InputError for none, and for several systems."""
     candidates: list[tuple[float, str, list[StepState]]] = []
     for run in store.folders(names.RUNS):
         states = list(read_states(store, run))

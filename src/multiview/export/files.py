@@ -1,5 +1,4 @@
-"""The public files of exports: views as Parquet with a manifest (docs/export.md), in a folder that appears whole or not
-at all."""
+"""The public files of exports: views as Parquet with a manifest (docs/export.md), in a folder that appears whole."""
 
 from __future__ import annotations
 
@@ -87,9 +86,8 @@ def write_views(views: IndexViews, out: Path) -> JsonObject:
 
 
 def _write_rows(file: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Writes batches of views as a Parquet file, each as one row group; returns the number of rows. Equal rows give
-    equal bytes. The bytes of vectors are split by their place in the float32, since float16 values widened to float32
-    leave some of them empty: a third smaller than without."""
+    """Writes batches of views as a Parquet file, each as one row group; returns the number of rows. Vectors are split by
+    byte, since float16 values widened to float32 leave some bytes empty: a third smaller than without."""
     written, encoding = 0, {"vector.list.element": "BYTE_STREAM_SPLIT"}
     with pq.ParquetWriter(
         file, schema, compression="zstd", use_dictionary=False, column_encoding=encoding

@@ -50,8 +50,7 @@ class Description:
 
 
 def read_subject(address: str) -> tuple[Artifact, Artifact | None]:
-    """Returns the model at an address, or the model of the index there together with that index. Raises InputError for
-    an address of anything else."""
+    """Returns the model at an address, or the index there and its model. Raises InputError for anything else."""
     found = load_record(address)
     if found.record.kind == names.MODEL:
         return found, None
@@ -118,9 +117,8 @@ def _stage(model: Artifact) -> str:
 def model_card(
     name: str, settings: Model, dimension: int, separator: str | None, described: Description
 ) -> str:
-    """Returns the card of the model `name`, which tells what is `described`; texts from outside, such as names of
-    sources, are escaped and stand in HTML. `separator` stands between title and text where sentence-transformers loads
-    the model by itself, else None."""
+    """Returns the card of the model `name`; texts from outside, such as names of sources, are escaped and stand in HTML.
+    `separator` stands between title and text where sentence-transformers loads the model by itself, else None."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("multiview.export"),
         autoescape=True,

@@ -109,10 +109,9 @@ def collection_name(address: str, prefix: str = ALIAS) -> str:
 
 
 def load_index(client: QdrantClient, address: str, prefix: str = ALIAS) -> IndexCollection:
-    """Makes the collection of an index, and returns it once every point was read back and is the index's. Points that
-    are there and equal stay, others are uploaded, and points that the index does not have are deleted, so that a load
-    that was killed goes on where it was. Raises InputError where a passage has more views than a point may, before
-    anything is uploaded, and where the collection is another afterwards."""
+    """Makes the collection of an index, and returns it once every point was read back and is the index's. Only points that
+    differ are uploaded or deleted, so that a load that was killed goes on where it was. Raises InputError where a
+    passage has more views than a point may, and where the collection is another afterwards."""
     views, name = IndexViews.open(address), collection_name(address, prefix)
     _check_sizes(views)
     _create(client, name, views.dim)

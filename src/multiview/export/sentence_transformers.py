@@ -34,9 +34,8 @@ POOLINGS: dict[str, Any] = {"viewer": "cls", "snippet": "mean", "last": "lasttok
 
 def write_sentence_transformers(model: Path, folder: Path, described: Description | None = None) -> bool:
     """Writes the model in the folder `model` to the new folder `folder`, with a card that tells what is `described`.
-    Returns whether sentence-transformers loads it by itself; otherwise it needs multiview and `trust_remote_code=True`,
-    and has the language of sentences and the choice of padding views from `described`. Raises InputError where `folder`
-    exists, and where sentence-transformers is needed to write the model and missing.
+    Returns whether sentence-transformers loads it by itself, without multiview and `trust_remote_code=True`. Raises
+    InputError where `folder` exists, and where sentence-transformers is needed to write the model and missing.
 
     >>> write_sentence_transformers(model, folder / "exported")  # a model of CAMVR
     False

@@ -1,5 +1,4 @@
-"""The body of every component, between KFP and the steps: reads KFP's artifacts, runs the step or finds its outputs, and
-writes their addresses and records for KFP."""
+"""The body of every component, between KFP and the steps: reads and writes KFP's artifacts, and runs the step."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ def execute(
     receive its `address`, its `digest` and the step's `path`; its file becomes a copy of its record, or the step's page,
     which Kubeflow shows. A step with figures has one more output, `metrics`, whose metadata are the figures.
 
-    Raises every exception of the step. An InputError ends the process with its line.
+    Raises every exception of the step but InputError, whose line ends the process.
     """
     follow_pod()
     declared = step(name)
@@ -95,10 +94,9 @@ def execute(
 
 
 def import_artifact(address: str, digest: str, artifact: KfpArtifact) -> None:
-    """Makes a KFP artifact of an artifact in a store, for the steps that read it. KFP's own importer would make one
-    artifact of one address, which its metadata store refuses as two inputs of a step, and its launcher opens no
-    bucket but the pipeline root's at an S3 endpoint that needs paths. Raises InputError for an address without an
-    artifact, and for one with another digest, unless `digest` is empty."""
+    """Makes a KFP artifact of an artifact in a store. KFP's own importer makes one artifact of one address, which its
+    metadata store refuses as two inputs of a step, and opens no bucket but the pipeline root's at an S3 endpoint of its
+    own. Raises InputError for an address without an artifact, and for another digest, unless `digest` is empty."""
     _, record = load_record(address)
     if digest and record.digest != digest:
         raise InputError(
@@ -165,10 +163,9 @@ def _is_json(text: str) -> bool:
 
 
 def open_index(address: str, **artifacts: KfpArtifact) -> str:
-    """Hands on the artifacts of an index: the `index` at an address, the `model` and the `passages` it was made from.
-    The address of a store stands for the index of its current champion. Returns the address of the folder with the
-    passages' Parquet files, which a `corpus.source` can name. Raises InputError for an address of something else, and
-    for a store without a champion."""
+    """Hands on the artifacts of an index: the `index` at an address, or of a store's champion, with its `model` and
+    `passages`. Returns the address of the passages' Parquet files, as for `corpus.source`. Raises InputError for an
+    address of something else, and for a store without a champion."""
     store, record = index = _load_index(address)
     if record.kind != names.INDEX:
         raise InputError(f"{address} is the address of {record.kind}, not of an index")

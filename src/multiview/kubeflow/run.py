@@ -58,12 +58,10 @@ def open_run(
     - `described` is the JSON of a `runs.Run`; empty for a run created on Kubeflow's pages.
     - `job` is Kubeflow's id of this start of the run.
     - `compiled` is the JSON of the `CompiledRequest` that the pipeline carries, empty for a part of a pipeline; `given` and
-      `settings` are the parameters of this start. Parameters that differ from the compiled ones make it another run than
-      the described one.
+      `settings` are this start's parameters, which make another run than the described one where they differ from it.
 
-    Returns the JSON of the `runs.RunReference` that all other steps receive. An existing run is continued. Raises InputError
-    for a store that cannot be written, for settings that the compiled pipeline cannot run with, and where a step trains
-    on several nodes and the cluster has no Kubeflow Trainer that can.
+    Returns the JSON of the `runs.RunReference` that all other steps receive. Raises InputError for a store that cannot be
+    written, for settings that the pipeline cannot run with, and for several nodes without a Kubeflow Trainer.
     """
     opened = open_store(store)
     opened.check_writable()
@@ -128,10 +126,9 @@ def close_run(
     """The exit handler: brings MLflow up to date, closes the run's parent, and notifies `notify.url` if the run failed.
 
     `notify` and `pipeline` come from the compiled pipeline: nothing else is known of a run that was never opened. A run
-    has succeeded if this start has done or found every step, but those that were `there` before. Kubeflow's final `status`
-    and `message` are only passed on, because its versions report SUCCEEDED, COMPLETE or, for a run with a loop, RUNNING.
-    Raises requests.RequestException if the address refuses the message; errors of the store or of MLflow are raised after
-    it was sent, and written as those of a step.
+    has succeeded if this start has done or found every step, but those that were `there` before; what Kubeflow's final
+    `status` says of that differs by version. Raises requests.RequestException if the address refuses the message; errors
+    of the store or of MLflow are raised after it was sent, and written as those of a step.
     """
     run: Run | None = None
     start, complete, mlflow = Start(), False, None

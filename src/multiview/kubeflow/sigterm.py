@@ -18,8 +18,7 @@ REPORT_SECONDS = 10.0
 @contextlib.contextmanager
 def killed_by_sigterm(reporter: StepReporter, uri: str | None) -> Iterator[None]:
     """While the block runs, SIGTERM writes at once that the step was killed, to MLflow at `uri` too, and ends the block
-    with `Termination`. A thread of its own writes, since Python leaves a signal to the main thread, which may be in a
-    library's code for minutes."""
+    with `Termination`. A thread writes: Python leaves signals to the main thread, which may be in a library for minutes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,5 +1,4 @@
-"""The steps that all systems of a plan share: the split, questions made from the corpus, the negatives of round one,
-and generated queries."""
+"""The steps that all systems of a plan share: split, made questions, negatives of round one, generated queries."""
 
 from __future__ import annotations
 
@@ -34,9 +33,8 @@ class Data:
 
 
 def add_data(plan: Plan, config: Config, systems: Iterable[Config]) -> Data:
-    """Adds the split and, if one of the systems needs them, BM25's or given negatives and generated queries. Where
-    questions are made from the corpus, they are the training questions, and the dev questions only if the settings name
-    no labelled ones."""
+    """Adds the split and, if a system needs them, BM25's or given negatives and generated queries. Questions made from the
+    corpus are the training questions, and the dev questions only if the settings name no labelled ones."""
     systems = list(systems)
     for each in (config, *systems):
         check_names(each)

@@ -28,8 +28,7 @@ LAUNCH_SECONDS = 1e-2
 """Launches of a layer's forward and backward pass in a training step."""
 QUESTION_TOKENS = 14
 STORED_WORD, INDEXED_WORD, ROW, QUESTION, HIT, SEARCH_HIT = 3.0, 22.0, 270.0, 1200.0, 12.0, 250.0
-"""Bytes of a word in a split and in BM25's memory, of a passage and a question in memory, of a hit on disk and in
-memory."""
+"""Bytes of a word in a split and in BM25, of a passage and a question in memory, of a hit on disk and in memory."""
 ACTIVATIONS = 100
 """Bytes per token, layer and unit of width that a backward pass needs; 70 in half precision on an H200."""
 QUESTIONS_AT_ONCE = 4096
@@ -60,8 +59,7 @@ class Cost:
 def on_device(
     s: Scenario, seconds: float, held: float, disk: float, gpus: int = 1, memory: float = 0.0
 ) -> Cost:
-    """The cost of a step whose model and batches, `held` bytes, are on a GPU if there is one, `memory` always in main
-    memory."""
+    """The cost of a step that holds `held` bytes on a GPU if there is one, and `memory` bytes in main memory."""
     if s.gpus:
         return Cost(seconds, memory, disk, held, min(gpus, s.gpus))
     return Cost(seconds, memory + held, disk)
@@ -178,8 +176,7 @@ def with_bm25(cost: Cost, s: Scenario, questions: float = 0) -> Cost:
 
 
 def search(s: Scenario, questions: float, depth: int, rankings: float = 1) -> Cost:
-    """Each question is multiplied with every view, or with those of some lists of an approximate index; views that do not
-    fit in memory are read once per group of questions."""
+    """Each question is multiplied with every view, or with some lists; views on disk are read once per group."""
     views, hits = s.view_count, questions * depth
     if s.config.index.kind != "exact" and rankings == 1:
         views = min(views, 4 * math.sqrt(views) + views**0.75)

@@ -1,7 +1,5 @@
-"""A plan: a pipeline as plain data, its steps and the artifacts between them, before it is run or compiled.
-
-A rerun, and what is left to do of a run, are parts of plans: the outputs of the steps that they leave out are addresses.
-"""
+"""A plan: a pipeline as plain data, its steps and the artifacts between them, before it is run or compiled. A rerun, and
+what is left to do of a run, are parts of plans: the outputs of the steps that they leave out are addresses."""
 
 from __future__ import annotations
 
@@ -126,8 +124,7 @@ class Plan:
         return {node.path: fingerprint(node.step, node.config) for node in readers}
 
     def node(self, text: str) -> Node:
-        """Returns the step of a path as text; for a shard's path the step with this shard alone. Raises InputError with
-        the nearest paths, and the list of the steps."""
+        """Returns the step of a path, for a shard's path with this shard alone. Raises InputError for any other text."""
         for node in self.nodes.values():
             if str(node.path) == text:
                 return node
@@ -170,8 +167,7 @@ class Plan:
         return [other for other in self.nodes if other in reached and other != path]
 
     def differs_at(self, other: Plan) -> StepPath | None:
-        """Returns the first step whose shards or inputs differ in `other`, or that only one of the two plans has; None
-        for plans of the same shape, whatever their settings."""
+        """Returns the first step that `other` has not, or with other shards or inputs; None for plans of one shape."""
         one, two = (
             {path: (node.step, node.shards, node.inputs) for path, node in plan.nodes.items()}
             for plan in (self, other)

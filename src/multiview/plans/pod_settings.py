@@ -13,9 +13,8 @@ from multiview.steps.table import GPU_STEPS
 
 
 def pod_of(settings: Kubeflow, step: str) -> Pod:
-    """Returns the pod of a step: the one for CPUs or for GPUs, with the changes of `kubeflow.steps` for this step. A
-    step other than a training has at most one GPU, however many the settings give to all steps. Raises InputError for
-    settings that no pod can have."""
+    """Returns the pod of a step: the one for CPUs or for GPUs, with the changes of `kubeflow.steps`. A step other than a
+    training has at most one GPU, whatever all steps have. Raises InputError for settings that no pod can have."""
     kind = "gpu" if step in GPU_STEPS else "cpu"
     pod: Pod = getattr(settings, kind)
     try:

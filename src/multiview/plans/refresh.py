@@ -15,11 +15,8 @@ from multiview.plans.system import index_step
 from multiview.steps.path import StepPath
 
 DEFAULTS: Overrides = {"evaluation": {"analyses": []}, "questions": {"max_missing_gold": 1.0}}
-"""Default settings of a refresh, under the given ones.
-
-Champion and challenger are evaluated for the gate alone. The gate decides about a corpus that lost gold passages, by
-`gate.max_lost_questions`.
-"""
+"""Default settings of a refresh, under the given ones: it evaluates for the gate alone, which decides about a corpus that
+lost gold passages by `gate.max_lost_questions`."""
 
 
 def refresh(overrides: Overrides) -> Plan:

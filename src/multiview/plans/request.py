@@ -102,8 +102,7 @@ def describe(request: Request, store: Store) -> Run:
 
 
 def _identity(request: Request, store: Store) -> JsonObject:
-    """Returns the identity of a run among those of the same pipeline and settings: what it reads, except for
-    a schedule, whose every start reads it anew."""
+    """Returns what tells runs of the same settings apart: what they read, or the schedule, which reads anew."""
     plan, identity = request.plan, {}
     if request.rerun_of:
         identity |= {"rerun_of": request.rerun_of, "steps": [str(path) for path in plan.paths()]}

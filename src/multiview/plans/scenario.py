@@ -164,8 +164,7 @@ class Scenario:
     def forward(
         self, work: str, tokens: float, half: bool = False, gpus: int = 1, passes: int = 1, pods: int = 1
     ) -> float:
-        """Seconds for the operations of `passes` forward passes over `tokens` tokens, but no less than the cores that GPUs'
-        processes leave free take to tokenise."""
+        """Seconds for `passes` forward passes over `tokens` tokens, or for the cores beside GPUs to tokenise them."""
         seconds = self.seconds(work, passes * self.shape.flops(tokens, self.tokens), half, gpus)
         busy = min(gpus, self.gpus)
         return max(seconds, tokens / TOKENISED / max(pods, pods * self.cores - busy)) if busy else seconds

@@ -66,8 +66,7 @@ register_url_convertor("text", _AnyText())
 
 
 def build_app(serving: Serving) -> FastAPI:
-    """Returns the ASGI application. While it runs, a task searches for the questions of all requests, and another one
-    looks at the store's champion."""
+    """Returns the ASGI application, of which a task searches for all requests, and another looks at the champion."""
     limits, metrics = serving.limits, Metrics()
     batcher = Batcher(limits.max_batch, limits.max_waiting, metrics.batches.observe)
     metrics.registry.register(StateCollector(serving.generations, serving.follower, batcher))

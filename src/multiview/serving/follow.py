@@ -108,8 +108,7 @@ class Generations:
             return address in (self._newest.retriever.address, *self._beside)
 
     def load_beside(self, address: str, most: int, device: str = "auto", views: int | None = None) -> None:
-        """Loads an index for requests that name it; the `most` that were named last are kept. Raises InputError where
-        it cannot be loaded."""
+        """Loads an index for requests that name it, and keeps the `most` that were named last. Raises InputError."""
         with self.loading():
             other = Generation(_loaded(address, device, views))
             with self._lock:
@@ -169,8 +168,7 @@ class Follower:
     """Keeps the store's champion answering; `check` looks once."""
 
     def __init__(self, store: Store, device: str = "auto", views: int | None = None) -> None:
-        """Loads the champion, to search the first `views` of each passage (`load`). Raises InputError where the store
-        has none, or it cannot be loaded."""
+        """Loads the champion (see `load`). Raises InputError where the store has none, or it cannot be loaded."""
         champion = champion_of(store)
         self._store, self._how = store, (device, views)
         self.generations = Generations(open_generation(store, champion, *self._how))

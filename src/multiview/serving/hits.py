@@ -66,8 +66,7 @@ class Hit:
     views: tuple[ScoredView, ...] = ()
     """Every indexed view of the passage, in order, where `search` was called with `explain`; else empty."""
     ranks: dict[str, Rank] = field(default_factory=dict)
-    """The passage's places by `dense`, `bm25` and `hybrid`, with `explain`; without those that did not find it, and empty
-    where views alone rank."""
+    """The passage's places, with `explain`, by those of `dense`, `bm25` and `hybrid` that rank and found it."""
 
     @property
     def snippet(self) -> str | None:
@@ -129,8 +128,7 @@ def _view_fields(number: int, view: ScoredView | IndexedView) -> dict[str, objec
 
 
 def finite(value: object) -> object:
-    """Returns the value, None for NaN in it or in its lists and structs: JSON has none, and pandas writes it for a
-    number that is missing."""
+    """Returns the value with None for NaN, which JSON has not and pandas writes for a number that is missing."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list | tuple):

@@ -54,8 +54,7 @@ class NamedIndexes:
 
     @contextlib.asynccontextmanager
     async def using(self, name: str) -> AsyncIterator[Generation]:
-        """Holds the named index until the end of the block; loads it first if need be. Raises NoSuchIndex, also where
-        it cannot be loaded, and TooManyWaiting."""
+        """Holds the named index, loaded if need be, until the end of the block. Raises NoSuchIndex, TooManyWaiting."""
         with contextlib.ExitStack() as held:
             address = self._own(name)
             while True:
