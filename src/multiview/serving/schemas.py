@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints, create_model
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints
 
 from multiview.serving.limits import Limits
 
@@ -183,52 +183,42 @@ class Filter(BaseModel):
 
 def search_body(limits: Limits) -> type[BaseModel]:
     """Returns the body of `POST /search` under some limits."""
-    return create_model(
-        "SearchRequest",
-        __doc__="Questions, and which passages are wanted.",
-        __config__=ConfigDict(
-            extra="forbid",
-            json_schema_extra={
-                "examples": [
-                    {"questions": [QUESTION]},
-                    {"questions": [QUESTION], "k": 3, "explain": True, "where": 'id != "p7"'},
-                ]
-            },
-        ),
-        questions=(_questions(limits), Field(description="Answered each by itself.")),
-        k=(
-            Annotated[int, Field(strict=True, ge=1, le=limits.max_k)],
-            Field(min(10, limits.max_k), description="Passages per question."),
-        ),
-        explain=(StrictBool, Field(False, description="Also give the score of every view.")),
-        where=(str | None, Field(None, description=WHERE)),
-        index=(IndexName, Field(None, description=INDEX)),
-    )
+    most, first = limits.max_k, {"questions": [QUESTION]}
+    examples = [first, {**first, "k": 3, "explain": True, "where": 'id != "p7"'}]
+
+    class SearchRequest(BaseModel):
+        """Questions, and which passages are wanted."""
+
+        model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": examples})
+        questions: _questions(limits) = Field(description="Answered each by itself.")  # pyright: ignore[reportInvalidTypeForm]
+        k: int = Field(min(10, most), strict=True, ge=1, le=most, description="Passages per question.")
+        explain: StrictBool = Field(False, description="Also give the score of every view.")
+        where: str | None = Field(None, description=WHERE)
+        index: IndexName = Field(None, description=INDEX)
+
+    return SearchRequest
 
 
 def openai_body(limits: Limits) -> type[BaseModel]:
     """Returns the body of a search in OpenAI's shape under some limits."""
     most = min(50, limits.max_k)
-    return create_model(
-        "VectorStoreSearchRequest",
-        __doc__="A search in OpenAI's shape.",
-        __config__=ConfigDict(
-            json_schema_extra={
-                "examples": [{"query": QUESTION, "max_num_results": 3, "rewrite_query": False}]
-            }
-        ),
-        query=(
-            _question(limits) | _questions(limits),
-            Field(description="One question, or several whose results are merged by score."),
-        ),
-        max_num_results=(Annotated[int, Field(strict=True, ge=1, le=most)], min(10, most)),
-        filters=(Filter | None, None),
-        ranking_options=(RankingOptions | None, None),
-        rewrite_query=(
-            bool,
-            Field(False, description="Taken and not done: questions are searched as they are."),
-        ),
-    )
+    example = {"query": QUESTION, "max_num_results": 3, "rewrite_query": False}
+
+    class VectorStoreSearchRequest(BaseModel):
+        """A search in OpenAI's shape."""
+
+        model_config = ConfigDict(json_schema_extra={"examples": [example]})
+        query: _question(limits) | _questions(limits) = Field(  # pyright: ignore[reportInvalidTypeForm]
+            description="One question, or several whose results are merged by score."
+        )
+        max_num_results: int = Field(min(10, most), strict=True, ge=1, le=most)
+        filters: Filter | None = None
+        ranking_options: RankingOptions | None = None
+        rewrite_query: bool = Field(
+            False, description="Taken and not done: questions are searched as they are."
+        )
+
+    return VectorStoreSearchRequest
 
 
 def _question(limits: Limits) -> Any:
