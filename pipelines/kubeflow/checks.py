@@ -117,8 +117,3 @@ def estimate_size(compiled: str, plan: Plan) -> int:
     """Returns the bytes that a run of a compiled pipeline will need as a workflow, all of its steps done."""
     steps = sum(max(len(node.shards), 1) for node in plan.nodes.values())
     return round(WORKFLOW_SIZE + SIZE_PER_BYTE * len(compiled.encode()) + STATUS_SIZE * steps)
-
-
-def workflow_limit() -> int:
-    """Returns the bytes of a workflow that Argo takes, its status packed."""
-    return int(os.environ.get(environment.WORKFLOW_LIMIT) or 2**20)

@@ -61,8 +61,7 @@ class Unavailable(InputError):
 def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client:
     """Returns a client that is connected. Raises InputError for a server that does not answer, or refuses."""
     check_connection(connection)
-    with explained(connection), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # KFP's advice on every start
+    with explained(connection), warnings.catch_warnings(action="ignore"):  # of KFP's advice on every start
         from kfp import client as kfp_client
 
         class Client(kfp_client.Client):

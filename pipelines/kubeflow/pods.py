@@ -58,8 +58,10 @@ class Pods:
         pod, queue, variables = self.pod(step), self.settings.queue, self._environment()
         if job := self._train_job(step):
             variables[environment.NODES] = json.dumps(job, separators=(",", ":"))
-        if pod.nodes > 1:
-            pod = self._follower(pod)
+        if pod.nodes > 1:  # a small pod lives as long as the others, which start when there is room for them
+            hours = pod.timeout_hours + WAIT_HOURS
+            kept = {"retries": pod.retries, "backoff_seconds": pod.backoff_seconds, "timeout_hours": hours}
+            pod = self.settings.cpu.model_copy(update=kept)
         if job or step in OWN_STEPS:
             queue = None
         template = pod_template(pod, variables, self._secrets(), queue_labels(pod, queue))
@@ -87,11 +89,6 @@ class Pods:
                 template = pod_template(pod, self._environment(), self._secrets())
                 return train_job(pod, template, self.settings.service_account, self.settings.queue)
         return None
-
-    def _follower(self, pod: Pod) -> Pod:
-        """A small pod that lives as long as the pods that it follows, which start when there is room for them."""
-        kept = {"retries": pod.retries, "backoff_seconds": pod.backoff_seconds}
-        return self.settings.cpu.model_copy(update={**kept, "timeout_hours": pod.timeout_hours + WAIT_HOURS})
 
     def _secrets(self) -> dict[str, dict[str, str]]:
         """The environment variable of each key, per secret that the settings name."""

@@ -84,9 +84,6 @@ def experiment_id(client: Client, connection: Connection) -> str:
 def upload(client: Client, package: Package) -> tuple[str, str]:
     """Returns the ids of a package's pipeline and version, uploaded unless they are known already."""
 
-    def make_pipeline() -> str:
-        return create_pipeline(client, package.pipeline, _namespace(client))
-
     def make_version() -> str:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / f"{package.version}.yaml"
@@ -95,6 +92,7 @@ def upload(client: Client, package: Package) -> tuple[str, str]:
         return made.pipeline_version_id
 
     find_pipeline = partial(_pipeline_id, client, package)
+    make_pipeline = partial(create_pipeline, client, package.pipeline, _namespace(client))
     pipeline = find_pipeline() or _made(make_pipeline, find_pipeline)
     find_version = partial(_version_id, client, pipeline, package)
     return pipeline, find_version() or _made(make_version, find_version)

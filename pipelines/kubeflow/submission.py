@@ -22,7 +22,7 @@ from multiview.plans.plan import Node, Output
 from multiview.plans.request import Request, describe
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState, write_run, write_state
-from pipelines.kubeflow.checks import check_devices, check_sources, check_store, estimate_size, workflow_limit
+from pipelines.kubeflow.checks import check_devices, check_sources, check_store, estimate_size
 from pipelines.kubeflow.versions import takes
 from pipelines.runs.local import found_states
 
@@ -116,7 +116,8 @@ class Submission:
     def package(self, tag: str) -> Package:
         """Compiles a pipeline that is about to be sent. Raises InputError for a run that Argo has no room for."""
         made, schedule = self.compiled(tag), self.request.schedule
-        size, limit = estimate_size(made.text, self.request.plan), workflow_limit()
+        size = estimate_size(made.text, self.request.plan)
+        limit = int(os.environ.get(environment.WORKFLOW_LIMIT) or 2**20)
         if size > limit:
             raise InputError(
                 f"{f'schedule {schedule}: ' if schedule else ''}this run would be a workflow of about {size / 2**20:.1f} MB, "

@@ -104,7 +104,7 @@ def study(
     preset = preset or document.systems_of
     base = gather(preset, settings or [])
     document.check_given(settings or [])
-    shared, opened = document.shared(base), open_store(store)
+    shared, opened = merge(base, document.settings), open_store(store)
     requests = {
         row: replace(Request.make(document.pipeline, overrides, preset), study=document.name)
         for row, overrides in document.overrides(base).items()

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from multiview import environment, tracking
@@ -19,7 +19,7 @@ from multiview.artifacts.scratch import remove_scratch
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
 from multiview.names import PASSAGES
-from multiview.plans.plan import Node, Output, Outputs, Plan
+from multiview.plans.plan import Output, Outputs, Plan
 from multiview.steps.execution import find_outputs, references_of, run_step
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState, write_run
@@ -57,7 +57,10 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
         return [states[path] for path in run.steps]
     if debug:
         raise error
-    raise _step_failed(run, states.values(), error, log) from error
+    for state in states.values():
+        if state.failed:
+            raise StepFailed(f"{state.path}: {state.error}", state.bad_input) from error
+    raise StepFailed(f"{run.pipeline}: {one_line(error)}; its log is {log}", False) from error
 
 
 def execute(plan: Plan, run: Run, store: Store) -> None:
@@ -83,14 +86,6 @@ def _free_memory() -> None:
     torch = sys.modules.get("torch")
     if torch and torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def _step_failed(run: Run, states: Iterable[StepState], error: Exception, log: Path) -> StepFailed:
-    """Returns the failed step with its own line; where no step reports a failure, the line of the `error`."""
-    for state in states:
-        if state.failed:
-            return StepFailed(f"{state.path}: {state.error}", state.bad_input)
-    return StepFailed(f"{run.pipeline}: {one_line(error)}; its log is {log}", False)
 
 
 @contextlib.contextmanager
@@ -150,32 +145,23 @@ def dry_run_lines(plan: Plan, store: Store) -> Iterator[str]:
 def found_states(plan: Plan, store: Store) -> dict[StepPath, StepState]:
     """Returns states of the steps whose outputs the store has."""
     found: dict[StepPath, StepState] = {}
+    outputs: Outputs = {}
     for node in plan.nodes.values():
+        read = [source.path for _, source in node.sources() if isinstance(source, Output)]
+        if not all(each in found for source in read for each in plan.nodes[source].paths()):
+            continue
         for path in node.paths():
-            if state := _find(plan, node, path, found, store):
-                found[path] = state
+            try:
+                work = Work.resolve(node.step, node.config, plan.inputs_of(node, path, outputs), store)
+                records = find_outputs(work, store)
+                made = references_of(node.step, store, records) if records else {}
+            except InputError:
+                continue
+            if not made:
+                continue
+            reporter = StepReporter(store, "", str(path), node.step.name)
+            reporter.describe(work)
+            about = {"status": "found", "attempt": records[node.step.outputs[0]].data, "ended": time.time()}
+            found[path] = reporter.state.model_copy(update={**about, "outputs": made})
+            outputs[path] = made
     return found
-
-
-def _find(
-    plan: Plan, node: Node, path: StepPath, found: Mapping[StepPath, StepState], store: Store
-) -> StepState | None:
-    """The state of a step, or of its shard; None where its outputs or its inputs are not in the store."""
-    read = [source.path for _, source in node.sources() if isinstance(source, Output)]
-    if not all(each in found for source in read for each in plan.nodes[source].paths()):
-        return None
-    outputs = {each: state.outputs for each, state in found.items()}
-    try:
-        work = Work.resolve(node.step, node.config, plan.inputs_of(node, path, outputs), store)
-        records = find_outputs(work, store)
-        made = references_of(node.step, store, records) if records else {}
-    except InputError:
-        return None
-    if not made:
-        return None
-    reporter = StepReporter(store, "", str(path), node.step.name)
-    reporter.describe(work)
-    found_in, now = records[node.step.outputs[0]].data, time.time()
-    return reporter.state.model_copy(
-        update={"status": "found", "attempt": found_in, "ended": now, "outputs": made}
-    )

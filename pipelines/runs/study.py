@@ -89,10 +89,6 @@ class Study(Section):
         runs, paper = ({row: of[row] for row in kept if row in of} for of in (self.runs, self.paper))
         return self.model_copy(update={"runs": runs, "paper": paper, "seeds": seeds})
 
-    def shared(self, base: Overrides) -> Overrides:
-        """Returns the overrides of all rows and of their comparison: the study's over `base`."""
-        return merge(base, self.settings)
-
     def check_given(self, settings: Iterable[str]) -> None:
         """Raises InputError for a setting of `--set` to which the study gives another value in all of its rows."""
         for setting in settings:
@@ -107,7 +103,7 @@ class Study(Section):
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
         """Returns all overrides of each row: the row's over the study's over `base`, without `comparison.baseline`,
         which names one of the rows. A row that sets a seed itself keeps it."""
-        base = self.shared(base)
+        base = merge(base, self.settings)
         if comparison := base.get("comparison"):
             base |= {"comparison": {name: of for name, of in comparison.items() if name != "baseline"}}
         if not self.seeds:

@@ -16,6 +16,7 @@ from multiview.data.inspection import SENTENCE_SAMPLE, SHOWN_PASSAGES, Inspectio
 from multiview.data.questions import Question
 from multiview.data.reading.formats import FORMATS
 from multiview.data.reading.qrels import SETTING, Use
+from multiview.data.reading.tables import Row
 from multiview.errors import Problems, counted, safe
 
 TITLES: dict[Use, str] = {"corpus": "Passages", "train": "Training questions", "dev": "Dev questions"}
@@ -56,11 +57,11 @@ def print_inspection(console: Console, inspection: Inspection, options: Sequence
     """Print all of an inspection, ending with the run that would use these data; `options` are that command's."""
     if inspection.formats.get("corpus"):
         _print_heading(console, inspection, "corpus")
-        _print_rows(console, _passages(inspection), _first_passages(inspection, console.width))
+        _print_rows(console, _passages(inspection), [*map(_first_passage, inspection.first_passages)])
     for use, questions in inspection.questions.items():
         if inspection.formats[use]:
             _print_heading(console, inspection, use)
-            first = _first_questions(questions, console.width)
+            first = [*map(_first_question, questions[:SHOWN_PASSAGES])]
             _print_rows(console, _questions(inspection, use, questions), first)
     _print_problems(console, "Problems", inspection.problems)
     if inspection.remarks.counts:
@@ -91,14 +92,16 @@ def _print_heading(console: Console, inspection: Inspection, use: Use) -> None:
         console.print(f"  and {counted(len(files) - FILES, 'more file')}")
 
 
-def _print_rows(console: Console, rows: list[tuple[str, str]], first: list[str]) -> None:
-    """Print rows of a name and a value, and the first texts, a line each. They are made safe here: rich takes control
+def _print_rows(console: Console, rows: list[tuple[str, str]], first: list[tuple[str, str]]) -> None:
+    """Print rows of a name and a value, and the ids and texts of the first, a line each. They are made safe here: rich takes control
     characters for no columns, and would cut what is shown in their place."""
     grid = Table.grid(padding=(0, 2))
     for name, value in rows:
         grid.add_row(Text(f"  {name}", "dim"), Text(safe(value)))
-    for number, value in enumerate(first):
-        shown = Text(safe(value), overflow="ellipsis", no_wrap=True)
+    most = max(2, int(ID_SHARE * min(console.width, 80)))
+    for number, (id_, text) in enumerate(first):
+        id_ = id_ if len(id_) <= most else f"{id_[: most - 1]}…"
+        shown = Text(safe(f"{id_}  {text}"), overflow="ellipsis", no_wrap=True)
         grid.add_row(Text("" if number else "  first", "dim"), shown)
     console.print(grid)
     console.print()
@@ -120,13 +123,10 @@ def _passages(inspection: Inspection) -> list[tuple[str, str]]:
     return rows
 
 
-def _first_passages(inspection: Inspection, width: int) -> list[str]:
-    """The ids and texts of the first passages."""
-    lines = []
-    for passage in inspection.first_passages:
-        title = f"{passage['title']}: " if passage["title"] else ""
-        lines.append(f"{_short(passage['id'], width)}  {title}{' '.join(passage['text'][:READ].split())}")
-    return lines
+def _first_passage(passage: Row) -> tuple[str, str]:
+    """The id and the text of a passage."""
+    title = f"{passage['title']}: " if passage["title"] else ""
+    return passage["id"], f"{title}{' '.join(passage['text'][:READ].split())}"
 
 
 def _questions(inspection: Inspection, use: Use, questions: Sequence[Question]) -> list[tuple[str, str]]:
@@ -145,13 +145,10 @@ def _questions(inspection: Inspection, use: Use, questions: Sequence[Question]) 
     return rows
 
 
-def _first_questions(questions: Sequence[Question], width: int) -> list[str]:
-    """The ids, texts and answers of the first questions of a use."""
-    lines = []
-    for question in questions[:SHOWN_PASSAGES]:
-        answers = f"  → {'; '.join(question.answers)}" if question.answers else ""
-        lines.append(f"{_short(question.qid, width)}  {question.question}{answers}")
-    return lines
+def _first_question(question: Question) -> tuple[str, str]:
+    """The id of a question, and its text with the answers."""
+    answers = f"  → {'; '.join(question.answers)}" if question.answers else ""
+    return question.qid, f"{question.question}{answers}"
 
 
 def _mean(counts: list[int], instead: str) -> str:
@@ -161,9 +158,3 @@ def _mean(counts: list[int], instead: str) -> str:
         return f"none: ranked by {instead} alone"
     of = f" of the {len(some):,} that have any" if len(some) < len(counts) else ""
     return f"{sum(some) / len(some):.1f} per question{of}"
-
-
-def _short(id_: str, width: int) -> str:
-    """The beginning of an id on a line of a width."""
-    most = max(2, int(ID_SHARE * min(width, 80)))
-    return id_ if len(id_) <= most else f"{id_[: most - 1]}…"

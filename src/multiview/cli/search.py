@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -59,8 +59,7 @@ def read_questions(question: str | None, file: Path | None) -> Iterator[list[str
 
 
 def _batches(file: Path) -> Iterator[list[str]]:
-    with ExitStack() as stack:
-        lines = sys.stdin.buffer if str(file) == "-" else stack.enter_context(file.open("rb"))
+    with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as lines:
         questions, size = _decoded(lines, file), 1 if lines.isatty() else BATCH_SIZE
         empty = True
         while batch := list(islice(questions, size)):

@@ -190,8 +190,7 @@ def _silent() -> Iterator[None]:
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(), quiet():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), quiet():
             yield
     finally:
         logging.disable(level)

@@ -15,7 +15,7 @@ from multiview.data.sentences import sentence_ends
 from multiview.errors import InputError
 from multiview.model.batch import Batch, make_batch
 from multiview.model.encoder import BiEncoder
-from multiview.model.layouts import TokenSequence, kept_views
+from multiview.model.layouts import kept_views
 
 
 class ViewEncoder(InputModule):
@@ -61,7 +61,7 @@ class ViewEncoder(InputModule):
         kept = torch.zeros(len(sequences), most, dtype=torch.bool)
         for row, sequence in zip(kept, sequences, strict=True):
             row[kept_views(sequence.views, self.padding_views)] = True
-        views = torch.tensor([sum(map(self._views, each)) for each in laid_out])
+        views = torch.tensor([int(rows.sum()) for rows in kept.split([len(each) for each in laid_out])])
         batch = make_batch(sequences, self.encoder.tokenizer.pad_token_id, most)
         return {**batch, "kept": kept, "views": views, "task": task or "document"}
 
@@ -95,9 +95,6 @@ class ViewEncoder(InputModule):
         if folder is None:
             raise InputError(f"{model_name_or_path} has no folder {subfolder or '.'}: export the model again")
         return cls(BiEncoder.load(Path(folder)), **cls.load_config(model_name_or_path, **where))
-
-    def _views(self, sequence: TokenSequence) -> int:
-        return len(kept_views(sequence.views, self.padding_views))
 
     def _passage(self, given: str | Mapping[str, Any]) -> tuple[Passage, Sequence[str]]:
         fields: dict[str, Any] = {"text": given} if isinstance(given, str) else dict(given)

@@ -36,19 +36,13 @@ Mask: TypeAlias = np.ndarray
 """Whether each row satisfies something [rows] bool."""
 Value: TypeAlias = str | bool | int | float
 
-OPERATORS: dict[type[ast.cmpop], tuple[str, bool]] = {
-    ast.Eq: ("==", False),
-    ast.NotEq: ("==", True),
-    ast.Lt: ("<", False),
-    ast.LtE: ("<=", False),
-    ast.Gt: (">", False),
-    ast.GtE: (">=", False),
-    ast.Is: ("is", False),
-    ast.IsNot: ("is", True),
-    ast.In: ("in", False),
-    ast.NotIn: ("in", True),
-}
-"""Operators, and whether they are negated."""
+SYMBOLS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "is", ast.In: "in",
+}  # fmt: skip
+NEGATED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.NotEq: ast.Eq, ast.IsNot: ast.Is, ast.NotIn: ast.In,
+}  # fmt: skip
+"""The operator that each of these negates."""
 FUNCTIONS = {"==": "equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The operator that says the same with its sides exchanged."""
@@ -89,8 +83,7 @@ class Where:
         if len(self._flat) > MOST_CHARACTERS:
             raise ConditionError(f"where: {len(self._flat)} characters; at most {MOST_CHARACTERS} are read")
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of strings with unknown escapes, which it would print
+            with warnings.catch_warnings(action="ignore"):  # of unknown escapes, which it would print
                 return ast.parse(self._flat, mode="eval").body
         except SyntaxError as error:
             if not error.offset:
@@ -122,7 +115,8 @@ class Where:
         raise self._error(node, 'a condition is expected here, such as year >= 2000 or url != "…"')
 
     def _compared(self, batch: pa.RecordBatch, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Mask:
-        symbol, negated = OPERATORS[type(op)]
+        kind = NEGATED.get(type(op), type(op))
+        symbol, negated = SYMBOLS[kind], kind is not type(op)
         name, values = self._column(left), [right]
         if symbol == "in":
             if (lists := self._column(right)) is not None:
