@@ -81,9 +81,8 @@ def configure_task(task: KfpObject, template: JsonObject) -> None:
     metadata, spec = template["metadata"], template["spec"]
     (container,) = spec["containers"]
     _configure_container(task, container)
-    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     for volume in spec.get("volumes", ()):
-        _mount(task, volume, mounts[volume["name"]])
+        _mount(task, volume)
     for key, value in spec.get("nodeSelector", {}).items():
         kubernetes.add_node_selector(task, key, value)
     affinity = spec.get("affinity", {}).get("nodeAffinity", {})
@@ -156,13 +155,13 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def _node_affinity(pod: Pod) -> JsonObject:
-    conditions = [(one.weight, one.model_dump(mode="json", exclude={"weight"})) for one in pod.node_affinity]
-    required = [condition for weight, condition in conditions if weight is None]
-    preferred = [
-        {"weight": weight, "preference": {"matchExpressions": [condition]}}
-        for weight, condition in conditions
-        if weight is not None
-    ]
+    required, preferred = [], []
+    for one in pod.node_affinity:
+        condition = one.model_dump(mode="json", exclude={"weight"})
+        if one.weight is None:
+            required.append(condition)
+        else:
+            preferred.append({"weight": one.weight, "preference": {"matchExpressions": [condition]}})
     # A node must fulfil all expressions of one term.
     terms = {"nodeSelectorTerms": [{"matchExpressions": required}]} if required else None
     return _filled({REQUIRED: terms, PREFERRED: preferred})
@@ -184,8 +183,8 @@ def _volumes(pod: Pod) -> list[JsonObject]:
     return volumes
 
 
-def _mount(task: KfpObject, volume: JsonObject, path: str) -> None:
-    name = volume["name"]
+def _mount(task: KfpObject, volume: JsonObject) -> None:
+    name, path = volume["name"], MOUNTS[volume["name"]]
     if memory := volume.get("emptyDir"):
         kubernetes.empty_dir_mount(task, name, path, memory["medium"], memory["sizeLimit"])
         return

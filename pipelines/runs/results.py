@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from multiview import names
-from multiview.artifacts.record import load_record, split_address
+from multiview.artifacts.record import Reference, load_record, split_address
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import LocalStore, Store
 from multiview.cli.console import Console
@@ -80,11 +80,12 @@ def show_table(console: Console, text: str) -> None:
 def _table(states: list[StepState], metrics: Mapping[str, Mapping[str, float]]) -> str:
     """The last comparison's table with its legends; else that of the metrics, and which questions were generated."""
     if comparison := _last(states, names.COMPARISON):
-        return (_folder(comparison, names.COMPARISON) / TABLE_FILE).read_text()
+        return (_folder(comparison.outputs[names.COMPARISON]) / TABLE_FILE).read_text()
     legends: list[str] = []
     if evaluation := _last(states, names.EVALUATION):
-        legends.append(asked_legend(*count_generated(_folder(evaluation, names.EVALUATION))))
-        legends.append(trained_legend({_row(evaluation): evaluation.outputs[names.EVALUATION].address}))
+        measured = evaluation.outputs[names.EVALUATION]
+        legends.append(asked_legend(*count_generated(_folder(measured))))
+        legends.append(trained_legend({_row(evaluation): measured.address}))
     return "\n".join(filter(None, (markdown_table(metrics), *legends)))
 
 
@@ -151,15 +152,16 @@ def _report(states: list[StepState]) -> str | None:
 
 def _show_example(console: Console, evaluation: StepState) -> str | None:
     """Prints a dev question whose best passage is right, with the snippet that matched; returns the question."""
-    rows = pq.read_table(_folder(evaluation, names.EVALUATION) / QUESTIONS_FILE).to_pylist()
+    folder, inputs = _folder(evaluation.outputs[names.EVALUATION]), evaluation.inputs
+    rows = pq.read_table(folder / QUESTIONS_FILE).to_pylist()
     answered = any(row["rank_of_first_answer"] for row in rows)  # else the gold passage must do
     rank = "rank_of_first_answer" if answered else "rank_of_first_gold"
     right = [row for row in rows if row[rank] == 1 and row["top_start"] is not None]
     if not right:
         return None
-    questions = {question.qid: question for question in iterate_questions(_input(evaluation, "questions"))}
+    questions = {question.qid: question for question in iterate_questions(_folder(inputs["questions"][0]))}
     shown = {row["top_passage_id"] for row in right}
-    passages = PassageLookup(_input(evaluation, "passages")).passages(shown)
+    passages = PassageLookup(_folder(inputs["passages"][0])).passages(shown)
 
     def snippet(row: Row) -> str:
         return passages[row["top_passage_id"]].text[row["top_start"] : row["top_stop"]]
@@ -186,15 +188,11 @@ def _show_example(console: Console, evaluation: StepState) -> str | None:
 
 def _read(state: StepState, kind: str, file: str) -> JsonObject:
     """A JSON file of a step's output."""
-    return json.loads((_folder(state, kind) / file).read_text())
+    return json.loads((_folder(state.outputs[kind]) / file).read_text())
 
 
-def _folder(state: StepState, kind: str) -> Path:
-    return stage(*load_record(state.outputs[kind].address)).path
-
-
-def _input(state: StepState, name: str) -> Path:
-    return stage(*load_record(state.inputs[name][0].address)).path
+def _folder(artifact: Reference) -> Path:
+    return stage(*load_record(artifact.address)).path
 
 
 def _command(name: str) -> str:

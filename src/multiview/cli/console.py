@@ -11,9 +11,6 @@ from rich.segment import Segment
 
 from multiview.errors import safe
 
-WIDTH = 80
-"""Columns of a terminal that names none."""
-
 
 class Console(RichConsole):
     """Rich's console, which shows every text as it is, but `safe`: no markup, emoji codes, highlights or escape
@@ -22,7 +19,7 @@ class Console(RichConsole):
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
         if not self.width:
-            self.width = WIDTH
+            self.width = 80
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         segments = super().render(renderable, options)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import operator
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import reduce, wraps
+from functools import wraps
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from typer.models import OptionInfo
@@ -74,7 +72,7 @@ def options_of(section: type[BaseModel], panel: str, optional: bool = False) -> 
     """Returns an option for each setting of a section, with its docstring, default, bounds and environment variable
     (`json_schema_extra`), under a heading of the help. With `optional` an option that is not given is None, whatever
     the setting's default. The section checks the values by its own validators."""
-    options = []
+    options, kinds = [], get_type_hints(section)  # without validators, which Typer would call
     for name, field in section.model_fields.items():
         extra: Any = field.json_schema_extra or {}
         bounds: Any = {
@@ -85,20 +83,11 @@ def options_of(section: type[BaseModel], panel: str, optional: bool = False) -> 
         }
         flag, about = f"--{name.replace('_', '-')}", field.description
         option = typer.Option(flag, envvar=extra.get("variable"), help=about, rich_help_panel=panel, **bounds)
-        kind, default = _bare(field.annotation), None if optional else field.default
+        kind, default = kinds[name], None if optional else field.default
         annotation = Annotated[kind | None if optional else kind, option]
         keyword = inspect.Parameter.KEYWORD_ONLY
         options.append(inspect.Parameter(name, keyword, default=default, annotation=annotation))
     return options
-
-
-def _bare(annotation: Any) -> Any:
-    """A type without the validators that it is annotated with, which Typer would call."""
-    if get_origin(annotation) is Annotated:
-        return _bare(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, UnionType):
-        return reduce(operator.or_, map(_bare, get_args(annotation)))
-    return annotation
 
 
 def with_options(

@@ -176,18 +176,9 @@ def point_digest(id: str, payload: Mapping[str, Any] | None, vectors: Any) -> in
     """Returns the sha256 of a point as a number. `vectors` [views, dim] are compared in float32; other decimal numbers
     by seven digits, because a database that reads them from JSON may be wrong in the last bit."""
     matrix = np.asarray(vectors, "<f4")
-    described = json.dumps([id, matrix.shape, _rounded(payload)], sort_keys=True)
+    rounded = json.loads(json.dumps(payload), parse_float=lambda text: f"{float(text):.7g}")
+    described = json.dumps([id, matrix.shape, rounded], sort_keys=True)
     return int.from_bytes(hashlib.sha256(described.encode() + b"\0" + matrix.tobytes()).digest())
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return f"{value:.7g}"
-    if isinstance(value, Mapping):
-        return {name: _rounded(each) for name, each in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_rounded(each) for each in value]
-    return value
 
 
 def _text(value: Any) -> str:

@@ -36,7 +36,8 @@ class SystemSteps:
         for number in range(1, last + 1):
             negatives: Input = self._negatives()
             if index is not None:
-                negatives = self._mine(number, model, index)
+                mined = {"questions": self.data.train_questions, "bm25_negatives": negatives}
+                negatives = self._add(number, "mine", self.config, model=model, index=index, **mined)
                 start = model if train.start_from == "round_one" else pretrained
             model = self._train(number, start, negatives)
             index = self._index(number, model)
@@ -62,10 +63,6 @@ class SystemSteps:
         path, config = StepPath("train", self.system, WARM_UP), stage_settings(self.config, "warm_up")
         inputs = {"start": start, "passages": self.data.passages, "queries": self._queries()}
         return self.plan.add(path, "warm-up", config, **inputs)
-
-    def _mine(self, number: int, model: Input, index: Node) -> Node:
-        given = {"questions": self.data.train_questions, "bm25_negatives": self._negatives()}
-        return self._add(number, "mine", self.config, model=model, index=index, **given)
 
     def _teach(self, number: int, config: Config, negatives: Input) -> Node:
         """Adds the scores of a cross-encoder. Raises InputError where none is named, or there is nothing to score."""
