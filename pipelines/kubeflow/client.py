@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 ApiObject: TypeAlias = Any
 """An object of KFP's API, whose generated classes do not declare the types of their attributes."""
-
 PAGE_SIZE = 100
 """Objects per page of a list; the server's own limit is 200."""
 
@@ -49,7 +48,6 @@ RETRY = ApiRetry(
 
 FOLLOWING_RETRY = RETRY.new(total=10, connect=10, read=10, backoff_factor=1, backoff_max=60)
 """For following a run, which continues by itself: waits five minutes for a server that is unavailable."""
-
 ACCOUNT = re.compile(r"Resource:serviceaccounts|(?<!system:)service ?account", re.IGNORECASE)
 """What a refusal of a run's service account says; `system:serviceaccount:` is the user's own name."""
 

@@ -17,7 +17,6 @@ KfpObject: TypeAlias = Any
 
 Secrets: TypeAlias = Mapping[str, Mapping[str, str]]
 """Per secret the environment variable of each of its keys."""
-
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 """Labels by which Kueue knows a pod or a TrainJob."""
 MOUNTS = {"shared-memory": "/dev/shm", "scratch": "/scratch"}

@@ -15,13 +15,10 @@ if TYPE_CHECKING:
 
 VERSIONS = ("2.14", "2.15", "2.16", "2.17", "2.18")
 """The supported minor versions, oldest first; docs/cluster.md has what belongs to each."""
-
 SINCE = {"run_as_non_root": "2.16", "retry_policy": "2.18"}
 """Settings of `kubeflow` that make a pipeline which earlier versions refuse, with the first version that takes it."""
-
 RELEASE_TAG = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:-?(?:alpha|beta|rc)[.\d]*)?")
 """A tag of kubeflow/pipelines itself; distributions have their own, and a build from a branch has the branch's name."""
-
 NO_TAGS = ("", "unknown")
 """The tags of a build that was told none, as KFP's own images were before 2.16."""
 

@@ -25,16 +25,12 @@ if TYPE_CHECKING:
 
 BATCH_SIZE = 64
 """Questions per batch: read, searched and printed together."""
-
 MARK = "**"
 """Surrounds the text that matched where there is no colour; ASCII, which survives every pipe."""
-
 SHOWN = 600
 """Characters of a text that are shown, including the snippet."""
-
 EXCERPT = 80
 """Characters of a snippet beside its view's score."""
-
 MATCHED = "bold yellow"
 INDENT = " " * 4
 

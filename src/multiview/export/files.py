@@ -23,7 +23,6 @@ from multiview.export.views import IndexViews
 
 FORMAT_VERSION = 1
 """Rises when a reader of the files would have to change."""
-
 GROUPS_PER_FILE = 256
 """Row groups per file of an export in several files."""
 

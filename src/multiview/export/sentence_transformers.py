@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 OWN_MODULE = "view-encoder"
 """Folder of an exported model that needs `multiview.export.view_encoder`."""
-
 OWN_TYPE = "multiview.export.view_encoder.ViewEncoder"
 
 POOLINGS: dict[str, Any] = {"viewer": "cls", "snippet": "mean", "last": "lasttoken"}

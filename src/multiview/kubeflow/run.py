@@ -37,10 +37,8 @@ from multiview.steps.work import StepReporter
 
 OPEN_RUN, CLOSE_RUN = "open-run", "close-run"
 """Names of the first step and of the last one."""
-
 CLOCK_DIFFERENCE = 60.0
 """Largest difference between the clocks of two pods, in seconds."""
-
 FAILURES_SHOWN = 3
 """Most failed steps whose lines a message's text has."""
 

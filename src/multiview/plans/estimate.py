@@ -37,7 +37,6 @@ SHARD_SECONDS, MOST_SHARDS = 7200.0, 100
 """A shard is encoded within this time: it is what a pod that is killed repeats."""
 GENERATOR, GENERATOR_BYTES, GENERATOR_UNITS = 2e8, 9e8, 24 * 768
 """Parameters, bytes, and layers times width of a query generator, which is taken to be as large as T5-base."""
-
 REQUEST_SECONDS, REQUEST_TOKENS = 2.0, 180
 """Seconds and tokens per request to a language model, with its answer; the seconds are assumed."""
 

@@ -44,7 +44,6 @@ SETTINGS = {
     "full_refresh": "refresh.full",
 }
 """The setting of each typed parameter. A pipeline has the parameters whose settings its steps read."""
-
 FURTHER = (
     "Further settings as --set takes them, SECTION.NAME=VALUE, each on its own line or after a semicolon, as in "
     "`mining.depth=50; encode.compute=autocast`. They win over the other parameters. What shapes the pipeline's steps "

@@ -22,7 +22,6 @@ from multiview.serving.where import column_names
 
 LONGEST_ID = 5_000
 """Characters of a passage's id, all of which an address has room for."""
-
 ABOUT = {
     "search": "Find the passages that answer a question, best first, each with the snippet that matched.",
     "passage": "Read a passage by its id.",

@@ -26,10 +26,8 @@ from multiview.serving.retriever import Retriever, load
 
 RETRY_SECONDS = 60.0
 """Time after which a champion that could not be loaded is tried again."""
-
 LOOK_SECONDS = 60.0
 """Time between two looks at the store's refreshes, which may be a listing of thousands of files."""
-
 TRIAL = "which passage answers?"
 """The question that a retriever must answer before it gets those of users."""
 

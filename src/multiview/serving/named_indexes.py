@@ -22,7 +22,6 @@ from multiview.serving.schemas import IndexChoice
 
 LISTED = 100
 """Newest indexes that are listed, and newest champions whose indexes are marked as such."""
-
 KEY = re.compile(r"\w[\w.-]*")
 
 MOST_WORKS = 8

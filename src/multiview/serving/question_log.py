@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 FILE_BYTES = 64 << 20
 """Size of a file of the log, after which the next one is begun."""
-
 FILES_KEPT = 9
 """Earlier files of the log, `FILE.1` the newest, that are kept."""
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 QUESTIONS_AT_ONCE = 256
 """Questions that are searched and looked up together. Memory depends on it; results do not."""
-
 CONDITIONS_KEPT = 32
 """Conditions whose passages are remembered, at a bit per passage."""
 
