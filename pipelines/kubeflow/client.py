@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kfp import client as kfp_client
     from kfp_server_api import ApiException
 
+Client: TypeAlias = "kfp_client.Client"
+"""KFP's client, which takes a second to import."""
 ApiObject: TypeAlias = Any
 """An object of KFP's API, whose generated classes do not declare the types of their attributes."""
 PAGE_SIZE = 100
@@ -56,13 +58,13 @@ class Unavailable(InputError):
     """Kubeflow does not answer or fails; one line like an input error, though no input is wrong."""
 
 
-def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client:
+def connect(connection: Connection, retries: Retry = RETRY) -> Client:
     """Returns a client that is connected. Raises InputError for a server that does not answer, or refuses."""
     check_connection(connection)
     with explained(connection), warnings.catch_warnings(action="ignore"):  # of KFP's advice on every start
         from kfp import client as kfp_client
 
-        class Client(kfp_client.Client):
+        class OneRequest(kfp_client.Client):
             def get_kfp_healthz(self, sleep_duration: int = 0) -> ApiObject:
                 # KFP's own method asks five times, five seconds apart, whatever the answer was. This one is the first
                 # request of each client, by KFP's constructor or below.
@@ -76,7 +78,7 @@ def connect(connection: Connection, retries: Retry = RETRY) -> kfp_client.Client
                 return answer
 
         file = connection.token_file
-        client = Client(
+        client = OneRequest(
             host=connection.host,
             ui_host=connection.ui_host,
             namespace=connection.namespace or "kubeflow",
@@ -125,7 +127,7 @@ def _set_retries(generated: ApiObject, retries: Retry) -> None:
     generated.rest_client = RESTClientObject(config)
 
 
-def _check_several_users(client: kfp_client.Client, connection: Connection) -> None:
+def _check_several_users(client: Client, connection: Connection) -> None:
     """Raises InputError for a connection to multi-user Kubeflow that does not identify a user or a namespace."""
     where = f"Kubeflow at {address(connection)}"
     if connection.kube_context and not connection.host:
@@ -202,7 +204,6 @@ def explained(connection: Connection) -> Iterator[None]:
 
 
 def _answer(error: ApiException, connection: Connection) -> str:
-    """Returns an explanation of a refusal."""
     reason = reason_of(error)
     if error.status == 401:
         return f"refuses the credentials (401): {reason}; give a fresh --token, --cookie, --token-file or --iap-client-id"

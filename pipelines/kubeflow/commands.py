@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,7 +18,7 @@ from multiview.errors import InputError, counted
 from multiview.plans.request import Request
 from multiview.steps.runs import StepState
 from pipelines.kubeflow import recurring_runs
-from pipelines.kubeflow.client import ApiObject, check_connection, connect, explained, run_address
+from pipelines.kubeflow.client import ApiObject, Client, check_connection, connect, explained, run_address
 from pipelines.kubeflow.connection import Profile, connected
 from pipelines.kubeflow.follow import follow
 from pipelines.kubeflow.recurring_runs import CompiledSchedule
@@ -29,9 +29,6 @@ from pipelines.kubeflow.versions import SINCE, check_version, server_tag
 from pipelines.runs import results
 from pipelines.runs.commands import PipelineName
 from pipelines.runs.local import dry_run_lines
-
-if TYPE_CHECKING:
-    from kfp.client import Client
 
 console = Console(soft_wrap=True)
 schedule = typer.Typer(no_args_is_help=True, help="Recurring runs of a file in the repository.")

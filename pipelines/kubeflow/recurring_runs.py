@@ -8,20 +8,17 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from multiview.config import canonical_json
 from multiview.config.overrides import gather, merge
 from multiview.errors import InputError, nearest
 from multiview.plans.request import Request
 from pipelines.kubeflow import start, submission
-from pipelines.kubeflow.client import ApiObject, explained, list_all
+from pipelines.kubeflow.client import ApiObject, Client, explained, list_all
 from pipelines.kubeflow.connection import Profile
 from pipelines.kubeflow.schedules import Entry, Schedule
 from pipelines.kubeflow.submission import Package, Submission
-
-if TYPE_CHECKING:
-    from kfp.client import Client
 
 MARK = re.compile(r"\[multiview schedule of ([\w.-]+): ([0-9a-f]{12})\]$")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -20,14 +20,11 @@ from multiview.config.documents import read_document
 from multiview.config.overrides import Overrides
 from multiview.errors import counted
 from multiview.refresh.freshness import freshness
-from pipelines.kubeflow.client import ApiObject, explained, filter_of
+from pipelines.kubeflow.client import ApiObject, Client, explained, filter_of
 from pipelines.kubeflow.connection import Profile
 from pipelines.kubeflow.follow import reason
 from pipelines.kubeflow.run_view import RunView, store_of
 from pipelines.kubeflow.submission import readable
-
-if TYPE_CHECKING:
-    from kfp.client import Client
 
 GRACE = timedelta(minutes=10)
 """Delay after which a run that has not started is overdue."""

@@ -8,15 +8,11 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pipelines.kubeflow.client import ApiObject, create_pipeline, explained, filter_of, list_all
+from pipelines.kubeflow.client import ApiObject, Client, create_pipeline, explained, filter_of, list_all
 from pipelines.kubeflow.connection import Connection
 from pipelines.kubeflow.run_view import RunView, silence_of, store_of
 from pipelines.kubeflow.submission import Package, Submission, readable
-
-if TYPE_CHECKING:
-    from kfp.client import Client
 
 
 def going(

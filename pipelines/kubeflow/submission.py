@@ -47,7 +47,6 @@ class Submission:
 
     run: Run
     store: str
-    """The URL of the store."""
     request: Request
     checked: float = field(default_factory=time.time)
     """When that was, in seconds since 1970. Steps that are there are found after it."""

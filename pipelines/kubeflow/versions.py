@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from multiview.errors import InputError
-from pipelines.kubeflow.client import healthz
-
-if TYPE_CHECKING:
-    from kfp.client import Client
+from pipelines.kubeflow.client import Client, healthz
 
 VERSIONS = ("2.14", "2.15", "2.16", "2.17", "2.18")
 """The supported minor versions, oldest first; docs/cluster.md has what belongs to each."""

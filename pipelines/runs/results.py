@@ -125,7 +125,6 @@ def _row(state: StepState) -> str:
 
 
 def _last(states: list[StepState], kind: str) -> StepState | None:
-    """The last step with an output of a kind."""
     return next((state for state in reversed(states) if kind in state.outputs), None)
 
 

@@ -18,7 +18,6 @@ from multiview.lineage.trace import corpus_name
 from multiview.model.encoder import score_scale
 
 EXAMPLE = {"title": "Tower", "text": "It was built by the king. He died in 1850."}
-"""The card's passage."""
 POOLED = {
     "viewer": "the last hidden state of its token",
     "snippet": "the mean of its tokens' last hidden states",

@@ -40,15 +40,12 @@ ALIAS = Export().alias
 KEPT = Export().keep
 """Collections of earlier champions that are kept, for rollbacks."""
 POINTS_AT_ONCE = 64
-"""Points per request."""
 REQUEST_SECONDS = 60
-"""Time that a request may take."""
 MULTIVECTOR_LIMIT = 1024 * 1024
 """Numbers of a multivector, which a server refuses from here on."""
 TEXT_FIELDS = ("text", "title")
 """Fields of a point's payload with a text index, which a query filters or ranks by (BM25)."""
 NAMESPACE = uuid.UUID("8a9c4f0e-6b1d-5f5e-9d3b-1f0f6f3f7c52")
-"""The namespace of points' ids."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +178,6 @@ def _text(value: Any) -> str:
 
 
 def _digests(client: QdrantClient, name: str, ids: Sequence[str]) -> dict[str, int]:
-    """The digests of those points that exist."""
     found = client.retrieve(name, ids, with_payload=True, with_vectors=True)
     return {str(each.id): point_digest(str(each.id), each.payload, each.vector) for each in found}
 

@@ -37,7 +37,6 @@ def export(context: StepContext) -> None:
 
 
 def _write(name: ExportFormat, views: IndexViews, address: str, folder: Path) -> None:
-    """Writes one format into a new folder."""
     # Late, because they import torch.
     from multiview.export.model_card import describe, read_subject
     from multiview.export.onnx import write_onnx

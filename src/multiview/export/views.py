@@ -29,7 +29,6 @@ class IndexName:
     index: str
     """The index's folder in its store, `index/KEY`: a store may be moved."""
     digest: str
-    """The index's digest, a sha256."""
     model: str
     """The digest of the model that made the views."""
     passages: str

@@ -36,7 +36,6 @@ from multiview.steps.webhook import chat_text, post
 from multiview.steps.work import StepReporter
 
 OPEN_RUN, CLOSE_RUN = "open-run", "close-run"
-"""Names of the first step and of the last one."""
 CLOCK_DIFFERENCE = 60.0
 """Largest difference between the clocks of two pods, in seconds."""
 FAILURES_SHOWN = 3

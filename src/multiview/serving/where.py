@@ -29,7 +29,6 @@ from multiview.data.passages import SCHEMA, PassageRows
 from multiview.errors import InputError, nearest
 
 MOST_CHARACTERS = 2000
-"""Characters of a condition at most."""
 CONSTANTS = {"null": None, "true": True, "false": False}
 Mask: TypeAlias = np.ndarray
 """Whether each row satisfies something [rows] bool."""
