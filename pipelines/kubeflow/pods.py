@@ -81,8 +81,7 @@ class Pods:
         return task.set_caching_options(False)
 
     def _train_job(self, step: str) -> JsonObject | None:
-        """Returns the TrainJob that a step's pod makes; for the first step of a run, which asks whether the cluster takes
-        TrainJobs, one of the run's. None where there is none."""
+        """Returns the TrainJob that a step's pod makes, if any; for a run's first step, which tries it, any step's."""
         trained = [name for name in MULTI_NODE_STEPS if name in self.planned]
         for pod in map(self.pod, trained if step == OPEN_RUN else [step]):
             if pod.nodes > 1:

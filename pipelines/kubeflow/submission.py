@@ -103,8 +103,7 @@ class Submission:
         return replace(self, request=replace(self.request, plan=plan.part(nodes, made), there=left_out))
 
     def compiled(self, tag: str) -> Package:
-        """Compiles the pipeline for a server of this version, with what it takes of `run_as_non_root` and `retry_policy`
-        unless the settings say otherwise."""
+        """Compiles the pipeline with those defaults that a server of this version takes."""
         from pipelines.kubeflow.pods import TAKES_POLICY
 
         given = {"run_as_non_root": True} | ({"retry_policy": "Always"} if TAKES_POLICY else {})
@@ -157,8 +156,7 @@ class Submission:
 def prepare(
     request: Request, store: str | None, pages: str | None = None, mlflow: str | None = None
 ) -> Submission:
-    """Checks a request as far as this machine can, and sends nothing. Raises InputError for settings that a cluster
-    would refuse, and for sources that do not exist."""
+    """Checks a request as far as this machine can. Raises InputError for settings that a cluster would refuse."""
     opened = open_store(check_store(store))
     check_sources(request.plan)
     check_devices(request.plan, request.config)

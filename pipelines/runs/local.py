@@ -64,8 +64,7 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
 
 
 def execute(plan: Plan, run: Run, store: Store) -> None:
-    """Runs or finds each step of a plan, base models before the data, so that one that does not fit ends the run at
-    once. Raises every exception of a step."""
+    """Runs or finds each step of a plan, base models first, so that one that does not fit ends the run at once."""
     outputs: Outputs = {}
     nodes = sorted(plan.nodes.values(), key=lambda node: bool(node.inputs) or PASSAGES in node.step.outputs)
     for node in nodes:

@@ -90,8 +90,7 @@ def _table(states: list[StepState], metrics: Mapping[str, Mapping[str, float]]) 
 
 
 def read_metrics(store: Store, run: str) -> dict[str, dict[str, float]]:
-    """Returns the metrics of each system of a run, as in its table; empty before its evaluation. Raises InputError if
-    the store has no such run."""
+    """Returns the metrics of each system of a run; empty before its evaluation. Raises InputError for an unknown run."""
     states = {state.path: state for state in read_states(store, run)}
     return _metrics([states[path] for path in read_run(store, run).steps if path in states]) or {}
 

@@ -160,8 +160,7 @@ def evaluations_of_run(run: TrackedRun) -> dict[str, Reference]:
 
 
 def evaluation_paths(row: str, plan: Plan) -> dict[str, StepPath]:
-    """Returns the paths of a plan's last evaluations by row: `row`, or `row/SYSTEM` if there are several systems. Raises
-    InputError for a pipeline without an evaluation."""
+    """Returns a plan's last evaluations by row: `row`, or `row/SYSTEM` if there are several. Raises InputError for none."""
     last = last_rounds(path for path, node in plan.nodes.items() if names.EVALUATION in node.step.outputs)
     if not last:
         raise InputError(f"{row}: its pipeline evaluates nothing, so there is nothing to compare")

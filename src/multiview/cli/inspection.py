@@ -29,8 +29,7 @@ FILES = 3
 
 
 def show_inspection(sources: Sequence[str], preset: str | None, settings: Sequence[str]) -> Inspection:
-    """Inspect and print the data that a run with some sources, a preset and settings would read. Raises InputError for
-    data that cannot be read, or where no source is named."""
+    """Inspect and print the data that a run would read. Raises InputError for unreadable data, and without a source."""
     settings = [*settings, *source_settings(sources, preset, settings)]
     with Console(stderr=True).status("reading") as status:
         inspection = data.inspect(
@@ -93,8 +92,8 @@ def _print_heading(console: Console, inspection: Inspection, use: Use) -> None:
 
 
 def _print_rows(console: Console, rows: list[tuple[str, str]], first: list[tuple[str, str]]) -> None:
-    """Print rows of a name and a value, and the ids and texts of the first, a line each. They are made safe here: rich takes control
-    characters for no columns, and would cut what is shown in their place."""
+    """Print rows of a name and a value, and the ids and texts of the first, a line each. They are made safe here: rich takes
+    control characters for no columns, and would cut what is shown in their place."""
     grid = Table.grid(padding=(0, 2))
     for name, value in rows:
         grid.add_row(Text(f"  {name}", "dim"), Text(safe(value)))

@@ -27,8 +27,7 @@ Form = Literal["champion", "challenger", "logged model", "registered model", "ad
 
 
 def form_of(text: str) -> Form:
-    """Returns what a name stands for, by its form alone; a run may also be a system or a step of a run in MLflow. Raises
-    InputError for a URI that names no model."""
+    """Returns what a name stands for, by its form alone: a run may be part of one. Raises InputError for a wrong URI."""
     if text == names.CHAMPION:
         return "champion"
     if text == names.CHALLENGER:
@@ -67,8 +66,7 @@ class Lookup:
         return self.tracking_uri
 
     def artifacts(self, text: str) -> list[Reference]:
-        """Returns the named artifact, the last artifacts of a run, or the outputs of a step. Raises InputError for a
-        name that does not exist, or a run without outputs."""
+        """Returns the named artifact, the last ones of a run, or a step's outputs. Raises InputError if there are none."""
         match form_of(text):
             case "logged model":
                 return [tracking.logged_model(self.tracking_uri, text.removeprefix("models:/"))]
@@ -106,8 +104,7 @@ class Lookup:
             raise InputError(
                 f"store {self.store.url} has no challenger: no refresh was refused against champion {champion.number}"
             )
-        store, record = load_reference(index, "the challenger", self.store)
-        return f"{store.url}/{record.folder}"
+        return load_reference(index, "the challenger", self.store).address
 
     def _run(self, run: str) -> AnyRun:
         """Returns the run with this id in the store, else in MLflow."""
@@ -117,8 +114,7 @@ class Lookup:
 
 
 def run_artifacts(name: str, run: AnyRun) -> list[Reference]:
-    """Returns the artifacts of a run, or of a system in MLflow, that none of its steps reads; for a step, its outputs.
-    Raises InputError if there are none yet."""
+    """Returns a run's artifacts that none of its steps reads; a step's outputs. Raises InputError without any."""
     if isinstance(run, TrackedRun) and run.step is not None:
         artifacts = list(run.steps[run.step].outputs.values())
     else:

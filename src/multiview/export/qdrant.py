@@ -194,8 +194,7 @@ def _check_sizes(views: IndexViews) -> None:
 
 
 def _create(client: QdrantClient, name: str, dim: int) -> None:
-    """Creates a collection and its text indexes where they are not there. Views are stored in float16, as in the index;
-    in float32 where an earlier version made the collection."""
+    """Creates a collection, its views in float16 as in the index, and its text indexes, unless they are there."""
     from qdrant_client import models
 
     if not client.collection_exists(name):
@@ -234,11 +233,9 @@ def _point(client: QdrantClient, alias: str, name: str) -> None:
     now = {each.alias_name: each.collection_name for each in client.get_aliases().aliases}
     if now.get(alias) == name:
         return
-    changes: list[CreateAliasOperation | DeleteAliasOperation] = []
-    if alias in now:
-        changes.append(DeleteAliasOperation(delete_alias=DeleteAlias(alias_name=alias)))
-    changes.append(CreateAliasOperation(create_alias=CreateAlias(collection_name=name, alias_name=alias)))
-    client.update_collection_aliases(changes)
+    removed = [DeleteAliasOperation(delete_alias=DeleteAlias(alias_name=alias))] if alias in now else []
+    made = CreateAliasOperation(create_alias=CreateAlias(collection_name=name, alias_name=alias))
+    client.update_collection_aliases([*removed, made])
 
 
 def _earlier(store: Store, champion: Champion, prefix: str, name: str) -> Iterator[str]:

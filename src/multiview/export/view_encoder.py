@@ -46,8 +46,7 @@ class ViewEncoder(InputModule):
     def preprocess(
         self, inputs: Sequence[Any], prompt: str | None = None, task: str | None = None, **_: object
     ) -> dict[str, Any]:
-        """Returns questions (`task` is "query") or passages as a batch of sequences, and which views each has. They
-        begin with `prompt`, or with the model's own where there is none."""
+        """Returns questions (`task` is "query") or passages as a batch; `prompt` replaces the model's own."""
         layout = self.encoder.layout
         if prompt is not None:
             own = {"question_prompt": prompt, "passage_prompt": prompt}

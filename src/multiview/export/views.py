@@ -116,8 +116,7 @@ class IndexViews:
             raise InputError(f"{self.name.index}: {error}") from error
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields the views of all passages in index order, one row per view. A batch holds whole passages, and at most
-        `VIEWS_AT_ONCE` views unless one passage has more."""
+        """Yields the views in index order, one row per view; a batch holds whole passages, `VIEWS_AT_ONCE` views at most."""
         held: list[IndexedPassage] = []
         views = 0
         for indexed in self.read():

@@ -224,8 +224,7 @@ def _notify(run: Run) -> Notify:
 
 
 def _described(described: str, job: str) -> Run | None:
-    """Returns the run that `submit` or a schedule has described; None if it was created on Kubeflow's pages. Raises
-    InputError for a text that describes no run."""
+    """Returns the described run; None if it was created on Kubeflow's pages. Raises InputError for any other text."""
     if not described:
         return None
     try:

@@ -59,8 +59,7 @@ def comparison_of_evaluations(
 def add_fusions(
     plan: Plan, systems: Mapping[str, Config], fusion: Sequence[str], evaluations: dict[str, Node]
 ) -> None:
-    """Adds the rows of systems fused with BM25: hybrid indexes of their views. Raises InputError for a system or row
-    that does not fit."""
+    """Adds the rows of systems fused with BM25: hybrid indexes of their views. Raises InputError for unknown systems."""
     for system in fusion:
         row = f"{system}-{BM25}"
         if system not in systems or row in evaluations:

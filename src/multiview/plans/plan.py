@@ -117,8 +117,7 @@ class Plan:
         return inputs
 
     def fingerprints(self, store: Store | None) -> dict[StepPath, object]:
-        """Fingerprints of what steps read besides settings and inputs: sources by content, and `store` if it is given.
-        Raises InputError for a source that does not exist."""
+        """Fingerprints of sources by content, and of `store` if it is given. Raises InputError for a missing source."""
         fingerprint = cache(lambda step, config: step.fingerprint(step.parse(config), store))
         readers = [node for node in self.nodes.values() if node.step.fingerprint_path]
         return {node.path: fingerprint(node.step, node.config) for node in readers}

@@ -57,8 +57,7 @@ class Request:
         return replace(self, overrides=merge(settings, self.overrides))
 
     def parts(self, count: int) -> list[Request]:
-        """Returns `count` requests that share out the systems of this comparison in order, each with its own fusions.
-        Raises InputError for a pipeline with fewer systems."""
+        """Returns `count` requests that share out the systems of this comparison. Raises InputError for fewer systems."""
         settings = self.config.comparison
         systems = list(settings.systems) if self.plan.name == "comparison" and not self.rerun_of else []
         if not 1 <= count <= len(systems):

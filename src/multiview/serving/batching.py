@@ -49,8 +49,7 @@ class Batcher:
     def __init__(
         self, questions: int, waiting: int, report_batch: Callable[[int], object] = lambda size: None
     ) -> None:
-        """A batch has up to `questions` questions, or one request; up to `waiting` requests wait. `report_batch` is
-        called with the number of questions of each batch."""
+        """A batch has up to `questions` questions, or one request; `report_batch` gets its size."""
         self._questions, self._most_waiting, self._report_batch = questions, waiting, report_batch
         self._requests: deque[_WaitingRequest] = deque()
         self._reading = 0

@@ -148,8 +148,7 @@ class Generations:
 def open_generation(
     store: Store, champion: Champion, device: str = "auto", views: int | None = None
 ) -> Generation:
-    """Returns the generation of a champion after all of its bytes were checked and it answered a question. Raises
-    InputError where an artifact is missing, short or altered."""
+    """Returns a champion's generation, whose every byte was checked. Raises InputError for a damaged artifact."""
     retriever = _loaded(address_of(store, champion), device, views, verify=True)
     retriever.search([TRIAL], k=1)
     return Generation(retriever, champion)

@@ -59,8 +59,7 @@ class SearchService:
     async def search(
         self, generation: Generation, questions: Sequence[str], search: Search
     ) -> list[list[Hit]]:
-        """Returns the hits of each question, found together with those of other requests. Raises TimeoutError after
-        `limits.timeout`, TooManyWaiting where too many requests wait."""
+        """Returns the hits of each question. Raises TimeoutError after `limits.timeout`, TooManyWaiting."""
         async with asyncio.timeout(self.serving.limits.timeout):
             hits = await self.batcher.search(generation.retriever, questions, search)
         if self.serving.question_log is not None:
