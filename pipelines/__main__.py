@@ -61,8 +61,8 @@ def compile_(
 ) -> None:
     """Write the IR of a pipeline, or of all, as YAML. No server is asked: pods promise not to run as root only with
     kubeflow.run_as_non_root=true, which Kubeflow Pipelines takes from 2.16."""
-    from pipelines.kubeflow.checks import check_store
     from pipelines.kubeflow.compile import compile_request
+    from pipelines.kubeflow.submission import check_store
 
     store = store and check_store(store)
     check_folder("--out", out)

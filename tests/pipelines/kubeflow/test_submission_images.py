@@ -3,7 +3,7 @@
 import pytest
 
 from multiview.errors import InputError
-from pipelines.kubeflow.checks import check_images
+from pipelines.kubeflow.submission import check_images
 
 SUBMIT = "submit training --preset small.yaml --store gs://bucket/store"
 

@@ -10,8 +10,14 @@ import yaml
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.plans.request import Request, describe
-from pipelines.kubeflow.checks import SIZE_PER_BYTE, STATUS_SIZE, WORKFLOW_SIZE, estimate_size
-from pipelines.kubeflow.submission import Submission, package
+from pipelines.kubeflow.submission import (
+    SIZE_PER_BYTE,
+    STATUS_SIZE,
+    WORKFLOW_SIZE,
+    Submission,
+    estimate_size,
+    package,
+)
 from tests.fixtures.argo import Argo
 
 RECORDED = {
