@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 MODEL_FILE = "model.onnx"
 WEIGHTS_FILE = "model.onnx.data"
 """Weights that do not fit into `model.onnx`."""
-CONFIG_FILE = "config.json"
 OPSET = 20
 """ONNX's operators; those of 20 have GELU, and onnxruntime knows them since 1.17."""
 LARGEST_SINGLE_FILE = 1_900_000_000
@@ -103,7 +102,7 @@ def write_onnx(model: Path, folder: Path) -> None:
         plain.save(str(part / "tokenizer.json"))
         _save(_exported(encoder), part)
         content = {"dimension": encoder.dim, "question_length": settings.question_length, "opset": OPSET}
-        write_json(part / CONFIG_FILE, {"architecture": settings.architecture, **content})
+        write_json(part / "config.json", {"architecture": settings.architecture, **content})
 
 
 def question_tokenizer(folder: Path, settings: Model) -> PreTrainedTokenizerFast:

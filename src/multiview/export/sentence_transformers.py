@@ -1,9 +1,6 @@
-"""A model as a folder that sentence-transformers loads.
-
-DPR is a `SentenceTransformer` of the library's own modules. Every other architecture is a `MultiVectorEncoder` with one
-vector per question, whose MaxSim is our score; it names a module of ours, which is loaded only with
-`trust_remote_code=True` and with multiview installed.
-"""
+"""A model as a folder that sentence-transformers loads. DPR is a `SentenceTransformer` of the library's own modules. Every
+other architecture is a `MultiVectorEncoder` with one vector per question, whose MaxSim is our score; its module is ours,
+which is loaded only with `trust_remote_code=True` and with multiview installed."""
 
 from __future__ import annotations
 

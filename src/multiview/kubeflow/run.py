@@ -142,7 +142,9 @@ def close_run(
             if start.error:
                 states = [StepState(path=OPEN_RUN, step=OPEN_RUN, status="failed", error=start.error)]
             elif run:
-                states = _states(opened, run, job)
+                began = opened.read(_start_file(run, job))
+                since = float(began) - CLOCK_DIFFERENCE if began else 0.0
+                states = [state for state in read_states(opened, run.id) if state.started >= since]
                 complete = set(run.steps) <= {state.path for state in states if state.finished} | {*there}
                 if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
                     from multiview import tracking
@@ -154,13 +156,6 @@ def close_run(
                 pages = notify.model_dump(exclude_none=True)
                 named = run or Run(id=pipeline, pipeline=pipeline, config={"notify": pages})
                 post(address, failure_message(store, named, job, status, message, states, mlflow))
-
-
-def _states(store: Store, run: Run, job: str) -> list[StepState]:
-    """Returns the states of the steps that this start of a run has begun."""
-    start_time = store.read(_start_file(run, job))
-    since = float(start_time) - CLOCK_DIFFERENCE if start_time else 0.0
-    return [state for state in read_states(store, run.id) if state.started >= since]
 
 
 def _start_file(run: Run, job: str) -> str:

@@ -1,7 +1,5 @@
-"""The time, memory and disk of each step before it runs: formulas over the counts of a `Scenario`.
-
-Seconds are good to some tens of per cent: what changes them less is left out. Memory is stated generously.
-"""
+"""The time, memory and disk of each step before it runs: formulas over the counts of a `Scenario`. Seconds are good to
+some tens of per cent: what changes them less is left out. Memory is stated generously."""
 
 from __future__ import annotations
 

@@ -10,8 +10,6 @@ QUESTION = "When did the lighthouse stop burning oil?"
 WHERE = "A condition on the corpus's columns (docs/serving.md)."
 INDEX = "The index that answers; else the champion. The key of an index, a run's id, champion or challenger."
 IndexName = Annotated[str, StringConstraints(max_length=500)] | None
-Column = Any
-"""A value of a column of the corpus, as JSON."""
 
 
 class View(BaseModel):
@@ -48,7 +46,7 @@ class Hit(View):
     title: str
     text: str
     score: float = Field(description="The view's score; else BM25's, a sum of reciprocal ranks, or a logit.")
-    columns: dict[str, Column] = Field(description="Other columns of the corpus.")
+    columns: dict[str, Any] = Field(description="Other columns of the corpus.")
     views: list[ScoredView] = Field([], description="Every indexed view, where `explain` was asked for.")
     ranks: dict[str, Rank] = Field(
         {}, description="Its ranks by dense, bm25 and hybrid, where `explain` was asked for."
@@ -77,7 +75,7 @@ class Passage(BaseModel):
     id: str
     title: str
     text: str
-    columns: dict[str, Column]
+    columns: dict[str, Any]
     views: list[View]
 
 
