@@ -77,9 +77,8 @@ def follow(
             if view.unsuccessful:
                 raise StepFailed(reason(connection, view, store, tracking_uri), bad_input=False)
     except Unavailable as error:
-        raise StepFailed(
-            f"{error}; {run.id} may still be going: the same command follows it", bad_input=False
-        ) from error
+        line = f"{error}; {run.id} may still be going: the same command follows it"
+        raise StepFailed(line, bad_input=False) from error
     return states
 
 

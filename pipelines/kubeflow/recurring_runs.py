@@ -71,9 +71,8 @@ def prepare(schedule: Schedule, profile: Profile, store: str | None) -> Submissi
             )
         overrides = merge(profile.settings, gather(schedule.preset, []), schedule.settings)
         request = Request.make(schedule.pipeline, overrides, schedule.preset)
-        return submission.prepare(
-            replace(request, schedule=schedule.name), schedule.store or store or profile.store, profile.pages
-        )
+        request = replace(request, schedule=schedule.name)
+        return submission.prepare(request, schedule.store or store or profile.store, profile.pages)
     except InputError as error:
         raise InputError(f"schedule {schedule.name}: {error}") from error
 
@@ -108,9 +107,8 @@ def reconcile(wanted: Mapping[str, CompiledSchedule], entries: Iterable[Entry], 
     actions = []
     for name, current in by_name.items():
         want = wanted.get(name)
-        good = [
-            e.id for e in current if want and (e.digest, e.enabled) == (want.digest, want.schedule.enabled)
-        ]
+        state = want and (want.digest, want.schedule.enabled)
+        good = [entry.id for entry in current if (entry.digest, entry.enabled) == state]
         kind = "delete" if not want else "keep" if good else "replace" if current else "create"
         actions.append(Action(kind, name, [entry.id for entry in current if entry.id not in good[:1]]))
     return actions

@@ -117,9 +117,8 @@ class RunView:
     @property
     def steps(self) -> list[tuple[Task, ApiObject]]:
         """The nodes with the final states of steps that have begun, each with its step, in order of their start."""
-        found = [
-            (self.tasks[node.display_name], node) for node in self.nodes if node.display_name in self.tasks
-        ]
+        tasks = self.tasks
+        found = [(tasks[node.display_name], node) for node in self.nodes if node.display_name in tasks]
         return sorted(found, key=lambda pair: (pair[1].start_time, pair[1].display_name, pair[1].task_id))
 
     @property

@@ -165,9 +165,8 @@ def corpora(stores: Iterable[str]) -> Iterator[Status]:
     for store in filter(None, map(readable, sorted(set(stores)))):
         if champion := current(store):
             fresh = freshness(store, champion)
-            yield Status(
-                f"{store.url}: champion {champion.number}, {fresh.notice or fresh}", bool(fresh.notice)
-            )
+            line = f"{store.url}: champion {champion.number}, {fresh.notice or fresh}"
+            yield Status(line, alarm=bool(fresh.notice))
 
 
 def status(entry: Entry, last: ApiObject | None, now: datetime, why: str = "") -> Status:

@@ -219,9 +219,8 @@ def _columns(hit: Hit, room: int) -> Iterator[Text]:
 
 def _view(view: ScoredView, best: bool) -> Text:
     """`> view 3  12.34  the beginning of its snippet`, or its query; `>` marks the best."""
-    about = {None: "", "": "(empty snippet)"}.get(
-        view.snippet, _cut(_clean(view.query or view.snippet or ""), EXCERPT)
-    )
+    text = _cut(_clean(view.query or view.snippet or ""), EXCERPT)
+    about = {None: "", "": "(empty snippet)"}.get(view.snippet, text)
     line = f"{'>' if best else ' '} view {view.number:<3} {view.score:>9.3f}  {about}"
     return Text(line, style="" if best else "dim")
 

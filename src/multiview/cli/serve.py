@@ -82,14 +82,11 @@ def serve(
         follower = Follower(lookup.store, device, views)
         generations = follower.generations
     else:
-        generations = Generations(
-            Generation(load(lookup.index(index), device=device, verify=True, views=views))
-        )
-    named = (
-        NamedIndexes(generations, lookup.store, lookup.index, limits.max_others, device, views)
-        if limits.max_others
-        else None
-    )
+        retriever = load(lookup.index(index), device=device, verify=True, views=views)
+        generations = Generations(Generation(retriever))
+    named = None
+    if limits.max_others:
+        named = NamedIndexes(generations, lookup.store, lookup.index, limits.max_others, device, views)
     check_address(host, port)
     uvicorn.run(
         build_app(Serving(generations, follower, named, limits, keys, log, poll, mcp)),

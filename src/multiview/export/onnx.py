@@ -178,9 +178,8 @@ def _save(model: onnx_ir.Model, folder: Path) -> None:
         each.metadata_props.clear()
         each.doc_string = None
     size = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value)
-    onnx_ir.save(
-        model, folder / MODEL_FILE, external_data=WEIGHTS_FILE if size > LARGEST_SINGLE_FILE else None
-    )
+    weights = WEIGHTS_FILE if size > LARGEST_SINGLE_FILE else None
+    onnx_ir.save(model, folder / MODEL_FILE, external_data=weights)
 
 
 @contextlib.contextmanager

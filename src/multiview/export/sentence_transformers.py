@@ -81,9 +81,8 @@ def _plain_model(model: Path, settings: Model) -> SentenceTransformer:
         special_as_text = {"text": {"split_special_tokens": True}}
         tokenizer = question_tokenizer(source, settings)
         questions = route(source, settings.question_length, tokenizer, processing_kwargs=special_as_text)
-        around = layout(
-            settings, load_tokenizer(str(model / PASSAGE))
-        ).around_question  # DPR's of passages too
+        # DPR has the same around passages.
+        around = layout(settings, load_tokenizer(str(model / PASSAGE))).around_question
         tokenizer = text_tokenizer(model / PASSAGE, settings.passage_length, around)
         passages = route(model / PASSAGE, settings.passage_length, tokenizer)
         if (scale := score_scale(settings)) != 1:

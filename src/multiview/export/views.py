@@ -146,9 +146,8 @@ class IndexViews:
         ]
         if self.columns:
             columns.append([indexed.columns for indexed, _ in views])
-        return pa.RecordBatch.from_pydict(
-            dict(zip(self.schema.names, columns, strict=True)), schema=self.schema
-        )
+        by_name = dict(zip(self.schema.names, columns, strict=True))
+        return pa.RecordBatch.from_pydict(by_name, schema=self.schema)
 
 
 def vector_type(dim: int) -> pa.DataType:

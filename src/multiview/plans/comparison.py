@@ -72,12 +72,10 @@ def add_fusions(
         config = config.model_copy(update={"search": search, "evaluation": evaluation})
         by_views = inputs["index"]
         assert isinstance(by_views, Output)
-        index = plan.add(
-            StepPath("index", row), "index-with-search", config, **plan.nodes[by_views.path].inputs
-        )
-        evaluations[row] = plan.add(
-            StepPath("evaluate", row), "evaluate", config, **{**inputs, "index": index}
-        )
+        built = plan.nodes[by_views.path].inputs
+        index = plan.add(StepPath("index", row), "index-with-search", config, **built)
+        asked = {**inputs, "index": index}
+        evaluations[row] = plan.add(StepPath("evaluate", row), "evaluate", config, **asked)
 
 
 def add_comparison(plan: Plan, config: Config, evaluations: Sequence[Input]) -> None:

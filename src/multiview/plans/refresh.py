@@ -37,33 +37,27 @@ def refresh(overrides: Overrides) -> Plan:
     passages = split.output(names.PASSAGES)
     changes, embeddings = _encode_changes(plan, config, old, model, passages)
     made = {"changes": changes, "model": model, "passages": passages, "embeddings": [embeddings]}
-    index = plan.add(
-        StepPath("index", names.CHALLENGER), index_step("refresh-index", config), config, old=old, **made
-    )
-    questions = {
-        "questions": split.output(names.DEV_QUESTIONS),
-        "train_questions": split.output(names.TRAIN_QUESTIONS),
-    }
+    path, step = StepPath("index", names.CHALLENGER), index_step("refresh-index", config)
+    index = plan.add(path, step, config, old=old, **made)
+    dev_questions, train_questions = split.output(names.DEV_QUESTIONS), split.output(names.TRAIN_QUESTIONS)
+    questions = {"questions": dev_questions, "train_questions": train_questions}
     old_inputs = {"model": old_model, "index": old, "passages": old_passages}
     new_inputs = {"model": model, "index": index, "passages": passages}
     champion_evaluation, challenger_evaluation = (
         plan.add(StepPath("evaluate", system), "evaluate", config, **inputs, **questions)
         for system, inputs in ((names.CHAMPION, old_inputs), (names.CHALLENGER, new_inputs))
     )
-    verdict = plan.add(
-        StepPath("gate"),
-        "gate",
-        config,
-        champion=champion,
-        index=index,
-        passages=passages,
-        champion_evaluation=champion_evaluation,
-        challenger_evaluation=challenger_evaluation,
-        lost_questions=split.output(names.LOST_QUESTIONS),
-    )
-    promotion = plan.add(
-        StepPath("promote"), "promote", config, champion=champion, verdict=verdict, **new_inputs
-    )
+    judged = {
+        "champion": champion,
+        "index": index,
+        "passages": passages,
+        "champion_evaluation": champion_evaluation,
+        "challenger_evaluation": challenger_evaluation,
+        "lost_questions": split.output(names.LOST_QUESTIONS),
+    }
+    verdict = plan.add(StepPath("gate"), "gate", config, **judged)
+    decided = {"champion": champion, "verdict": verdict, **new_inputs}
+    promotion = plan.add(StepPath("promote"), "promote", config, **decided)
     told = {"promotion": promotion, "verdict": verdict, "changes": changes, "index": index}
     plan.add(StepPath("report"), "refresh-report", config, **told)
     if config.export.formats:
