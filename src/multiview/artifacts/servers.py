@@ -68,6 +68,8 @@ def errors_explained(url: str) -> Iterator[None]:
     except Exception as error:
         protocol = PROTOCOLS.get(url.partition("://")[0])
         reason = " ".join(str(error).split()) or type(error).__name__
+        if "storage class" in reason:
+            raise InputError(f"{url}: archived ({reason}); restore it first") from error
         if protocol and _is_refusal(error):
             raise InputError(
                 f"{url}: no access ({reason}); credentials come from {CREDENTIALS[protocol]}"

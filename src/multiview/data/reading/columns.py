@@ -60,8 +60,14 @@ def require(
         if name not in matched:
             raise InputError(
                 f"{location}: no column {columns.get(name, name)!r} among {', '.join(present) or 'none'}; "
-                f"name the right one, as in {setting}={{{name}: yours}} (or yours.inner, of an object){separator_hint(present)}"
+                f"name the right one, as in {setting}={{{name}: yours}} (or yours.inner, of an object){_header_hint(matched, present)}"
             )
+
+
+def _header_hint(matched: Mapping[str, str], present: Collection[str]) -> str:
+    """Returns the end of a line about columns of which none has a name of ours: its first row may be no header."""
+    is_data = not matched and any(" " in name.strip() or name.isdecimal() for name in present)
+    return separator_hint(present) or ("; or has it no header? Then add one" if is_data else "")
 
 
 def separator_hint(present: Collection[str]) -> str:

@@ -40,9 +40,9 @@ BLOCK = 4 << 20
 
 
 def base_name(file: str) -> str:
-    """Returns the last part of a path or URL, without a URL's query."""
+    """Returns the last part of a path or URL, without a web address's query, or a version in a bucket."""
     if "://" in file:
-        file = file.split("?", 1)[0].split("#", 1)[0]
+        file = re.sub(r"[?#].*" if is_web(file) else r"(\?versionId=|#)\w+$", "", file)
     return file.rstrip("/").rsplit("/", 1)[-1]
 
 

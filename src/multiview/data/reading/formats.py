@@ -105,7 +105,8 @@ DELIMITERS = {"csv": ",", "tsv": TAB}
 NAME = re.compile(r"[^\W\d]+([ .-][^\W\d]+){0,2}")
 """A cell that may be the name of a column."""
 METADATA = re.compile(
-    r"(readme|licen[cs]e|notice)(\.\w+)*|(dataset_infos?|dataset_dict|dataset-metadata|state|croissant)\.json"
+    r"(readme|licen[cs]e|notice|citation|changelog|requirements|checksums?|(md5|sha\d+)(sums?)?)(\.\w+)*|"
+    r"(dataset_infos?|dataset_dict|dataset-metadata|datapackage|manifest|config|state|croissant)\.json"
 )
 """Names of files that describe data; a folder's are not read."""
 HEADER_NAMES = {
@@ -160,7 +161,7 @@ def detect(
     known = HEADER_NAMES.union(*({name.lower(), name.lower().partition(".")[0]} for name in known_columns))
     match by_suffix if form == "auto" else form:
         case "json" | "jsonl" as by_suffix:
-            return _json(file, beginning, first, by_suffix)
+            return _json(file, beginning, first, by_suffix, known)
         case "csv" | "tsv" as by_suffix:
             found = _delimited(file, first, by_suffix, known) if form == "auto" else form
             if found == "marco" and _begins_with_header(beginning):
@@ -184,7 +185,13 @@ def detect(
     raise InputError(f"{file}: its name does not say its format; set {setting} to one of {forms}{folder}")
 
 
-def _json(file: str, beginning: str, first: str, by_suffix: str) -> str:
+def _holds_rows(row: Row, known: set[str]) -> bool:
+    """Whether the only object of a file holds rows or columns rather than one row's values."""
+    is_nested = [isinstance(value, dict | list) for value in row.values()]
+    return all(is_nested) or (any(is_nested) and known.isdisjoint(map(str.lower, row)))
+
+
+def _json(file: str, beginning: str, first: str, by_suffix: str, known: set[str]) -> str:
     """Returns the format of a file of JSON: a list of objects, one per line, or SQuAD's one object."""
     if is_metadata(file):
         raise InputError(f"{file}: describes data and holds none; name the files beside it")
@@ -196,8 +203,11 @@ def _json(file: str, beginning: str, first: str, by_suffix: str) -> str:
         row = json.loads(first)
     except (ValueError, RecursionError):  # an object over several lines, or a very long one
         return "squad" if by_suffix == "json" and (text.count("\n") or '"data"' in first) else "jsonl"
-    if not isinstance(row, dict) or ("data" in row and by_suffix == "json"):
-        return "squad" if by_suffix == "json" else "jsonl"
+    is_alone = by_suffix == "json" and not text.partition("\n")[2].strip()
+    if not isinstance(row, dict) or (
+        by_suffix == "json" and ("data" in row or (is_alone and _holds_rows(row, known)))
+    ):
+        return "squad" if by_suffix == "json" else "jsonl"  # whose reader says what is wrong
     return shape_of(row) or ("qrels" if judged_columns(list(row)) else "jsonl")
 
 
@@ -213,7 +223,7 @@ def _is_table(beginning: str, first: str) -> bool:
     lines = beginning.splitlines()[:100]
     with contextlib.suppress(ValueError, RecursionError):
         return isinstance(json.loads(first), dict)
-    named = any(len(HEADER_NAMES.intersection(first.lower().split(mark))) > 1 for mark in "\t,;|")
+    named = len(HEADER_NAMES.intersection(re.split(r" *[\t,;|] *|  +", first.lower().strip()))) > 1
     return named or (len(lines) > 1 and all(re.match(r"\S*\d\S*\t", line) for line in lines))
 
 

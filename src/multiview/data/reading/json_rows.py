@@ -106,7 +106,7 @@ def json_items(file: str, key: str = "") -> Iterator[Any]:
                 line = f"{file}: holds a whole number of more than 64 bits; write it as text, in quotes"
                 raise InputError(line) from error
             reason = " ".join(str(error).partition("(right here)")[0].split())
-            line = f"{file}: cannot be read ({reason:.300}); is it complete, and one list or object? Several are .jsonl, a line each"
+            line = f"{file}: cannot be read ({reason:.300}); is it complete, and one list or object, without NaN or comments? Several are .jsonl, a line each"
             raise InputError(line) from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from multiview.data.reading.files import base_name, open_seekable
 from multiview.data.reading.tables import BATCH, Row
+from multiview.data.reading.values import NUL, number_texts
 from multiview.errors import InputError
 
 BUFFER = 1 << 20
@@ -26,6 +27,7 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
     # Spark's INT96 times go to the year 9999, which nanoseconds do not hold.
     options = {"pre_buffer": False, "buffer_size": BUFFER, "coerce_int96_timestamp_unit": "us"}
     with open_seekable(file) as stream, pq.ParquetFile(stream, **options) as parquet:
+        _refuse_joined(stream, parquet.metadata, file)
         named = parquet.schema_arrow.names
         if twice := next((name for name, number in Counter(named).items() if number > 1), None):
             raise InputError(f"{base_name(file)}: names a column twice: {twice!r} among {', '.join(named)}")
@@ -44,6 +46,19 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
             yield pa.table(columns, names=named)
 
 
+def _refuse_joined(stream: IO[bytes], metadata: pq.FileMetaData, file: str) -> None:
+    """Raises InputError where another file's end and beginning lie before the footer, of which Arrow would read one alone."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    ends = [
+        (each.dictionary_page_offset or each.data_page_offset) + each.total_compressed_size for each in chunks
+    ]
+    begin, end = max(ends, default=4), stream.seek(0, 2) - metadata.serialized_size - 8
+    stream.seek(begin)
+    if b"PAR1PAR1" in stream.read(max(0, end - begin)):
+        raise InputError(f"{base_name(file)}: several Parquet files one after another; name them one by one")
+
+
 def parquet_names(file: str) -> list[str]:
     """Returns the names of the columns of a Parquet file."""
     with open_seekable(file) as stream:
@@ -51,8 +66,11 @@ def parquet_names(file: str) -> list[str]:
 
 
 def parquet_rows(file: str) -> Iterator[Row]:
-    """Yields the rows of a Parquet file one by one."""
+    """Yields the rows of a Parquet file one by one, decimals as texts: those of some databases are whole numbers."""
     for table in parquet_tables(file):
+        for number, column in enumerate(table.columns):
+            if pa.types.is_decimal(column.type):
+                table = table.set_column(number, table.column_names[number], number_texts(column))
         yield from table.to_pylist()
 
 
@@ -85,7 +103,11 @@ def _plain(column: pa.Array) -> pa.Array:
         if kind.equals(column.type):
             break
         with contextlib.suppress(pa.ArrowInvalid):  # bytes that are no text
-            return column.cast(kind) if values is None else pa.array(values, kind)
+            plain = column.cast(kind) if values is None else pa.array(values, kind)
+            if not (
+                pa.types.is_fixed_size_binary(column.type) and NUL in "".join(filter(None, plain.to_pylist()))
+            ):
+                return plain
     return column
 
 

@@ -28,6 +28,10 @@ FOREIGN = {
         "run git lfs pull",
     ),
     rb"/annex/objects/": ("a git-annex pointer, not the file", "run git annex get"),
+    rb"%PDF-|\{\\rtf|PK\x03\x04(?=(?s:.*?)(word/|ppt/|epub|opendocument.(text|presentation)))": (
+        "a document of an office program, EPUB or PDF",
+        "write its text as .txt",
+    ),
     rb"PK\x03\x04(?=(?s:.*?)(xl/|\[Content_Types\]|_rels/|docProps/|opendocument|mimetype))": WORKBOOK,
     rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": WORKBOOK,
     rb"PK\x03\x04|PK\x05\x06": ("a zip archive", UNPACK),
@@ -42,7 +46,6 @@ FOREIGN = {
     rb"\x93NUMPY": ("a NumPy array", EXPORT),
     rb"\x89HDF\r\n": ("an HDF5 file", EXPORT),
     rb"SQLite format 3\x00": ("an SQLite database", EXPORT),
-    rb"%PDF-|\{\\rtf": ("a PDF or RTF document", "write its text as .txt"),
     rb"7z\xbc\xaf|Rar!\x1a|\x04\x22\x4d\x18|\xff\x06\x00\x00sNaPpY|LZIP\x01|\]\x00\x00|\x1f\x9d|(?s:.{257})ustar(\x00|  \x00)": (
         "an archive, or compressed in a way that is not read",
         UNPACK,
@@ -51,8 +54,8 @@ FOREIGN = {
         "documents in mark-up, of WikiExtractor, TREC or a web archive",
         "write them as JSONL (wikiextractor --json)",
     ),
-    rb"(\xef\xbb\xbf)?\s*<(?i:!doctype|html|\?xml)": (
-        "a web page or XML",
+    rb"(\xef\xbb\xbf)?\s*<(?i:!doctype|html|\?xml|error>)|404: Not Found|Invalid username or": (
+        "a web page, XML or a server's error",
         "does its address ask to sign in?",
     ),
     rb"\xff\xfe|\xfe\xff|([\x09-\x7f]\x00){8}|(\x00[\x09-\x7f]){8}": (

@@ -36,8 +36,12 @@ LAKES = {
     "_delta_log": "a Delta table",
     ".hoodie": "a Hudi table",
     "metadata/*.metadata.json": "an Iceberg table",
+    "snapshot/snapshot-[0-9]*": "a Paimon table",
+    f"delta_{'[0-9]' * 7}_*": "a Hive table with transactions",
 }
 """What the folder of a table with its own list of files holds, to the kind of the table."""
+MARKER = re.compile(r"\..*|_[^.]*|.*_\$folder\$", re.DOTALL)
+"""A name that is no data: a hidden file's, and those that Spark and EMR leave."""
 CHECKSUMS = ("md5Hash", "crc32c", "ETag", "etag", "generation", "Content-MD5", "Digest", "Last-Modified")
 """Fields in which file systems report a file's checksum or version, the most reliable first."""
 
@@ -92,7 +96,7 @@ def _files(fs: AbstractFileSystem, path: str, address: str, use: Use) -> list[st
     if fs.isdir(path):
         files = _folder_files(fs, path, use)
     elif not is_web(address) and re.search(r"[*?\[]", path):
-        names = sorted(str(name) for name in fs.glob(path) if base_name(str(name))[0] != ".")
+        names = sorted(str(name) for name in fs.glob(path) if not MARKER.fullmatch(base_name(str(name))))
         files = [name for name in names if _is_file(fs, name)]
         _refuse_lakes(fs, files)
     elif isinstance(fs, LocalFileSystem) and os.path.lexists(path):
@@ -167,9 +171,13 @@ def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
     if (collection := collection_files([*files, *inner], use)) is not None:
         return collection
     _refuse_lakes(fs, files or [f"{folder}/data/of.parquet"])
-    for (before, total, after), number in Counter(
-        match.groups() for file in files if (match := SHARD.fullmatch(base_name(file)))
-    ).items():
+    parts = Counter(match.groups() for file in files if (match := SHARD.fullmatch(base_name(file))))
+    versions = Counter((before, after) for before, _, after in parts)
+    for (before, total, after), number in parts.items():
+        if versions[before, after] > 1:
+            raise InputError(
+                f"{folder}: files {before}*-of-*{after} of several versions; name those of one, or delete the old ones"
+            )
         if number < int(total):
             raise InputError(
                 f"{folder}: {number} of {total} files {before}*-of-{total}{after} are there, the others are missing; name "
@@ -183,9 +191,9 @@ def unread_files(source: str, files: Collection[str]) -> list[str]:
     fs, path = file_system(_address(source))
     if is_web(source) or not fs.isdir(path):
         return []
-    known = {name for file in files for name in file.partition("?")[0].split("/")[-2:]}
+    known = {name for file in files for name in file.split("/")[-2:]}
     names = map(base_name, _listed(fs, path))
-    return [name for name in names if name[0] not in "._" and name not in known]
+    return [name for name in names if not MARKER.fullmatch(name) and name not in known]
 
 
 def _listed(fs: AbstractFileSystem, folder: str) -> list[str]:
@@ -214,7 +222,7 @@ def _refuse_lakes(fs: AbstractFileSystem, files: Iterable[str]) -> None:
         str(folder)
         for file in files
         if format_by_suffix(file) == "parquet" and not is_web(file)
-        for folder in list(PurePosixPath(file).parents)[:4]
+        for folder in [folder for folder in PurePosixPath(file).parents if "=" not in folder.name][:4]
     }
     for folder in sorted(folders):
         for mark, table in LAKES.items():
