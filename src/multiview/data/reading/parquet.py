@@ -104,7 +104,7 @@ def _plain(column: pa.Array) -> pa.Array:
             break
         with contextlib.suppress(pa.ArrowInvalid):  # bytes that are no text
             plain = column.cast(kind) if values is None else pa.array(values, kind)
-            if not (
+            if kind != pa.string() or not (
                 pa.types.is_fixed_size_binary(column.type) and NUL in "".join(filter(None, plain.to_pylist()))
             ):
                 return plain

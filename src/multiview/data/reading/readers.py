@@ -113,7 +113,7 @@ def _texts(column: pa.ChunkedArray, name: str, location: str) -> pa.ChunkedArray
     elif not pa.types.is_boolean(kind) and (name != "text" or not pa.types.is_primitive(kind)):
         with contextlib.suppress(pa.ArrowException):
             return column.cast(pa.string())
-    way_out = "join its texts, or give each a row" if pa.types.is_nested(kind) else "see corpus.columns"
+    way_out = "join its texts, or give each a row" if pa.types.is_list(kind) else "see corpus.columns"
     raise InputError(f"{location} {fault}, not text; {way_out}")
 
 

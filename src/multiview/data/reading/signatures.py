@@ -29,7 +29,7 @@ FOREIGN = {
     ),
     rb"/annex/objects/": ("a git-annex pointer, not the file", "run git annex get"),
     rb"%PDF-|\{\\rtf|PK\x03\x04(?=(?s:.*?)(word/|ppt/|epub|opendocument.(text|presentation)))": (
-        "a document of an office program, EPUB or PDF",
+        "a PDF, RTF, EPUB or document of an office program",
         "write its text as .txt",
     ),
     rb"PK\x03\x04(?=(?s:.*?)(xl/|\[Content_Types\]|_rels/|docProps/|opendocument|mimetype))": WORKBOOK,

@@ -37,7 +37,7 @@ LAKES = {
     ".hoodie": "a Hudi table",
     "metadata/*.metadata.json": "an Iceberg table",
     "snapshot/snapshot-[0-9]*": "a Paimon table",
-    f"delta_{'[0-9]' * 7}_*": "a Hive table with transactions",
+    "delta_0*_0*": "a Hive table with transactions",
 }
 """What the folder of a table with its own list of files holds, to the kind of the table."""
 MARKER = re.compile(r"\..*|_[^.]*|.*_\$folder\$", re.DOTALL)
@@ -210,6 +210,7 @@ def _is_file(fs: AbstractFileSystem, name: str) -> bool:
 def _no_file(fs: AbstractFileSystem, name: str) -> InputError:
     """Returns the error about what has a file's name and is none."""
     if fs.isdir(name):
+        name = name if isinstance(fs, LocalFileSystem) else fs.unstrip_protocol(name)
         return InputError(f"{name}: a folder; name its files, as in {name}/*{Path(name).suffix}")
     if isinstance(fs, LocalFileSystem) and Path(name).is_symlink():
         return InputError(f"{name}: a link to {Path(name).readlink()}, which is not there")

@@ -132,9 +132,11 @@ def number_text(value: object) -> str:
 def number_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Returns a column of numbers as text: whole values below 2**53 with all digits (12.0, which pandas makes of 12, as 12)."""
     texts = column.cast(pa.string()).to_pylist()
-    if (is_decimal := pa.types.is_decimal(column.type)) or pa.types.is_floating(column.type):
+    if pa.types.is_decimal(column.type):
+        texts = [text and re.sub(r"\.0+$", "", text) for text in texts]
+    if pa.types.is_floating(column.type):
         for row, value in enumerate(column.to_pylist()):
-            if value is not None and value % 1 == 0 and (is_decimal or abs(value) < EXACT):
+            if value is not None and value.is_integer() and abs(value) < EXACT:
                 texts[row] = str(int(value))
     return pa.array(texts, pa.string())
 
