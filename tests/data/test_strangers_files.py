@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from decimal import Decimal
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -191,6 +192,16 @@ STAND_INS = {
     "a spreadsheet of OpenDocument": Case(
         {"p.ods": zipped("mimetype", "content.xml")}, ("p.ods: a workbook",), sources=("p.ods",)
     ),
+    **{
+        f"a document that begins with {name}": Case(
+            {"p.txt": zipped(name, "META-INF/x.xml", *more)},
+            ("p.txt: a PDF, RTF, EPUB or document of an office program", "write its text as .txt"),
+        )
+        for name, *more in (("[Content_Types].xml", "word/document.xml"), ("_rels/.rels", "ppt/slides/1.xml"))
+    },
+    "an EPUB": Case(
+        {"p.epub": zipped("mimetypeapplication/epub+zip")}, ("p.epub: a PDF, RTF, EPUB",), sources=("p.epub",)
+    ),
     "an old workbook": Case(
         {"p.csv": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)}, ("p.csv: a workbook", "save it as CSV")
     ),
@@ -218,6 +229,16 @@ STAND_INS = {
     "a login page in place of a CSV": Case(
         {"p.csv": "<!DOCTYPE html>\n<html><body>Sign in\n"}, ("p.csv: a web page",)
     ),
+    **{
+        f"a server's error called {name}": Case(
+            {name: content}, (f"{name}: a web page, XML or a server's error",)
+        )
+        for name, content in {
+            "a.txt": "404: Not Found",
+            "p.jsonl": "<Error><Code>AccessDenied</Code></Error>",
+            "p.csv": '<table border="1">\n<tr><td>id</td></tr>\n</table>\n',
+        }.items()
+    },
     "UTF-16 without a mark": Case(
         {"p.csv": "id,title,text\n".encode("utf-16-le")}, ("p.csv: UTF-16", "UTF-8")
     ),
@@ -242,6 +263,10 @@ STAND_INS = {
             "JSONL": LINES,
             "a CSV": "id,title,text\nt0,Orlen,A lake.\n",
             "a TSV": "ID\tText\nt0\tA lake.\n",
+            "columns of a fixed width": "id   title  text\nt0   Orlen  A lake.\n",
+            "a table of psql": " id |  text   \n----+---------\n t0 | A lake.\n",
+            "a table of MySQL": "+----+------+\n| id | text |\n+----+------+\n| t0 | A.   |\n",
+            "Hive's rows": "t0\x01Orlen\x01A lake.\nt1\x01Bask\x01A bridge.\n",
             "MS MARCO's TSV": "0\tOrlen lies on a lake.\n1\tBask.\n",
         }.items()
     },
@@ -304,6 +329,8 @@ STAND_INS = {
         {"p.parquet.gz": lambda path: (towns(path), path.write_bytes(gzip.compress(path.read_bytes())))},
         passages=["t0", "t1"],
     ),
+    "JSONL that is called CSV": Case({"p.csv": LINES}, passages=["t0", "t1"]),
+    "a list of JSON that is called TSV": Case({"p.tsv": json.dumps(TOWNS)}, passages=["t0", "t1"]),
     "Parquet that is called CSV": Case({"p.csv": towns}, passages=["t0", "t1"]),
 }
 
@@ -335,6 +362,21 @@ LAKES = {
         {"t/data/a.parquet": towns, "t/metadata/v1.metadata.json": "{}"},
         ("an Iceberg table",),
         sources=("t",),
+    ),
+    "a partition of a Delta table far below it": Case(
+        {"t/a=1/b=2/c=3/d=4/p.parquet": towns, "t/_delta_log/0.json": "{}"},
+        ("a Delta table",),
+        sources=("t/a=1/b=2/c=3/d=4",),
+    ),
+    "a Paimon table": Case(
+        {"t/bucket-0/data-a.parquet": towns, "t/snapshot/snapshot-1": "{}"},
+        ("/t: a Paimon table",),
+        sources=("t/bucket-0",),
+    ),
+    "a Hive table with transactions": Case(
+        {"t/base_0000002/a.parquet": towns, "t/delta_0000001_0000001/a.parquet": towns},
+        ("/t: a Hive table with transactions",),
+        sources=("t/base_0000002",),
     ),
     "a Hudi table": Case(
         {"t/a.parquet": towns, "t/.hoodie/hoodie.properties": ""}, ("a Hudi table (.hoodie)",), sources=("t",)
@@ -385,6 +427,44 @@ FOLDERS = {
     "a shard that is missing": Case(
         {"p-00000-of-00003.jsonl": LINES, "p-00002-of-00003.jsonl": LINES.replace("t", "u")},
         ("2 of 00003 files p-*-of-00003.jsonl", "missing"),
+    ),
+    "shards of two versions": Case(
+        {
+            "p-00000-of-00001.jsonl": LINES,
+            "p-00000-of-00002.jsonl": LINES.replace('"t', '"u'),
+            "p-00001-of-00002.jsonl": LINES.replace('"t', '"v'),
+        },
+        ("1 of 00001 files p-*-of-00001.jsonl", "of another number"),
+    ),
+    "Parquet files one after another": Case(
+        {"p.parquet": lambda path: (towns(path), path.write_bytes(2 * path.read_bytes()))},
+        ("p.parquet: several Parquet files one after another",),
+    ),
+    "files beside data that an underscore hides": Case(
+        {"p.jsonl": LINES, "_p.jsonl": LINES, "_SUCCESS": "", "x_$folder$": ""},
+        passages=["t0", "t1"],
+        remarks=("files and folders of a folder that are not read", "_p.jsonl"),
+    ),
+    "marks of Spark and EMR that a pattern names too": Case(
+        {"d/p": LINES, "d/_SUCCESS": "", "d/x_$folder$": ""},
+        passages=["t0", "t1"],
+        sources=("d/*",),
+        settings=("corpus.format=jsonl",),
+    ),
+    "lists of files and of settings beside data": Case(
+        {
+            "p.jsonl": LINES,
+            "manifest.json": '{"entries": []}',
+            "config.json": '{"a": 1}',
+            "datapackage.json": "{}",
+        },
+        passages=["t0", "t1"],
+        remarks=("not read", "config.json"),
+    ),
+    "lists beside articles": Case(
+        {"a.txt": "Orlen.", "checksums.txt": "d41d a.txt\n", "CITATION.txt": "Toll 1310"},
+        passages=["a-0"],
+        remarks=("not read", "CITATION.txt"),
     ),
     "a folder within a folder": Case(
         {"p.jsonl": LINES, "more/q.jsonl": LINES.replace("t", "u")},
@@ -703,6 +783,13 @@ TABLES = {
             ("as Python writes", "b'Orlen.'", "1,b'Orlen.'", "1"),
             ("as Python writes", "['Orlen.', 'Bask.']", "1,\"['Orlen.', 'Bask.']\"", "1"),
             ("escapes of a database", "A lake.", "1,A lake.\\nA bridge.", "1"),
+            ("in quotes", "'1'", "'1','A lake.'", "'1'"),
+            ("of a database or a workbook", "_x000D_", "1,A lake._x000D_", "1"),
+            ("decoded wrongly", "Ã¼", "1,ZÃ¼rich", "1"),
+            ("decoded wrongly", "itâ€™s", "1,itâ€™s a lake", "1"),
+            ("decoded wrongly", "Z\ufffdrich", "1,Z\ufffdrich", "1"),
+            ("with HTML", "A &amp; B", "1,A &amp; B", "1"),
+            ("with HTML", "<p>A lake.</p>", "1,<p>A lake.</p>", "1"),
             ("rounded", "1.23E+12", "1.23E+12,A lake.", "1.23E+12"),
         )
     },
@@ -713,6 +800,27 @@ TABLES = {
     ),
     "errors of a spreadsheet": Case(
         {"p.csv": "id,title,text\n1,#N/A,Orlen.\n"}, passages=["1"], remarks=("stand for nothing", "#N/A")
+    ),
+    **{
+        f"a line that is drawn under a header of {mark!r}": Case(
+            {name: f"id{mark}title{mark}text\n--{mark}:-----:{mark}----\n1{mark}Orlen{mark}A lake.\n"},
+            (f"{name} line 2: repeats the header, or rules it off",),
+        )
+        for name, mark in (("p.csv", ","), ("p.tsv", "\t"))
+    },
+    **{
+        f"rows without a header that begin with {first!r}": Case(
+            {"p.csv": f"{first},Orlen,A lake.\n1,Bask,A bridge.\n"},
+            ("no column 'id'", "has it no header? Then add one"),
+        )
+        for first in ("t0", "0")
+    },
+    "a header that is wrong": Case({"p.csv": "key,name,text\n1,Orlen,A lake.\n"}, ("of an object)",)),
+    "columns of Hive": Case({"p.csv": "id\x01text\n1\x01A lake.\n"}, ("separated by '\\x01'?",)),
+    "a cell of as many characters as Excel holds": Case(
+        {"p.csv": f"id,text\n1,{'lake ' * 6553}la\n2,{'lake ' * 6553}l\n"},
+        passages=["1", "2"],
+        remarks=("at which Excel cuts a cell", "p.csv row 1"),
     ),
     "columns without a name or a value": Case(
         {"p.csv": "id,title,text,,\n1,Orlen,A lake.,,\n,,,,\n2,Bask,A bridge.,,\n"}, passages=["1", "2"]
@@ -1038,6 +1146,38 @@ OBJECTS = {
         ("row 1: column 'x.y' holds an object",),
         settings=("corpus.columns={text: x.y}",),
     ),
+    **{
+        f"rows within one object of {name}": Case(
+            {"p.json": json.dumps(content)},
+            ("not SQuAD's JSON", "write other objects one per line, or as a list"),
+        )
+        for name, content in {
+            "a wrapper": {"documents": TOWNS},
+            "pandas' columns": {
+                name: {str(n): town[name] for n, town in enumerate(TOWNS)} for name in TOWNS[0]
+            },
+            "pandas' index": {str(n): town for n, town in enumerate(TOWNS)},
+            "pandas' split": {"columns": [*TOWNS[0]], "index": [0], "data": [[*TOWNS[0].values()]]},
+            "the dataset viewer": {"features": [], "rows": [{"row_idx": 0, "row": TOWNS[0]}]},
+        }.items()
+    },
+    "one object that is a row": Case({"p.json": json.dumps(TOWNS[0])}, passages=["t0"]),
+    "DynamoDB's": Case(
+        {
+            "p.json": lines(
+                *({"Item": {name: {"S": town[name]} for name in ("id", "text")}} for town in TOWNS)
+            )
+        },
+        passages=["t0", "t1"],
+        settings=("corpus.columns={id: Item.id.S, text: Item.text.S}",),
+    ),
+    "a text that is a list": Case(
+        {"p.jsonl": lines({"id": "a", "text": ["A lake.", "A bridge."]})},
+        ("is list", "join its texts, or give each a row"),
+    ),
+    "NaN in a list": Case(
+        {"p.json": '[{"id": "a", "title": NaN, "text": "x"}]'}, ("without NaN or comments?", ".jsonl")
+    ),
     "LangChain's": Case({"p.jsonl": lines(LANGCHAIN)}, passages=["a.txt"], settings=BY_SOURCE),
     "LangChain's in Parquet": Case(
         {"p.parquet": rows_of([LANGCHAIN])}, passages=["a.txt"], settings=BY_SOURCE
@@ -1099,6 +1239,7 @@ COLUMNS = {
     "bytes of UTF-8": (pa.array(["ä".encode(), b"b"], pa.binary()), ["ä", "b"]),
     "lists of bytes of UTF-8": (pa.array([[b"a"], None], pa.list_(pa.binary())), [["a"], None]),
     "bytes of a fixed length": (pa.array([b"ab", b"cd"], pa.binary(2)), ["ab", "cd"]),
+    "intervals": (pa.array([b"\1" + bytes(11)] * 2, pa.binary(12)), [b"\1" + bytes(11)] * 2),
     "other bytes": (pa.array([b"\xff", b"a"]), [b"\xff", b"a"]),
     "categories": (pa.array(["x", "y"]).dictionary_encode(), ["x", "y"]),
 }
@@ -1135,6 +1276,30 @@ def test_uuids_and_bytes_are_ids(tmp_path):
     found = looked_into(tmp_path, ["."], [])
     assert not found.problems.counts
     assert found.questions["train"][0].positive_ids == (str(ID),)
+
+
+def test_decimals_are_ids_without_their_places(tmp_path):
+    """BigQuery, Oracle and Snowflake have decimals alone, with nine or ten places."""
+
+    def decimals(*numbers: int, places: int) -> pa.Array:
+        return pa.array(map(Decimal, numbers), pa.decimal128(38, places))
+
+    ids = (10, 2**80)
+    files = {
+        "p.parquet": table(id=decimals(*ids, places=9), text=["x y.", "z."]),
+        "q.parquet": table(
+            qid=decimals(1, 2, places=0),
+            question=["Who?", "Where?"],
+            positive_ids=decimals(*ids, places=10),
+            relevance=decimals(3, 1, places=4),
+        ),
+    }
+    put(tmp_path, files)
+    found = looked_into(tmp_path, ["."], [])
+    assert not found.problems.counts
+    assert [row["id"] for row in found.first_passages] == list(map(str, ids))
+    asked = [(q.qid, q.positive_ids, q.relevance) for q in found.questions["train"]]
+    assert asked == [("1", ("10",), (3,)), ("2", (str(2**80),), None)]
 
 
 def test_bytes_are_shown_as_text_or_base64():

@@ -30,9 +30,7 @@ from multiview.data.reading.readers import passage_tables
 from multiview.data.reading.values import NUL, ODD, cut_id
 from multiview.errors import InputError, Report, without_secrets
 
-LONGEST_CELL = 32_767
-"""Characters that a cell of Excel holds; longer texts are cut."""
-CUT_TEXTS = "texts as long as the longest cell of Excel, perhaps cut"
+CUT_TEXTS = "texts of 32,767 characters, at which Excel cuts a cell"
 NO_TEXT = "passages without text, left out"
 EMPTY_FILES = "files without passages"
 UNREAD_FILES = "files and folders of a folder that are not read"
@@ -179,9 +177,8 @@ class CorpusScan:
                 self._report.remark(
                     kind, f"{self._location(first + row)}: {name} {column[row].as_py()!r:.80}"
                 )
-        for row in pc.indices_nonzero(
-            pc.equal(pc.utf8_length(table.column("text")), LONGEST_CELL)
-        ).to_pylist():
+        is_cut = pc.equal(pc.utf8_length(table.column("text")), 32_767)
+        for row in pc.indices_nonzero(is_cut).to_pylist():
             self._report.remark(CUT_TEXTS, self._location(first + row))
         drops_empty, news = self._settings.corpus.empty_text == "drop", list[bool]()
         for row, (id_, text, (article, begin)) in enumerate(zip(ids, texts, places, strict=False), first):

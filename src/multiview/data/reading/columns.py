@@ -56,24 +56,20 @@ def require(
     setting: str,
 ) -> None:
     """Raises InputError for a required column of ours that is not `matched`; `present` are the file's."""
+    is_data = not matched and any(" " in name.strip() or name.isdecimal() for name in present)
+    hint = separator_hint(present) or ("; or has it no header? Then add one" if is_data else "")
     for name in required:
         if name not in matched:
             raise InputError(
                 f"{location}: no column {columns.get(name, name)!r} among {', '.join(present) or 'none'}; "
-                f"name the right one, as in {setting}={{{name}: yours}} (or yours.inner, of an object){_header_hint(matched, present)}"
+                f"name the right one, as in {setting}={{{name}: yours}} (or yours.inner, of an object){hint}"
             )
-
-
-def _header_hint(matched: Mapping[str, str], present: Collection[str]) -> str:
-    """Returns the end of a line about columns of which none has a name of ours: its first row may be no header."""
-    is_data = not matched and any(" " in name.strip() or name.isdecimal() for name in present)
-    return separator_hint(present) or ("; or has it no header? Then add one" if is_data else "")
 
 
 def separator_hint(present: Collection[str]) -> str:
     """Returns the end of a line about the one column of a table whose name holds another separator, or nothing."""
     only = next(iter(present)) if len(present) == 1 else ""
-    found = next((f"{mark!r}" for mark in "\t;,|" if mark in only), "")
+    found = next((f"{mark!r}" for mark in "\t;,|\x01" if mark in only), "")
     return f"; or are its columns separated by {found}? A .csv has commas, a .tsv tabs" if found else ""
 
 

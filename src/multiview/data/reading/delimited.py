@@ -21,8 +21,6 @@ from multiview.errors import InputError, counted
 # The default limit of the csv module, 128 KiB, is less than the size of some articles.
 csv.field_size_limit(1 << 30)
 
-RULE = re.compile(r" *:?-+:? *")
-"""A cell of the line that programs draw under a header."""
 FORMULA = re.compile(r'\A="([^"]*)"\Z')
 """A cell that a spreadsheet shall take for text, whatever it looks like."""
 
@@ -37,9 +35,8 @@ def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:
     nameless = {name for number, name in enumerate(header, 1) if name == f"unnamed {number}"}
     before = 1
     for line, row in rows:
-        if row == header or all(map(RULE.fullmatch, row)):
-            line_of = f"{file} line {line}: repeats the header, or rules it off"
-            raise InputError(f"{line_of}; leave such lines out where files were joined or printed")
+        if row == header or all(re.fullmatch(" *:?-+:? *", cell) for cell in row):
+            raise InputError(f"{file} line {line}: repeats the header, or rules it off; leave such lines out")
         if not any(row) and len(header) > 1:
             continue
         if line > before + 1 and any(_holds_rows(cell, delimiter, len(header)) for cell in row):

@@ -152,6 +152,8 @@ def detect(
             return shape_of(parquet_names(file)) or "parquet"
         return form
     first = re.split("[\r\n]", beginning, maxsplit=1)[0]
+    if by_suffix in DELIMITERS and re.match(r'[\[\s]*\{\s*"', beginning):
+        by_suffix = "jsonl"  # whatever it is called
     if by_suffix == "tsv" and is_triples(file, first):
         return "triples"
     if by_suffix not in ("json", "text") and is_qrels(first):  # articles may begin with such words
@@ -161,7 +163,7 @@ def detect(
     known = HEADER_NAMES.union(*({name.lower(), name.lower().partition(".")[0]} for name in known_columns))
     match by_suffix if form == "auto" else form:
         case "json" | "jsonl" as by_suffix:
-            return _json(file, beginning, first, by_suffix, known)
+            return _json(file, beginning, first, by_suffix)
         case "csv" | "tsv" as by_suffix:
             found = _delimited(file, first, by_suffix, known) if form == "auto" else form
             if found == "marco" and _begins_with_header(beginning):
@@ -185,13 +187,7 @@ def detect(
     raise InputError(f"{file}: its name does not say its format; set {setting} to one of {forms}{folder}")
 
 
-def _holds_rows(row: Row, known: set[str]) -> bool:
-    """Whether the only object of a file holds rows or columns rather than one row's values."""
-    is_nested = [isinstance(value, dict | list) for value in row.values()]
-    return all(is_nested) or (any(is_nested) and known.isdisjoint(map(str.lower, row)))
-
-
-def _json(file: str, beginning: str, first: str, by_suffix: str, known: set[str]) -> str:
+def _json(file: str, beginning: str, first: str, by_suffix: str) -> str:
     """Returns the format of a file of JSON: a list of objects, one per line, or SQuAD's one object."""
     if is_metadata(file):
         raise InputError(f"{file}: describes data and holds none; name the files beside it")
@@ -203,11 +199,9 @@ def _json(file: str, beginning: str, first: str, by_suffix: str, known: set[str]
         row = json.loads(first)
     except (ValueError, RecursionError):  # an object over several lines, or a very long one
         return "squad" if by_suffix == "json" and (text.count("\n") or '"data"' in first) else "jsonl"
-    is_alone = by_suffix == "json" and not text.partition("\n")[2].strip()
-    if not isinstance(row, dict) or (
-        by_suffix == "json" and ("data" in row or (is_alone and _holds_rows(row, known)))
-    ):
-        return "squad" if by_suffix == "json" else "jsonl"  # whose reader says what is wrong
+    holds_rows = type(row) is dict and "\n" not in text.strip() and {*map(type, row.values())} <= {dict, list}
+    if not isinstance(row, dict) or (by_suffix == "json" and ("data" in row or holds_rows)):
+        return "squad" if by_suffix == "json" else "jsonl"  # SQuAD's reader says what else to write
     return shape_of(row) or ("qrels" if judged_columns(list(row)) else "jsonl")
 
 
@@ -223,8 +217,9 @@ def _is_table(beginning: str, first: str) -> bool:
     lines = beginning.splitlines()[:100]
     with contextlib.suppress(ValueError, RecursionError):
         return isinstance(json.loads(first), dict)
-    named = len(HEADER_NAMES.intersection(re.split(r" *[\t,;|] *|  +", first.lower().strip()))) > 1
-    return named or (len(lines) > 1 and all(re.match(r"\S*\d\S*\t", line) for line in lines))
+    rows = (re.split(r" *[\t,;|\x01] *|  +", line.lower().strip(" |")) for line in lines[:2])
+    named = any(len(HEADER_NAMES.intersection(each)) > 1 for each in rows)
+    return named or (len(lines) > 1 and all(re.match(r"\S*\d\S*[\t\x01]", line) for line in lines))
 
 
 def _delimited(file: str, first: str, by_suffix: str, known: set[str]) -> str:

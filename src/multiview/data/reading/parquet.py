@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from multiview.data.reading.files import base_name, open_seekable
 from multiview.data.reading.tables import BATCH, Row
-from multiview.data.reading.values import NUL, number_texts
+from multiview.data.reading.values import number_texts
 from multiview.errors import InputError
 
 BUFFER = 1 << 20
@@ -49,10 +49,8 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
 def _refuse_joined(stream: IO[bytes], metadata: pq.FileMetaData, file: str) -> None:
     """Raises InputError where another file's end and beginning lie before the footer, of which Arrow would read one alone."""
     groups = map(metadata.row_group, range(metadata.num_row_groups))
-    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
-    ends = [
-        (each.dictionary_page_offset or each.data_page_offset) + each.total_compressed_size for each in chunks
-    ]
+    chunks = [group.column(number) for group in groups for number in range(metadata.num_columns)]
+    ends = [(c.dictionary_page_offset or c.data_page_offset) + c.total_compressed_size for c in chunks]
     begin, end = max(ends, default=4), stream.seek(0, 2) - metadata.serialized_size - 8
     stream.seek(begin)
     if b"PAR1PAR1" in stream.read(max(0, end - begin)):
@@ -68,10 +66,8 @@ def parquet_names(file: str) -> list[str]:
 def parquet_rows(file: str) -> Iterator[Row]:
     """Yields the rows of a Parquet file one by one, decimals as texts: those of some databases are whole numbers."""
     for table in parquet_tables(file):
-        for number, column in enumerate(table.columns):
-            if pa.types.is_decimal(column.type):
-                table = table.set_column(number, table.column_names[number], number_texts(column))
-        yield from table.to_pylist()
+        columns = [number_texts(each) if pa.types.is_decimal(each.type) else each for each in table.columns]
+        yield from pa.table(columns, names=table.column_names).to_pylist()
 
 
 def plain_column(column: pa.Array, location: str) -> pa.Array:
@@ -103,11 +99,7 @@ def _plain(column: pa.Array) -> pa.Array:
         if kind.equals(column.type):
             break
         with contextlib.suppress(pa.ArrowInvalid):  # bytes that are no text
-            plain = column.cast(kind) if values is None else pa.array(values, kind)
-            if kind != pa.string() or not (
-                pa.types.is_fixed_size_binary(column.type) and NUL in "".join(filter(None, plain.to_pylist()))
-            ):
-                return plain
+            return column.cast(kind) if values is None else pa.array(values, kind)
     return column
 
 
@@ -125,7 +117,7 @@ def _plain_type(kind: pa.DataType, bytes_as: pa.DataType) -> pa.DataType:
     if isinstance(kind, pa.BaseExtensionType):
         return _plain_type(kind.storage_type, bytes_as)
     if pa.types.is_binary_view(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return bytes_as
+        return pa.binary() if kind == pa.binary(12) else bytes_as  # 12 bytes are an interval
     if pa.types.is_large_binary(kind):
         return pa.large_string() if bytes_as == pa.string() else kind
     if not kind.num_fields:

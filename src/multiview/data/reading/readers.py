@@ -108,11 +108,9 @@ def _texts(column: pa.ChunkedArray, name: str, location: str) -> pa.ChunkedArray
         if largest < math.inf:
             return number_texts(column)
         fault = "holds infinite numbers"  # also 1e400 and all that is larger than a number of 64 bits
-    elif pa.types.is_decimal(kind) and name != "text":
-        return number_texts(column)
     elif not pa.types.is_boolean(kind) and (name != "text" or not pa.types.is_primitive(kind)):
         with contextlib.suppress(pa.ArrowException):
-            return column.cast(pa.string())
+            return number_texts(column) if pa.types.is_decimal(kind) else column.cast(pa.string())
     way_out = "join its texts, or give each a row" if pa.types.is_list(kind) else "see corpus.columns"
     raise InputError(f"{location} {fault}, not text; {way_out}")
 

@@ -54,7 +54,7 @@ FOREIGN = {
         "documents in mark-up, of WikiExtractor, TREC or a web archive",
         "write them as JSONL (wikiextractor --json)",
     ),
-    rb"(\xef\xbb\xbf)?\s*<(?i:!doctype|html|\?xml|error>)|404: Not Found|Invalid username or": (
+    rb"(\xef\xbb\xbf)?\s*<(?i:!doctype|html|\?xml|error>|table)|404: Not Found|Invalid username or": (
         "a web page, XML or a server's error",
         "does its address ask to sign in?",
     ),

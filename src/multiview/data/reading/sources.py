@@ -174,14 +174,10 @@ def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
     parts = Counter(match.groups() for file in files if (match := SHARD.fullmatch(base_name(file))))
     versions = Counter((before, after) for before, _, after in parts)
     for (before, total, after), number in parts.items():
-        if versions[before, after] > 1:
+        if number < int(total) or versions[before, after] > 1:
             raise InputError(
-                f"{folder}: files {before}*-of-*{after} of several versions; name those of one, or delete the old ones"
-            )
-        if number < int(total):
-            raise InputError(
-                f"{folder}: {number} of {total} files {before}*-of-{total}{after} are there, the others are missing; name "
-                "the files if that is meant"
+                f"{folder}: {number} of {total} files {before}*-of-{total}{after} are there, the others are missing or of "
+                "another number; name the files if that is meant"
             )
     return [name for name in files if format_by_suffix(name) != "text"] or files
 
