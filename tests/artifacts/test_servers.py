@@ -104,6 +104,17 @@ def test_a_transfer_is_cut_when_it_stands_and_not_when_it_is_slow(monkeypatch):
         assert time.monotonic() - started < 60, "not aiohttp's five minutes"
 
 
+def test_a_file_in_an_archive_is_no_question_of_credentials():
+    """s3fs makes a PermissionError of it, as of a refusal."""
+    lines = []
+    for reason in ("The operation is not valid for the object's storage class", "Access Denied"):
+        with pytest.raises(InputError) as caught, servers.errors_explained("s3://b/p.jsonl"):
+            raise PermissionError(reason)
+        lines.append(str(caught.value))
+    assert re.fullmatch(r"s3://b/p.jsonl: archived \(.*storage class\); restore it first", lines[0])
+    assert re.search("no access .*AWS_PROFILE.*for a public bucket FSSPEC_S3_ANON=true", lines[1])
+
+
 def test_a_line_about_a_server_holds_no_password(nowhere):
     with pytest.raises(InputError) as refused:
         expand_source(f"http://ann:secret@{nowhere}/p.jsonl", "corpus")

@@ -16,9 +16,9 @@ PROTOCOLS = {"gs": "gs", "gcs": "gs", "s3": "s3", "s3a": "s3"}
 """Protocols of buckets, with their canonical spelling."""
 
 CREDENTIALS = {
-    "gs": "`gcloud auth application-default login`, a key file named by GOOGLE_APPLICATION_CREDENTIALS, or the "
-    "pod's service account",
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or the pod's service account",
+    "gs": "`gcloud auth application-default login`, a key file named by GOOGLE_APPLICATION_CREDENTIALS, the "
+    "pod's service account, or for a public bucket FSSPEC_GS_TOKEN=anon",
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, the pod's account, or for a public bucket FSSPEC_S3_ANON=true",
 }
 
 CONNECT_SECONDS = 10.0

@@ -219,7 +219,7 @@ def _refuse_lakes(fs: AbstractFileSystem, files: Iterable[str]) -> None:
         str(folder)
         for file in files
         if format_by_suffix(file) == "parquet" and not is_web(file)
-        for folder in [folder for folder in PurePosixPath(file).parents if "=" not in folder.name][:4]
+        for folder in [each for each in PurePosixPath(file).parents if each.name and "=" not in each.name][:4]
     }
     for folder in sorted(folders):
         for mark, table in LAKES.items():
