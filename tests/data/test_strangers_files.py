@@ -9,6 +9,7 @@ import json
 import lzma
 import unicodedata
 import uuid
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -266,6 +267,9 @@ STAND_INS = {
             "columns of a fixed width": "id   title  text\nt0   Orlen  A lake.\n",
             "a table of psql": " id |  text   \n----+---------\n t0 | A lake.\n",
             "a table of MySQL": "+----+------+\n| id | text |\n+----+------+\n| t0 | A.   |\n",
+            "JSON over several lines": json.dumps(TOWNS[0], indent=2),
+            "a list of JSON": json.dumps(TOWNS),
+            "a CSV with quotes": '"id","text"\n"t0","A lake."\n',
             "Hive's rows": "t0\x01Orlen\x01A lake.\nt1\x01Bask\x01A bridge.\n",
             "MS MARCO's TSV": "0\tOrlen lies on a lake.\n1\tBask.\n",
         }.items()
@@ -325,6 +329,9 @@ STAND_INS = {
             ("a damaged one", lambda pack: pack(LINES.encode())[:20] + bytes(99), ("cannot be read",), None),
         )
     },
+    "zlib under the name of gzip": Case(
+        {"p.jsonl.gz": zlib.compress(LINES.encode())}, ("p.jsonl.gz: an archive, or compressed in a way",)
+    ),
     "Parquet within gzip": Case(
         {"p.parquet.gz": lambda path: (towns(path), path.write_bytes(gzip.compress(path.read_bytes())))},
         passages=["t0", "t1"],
@@ -489,6 +496,11 @@ FOLDERS = {
         passages=["t0", "t1"],
         remarks=("names of folders", "lang=de"),
         sources=("*/*.parquet",),
+    ),
+    "columns in the names of folders and in the files": Case(
+        {"lang=de/p.jsonl": lines({"id": "a", "text": "x", "lang": "de"})},
+        passages=["a"],
+        sources=("lang=de",),
     ),
     "parts without a suffix": Case(
         {"p-000000": LINES}, ("no files there", "p-000000", "/*"), settings=("corpus.format=jsonl",)
@@ -1318,6 +1330,13 @@ def test_bytes_say_what_a_file_is(name, tmp_path):
 @pytest.mark.parametrize("name", LAKES)
 def test_a_table_with_a_list_of_its_files_is_no_folder(name, tmp_path):
     check(LAKES[name], tmp_path)
+
+
+def test_what_is_read_is_not_called_unread(tmp_path):
+    """Names of folders and files that look like columns, or like the query of a web address."""
+    put(tmp_path, FOLDERS["columns in the names of folders and in the files"].files)
+    put(tmp_path / "lang=de", {"a b#c?d.jsonl": LINES})
+    assert not looked_into(tmp_path, ["lang=de"], []).remarks.counts
 
 
 @pytest.mark.parametrize("name", FOLDERS)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -146,7 +145,8 @@ class CorpusScan:
             for name in sources.unread_files(source, [*self.formats, *asked]):
                 self._report.remark(UNREAD_FILES, without_secrets(f"{source}: {name}"))
         for file in self.formats:
-            if columns := re.findall(r"[^/=?]+=[^/=]+(?=/)", file.partition("?")[0]):
+            folders, own = file.partition("?")[0].split("/")[:-1], self.further.schema.names
+            if columns := [each for each in folders if "=" in each and each.partition("=")[0] not in own]:
                 self._report.remark(FOLDER_COLUMNS, f"{', '.join(columns)}, of {without_secrets(file)}")
 
     def lacks_passages(self, question: Question) -> bool:
@@ -177,15 +177,14 @@ class CorpusScan:
                 self._report.remark(
                     kind, f"{self._location(first + row)}: {name} {column[row].as_py()!r:.80}"
                 )
-        is_cut = pc.equal(pc.utf8_length(table.column("text")), 32_767)
-        for row in pc.indices_nonzero(is_cut).to_pylist():
-            self._report.remark(CUT_TEXTS, self._location(first + row))
         drops_empty, news = self._settings.corpus.empty_text == "drop", list[bool]()
         for row, (id_, text, (article, begin)) in enumerate(zip(ids, texts, places, strict=False), first):
             if not text and drops_empty:
                 self._report.remark(NO_TEXT, f"{self._location(row)}: passage {id_!r}")
                 news.append(False)
                 continue
+            if len(text) == 32_767:
+                self._report.remark(CUT_TEXTS, self._location(row))
             before = rows.setdefault(id_, row)
             news.append(before == row)
             if before != row and not repeats:

@@ -102,6 +102,7 @@ SUFFIXES = {
 }
 TAB = "\t"
 DELIMITERS = {"csv": ",", "tsv": TAB}
+OBJECT = re.compile(r'[\[\s]*\{\s*"')
 NAME = re.compile(r"[^\W\d]+([ .-][^\W\d]+){0,2}")
 """A cell that may be the name of a column."""
 METADATA = re.compile(
@@ -152,7 +153,7 @@ def detect(
             return shape_of(parquet_names(file)) or "parquet"
         return form
     first = re.split("[\r\n]", beginning, maxsplit=1)[0]
-    if by_suffix in DELIMITERS and re.match(r'[\[\s]*\{\s*"', beginning):
+    if by_suffix in DELIMITERS and OBJECT.match(beginning):
         by_suffix = "jsonl"  # whatever it is called
     if by_suffix == "tsv" and is_triples(file, first):
         return "triples"
@@ -177,7 +178,7 @@ def detect(
                 line = f"its only line is no header ({first:.80}); add one, or leave the file out"
                 raise InputError(f"{file}: {line}")
             return found
-        case "text" if _is_table(beginning, first):
+        case "text" if _is_table(beginning):
             line = f"rows, not an article; call it .tsv, .csv or .jsonl, or set {setting}=text if it is one"
             raise InputError(f"{file}: {line}")
         case str() as name:
@@ -212,13 +213,11 @@ def _begins_with_header(beginning: str) -> bool:
     return len(lines) > 1 and named[0] and not any(named[1:])
 
 
-def _is_table(beginning: str, first: str) -> bool:
-    """Whether a text is the rows of a table: an object of JSON, a header of ours, or ids before tabs."""
+def _is_table(beginning: str) -> bool:
+    """Whether a text is the rows of a table: objects of JSON, a header of ours, or ids before tabs."""
     lines = beginning.splitlines()[:100]
-    with contextlib.suppress(ValueError, RecursionError):
-        return isinstance(json.loads(first), dict)
-    rows = (re.split(r" *[\t,;|\x01] *|  +", line.lower().strip(" |")) for line in lines[:2])
-    named = any(len(HEADER_NAMES.intersection(each)) > 1 for each in rows)
+    rows = (re.split(r'"? *[\t,;|\x01] *"?|  +', line.lower().strip(' |"')) for line in lines[:2])
+    named = any(len(HEADER_NAMES.intersection(each)) > 1 for each in rows) or bool(OBJECT.match(beginning))
     return named or (len(lines) > 1 and all(re.match(r"\S*\d\S*[\t\x01]", line) for line in lines))
 
 
