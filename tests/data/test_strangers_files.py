@@ -797,6 +797,8 @@ TABLES = {
             ("escapes of a database", "A lake.", "1,A lake.\\nA bridge.", "1"),
             ("in quotes", "'1'", "'1','A lake.'", "'1'"),
             ("of a database or a workbook", "_x000D_", "1,A lake._x000D_", "1"),
+            ("of a database or a workbook", "Z\\\\u00fcrich", "1,Z\\u00fcrich", "1"),
+            ("decoded wrongly", "Z%C3%BCrich", "1,Z%C3%BCrich", "1"),
             ("decoded wrongly", "Ã¼", "1,ZÃ¼rich", "1"),
             ("decoded wrongly", "itâ€™s", "1,itâ€™s a lake", "1"),
             ("decoded wrongly", "Z\ufffdrich", "1,Z\ufffdrich", "1"),

@@ -79,8 +79,8 @@ def look_alike(id_: str, ids: Iterable[str], holder: str = "the corpus has") -> 
 ODD = {
     "values that stand for nothing, kept as they are": r"^(NULL|null|\(null\)|\\N|NaN|nan|NA|None|<NA>|N/A|#[A-Z/0]{3,6}[!?]?)$",
     "values in quotes, or as Python writes bytes and lists, kept as they are": r"""^(?s:b?'.*'|b?".*"|\[['"].*\]|\{['"].*\})$""",
-    "values with escapes of a database or a workbook (\\n, _x000D_), kept as they are": r'\\("|[nrt]([^a-z]|$))|_x[0-9A-F]{4}_',
-    "values that were decoded wrongly (Ã¼, \ufffd), kept as they are": "\ufffd|[ÃÂ][\u0080-\u00bf]|â€|â\u0080",
+    "values with escapes of a database or a workbook (\\n, _x000D_), kept as they are": r'\\("|[nrt]([^a-z]|$)|u[0-9a-f]{4})|_x[0-9A-F]{4}_',
+    "values that were decoded wrongly (Ã¼, \ufffd), kept as they are": "\ufffd|[ÃÂ][\u0080-\u00bf]|â€|â\u0080|%C3%[89AB]",
     "values with HTML (&amp;, <p>), kept as they are": r"&(amp|lt|gt|quot|nbsp|#[0-9]+|#x[0-9a-fA-F]+);|</(p|a|b|i|div|span|li)>|<br ?/?>",
     "numbers that a spreadsheet may have rounded, kept as they are": r"^[0-9](\.[0-9]+)?[Ee]\+[0-9]+$",
 }
