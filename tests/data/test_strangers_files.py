@@ -29,6 +29,7 @@ from multiview.config import Config
 from multiview.config.overrides import gather, validate
 from multiview.data.inspection import Inspection, inspect
 from multiview.data.passages import count_passages
+from multiview.data.reading.files import base_name
 from multiview.data.reading.readers import passage_tables
 from multiview.data.split import split
 from multiview.errors import InputError
@@ -1332,6 +1333,17 @@ def test_bytes_say_what_a_file_is(name, tmp_path):
 @pytest.mark.parametrize("name", LAKES)
 def test_a_table_with_a_list_of_its_files_is_no_folder(name, tmp_path):
     check(LAKES[name], tmp_path)
+
+
+def test_the_name_of_a_file_ends_before_a_query_or_a_version():
+    names = {
+        "https://h/a.jsonl?download=true#top": "a.jsonl",
+        "s3://b/a#1 b?c.jsonl": "a#1 b?c.jsonl",
+        "s3://b/a.jsonl?versionId=x7": "a.jsonl",
+        "gs://b/a.jsonl#17": "a.jsonl",
+        "/a#b?c.jsonl": "a#b?c.jsonl",
+    }
+    assert {name: base_name(name) for name in names} == names
 
 
 def test_what_is_read_is_not_called_unread(tmp_path):
