@@ -191,7 +191,7 @@ def detect(
 def _json(file: str, beginning: str, first: str, by_suffix: str) -> str:
     """Returns the format of a file of JSON: a list of objects, one per line, or SQuAD's one object."""
     if is_metadata(file):
-        raise InputError(f"{file}: describes data and holds none; name the files beside it")
+        raise InputError(f"{file}: describes data; name the files beside it, or set corpus.format=jsonl")
     text = beginning.lstrip()
     if text.startswith("["):
         row = next(json_items(file), {})

@@ -46,7 +46,7 @@ FOREIGN = {
     rb"\x93NUMPY": ("a NumPy array", EXPORT),
     rb"\x89HDF\r\n": ("an HDF5 file", EXPORT),
     rb"SQLite format 3\x00": ("an SQLite database", EXPORT),
-    rb"7z\xbc\xaf|Rar!\x1a|\x04\x22\x4d\x18|\xff\x06\x00\x00sNaPpY|LZIP\x01|\]\x00\x00|x[\x01\x9c\xda]|\x1f\x9d|(?s:.{257})ustar(\x00|  \x00)": (
+    rb"7z\xbc\xaf|Rar!\x1a|\x04\x22\x4d\x18|\xff\x06\x00\x00sNaPpY|LZIP\x01|\]\x00\x00|x[\x9c\xda]|\x1f\x9d|(?s:.{257})ustar(\x00|  \x00)": (
         "an archive, or compressed in a way that is not read",
         UNPACK,
     ),
