@@ -30,8 +30,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.index.build import BLOCK_BYTES, StoredViewsWriter
 from multiview.index.exact import ExactSearch
-from multiview.index.stored_views import open_views
-from multiview.index.streamed_views import HELD
+from multiview.index.stored_views import HELD, open_views
 
 DIM = 384
 QUESTIONS, DEPTH = 1000, 100

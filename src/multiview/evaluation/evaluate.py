@@ -78,7 +78,7 @@ def evaluate_queries(
     """`evaluate` by encoded `queries` [q, dim] float32. Analyses are of the ranking by views, however `ranker` ranks."""
     from multiview.evaluation.analyses.analysis_input import AnalysisInput
     from multiview.evaluation.analyses.run import analyse
-    from multiview.index.approximate.recall import measure
+    from multiview.index.approximate.search import measure
 
     index, settings = ranker.index, context.settings.evaluation
     training = context.optional_input("train_questions")

@@ -22,8 +22,7 @@ import numpy as np
 
 from multiview.data.arrays import rows_in
 from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions, width
-from multiview.index.stored_views import score_passages
-from multiview.index.streamed_views import Matrix, StreamedViews
+from multiview.index.stored_views import Matrix, StreamedViews, score_passages
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -24,8 +24,14 @@ from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject, SearchParameters
 from multiview.index.exact import ALL_VIEWS, ExactSearch, ViewRange
 from multiview.index.ranking import TieOrder, TopPassages, width
-from multiview.index.stored_views import LONGEST_VIEW, PAIRS_AT_ONCE, REBUILD, open_views, score_passages
-from multiview.index.streamed_views import Matrix
+from multiview.index.stored_views import (
+    LONGEST_VIEW,
+    PAIRS_AT_ONCE,
+    REBUILD,
+    Matrix,
+    open_views,
+    score_passages,
+)
 from multiview.model.layouts import Layout
 
 INDEX_FILE = "index.faiss"

@@ -20,8 +20,8 @@ from multiview.data.passages import read_passages, shard_files
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FaissObject
-from multiview.index.approximate.build import description
 from multiview.index.approximate.editing import IndexEditor, editable
+from multiview.index.approximate.kinds import description
 from multiview.index.bm25 import Terms
 from multiview.index.build import ApproximateBuilder, BlocksOfViews, open_embeddings, write_index
 from multiview.index.faiss_library import faiss

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from multiview.index.streamed_views import Matrix
+    from multiview.index.stored_views import Matrix
 
 
 PASSAGES_AT_ONCE = 1024

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from multiview.artifacts.staging import StoredFile
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
-from multiview.index import exact, stored_views, streamed_views, view_index
+from multiview.index import exact, stored_views, view_index
 from multiview.index.exact import ALL_VIEWS, ExactSearch
 from multiview.index.ranking import tie_order
-from multiview.index.stored_views import longest_view, open_views, score_rows
-from multiview.index.streamed_views import StreamedViews
+from multiview.index.stored_views import StreamedViews, longest_view, open_views, score_rows
 from tests.fixtures.analysed_model import hand_index, passage_scores
 
 
@@ -135,7 +134,7 @@ def test_a_few_blocks_are_held(tmp_path):
     views = some_views(1_000)
     store, streamed = written(tmp_path, views, 10)
     _ = streamed[0:1_000]
-    assert len(streamed._held) == streamed_views.HELD
+    assert len(streamed._held) == stored_views.HELD
     _ = streamed[980:1_000]
     assert set(store.read_parts.values()) == {1}, "the last blocks are still there"
     _ = streamed[0:5]
