@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from typing import NotRequired, TypedDict
+from typing import NotRequired, TypedDict, cast
 
 import numpy as np
 import torch
@@ -154,12 +154,14 @@ def encode_groups(encode: Callable[[Batch], Tensor], groups: Groups, again: bool
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
-    """The batch on `device`; on its way to a GPU it is pinned, so that nothing waits for it."""
+    """The batch on `device`."""
+    return cast(Batch, {name: moved(cast(Tensor, tensor), device) for name, tensor in batch.items()})
+
+
+def moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on `device`; on its way to a GPU it is pinned, so that nothing waits for it."""
     pinned = device.type == "cuda"
-    return {  # pyright: ignore[reportReturnType]
-        name: (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=pinned)  # pyright: ignore[reportAttributeAccessIssue]
-        for name, tensor in batch.items()
-    }
+    return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=pinned)
 
 
 def add_snippet_means(embedded: Tensor, viewers: Tensor, snippets: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NotRequired, TypedDict
 
@@ -55,29 +56,19 @@ class TrainingBatch(TypedDict):
     other entries describe the share."""
 
 
+@dataclass(frozen=True)
 class Collator:
     """Lays out the questions and passages of a step; a passage is read together with its question where the layout does that."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        pad_id: int,
-        passages: Mapping[str, Passage],
-        settings: Train,
-        equal: Mapping[str, str] | None = None,
-        matching: Mode = "string",
-        with_question: bool = True,
-        group_cost: float = GROUP_COST["cpu"],
-    ) -> None:
-        """`equal` are ids of passages with equal texts (`equal_texts`)."""
-        self.layout = layout
-        self.pad_id = pad_id
-        self.passages = passages
-        self.settings = settings
-        self.equal = equal or {}
-        self.matching: Mode = matching
-        self.with_question = with_question
-        self.group_cost = group_cost
+    layout: Layout
+    pad_id: int
+    passages: Mapping[str, Passage]
+    settings: Train
+    equal: Mapping[str, str] = field(default_factory=dict)
+    """Ids of passages with equal texts (`equal_texts`)."""
+    matching: Mode = "string"
+    with_question: bool = True
+    group_cost: float = GROUP_COST["cpu"]
 
     def __call__(self, examples: Sequence[Example]) -> TrainingBatch:
         """The batch of the `examples` of one step."""
@@ -144,16 +135,11 @@ def shares(examples: int, processes: int) -> list[slice]:
 
 def passage_order(parts: Sequence[Sequence[Example]]) -> list[int]:
     """Position of each passage of a whole step among the concatenated passages of its parts [P]."""
-    positives: list[int] = []
-    negatives: list[int] = []
-    offset = 0
+    is_negative: list[bool] = []
     for part in parts:
-        positives += range(offset, offset + len(part))
-        offset += len(part)
-        negative_count = sum(len(example.negatives) for example in part)
-        negatives += range(offset, offset + negative_count)
-        offset += negative_count
-    return positives + negatives
+        negatives = sum(len(example.negatives) for example in part)
+        is_negative += [False] * len(part) + [True] * negatives
+    return sorted(range(len(is_negative)), key=is_negative.__getitem__)
 
 
 def locate_views(

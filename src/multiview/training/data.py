@@ -70,17 +70,10 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
     all_questions, held_out = _held_out(settings, all_questions, negatives, corpus, context)
     if negatives is not None:
         all_questions = with_found_positives(all_questions, read_positives(negatives.path))
-    in_corpus = ids_in(corpus, positive_ids(all_questions))
-    questions: list[Question] = []
-    positives: list[list[str]] = []
-    dropped = 0
-    for question in all_questions:
-        present = [name for name in question.positive_ids if name in in_corpus]
-        if not present:
-            dropped += 1
-        else:
-            questions.append(question)
-            positives.append(present[:1] if settings.positive_passage == "first" else present)
+    gold = _gold(all_questions, corpus)
+    questions = [question for question in all_questions if gold[question.qid]]
+    most = 1 if settings.positive_passage == "first" else None
+    positives = [gold[question.qid][:most] for question in questions]
     if not questions:
         raise InputError(f"{source}: no question has its positive passage in the corpus")
     equal = equal_texts(corpus, positive_ids(questions))
@@ -103,7 +96,7 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
         )
     for name, value in (
         ("questions", len(questions)),
-        ("dropped_questions", dropped),
+        ("dropped_questions", len(all_questions) - len(questions)),
         ("steps", stream.steps),
         ("steps_per_epoch", stream.steps_per_epoch),
         ("questions_short_of_negatives", short_of_negatives),
@@ -154,8 +147,7 @@ def _held_out(
     """The questions to train on, those without a positive in the corpus among them, and the ones held out of them."""
     if settings.validate_steps is None:
         return questions, None
-    in_corpus = ids_in(corpus, positive_ids(questions))
-    gold = {q.qid: [name for name in q.positive_ids if name in in_corpus] for q in questions}
+    gold = _gold(questions, corpus)
     without = [question for question in questions if not gold[question.qid]]
     known = [question for question in questions if gold[question.qid]]
     training, held = hold_out(known, gold, settings.validation_questions, settings.seed)
@@ -173,6 +165,12 @@ def _held_out(
     ):
         context.events.fact(name, value)
     return training + without, ValidationSet(held, gold, pool)
+
+
+def _gold(questions: Sequence[Question], corpus: Path) -> dict[str, list[str]]:
+    """The positives of each question that the corpus holds."""
+    in_corpus = ids_in(corpus, positive_ids(questions))
+    return {q.qid: [name for name in q.positive_ids if name in in_corpus] for q in questions}
 
 
 def with_found_positives(questions: Iterable[Question], found: Mapping[str, list[str]]) -> list[Question]:

@@ -24,9 +24,8 @@ from multiview.training.validation import Validation, ValidationCallback, check_
 def train(context: StepContext) -> None:
     """Step: train the model `start` on `questions` with hard `negatives` (may be absent) from `passages`, into `model`.
 
-    Reads settings.train and settings.questions, and runs on `train.processes` processes. With `train.validate_steps`
-    the output is the best model that a validation saw (`multiview.training.validation`), else the last one. A run that
-    was killed continues from `checkpoints.latest()` and ends with exactly the weights of an uninterrupted run. Raises
+    With `train.validate_steps` the output is the best model that a validation saw, else the last one. A run that was
+    killed continues from its last checkpoint and ends with exactly the weights of an uninterrupted run. Raises
     InputError for settings that do not suit the model.
     """
     fit_on_processes(training_data, context)
@@ -36,11 +35,8 @@ def warm_up(context: StepContext) -> None:
     """Step: train the model `start` on the generated `queries` of `passages`, into `model`.
 
     Every passage is trained on once per epoch, with its next query each time; its only negatives are the other
-    passages of the batch (Dual Cross Encoder 3.5). `train.warmup_passage` says whether a passage is read alone or
-    together with the query; the latter invites a shortcut and is reported as a warning. Passages without queries are
-    skipped and counted. Runs on `train.processes` processes.
-
-    Raises InputError where no passage has a query.
+    passages of the batch (Dual Cross Encoder 3.5). Passages without queries are skipped and counted. Raises InputError
+    where no passage has a query.
     """
     fit_on_processes(warm_up_data, context)
 

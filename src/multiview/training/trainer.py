@@ -19,6 +19,7 @@ from multiview import metric_names
 from multiview.config import GeneratorTraining, Train
 from multiview.data.questions import seeded_hash
 from multiview.errors import InputError, counted
+from multiview.model.batch import moved
 from multiview.model.devices import workers
 from multiview.model.encoder import BiEncoder
 from multiview.model.loss import contrastive_loss, distillation_loss, in_sequence_loss, nested_loss
@@ -82,10 +83,8 @@ class BiEncoderTrainer(Trainer):
         with torch.autocast(questions.device.type, enabled=False):
             questions, rows, batch = whole_batch(questions, vectors, batch)
             scores = (questions.float() @ rows.float().T)[:, batch["view_index"]]
-        step = self.state.global_step
-        self._temperature = temperature(
-            self.settings.temperature, step, self.stream.steps_per_epoch, self.stream.steps
-        )
+        step, stream = self.state.global_step, self.stream
+        self._temperature = temperature(self.settings.temperature, step, stream.steps_per_epoch, stream.steps)
         contrast = nested_loss if self.collator.layout.nested else contrastive_loss
         loss, parts = contrast(
             scores,
@@ -106,11 +105,7 @@ class BiEncoderTrainer(Trainer):
             self._parts["in_sequence_loss"].append(in_sequence.detach())
         if "teacher" in batch:
             divergence = distillation_loss(
-                scores,
-                batch["view_mask"],
-                batch["teacher"],
-                self._temperature,
-                DISTILL_TEMPERATURE,
+                scores, batch["view_mask"], batch["teacher"], self._temperature, DISTILL_TEMPERATURE
             )
             loss = loss + self.settings.distill_weight * divergence
             self._parts["distill_loss"].append(divergence.detach())
@@ -172,21 +167,19 @@ class BiEncoderTrainer(Trainer):
             self._events.metric(name, float(value), step=step)
 
 
+def _on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """Returns a batch with tensors on `device` in place of arrays."""
+    return recursively_apply(
+        lambda array: moved(torch.from_numpy(array), device),
+        batch,
+        test_type=lambda value: isinstance(value, np.ndarray),
+    )
+
+
 def _as_arrays(collate: Callable[[Any], TrainingBatch], examples: Any) -> Any:
     """Returns a batch as arrays. They come from another process in one message, where each tensor would take a file
     descriptor that both processes stop for."""
     return recursively_apply(Tensor.numpy, collate(examples))
-
-
-def _on_device(batch: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Returns a batch with tensors on `device` in place of arrays, pinned on their way to a GPU."""
-    pinned = device.type == "cuda"
-
-    def move(array: np.ndarray) -> Tensor:
-        tensor = torch.from_numpy(array)
-        return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=pinned)
-
-    return recursively_apply(move, batch, test_type=lambda value: isinstance(value, np.ndarray))
 
 
 class ReportingCallback(TrainerCallback):
@@ -268,7 +261,6 @@ def training_arguments(settings: Train, stream: Stream, folder: Path, events: Ev
     if settings.precision == "float16" and not torch.cuda.is_available():
         raise InputError("train.precision: float16 needs a GPU; use bfloat16 or float32")
     ahead = workers(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-    loading = {"dataloader_num_workers": ahead, "dataloader_persistent_workers": ahead > 0}
     arguments = shared_arguments(
         settings,
         folder,
@@ -280,7 +272,8 @@ def training_arguments(settings: Train, stream: Stream, folder: Path, events: Ev
         adam_epsilon=ADAM_EPSILON,
         fp16=settings.precision == "float16",
         train_sampling_strategy="sequential",
-        **loading,
+        dataloader_num_workers=ahead,
+        dataloader_persistent_workers=ahead > 0,
         ddp_find_unused_parameters=False,
     )
     check_processes(arguments.world_size, stream.batch_size)
