@@ -53,12 +53,8 @@ def evaluate(context: StepContext) -> None:
     from multiview.encoding.encode import Encoder
     from multiview.index.ranker import Ranker
     from multiview.index.view_index import ViewIndex
-    from multiview.model.devices import device
 
-    searching = device(context.settings.encode.device, "encode.device")
-    staged = context.input("index")
-    index = ViewIndex.load(staged.path, str(searching), staged.streamed.get(VIEWS_FILE))
-    index.check_model(context.input("model").digest)
+    index = ViewIndex.of_step(context)
     questions = _questions(context)
     texts = [question.question for question in questions]
     encoder = Encoder(context.input("model").path, context.settings.encode, questions_only=True)
@@ -67,7 +63,7 @@ def evaluate(context: StepContext) -> None:
     )
     index = index.first_views(context.settings.evaluation.views, encoder.layout)
     corpus = PassageRows(shard_files(context.input("passages").path))
-    ranker = Ranker(index, staged.path, corpus, context.settings.encode)
+    ranker = Ranker(index, context.input("index").path, corpus, context.settings.encode)
     evaluate_queries(context, ranker, encoder.layout, questions, queries)
 
 

@@ -244,14 +244,12 @@ def _different(questions: Sequence[Question], language: str) -> list[Question]:
 
 def _by_views(context: StepContext, k: int) -> Callable[[Sequence[Question]], np.ndarray]:
     """Returns which questions [q] the input `index` finds the passage of among the first k; all, without that input."""
-    if (staged := context.optional_input("index")) is None:
+    if context.optional_input("index") is None:
         return lambda questions: np.ones(len(questions), bool)
     from multiview.encoding.encode import Encoder
     from multiview.index.view_index import ViewIndex
-    from multiview.model.devices import device
 
-    index = ViewIndex.load(staged.path, str(device(context.settings.encode.device, "encode.device")))
-    index.check_model(context.input("model").digest)
+    index = ViewIndex.of_step(context)
     encoder = Encoder(context.input("model").path, context.settings.encode, questions_only=True)
 
     def found(questions: Sequence[Question]) -> np.ndarray:

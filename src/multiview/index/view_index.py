@@ -33,6 +33,7 @@ from multiview.index.stored_views import (
     score_passages,
 )
 from multiview.model.layouts import Layout
+from multiview.steps.context import StepContext
 
 INDEX_FILE = "index.faiss"
 PASSAGES_FILE = "passages.parquet"
@@ -114,6 +115,16 @@ class ViewIndex:
         ids, offsets = table["id"].combine_chunks(), numbers(table["offset"])
         queries = PassageRows([folder / QUERIES_FILE]) if (folder / QUERIES_FILE).is_file() else None
         return cls(views, ids, offsets, view_counts, header, faiss_index, queries, device, kept)
+
+    @classmethod
+    def of_step(cls, context: StepContext) -> ViewIndex:
+        """Opens the input `index` of a step. Raises InputError where its views are not of the input `model`."""
+        from multiview.model.devices import device
+
+        staged, searching = context.input("index"), device(context.settings.encode.device, "encode.device")
+        index = cls.load(staged.path, str(searching), staged.streamed.get(VIEWS_FILE))
+        index.check_model(context.input("model").digest)
+        return index
 
     def __len__(self) -> int:
         """Number of passages."""

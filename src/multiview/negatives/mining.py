@@ -17,7 +17,6 @@ from multiview.config import Config, JsonObject, Mining
 from multiview.data.answers import matching_mode
 from multiview.data.passages import PassageLookup, equal_texts
 from multiview.data.questions import Question, positive_ids, read_questions
-from multiview.encoding.embeddings import VIEWS_FILE
 from multiview.errors import InputError, counted
 from multiview.index.ranking import TopPassages
 from multiview.model.base_model.checkpoint import base_fingerprint
@@ -77,14 +76,9 @@ def mine(context: StepContext) -> None:
     """
     from multiview.encoding.encode import encode_questions
     from multiview.index.view_index import ViewIndex
-    from multiview.model.devices import device
 
-    mining: Mining = context.settings.mining
-    searching = device(context.settings.encode.device, "encode.device")
-    staged = context.input("index")
-    index = ViewIndex.load(staged.path, str(searching), staged.streamed.get(VIEWS_FILE))
-    index.check_model(context.input("model").digest)
-    questions: list[Question] = read_questions(context.input("questions").path)
+    mining, index = context.settings.mining, ViewIndex.of_step(context)
+    questions = read_questions(context.input("questions").path)
     texts = [question.question for question in questions]
     queries = encode_questions(context.input("model").path, texts, context.settings.encode, context.events)
     mined = mine_hits(
