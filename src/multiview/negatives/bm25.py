@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 
 from multiview.data.answers import matching_mode
 from multiview.data.passages import PassageLookup, equal_texts, read_passages
-from multiview.data.questions import Question, positive_ids, read_questions
+from multiview.data.questions import positive_ids, read_questions
 from multiview.errors import counted
 from multiview.index.bm25 import Bm25Index
 from multiview.negatives.filters import AnswerHits, Positives, filter_hits
@@ -22,8 +20,8 @@ def bm25_negatives(context: StepContext) -> None:
     Inputs `passages`, `questions`; output `negatives`, one row per question, in the order of the questions. With
     `questions.hard_negatives=both` the rows of given negatives follow.
     """
-    passages: Path = context.input("passages").path
-    questions: list[Question] = read_questions(context.input("questions").path)
+    passages = context.input("passages").path
+    questions = read_questions(context.input("questions").path)
     index = Bm25Index.of(read_passages(passages), context.settings.bm25, context.settings.corpus.language)
     top = index.search(
         [question.question for question in questions],
@@ -43,8 +41,8 @@ def bm25_negatives(context: StepContext) -> None:
     counts = filtered.kept.sum(axis=1)
     context.events.fact("questions", len(questions))
     context.events.fact("hits", int((top.passages >= 0).sum()))
-    for reason, hits in filtered.totals().items():
-        context.events.fact(f"excluded_{reason}", hits)
+    for reason, hits in filtered.excluded.items():
+        context.events.fact(f"excluded_{reason}", int(hits.sum()))
     context.events.fact("questions_without_negatives", int((counts == 0).sum()))
     context.events.metric("negatives_per_question", float(counts.mean()) if len(questions) else 0.0)
     if empty := int((counts == 0).sum()):

@@ -21,12 +21,12 @@ def hits_by_passage(
     wanted: np.ndarray,
     ids: pa.Array,
     corpus: PassageLookup,
-    columns: Sequence[str] | None,
+    columns: Sequence[str],
 ) -> Iterator[tuple[pa.Table, np.ndarray, np.ndarray, np.ndarray]]:
     """Yields tables of the passages that have a wanted hit, and the hits: passage in the table, question, column [n].
 
     `passage_rows` [q, k] are rows of `ids`, -1 for padding; `wanted` [q, k] bool. The passages are read once, in the
-    order of `corpus`, with the given columns (all where None), and one table of them is in memory at a time. Hits are
+    order of `corpus`, with the given columns, and one table of them is in memory at a time. Hits are
     in the order of a table's passages. Raises InputError for a passage that the corpus lacks.
     """
     flat = np.flatnonzero(wanted & (passage_rows >= 0))
@@ -143,10 +143,6 @@ class FilteredHits:
     """[q, k] bool; never true for padding."""
     excluded: dict[str, np.ndarray]
     """Reason to the number of hits left out for this reason, per question [q] int64."""
-
-    def totals(self) -> dict[str, int]:
-        """Returns reason to the number of hits left out, over all questions."""
-        return {reason: int(counts.sum()) for reason, counts in self.excluded.items()}
 
 
 def filter_hits(passage_rows: np.ndarray, reasons: Mapping[str, np.ndarray]) -> FilteredHits:

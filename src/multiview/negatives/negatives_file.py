@@ -1,18 +1,13 @@
 """The negatives artifact: one row per question and source."""
 
-# pyarrow.compute defines its functions when it is imported, so pyright does not see them.
-# pyright: reportAttributeAccessIssue=false
-
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import accumulate
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multiview.data.questions import Question, read_questions
@@ -78,14 +73,14 @@ def write_negatives(folder: Path, table: pa.Table) -> None:
     pq.write_table(table, folder / NEGATIVES_FILE)
 
 
-def read_table(folder: Path) -> pa.Table:
-    """Returns the rows as written. Raises InputError when the folder holds no negatives."""
+def read_table(folder: Path, dictionaries: list[str] | None = None) -> pa.Table:
+    """Returns the rows as written, the columns `dictionaries` encoded so. Raises InputError when the folder holds none."""
     path = folder / NEGATIVES_FILE
     if not path.is_file():
         raise InputError(
             f"{path}: missing; run the step that makes these negatives again (bm25-negatives, given-negatives, mine or teach)"
         )
-    table = pq.read_table(path)
+    table = pq.read_table(path, read_dictionary=dictionaries)
     if missing := set(SCHEMA.names) - set(table.column_names):
         raise InputError(
             f"{path}: lacks the columns {', '.join(sorted(missing))}; found {', '.join(table.column_names)}"
@@ -96,40 +91,34 @@ def read_table(folder: Path) -> pa.Table:
 class HardNegatives(Mapping[str, dict[str, list[str]]]):
     """A `Pool` of the rows of a negatives artifact, the sources in file order; `read_negatives` returns one.
 
-    Memory has the id of each passage once, as Arrow strings, and 4 bytes per negative.
+    Memory has 4 bytes per negative, and the id of each passage once per row group.
     """
 
     def __init__(
         self, table: pa.Table, positives: Mapping[str, Collection[str]], equal: Mapping[str, str]
     ) -> None:
-        # In chunks, since one array of strings holds 2 GiB at most.
-        encoded = pc.list_flatten(table["negative_ids"]).dictionary_encode().unify_dictionaries().chunks
-        self._ids = encoded[0].dictionary.cast(pa.string()) if encoded else pa.array([], pa.string())
-        self._rows = np.concatenate([np.zeros(0, np.int32), *(chunk.indices.to_numpy() for chunk in encoded)])
-        self._positives, self._equal = positives, equal
-        self._places: dict[str, dict[str, list[tuple[int, int]]]] = {}
-        counts = pc.fill_null(pc.list_value_length(table["negative_ids"]), 0).to_pylist()
-        qids, sources = table["qid"].to_pylist(), table["source"].to_pylist()
-        for qid, source, count, stop in zip(qids, sources, counts, accumulate(counts), strict=True):
-            self._places.setdefault(qid, {}).setdefault(source, []).append((stop - count, stop))
+        self._ids, self._positives, self._equal = table["negative_ids"], positives, equal
+        self._rows: dict[str, dict[str, list[int]]] = {}
+        of_rows = zip(table["qid"].to_pylist(), table["source"].to_pylist(), strict=True)
+        for row, (qid, source) in enumerate(of_rows):
+            self._rows.setdefault(qid, {}).setdefault(source, []).append(row)
 
     def __getitem__(self, qid: str) -> dict[str, list[str]]:
+        texts = {self._equal.get(id_, id_) for id_ in self._positives.get(qid, ())}
         return {
-            source: self._distinct(places, self._positives.get(qid, ()))
-            for source, places in self._places[qid].items()
+            source: [id_ for id_ in self._distinct(rows) if self._equal.get(id_, id_) not in texts]
+            for source, rows in self._rows[qid].items()
         }
 
-    def _distinct(self, places: Sequence[tuple[int, int]], left_out: Collection[str]) -> list[str]:
-        rows = np.concatenate([self._rows[start:stop] for start, stop in places])
-        ids = self._ids.take(pa.array(rows)).to_pylist()
-        texts = {self._equal.get(id_, id_) for id_ in left_out}
-        return [id_ for id_ in dict.fromkeys(ids) if self._equal.get(id_, id_) not in texts]
+    def _distinct(self, rows: Sequence[int]) -> dict[str, None]:
+        lists = (self._ids[row].values for row in rows)
+        return dict.fromkeys(id_ for ids in lists if ids for id_ in ids.dictionary_decode().to_pylist())
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._rows)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._rows)
 
 
 def read_negatives(
@@ -146,7 +135,8 @@ def read_negatives(
     >>> read_negatives(folder)["q0"]
     {'bm25': ['p1', 'p2'], 'mined': ['p2', 'p3']}
     """
-    return HardNegatives(read_table(folder), positives or {}, equal or {})
+    table = read_table(folder, ["negative_ids.list.element"])
+    return HardNegatives(table, positives or {}, equal or {})
 
 
 def read_positives(folder: Path) -> dict[str, list[str]]:
