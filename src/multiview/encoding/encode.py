@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice, repeat
 from pathlib import Path
 from typing import NamedTuple
@@ -168,21 +169,14 @@ def encode(context: StepContext) -> None:
     with EmbeddingsWriter(context.output("embeddings"), dim, model.digest, queries is not None) as writer:
         placer = Placer(writer, settings.index_padding_views)
         if encoder:
-            _encode_shard(encoder, passages, queries and queries.path, placer, context.events)
+            read, total = read_passages(passages), count_passages(passages)
+            read_with = with_queries(read, queries.path) if queries else zip(read, repeat(()))
+            report = partial(context.events.progress, total=total, unit="passages")
+            encode_passages(encoder, read_with, placer, report)
     context.events.fact("passages", writer.passages)
     context.events.fact("views", writer.rows)
     context.events.fact("padding_views_left_out", placer.padding_left_out)
     context.events.metric("passages_per_second", writer.passages / (time.monotonic() - started))
-
-
-def _encode_shard(
-    encoder: Encoder, shard: Path, queries: Path | None, placer: Placer, events: Events
-) -> None:
-    """Writes the views of the passages of `shard`, read with the queries of the folder `queries` where there is one."""
-    passages = read_passages(shard)
-    read_with = with_queries(passages, queries) if queries else zip(passages, repeat(()))
-    total = count_passages(shard)
-    encode_passages(encoder, read_with, placer, lambda done: events.progress(done, total, "passages"))
 
 
 def encode_passages(
@@ -240,9 +234,8 @@ def _as_it_is(laid_out: object) -> object:
 def encode_questions(model: Path, questions: Sequence[str], settings: Encode, events: Events) -> np.ndarray:
     """Returns the vectors of `questions` [q, dim] float32, times the model's scale."""
     encoder = Encoder(model, settings, questions_only=True)
-    return encoder.question_vectors(
-        questions, lambda done: events.progress(done, len(questions), "questions")
-    )
+    report = partial(events.progress, total=len(questions), unit="questions")
+    return encoder.question_vectors(questions, report)
 
 
 def weights_type(settings: Encode) -> torch.dtype:

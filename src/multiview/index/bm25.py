@@ -133,12 +133,7 @@ class Bm25Index:
 
     @classmethod
     def of(cls, passages: Iterable[Passage], settings: Bm25, language: str = "english") -> Bm25Index:
-        """Returns the index of `passages`, which are read once, in memory.
-
-        Words are stemmed where Snowball has a stemmer for `language`, and stop words are dropped where bm25s has a list
-        for it. In other languages every word counts unchanged. Chinese, Japanese and Korean are cut into pairs of
-        letters.
-        """
+        """Returns the index, in memory, of the words (see `tokenizer`) of `passages`, which are read once."""
         ids: list[str] = []
 
         def counted() -> Iterable[Passage]:
@@ -205,13 +200,13 @@ def words(text: str) -> list[str]:
     >>> words("são paulo") == words("sa\\u0303o paulo")
     True
     """
-    return ASCII_WORD.findall(text) if text.isascii() else WORD.findall(_normalised(text))
-
-
-def _normalised(text: str) -> str:
-    """A lower-cased text in NFKC, without the dot that Unicode leaves above the i of İ, and joiners within words."""
+    if text.isascii():
+        return ASCII_WORD.findall(text)
     composed = unicodedata.normalize("NFKC", text).lower()
-    return composed.replace("i\N{COMBINING DOT ABOVE}", "i").replace("\N{ZERO WIDTH JOINER}", "")
+    # Unicode leaves a dot above the i of İ, and joiners stand within words.
+    return WORD.findall(
+        composed.replace("i\N{COMBINING DOT ABOVE}", "i").replace("\N{ZERO WIDTH JOINER}", "")
+    )
 
 
 def tokenizer(language: str) -> Tokenizer:

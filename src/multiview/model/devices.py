@@ -31,10 +31,8 @@ def device(name: str, setting: str) -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        torch.ones(
-            1, device=name
-        ).item()  # torch knows names of devices that it was not built for, and `meta` has no data
+    try:  # torch knows names of devices that it was not built for, and `meta` has no data
+        torch.ones(1, device=name).item()
     except (RuntimeError, ImportError, AssertionError):
         raise InputError(f"{setting}: torch has no device {name!r} here; use auto, cpu or cuda") from None
     return torch.device(name)

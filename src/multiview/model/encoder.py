@@ -31,7 +31,7 @@ from multiview.model.base_model.sentence_transformers import Usage, read_usage
 from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, make_batch, pool
 from multiview.model.dense import DENSE_FILE, make_dense, read_dense
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
-from multiview.model.lora import merged, save_adapter, with_adapter
+from multiview.model.lora import save_adapter, with_adapter
 from multiview.steps.context import StepContext
 
 PASSAGE = "passage"
@@ -171,7 +171,7 @@ class BiEncoder(nn.Module):
                 encoder = self._encoder(part)
                 if self.adapted:
                     save_adapter(encoder, folder / ADAPTER_FOLDER / part)
-                    encoder = merged(encoder)
+                    encoder = copy.deepcopy(encoder).merge_and_unload()
                 encoder.save_pretrained(folder / part)
                 self.tokenizer.save_pretrained(folder / part)
                 if self.dense:

@@ -5,7 +5,6 @@ Each linear layer computes W + (alpha / r) B A. W is frozen, and B starts at zer
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -57,8 +56,3 @@ def save_adapter(encoder: LoadedModel, folder: Path) -> None:
     save_file(
         get_peft_model_state_dict(encoder, save_embedding_layers=False), folder / "adapter_model.safetensors"
     )
-
-
-def merged(encoder: LoadedModel) -> LoadedModel:
-    """Returns a copy of an encoder with its adapter added to its weights: a model as transformers saves it."""
-    return copy.deepcopy(encoder).merge_and_unload()

@@ -85,7 +85,8 @@ class Validation:
         views = vectors.flatten(0, 1)[self._rows.to(vectors.device)].float()
         figures = self._ranking(questions.float(), views)
         if self._numbers.any():
-            figures |= self._cosine(views.cpu().numpy())
+            cosines = off_diagonal(metric_names.VIEW_COSINE, mean_cosines(views.cpu().numpy(), self._counts))
+            figures |= {name: float(cosines[name]) for name in (metric_names.VIEW_COSINE,) if name in cosines}
         return figures
 
     def _ranking(self, questions: Tensor, views: Tensor) -> dict[str, float]:
@@ -111,10 +112,6 @@ class Validation:
             wins = np.bincount(winners, minlength=int(self._numbers.max()) + 1) / len(winners)
             figures |= {metric_names.view_wins(view): float(share) for view, share in enumerate(wins)}
         return figures
-
-    def _cosine(self, views: np.ndarray) -> dict[str, float]:
-        found = off_diagonal(metric_names.VIEW_COSINE, mean_cosines(views, self._counts))
-        return {name: float(value) for name, value in found.items() if name == metric_names.VIEW_COSINE}
 
     def _encode(self, encode: Callable[[Batch], Tensor], groups: Groups) -> Tensor:
         return encode_groups(lambda batch: encode(to_device(batch, self._device)), groups)
