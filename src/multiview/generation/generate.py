@@ -95,20 +95,16 @@ class QueryGenerator:
                 max_new_tokens=settings.max_length,
                 do_sample=False,
             )
-        texts = [
-            " ".join(text.split())
-            for text in self.tokenizer.batch_decode(generated, skip_special_tokens=True)
-        ]
-        count = settings.queries
+        texts = self.tokenizer.batch_decode(generated, skip_special_tokens=True)
+        texts, count = [" ".join(text.split()) for text in texts], settings.queries
         return [texts[row * count : (row + 1) * count] for row in range(len(members))]
 
 
 def generate_queries(context: StepContext) -> None:
     """Step: generates `queries` for the passages of one shard (`passages`) with `generator`.
 
-    Writes `queries.parquet` (id, queries; see `queries.Row`) in the order of the passages. The queries of a passage
-    depend on the passage, the generator and settings.generation, not on shard, order or neighbours. Empty queries are
-    left out and counted. A run that was killed continues from `checkpoints.latest()`.
+    The queries of a passage do not depend on shard, order or neighbours. Empty ones are left out and counted. A run that
+    was killed continues from its last checkpoint.
     """
     settings = context.settings
     generator = QueryGenerator(context.input("generator").path, settings.generation, settings.encode.device)

@@ -61,8 +61,7 @@ def initial_generator(context: StepContext) -> None:
 def load(folder: Path, name: str | None = None) -> tuple[LoadedModel, PreTrainedTokenizer]:
     """Returns the model in float32, in evaluation mode, and its tokenizer.
 
-    Reads safetensors and runs no code from the model's folder. Raises InputError, which calls the model `name` or else
-    its folder, if it is not a sequence-to-sequence model or not whole (`load_model`).
+    Raises InputError, which calls the model `name` or else its folder, if it is not a whole sequence-to-sequence model.
     """
     import torch
     from transformers import AutoModelForSeq2SeqLM, GenerationConfig

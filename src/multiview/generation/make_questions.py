@@ -83,8 +83,8 @@ def draw_snippets(
 ) -> list[QuestionSnippet]:
     """Returns the snippets of a passage that questions are made from, in text order; none where the passage is not drawn.
 
-    A passage is cut as CAMVR cuts it (Algorithm 1, title included). A drawn snippet is a part of the text without the
-    title, stripped, of at least `least_words` words. The draws depend on the seed, the passage's id and the offset.
+    A passage is cut by CAMVR's Algorithm 1, title included. A snippet is drawn by the seed, its passage's id and its
+    offset, stripped and without the title, from those of at least `least_words` words.
     """
     if settings.share < 1 and _fraction(settings.seed, f"passage {passage.id}") >= settings.share:
         return []
@@ -193,10 +193,8 @@ def make_questions(context: StepContext) -> None:
 
     The questions about a share of the passages are held out as dev questions, as they were drafted. The others are
     kept if BM25 finds their passage with them among the first `make_questions.found_within`, and so do the views of the
-    input `index`, of `model`, where another step with this function declares it. The settings of
-    `questions` (`dev_share`, `limit`, `dev_limit`, `one_per_passage`, `seed`) hold as for labelled questions. Every
-    question's answer is the snippet that it was made from. Drafts are in memory. Raises InputError where
-    nothing is left to train on.
+    input `index`, of `model`, where a step declares it. The settings of `questions` hold as for labelled ones. Drafts
+    are in memory. Raises InputError where nothing is left to train on.
     """
     asked, made = context.settings.questions, context.settings.make_questions
     drafted = [q for part in context.list_input("drafts") for q in iterate_questions(part.path)]
@@ -233,8 +231,7 @@ def make_questions(context: StepContext) -> None:
 
 
 def _different(questions: Sequence[Question], language: str) -> list[Question]:
-    """Returns one question, that with the smallest id, of those with the same words but for their forms, their order and
-    stop words."""
+    """Returns the first question by id of those with the same words, but for their forms, order and stop words."""
     texts, cutter = [q.question for q in questions], tokenizer(language)
     terms = cutter.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
     asked = {q.qid: frozenset(each) or q.question for q, each in zip(questions, terms, strict=True)}

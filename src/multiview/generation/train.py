@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch.utils.data import Dataset
@@ -22,8 +23,7 @@ from multiview.training.trainer import ReportingCallback, shared_arguments
 def train_generator(context: StepContext) -> None:
     """Step: trains the generator `base` to write the training `questions` about their gold `passages`, as `generator`.
 
-    Reads settings.generation. A run that was killed continues from `checkpoints.latest()` and ends with the same
-    weights as an uninterrupted run.
+    A run that was killed continues from its last checkpoint and ends with the weights of an uninterrupted run.
     """
     pairs = gold_pairs(context.input("passages").path, context.input("questions").path, context.events)
     model, tokenizer = load(context.input("base").path)
@@ -65,25 +65,22 @@ def gold_pairs(passages: Path, questions: Path, events: Events) -> list[tuple[Pa
     return [(by_id[question.positive_ids[0]], question.question) for question in with_gold]
 
 
+@dataclass(frozen=True)
 class Pairs(Dataset):
     """Data set of passages and questions, tokenised on access."""
 
-    def __init__(
-        self,
-        pairs: Sequence[tuple[Passage, str]],
-        tokenizer: PreTrainedTokenizer,
-        settings: Generation,
-        longest: int,
-    ) -> None:
-        self._pairs, self._tokenizer, self._settings, self._longest = pairs, tokenizer, settings, longest
+    pairs: Sequence[tuple[Passage, str]]
+    tokenizer: PreTrainedTokenizer
+    settings: Generation
+    longest: int
 
     def __len__(self) -> int:
-        return len(self._pairs)
+        return len(self.pairs)
 
     def __getitem__(self, index: int) -> dict[str, list[int]]:
-        passage, question = self._pairs[index]
-        text, most = input_text(passage, self._settings), self._settings.max_length
-        source = self._tokenizer(text, truncation=True, max_length=self._longest)
-        target = self._tokenizer(text_target=question, truncation=True, max_length=most)
+        passage, question = self.pairs[index]
+        text, most = input_text(passage, self.settings), self.settings.max_length
+        source = self.tokenizer(text, truncation=True, max_length=self.longest)
+        target = self.tokenizer(text_target=question, truncation=True, max_length=most)
         names = ("input_ids", "attention_mask")
         return {**{name: source[name] for name in names}, "labels": target["input_ids"]}

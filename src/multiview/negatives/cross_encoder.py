@@ -42,9 +42,8 @@ def logits(
 ) -> np.ndarray:
     """Returns the logit [q, k] float64 that `mining.cross_encoder` gives each wanted hit; 0 elsewhere.
 
-    `passage_rows` [q, k] and `ids` are as in `hits_by_passage`. The passages are read once, and only the texts that
-    fill a batch of each length are in memory. Reads settings.mining and .encode. Raises InputError for a model that is
-    no cross-encoder, or whose logits are not finite.
+    `passage_rows` [q, k] and `ids` are as in `hits_by_passage`. Memory has the texts of open batches alone. Raises
+    InputError for a model that is no cross-encoder, or whose logits are not finite.
     """
     result, total = np.zeros(passage_rows.shape), int(wanted.sum())
     if not total:
@@ -73,25 +72,16 @@ def teach(context: StepContext) -> None:
     """Step: scores each training question's positives and hard negatives with `mining.cross_encoder`.
 
     Inputs `passages`, `questions` and `hard_negatives`. Output `negatives`: the same negatives, and the logits of every
-    passage that the corpus holds. Positives that mining found are scored too. Reads settings.mining and .encode.
+    passage that the corpus holds. Positives that mining found are scored too.
     """
     corpus, folder = context.input("passages").path, context.input("hard_negatives").path
     questions = read_questions(context.input("questions").path)
     negatives, positives = read_negatives(folder), read_positives(folder)
-    lists = [
-        list(
-            dict.fromkeys(
-                chain(
-                    question.positive_ids,
-                    positives.get(question.qid, ()),
-                    *negatives.get(question.qid, {}).values(),
-                )
-            )
-        )
-        for question in questions
+    judged = [
+        (q.positive_ids, positives.get(q.qid, ()), *negatives.get(q.qid, {}).values()) for q in questions
     ]
-    held = ids_in(corpus, set().union(*lists))
-    lists = [[id_ for id_ in ids if id_ in held] for ids in lists]
+    held = ids_in(corpus, {id_ for each in judged for id_ in chain(*each)})
+    lists = [[id_ for id_ in dict.fromkeys(chain(*each)) if id_ in held] for each in judged]
     row_of = {id_: row for row, id_ in enumerate(dict.fromkeys(chain(*lists)))}
     ids, rows = pa.array(row_of, pa.string()), np.full((len(lists), max(map(len, lists), default=0)), -1)
     for question, some in enumerate(lists):
@@ -108,10 +98,8 @@ def teach(context: StepContext) -> None:
 def teacher_accuracy(
     questions: Sequence[Question], lists: Sequence[Sequence[str]], logits: np.ndarray
 ) -> float | None:
-    """Returns the share of questions whose first positive has a higher logit than every passage but its positives.
-
-    Counted are questions with a positive and another passage; None where there are none.
-    """
+    """Returns the share of questions whose first positive has a higher logit than all passages but positives, of those with
+    both; None where there are none."""
     right = []
     for question, ids, row in zip(questions, lists, logits, strict=True):
         others = [row[column] for column, id_ in enumerate(ids) if id_ not in question.positive_ids]

@@ -125,8 +125,7 @@ def above_margin(
     """Returns whether each hit scores too close to its question's positive to be a negative [q, k] bool.
 
     `scores` [q, k] are the scores of the hits, `positive_scores` [q] = s+. A hit must score at most s+ - margin and at
-    most s+ - relative_margin * |s+|. The formula has |s+| because a share of a negative s+ would be above s+. A
-    question without a positive in the index (s+ = -inf) has no margin, so none of its hits is above.
+    most s+ - relative_margin * |s+|, since a share of a negative s+ would be above it. No hit is above s+ = -inf.
     """
     positive = positive_scores.astype(np.float64)
     known = np.isfinite(positive)
@@ -146,10 +145,9 @@ class FilteredHits:
 
 
 def filter_hits(passage_rows: np.ndarray, reasons: Mapping[str, np.ndarray]) -> FilteredHits:
-    """Returns the retrieved passages [q, k] that no reason leaves out.
+    """Returns the retrieved passages [q, k] that no reason leaves out; a hit with several counts for the first of them.
 
-    `reasons` are masks [q, k] bool by name, in order of precedence. A hit with several reasons counts only for the
-    first one, so that the counts and the kept hits add up to all hits.
+    `reasons` are masks [q, k] bool by name.
     """
     kept = passage_rows >= 0
     excluded = {}

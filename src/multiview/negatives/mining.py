@@ -55,7 +55,7 @@ class MiningResult:
 
 
 def cross_encoder_fingerprint(settings: Config) -> JsonObject:
-    """Returns the fingerprint of `mining.cross_encoder`, if it is set: part of the key of the negatives that it filters."""
+    """Returns the fingerprint of `mining.cross_encoder`, if it is set: part of the key of mined negatives."""
     name = settings.mining.cross_encoder
     return {"cross_encoder": base_fingerprint(name, TEACHER)} if name else {}
 
@@ -157,9 +157,8 @@ def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Seque
 def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: int) -> np.ndarray:
     """Returns a sample of `number` of each question's kept passages [q, k] bool; all of them where there are fewer.
 
-    Each rank of a question has a number, which SHAKE-128 makes from `seed` and the qid, and the kept hits with the least
-    numbers are the sample, the first where two are equal. So it depends on no other question, and a further filter
-    changes only the negatives that it leaves out.
+    Each rank of a question has a number, by `seed` and qid, and the kept hits with the least ones are the sample. So a
+    further filter changes only the negatives that it leaves out.
     """
     sampled = np.zeros_like(kept)
     for question, qid in enumerate(qids):
@@ -171,11 +170,8 @@ def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: i
 
 
 def report(mined: MiningResult, qids: Sequence[str]) -> pa.Table:
-    """Returns one row per question: its numbers of hits, excluded per reason, left, sampled (`drawn`) and made positive.
-
-    hits = sum of excluded + left, and drawn <= left. `positive_score` is s+, null without a margin or where no
-    positive is in the index.
-    """
+    """Returns one row per question: its numbers of hits, excluded per reason, left, sampled (`drawn`) and made positive, and
+    s+, null without a margin or a positive in the index."""
     missing = np.full(len(qids), -np.inf, np.float32)
     scores = missing if mined.positive_scores is None else mined.positive_scores
     counts = {

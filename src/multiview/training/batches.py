@@ -20,8 +20,8 @@ from multiview.training.example_order import Example
 GROUP_COST = {"cpu": 64, "cuda": 16384}
 """Tokens of padding that cost as much time as one more group of sequences, by type of device.
 
-Measured forward and backward: on a CPU 60 tokens (MiniLM). On an H200 a group takes 8 ms to launch there, in which it
-trains on 19,000 tokens (BERT-base: 16 ms, 10,000 tokens).
+Measured forward and backward: on a CPU 60 tokens (MiniLM). On an H200 a group takes 8 ms to launch, in which it trains on
+19,000 tokens (BERT-base: 16 ms, 10,000 tokens).
 """
 
 
@@ -167,8 +167,8 @@ def excluded_passages(
 ) -> Tensor:
     """Returns which passages are not negatives of each question, apart from its positive [B, P] bool.
 
-    These are the passages with the text of any positive of the question (ours), and with `group` the passages of
-    questions of other groups; a group is `group` consecutive questions. `equal` are ids of equal texts (`equal_texts`).
+    These have the text of any positive of the question (ours; `equal_texts`), or belong to questions of another group of
+    `group` consecutive questions.
     """
     questions = torch.arange(len(examples))
     owners = torch.cat(

@@ -60,9 +60,7 @@ class TrainingData:
 def training_data(context: StepContext, folder: Path) -> TrainingData:
     """Returns the questions to train on and those to validate on, with their passages, which are written into `folder`.
 
-    `train.positive_passage` chooses among the positives that the corpus holds. A question without any is dropped and
-    counted. Positives that mining found come after the positives of the question itself. Raises InputError where no
-    question is left.
+    A question without a positive in the corpus is dropped and counted. Raises InputError where none is left.
     """
     settings, negatives = context.settings.train, context.optional_input("negatives")
     source, corpus = context.input("questions").path, context.input("passages").path
@@ -110,8 +108,7 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
 
 
 def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
-    """Returns a training's data in which the questions of an epoch are a query of each passage that has some; writes the
-    passages into `folder`."""
+    """Returns data in which an epoch has a query of each passage with some; the passages are written into `folder`."""
     settings = context.settings.train
     corpus = context.input("passages").path
     rows = with_queries(read_passages(corpus), context.input("queries").path)
@@ -214,11 +211,8 @@ def hold_out(
     """Returns the questions to train on and up to `number` questions to validate on, with no gold passage in common.
 
     `gold` are each question's positives in the corpus, at least one. Passages are drawn by `seed`, and all questions
-    whose first positive is drawn are held out, until they are `number` or a fifth of all questions. Other questions
-    with a gold passage of a held-out question are in neither list: training would show the passage. The order of
-    `questions` does not matter.
-
-    Raises InputError where nothing is left to train on or to validate on.
+    whose first positive is drawn are held out, until they are `number` or a fifth of all. Other questions with a gold
+    passage of these are in neither list: training would show it. Raises InputError where one of the lists is empty.
     """
     of_passage: defaultdict[str, list[Question]] = defaultdict(list)
     for question in sorted(questions, key=lambda question: question.qid):
@@ -245,9 +239,8 @@ def pool_of(
 ) -> list[str]:
     """Returns the ids of the passages that held-out `questions` are ranked against, in string order.
 
-    The pool has `train.validation_passages` passages, if the corpus has that many: all gold passages, which may be
-    more; then hard negatives, for at most half of the remaining places, the best-ranked of every question first; then
-    passages of the corpus, drawn by `train.seed`.
+    They are `train.validation_passages`, where the corpus has that many: all gold passages, which may be more; hard
+    negatives in up to half of the other places, every question's best-ranked first; then passages drawn by `train.seed`.
     """
     pool = dict.fromkeys(id_ for question in questions for id_ in gold[question.qid])
     size = settings.validation_passages

@@ -32,7 +32,6 @@ class Example:
 class Stream(ABC):
     """The examples of all steps in sequence: item i is example `i % batch_size` of step `i // batch_size`.
 
-    It can be pickled, as processes that prepare batches need it where they are not forked.
     Each epoch is another permutation, drawn by seed, epoch and the examples' names. Examples that do not fill a batch
     are left out of that epoch. Where there are fewer examples than `train.batch_size`, the batches are smaller.
     """
@@ -84,13 +83,11 @@ class Stream(ABC):
 
 
 class QuestionStream(Stream):
-    """Questions with their positives and hard negatives.
+    """Questions with their positives and hard negatives, drawn by seed, epoch and question.
 
-    The positive is drawn from the question's entry of `positives`, by seed, epoch and question. For a hard negative
-    first its source is drawn, then one of the source's passages, in the same way and without replacement: a question's
-    sources take turns, in an order drawn anew for each round of turns. So a question with 5 mined negatives and 50 of
-    BM25 meets mined ones half of the time, as in tevatron's recipe, where it comes once with each kind per epoch.
-    A question with fewer than `train.negatives` hard negatives is trained on with all that it has.
+    A question's sources of hard negatives take turns, in an order drawn anew for each round of turns, and a passage of
+    the source is drawn without replacement. So a question with 5 mined negatives and 50 of BM25 meets mined ones half of
+    the time, as in tevatron's recipe. With fewer than `train.negatives` it is trained on with all that it has.
     """
 
     def __init__(
@@ -101,10 +98,7 @@ class QuestionStream(Stream):
         settings: Train,
         teacher: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
-        """`positives` are one list of ids per question; `pool` has the question's hard negatives by source.
-
-        `teacher` has a cross-encoder's logits by question and passage; None without distillation.
-        """
+        """`positives` are one list of ids per question, `teacher` a cross-encoder's logits by question and passage."""
         super().__init__(len(questions), settings)
         self.questions = questions
         self.positives = positives

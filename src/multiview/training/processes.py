@@ -90,10 +90,7 @@ def processes_here(settings: Train) -> int:
 
 
 def _launcher(processes: int, nodes: int) -> LaunchConfig:
-    """torchrun's settings, with which a process that fails ends all others.
-
-    A step that is tried again then continues from its checkpoint.
-    """
+    """torchrun's settings, with which a process that fails ends all others."""
     if nodes > 1:
         # torchrun's settings from its environment variables; `-` stands for the script, which it does not run here.
         config, _, _ = config_from_args(parse_args(["--nproc-per-node", str(processes), "-"]))
@@ -108,8 +105,7 @@ def _launcher(processes: int, nodes: int) -> LaunchConfig:
             run_id=f"multiview-{os.getpid()}",
         )
     config.max_restarts = 0
-    # An interrupt is left to Python.
-    config.signals_to_handle = "SIGTERM"
+    config.signals_to_handle = "SIGTERM"  # an interrupt is left to Python
     return config
 
 
@@ -159,10 +155,7 @@ def _end_with_starter() -> None:
 
 
 def _failure(error: ChildFailedError, reports: Path) -> Exception:
-    """The error to raise for a training that failed: bad input, else an ending by a signal, else the first failure.
-
-    The other processes fail because of it.
-    """
+    """The error that made the others fail: bad input, else an ending by a signal, else the first failure."""
     files = sorted(reports.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
     failures = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     for report in failures:
@@ -181,26 +174,26 @@ def _failure(error: ChildFailedError, reports: Path) -> Exception:
 # --- calls from a training process to the process that started it, which alone talks to the store ---------
 
 
+@dataclass(frozen=True)
 class RemoteEvents(Events):
     """The events of the starting process, reported by the first process of a training; each call waits for its answer.
 
     An error that a call raises in the starting process ends the training; the training process gets a RuntimeError.
     """
 
-    def __init__(self, line: Connection) -> None:
-        self._line = line
+    line: Connection
 
     def metric(self, name: str, value: float, step: int | None = None) -> None:
-        _call(self._line, "events", "metric", name, value, step)
+        _call(self.line, "events", "metric", name, value, step)
 
     def warning(self, text: str) -> None:
-        _call(self._line, "events", "warning", text)
+        _call(self.line, "events", "warning", text)
 
     def fact(self, name: str, value: object) -> None:
-        _call(self._line, "events", "fact", name, value)
+        _call(self.line, "events", "fact", name, value)
 
     def progress(self, done: int, total: int, unit: str) -> None:
-        _call(self._line, "events", "progress", done, total, unit)
+        _call(self.line, "events", "progress", done, total, unit)
 
 
 @dataclass(frozen=True)
@@ -241,8 +234,7 @@ def answering(receivers: Mapping[str, object]) -> Iterator[tuple[Connection, lis
 def _call(line: Connection, receiver: str, name: str, *arguments: object) -> None:
     """Makes a call and waits until it is done."""
     line.send((receiver, name, arguments))
-    problem = line.recv()
-    if problem is not None:
+    if (problem := line.recv()) is not None:
         raise RuntimeError(problem)
 
 

@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -182,17 +183,17 @@ def _as_arrays(collate: Callable[[Any], TrainingBatch], examples: Any) -> Any:
     return recursively_apply(Tensor.numpy, collate(examples))
 
 
+@dataclass(frozen=True)
 class ReportingCallback(TrainerCallback):
     """Reports progress after each step and what the Trainer logs, and publishes checkpoints."""
 
-    def __init__(self, events: Events, checkpoints: Checkpoints | None) -> None:
-        self._events = events
-        self._checkpoints = checkpoints
+    events: Events
+    checkpoints: Checkpoints | None
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        self._events.progress(state.global_step, state.max_steps, "steps")
+        self.events.progress(state.global_step, state.max_steps, "steps")
         if control.should_training_stop:
             # The trained model is about to be written; nothing will resume from this step.
             control.should_save = False
@@ -210,14 +211,14 @@ class ReportingCallback(TrainerCallback):
     ) -> None:
         if logs and "loss" in logs:  # the summary at the end has none
             for name, value in logs.items():
-                self._events.metric(name, float(value), step=state.global_step)
+                self.events.metric(name, float(value), step=state.global_step)
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        if self._checkpoints is not None and state.is_world_process_zero:
+        if self.checkpoints is not None and state.is_world_process_zero:
             folder = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
-            self._checkpoints.publish(state.global_step, folder)
+            self.checkpoints.publish(state.global_step, folder)
 
 
 class ProcessArguments(TrainingArguments):
@@ -289,10 +290,8 @@ def check_processes(processes: int, questions: int) -> None:
 
 
 def warmup_steps(settings: Train, steps: int, events: Events) -> int:
-    """Number of steps of linear warm-up: `train.warmup_steps`, or `train.warmup_ratio` of all `steps`.
-
-    The ratio decides where no number is set, and, with a warning, where the number is more than half of all steps.
-    """
+    """Number of steps of linear warm-up: `train.warmup_steps`, or `train.warmup_ratio` of all `steps` where it is not set or,
+    with a warning, more than half of them."""
     by_ratio = round(settings.warmup_ratio * steps)
     if settings.warmup_steps is None:
         return by_ratio

@@ -73,20 +73,17 @@ class Validation:
         self._gold = [[row_of[id_] for id_ in held_out.gold[q.qid]] for q in held_out.questions]
 
     def figures(self) -> dict[str, float]:
-        """Returns the figures of the model as it is, by metric.
-
-        These are the recall of gold passages at 1, MRR@10, the mean rank of the first gold passage (DPR) and, where
-        passages have several views, the share of questions whose best gold passage scores by each view, and the mean
-        cosine between the views of a passage.
-        """
+        """Returns recall of gold passages at 1, MRR@10, the mean rank of the first gold passage (DPR) and, of several views,
+        the share of questions whose best gold passage scores by each, and the mean cosine between those of a passage."""
         with self._as_in_inference():
             questions = self._encode(self.model.encode_questions, self._questions)
             vectors = self._encode(self.model.encode_passages, self._passages)
         views = vectors.flatten(0, 1)[self._rows.to(vectors.device)].float()
         figures = self._ranking(questions.float(), views)
         if self._numbers.any():
-            cosines = off_diagonal(metric_names.VIEW_COSINE, mean_cosines(views.cpu().numpy(), self._counts))
-            figures |= {name: float(cosines[name]) for name in (metric_names.VIEW_COSINE,) if name in cosines}
+            cosines = mean_cosines(views.cpu().numpy(), self._counts)
+            if of_pairs := off_diagonal(metric_names.VIEW_COSINE, cosines):
+                figures[metric_names.VIEW_COSINE] = float(of_pairs[metric_names.VIEW_COSINE])
         return figures
 
     def _ranking(self, questions: Tensor, views: Tensor) -> dict[str, float]:
@@ -158,9 +155,8 @@ class ValidationState:
 class ValidationCallback(TrainerCallback):
     """Validates every `train.validate_steps` steps and after the last, keeps the best model, and stops by `train.patience`.
 
-    The best model is that with the highest MRR@10, of equal ones the earliest. The model before the first step is
-    measured too, but is never the best one. It is part of every checkpoint, so a resumed training hands on the very
-    same model. The first process validates; the others wait for its decision.
+    The best model has the highest MRR@10, of equal ones the earliest; that before the first step is measured, but never
+    the best. Every checkpoint has it. The first process validates; the others wait for its decision.
     """
 
     def __init__(
@@ -171,10 +167,8 @@ class ValidationCallback(TrainerCallback):
         folder: Path,
         resumed: Path | None,
     ) -> None:
-        """`validation` is that of the first process, None in the others. `folder` is for the best model.
-
-        `resumed` is the checkpoint that training continues from, None at its beginning.
-        """
+        """`validation` is None in all processes but the first; `folder` is for the best model, and `resumed` the checkpoint
+        that training continues from."""
         self._validation, self._settings, self._events = validation, settings, events
         self._folder = folder / BEST_MODEL_FOLDER
         self._state = ValidationState()
