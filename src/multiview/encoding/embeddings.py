@@ -5,8 +5,7 @@
 - `embeddings.json`: the header, with dim, rows, passages, the digest of the model, and a sha256 per block of
   `rows_per_block` rows, so that a block can be read and checked by itself.
 
-An index keeps the parts that it needs in the same format: its `passages.parquet` has `ROWS_SCHEMA`, and its
-`views.f16`, where it has one, is such a matrix.
+An index has `views.f16` and, with `ROWS_SCHEMA`, `passages.parquet` in the same format.
 """
 
 from __future__ import annotations

@@ -67,10 +67,7 @@ class Encoder:
     def question_vectors(
         self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
     ) -> np.ndarray:
-        """Returns the vectors of `questions` [q, D] float32, times the model's scale.
-
-        `report_done` is called with the number of questions done so far.
-        """
+        """Returns the vectors of `questions` [q, D] float32, times the model's scale, and reports the number of those done."""
         vectors = np.empty((len(questions), self.dim), dtype=np.float32)
         for done, (i, vector) in enumerate(self.questions(questions), 1):
             vectors[i] = vector
@@ -80,8 +77,7 @@ class Encoder:
     def question_vector(self, question: str) -> np.ndarray:
         """Returns the vector of one question [D] float32, times the model's scale, encoded in a batch of one row.
 
-        It depends on nothing but the question. Its last bits differ from those of `question_vectors`, whose batches
-        have more rows, and padding.
+        Its last bits differ from those of `question_vectors`, whose batches have more rows, and padding.
         """
         sequence = self.layout.question(question)
         vectors = self._run(self.model.encode_questions, [sequence], 1, len(sequence.input_ids), rows=1)
@@ -136,9 +132,7 @@ class Placer:
     """Assigns rows of the embeddings to the views of passages, in order; to padding views only with `padding`."""
 
     def __init__(self, writer: EmbeddingsWriter, padding: bool) -> None:
-        self.writer = writer
-        self._padding = padding
-        self.padding_left_out = 0
+        self.writer, self._padding, self.padding_left_out = writer, padding, 0
 
     def place(
         self, passage: Passage, sequences: Sequence[TokenSequence], queries: Sequence[str] = ()
@@ -156,9 +150,8 @@ class Placer:
 def encode(context: StepContext) -> None:
     """Step: encode the views of one shard (`passages`) with `model`, as `embeddings`.
 
-    With the input `queries`, the shard's generated queries, each passage is read with each of its queries; without
-    it, a layout that reads queries reads the passage alone. See `multiview.encoding.embeddings` for the
-    files. Raises InputError for a vector that float16 cannot hold.
+    With the input `queries` each passage is read with each of its generated queries. Raises InputError for a vector that
+    float16 cannot hold.
     """
     started = time.monotonic()
     settings, model = context.settings.encode, context.input("model")
@@ -185,11 +178,8 @@ def encode_passages(
     placer: Placer,
     report_done: Callable[[int], None] = lambda done: None,
 ) -> None:
-    """Writes the views of passages, each with the queries that it is read with, at the places that `placer` assigns.
-
-    `report_done` is called with the number of passages read so far. Raises InputError for a vector that float16 cannot
-    hold.
-    """
+    """Writes the views of passages, each with the queries that it is read with, at the places that `placer` assigns, and
+    reports the number of passages read. Raises InputError for a vector that float16 cannot hold."""
     sequences = (
         placed
         for passage, asked, laid_out in laid_out_ahead(encoder.layout, read_with, workers(encoder.device))

@@ -48,10 +48,8 @@ ApproximateBuilder = Callable[[BlocksOfViews], tuple[FaissObject, JsonObject]]
 def build_index(context: StepContext, search: JsonObject | None = None) -> None:
     """Step: build one inner-product index over the views of all shards, of the kind that `settings.index` names.
 
-    `inputs["embeddings"]` are the shards' embeddings, in shard order, made by the recorded input `model`. See
-    `write_index` for the files. Raises InputError when shards come from another model or were encoded otherwise than
-    `settings.encode` says, differ in width, share a passage, a block of views is damaged, or the kind does not suit
-    them.
+    The input `embeddings` are those of the shards, in order, made by the recorded input `model`. Raises InputError where
+    shards come from another model or other settings, share a passage or are damaged, or the kind does not suit them.
     """
     model = context.recorded_input("model").digest
     shards = open_embeddings(context.list_input("embeddings"), model, context.settings.encode)
@@ -61,10 +59,7 @@ def build_index(context: StepContext, search: JsonObject | None = None) -> None:
 
 
 def build_index_with_search(context: StepContext) -> None:
-    """Step: build an index that ranks as `settings.search` says, by BM25 or with a reranker (see `write_search`).
-
-    The terms of BM25 are those of the input `passages`. All else is as in `build_index`.
-    """
+    """Step: build an index that ranks the input `passages` as `settings.search` says, by BM25 or with a reranker."""
     from multiview.index.bm25 import Terms
 
     passages = read_passages(context.input("passages").path)

@@ -103,10 +103,9 @@ class IndexedPassages:
         self._index, self._layout, self._corpus = index, layout, corpus
 
     def read(self, rows: np.ndarray) -> Iterator[IndexedPassage]:
-        """The passages of `rows`, any shape, each once and in order, with their columns, queries and views.
+        """The passages of `rows`, any shape, each once and in order, but for rows of -1.
 
-        Rows of -1 are dropped. Memory holds one row group of the corpus. Raises InputError where the corpus is not the
-        index's.
+        Memory holds one row group of the corpus. Raises InputError where the corpus is not the index's.
         """
         each_once = np.unique(rows[rows >= 0])
         queries = self._index.queries(each_once.tolist())

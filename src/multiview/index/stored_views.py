@@ -48,7 +48,7 @@ REBUILD = "delete this artifact's folder and run `index` again"
 def open_views(file: Path, header: JsonObject, streamed: StoredFile | None = None) -> Matrix:
     """Maps the views of an index with this header from a file, or reads them from a bucket where they are `streamed`.
 
-    Raises InputError where the file is missing or has another size, and for views in a bucket without digests of blocks.
+    Raises InputError where the file is missing or has another size, or lacks digests of its blocks in a bucket.
     """
     shape = header["views"], header["dim"]
     if streamed is None:

@@ -90,10 +90,8 @@ class ViewIndex:
     ) -> ViewIndex:
         """Reads an index that a step wrote; exact searches multiply on `device`, as torch names it.
 
-        `streamed` is the file of the views where they are not in `folder`, but in a bucket: each search reads it.
-
-        Raises InputError where its files do not fit together, or where an approximate index needs faiss and it is not
-        installed.
+        `streamed` is the file of the views where they are in a bucket: each search reads it. Raises InputError where the
+        files do not fit together, or an approximate index needs faiss and it is not installed.
         """
         header = json.loads(existing(folder / HEADER_FILE, REBUILD).read_text())
         approximate = header["kind"] != EXACT
@@ -184,9 +182,8 @@ class ViewIndex:
     ) -> TopPassages:
         """The k best passages of each question; of those that the index proposes, if it is not `exact`.
 
-        `queries` [q, dim], with the score's scale included. With `among` [p] bool, the k best of its passages, found
-        exactly by any index: one that is not `exact` cannot propose from a part, so all stored views are read. The
-        result is at most as wide as the index has passages. Raises InputError for queries of another width.
+        `queries` [q, dim] have the score's scale. With `among` [p] bool, only its passages are found, and exactly: no index
+        proposes from a part. Results are at most as wide as the index. Raises InputError for queries of another width.
         """
         if queries.ndim != 2 or queries.shape[1] != self.views.shape[1]:
             raise InputError(
@@ -216,12 +213,10 @@ class ViewIndex:
     def pair_scores(
         self, queries: np.ndarray, questions: np.ndarray, passages: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Scores of pairs of a question and a passage [n] float32: the max over the passage's views, as in `search`;
-        and which view has it [n] int32.
+        """Scores of pairs of a question and a passage [n] float32, as in `search`, and which view has each [n] int32.
 
         `questions` [n] are rows of `queries`, `passages` [n] rows of the index. For a row of -1, and for a passage
-        without views, they are -inf and -1. Scores are summed in float64, so that equal views score equally beside any
-        other views. Views are read once, in their order.
+        without views, they are -inf and -1. Views are read once, in their order.
         """
         scores, winners = np.full(len(passages), -np.inf, np.float32), np.full(len(passages), -1, np.int32)
         known = np.flatnonzero((passages >= 0) & (self.view_counts[passages] > 0))

@@ -102,8 +102,7 @@ def build(
 ) -> tuple[FaissObject, JsonObject]:
     """Builds the faiss index over the views of a corpus, whose `blocks` it reads once; returns it with its `description`.
 
-    The ids of the views are their rows. Memory holds the sample during training, then the index. Raises InputError for
-    a kind that faiss does not know, too few views, or a damaged block.
+    Memory holds the sample during training, then the index. Raises InputError for an unknown kind or too few views.
     """
     views, dim = corpus.rows, corpus.dim
     if not views:

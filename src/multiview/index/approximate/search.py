@@ -48,9 +48,8 @@ class ApproximateSearch:
     def top(self, queries: np.ndarray, k: int, report_done: Callable[[int], None]) -> TopPassages:
         """The k best of the passages that faiss proposes; of passages that tie, the first by `tie_order`.
 
-        Each question's k + `rerank` first passages are scored by the inner products of all their stored views, summed
-        in float64. Scores and winning views are exact; whether all of the k best passages are among the candidates is not
-        known. Raises ValueError as an exact search does.
+        Each question's k + `rerank` first passages are scored by all their stored views in float64, so that scores and
+        winning views are exact. Raises ValueError as an exact search does.
         """
         queries = finite_questions(queries, k)
         top = TopPassages.empty(len(queries), k, exact=False)
@@ -70,9 +69,8 @@ class ApproximateSearch:
     def _proposals(self, queries: np.ndarray, k: int) -> Iterator[tuple[int, np.ndarray]]:
         """Yields each question and the k + `rerank` passages of the views that faiss finds, best first.
 
-        Where the views that were fetched hold too few passages, twice as many views are fetched. Where the lists that were
-        probed hold fewer than k passages, twice as many lists are probed. So k passages are found wherever the corpus has
-        them, except that a graph does not lead to every view or list: short vectors have few neighbours by inner product.
+        While these are too few, twice as many views are fetched and lists probed. So k passages are found wherever the corpus
+        has them, but for a graph, which does not lead to every view: short vectors have few neighbours by inner product.
         """
         index, parameters = self.index, self.parameters
         needed, views = k + parameters.rerank, len(self.views)
@@ -128,11 +126,7 @@ def faiss_parameters(index: FaissObject, probes: int, ef_search: int) -> faiss.S
 
 
 def measure(index: ViewIndex, queries: np.ndarray, found: np.ndarray, events: Events) -> None:
-    """Reports the recall of an approximate index for some of the questions [q, dim], for which it found passages [q, depth].
-
-    The metrics are passage recall at those `RECALL_CUTS` that the depth allows. Each stored view is read once and scored
-    for all of these questions.
-    """
+    """Reports the recall of an approximate index, which `found` passages [q, depth], for some of the questions [q, dim]."""
     sampled = sampled_rows(len(queries), MEASURED, index.header["seed"])
     if not len(sampled):
         return
