@@ -89,9 +89,7 @@ class CrossEncoder:
 
     @torch.inference_mode()
     def _logits(
-        self,
-        members: Sequence[tuple[TokenSequence, tuple[HitPosition, list[int] | None]]],
-        shape: Shape,
+        self, members: Sequence[tuple[TokenSequence, tuple[HitPosition, list[int] | None]]], shape: Shape
     ) -> np.ndarray:
         """Returns the logits [rows] of a batch, which is filled up with its first pair."""
         filled = [*members, *[members[0]] * (shape.rows - len(members))]

@@ -57,19 +57,17 @@ class Encoder:
         for (sequence, tag), vectors in self._encoded(self.model.encode_passages, limit, views, sequences):
             yield sequence, tag, vectors[: len(sequence.views)]
 
-    def questions(self, questions: Iterable[str]) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields position and vector [D] float32 of each question, times the model's scale, in another order."""
-        limit = self.layout.settings.question_length
-        sequences = ((self.layout.question(question), i) for i, question in enumerate(questions))
-        for (_, i), vector in self._encoded(self.model.encode_questions, limit, 1, sequences):
-            yield i, vector
-
     def question_vectors(
         self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
     ) -> np.ndarray:
         """Returns the vectors of `questions` [q, D] float32, times the model's scale, and reports the number of those done."""
-        vectors = np.empty((len(questions), self.dim), dtype=np.float32)
-        for done, (i, vector) in enumerate(self.questions(questions), 1):
+        limit, vectors = (
+            self.layout.settings.question_length,
+            np.empty((len(questions), self.dim), np.float32),
+        )
+        sequences = ((self.layout.question(question), i) for i, question in enumerate(questions))
+        encoded = self._encoded(self.model.encode_questions, limit, 1, sequences)
+        for done, ((_, i), vector) in enumerate(encoded, 1):
             vectors[i] = vector
             report_done(done)
         return vectors

@@ -82,12 +82,7 @@ class ViewIndex:
         """The effort of searches of an approximate index; it may be replaced."""
 
     @classmethod
-    def load(
-        cls,
-        folder: Path,
-        device: str = "cpu",
-        streamed: StoredFile | None = None,
-    ) -> ViewIndex:
+    def load(cls, folder: Path, device: str = "cpu", streamed: StoredFile | None = None) -> ViewIndex:
         """Reads an index that a step wrote; exact searches multiply on `device`, as torch names it.
 
         `streamed` is the file of the views where they are in a bucket: each search reads it. Raises InputError where the

@@ -50,11 +50,8 @@ def make_batch(
     length: int | None = None,
     rows: int | None = None,
 ) -> Batch:
-    """Returns a batch of `sequences`, which have up to `max_views` views each.
-
-    They are padded to `length` tokens (by default the length of the longest one) and filled up to `rows` rows with
-    copies of the last sequence.
-    """
+    """Returns a batch of `sequences`, which have up to `max_views` views each, padded to `length` tokens (by default those of
+    the longest one) and filled up to `rows` rows with copies of the last one."""
     filled = [*sequences, *[sequences[-1]] * ((rows or 0) - len(sequences))]
     lengths = np.array([len(sequence.input_ids) for sequence in filled])
     present = np.arange(length or lengths.max()) < lengths[:, None]
@@ -109,10 +106,7 @@ def make_groups(
     group_cost: float = math.inf,
     most: int | None = None,
 ) -> Groups:
-    """Returns `sequences`, which have up to `max_views` views each, in groups of similar length, `most` per group.
-
-    `group_cost` is the price of one more group, in tokens of padding; by default there is a single group.
-    """
+    """Returns `sequences`, which have up to `max_views` views each, in groups of similar length (`by_length`)."""
     groups = by_length([len(sequence.input_ids) for sequence in sequences], group_cost, most)
     order = torch.empty(len(sequences), dtype=torch.int64)
     order[[row for group in groups for row in group]] = torch.arange(len(sequences))
@@ -125,7 +119,7 @@ def make_groups(
 def by_length(lengths: Sequence[int], group_cost: float, most: int | None = None) -> list[list[int]]:
     """Returns the positions of `lengths` in groups, the longest first.
 
-    A group ends before it pads `group_cost` tokens or has more than `most` members.
+    A group ends before it pads `group_cost` tokens, the price of one more group, or has more than `most` members.
 
     >>> by_length([9, 30, 8, 29], group_cost=10)
     [[1, 3], [0, 2]]
@@ -169,10 +163,9 @@ def add_snippet_means(embedded: Tensor, viewers: Tensor, snippets: Tensor) -> Te
 
         x(VIE_i) = e(VIE_i) + 1/|s_i| Σ_{t in s_i} e(t)
 
-    e are the word embeddings `embedded` [S, L, D], and e(VIE_i) is zero before training. The embeddings of all other
-    tokens, and of the viewer token of an empty snippet, stay as they are. Positions are added later, by the base model.
-    `viewers` [S, V] and `snippets` [S, V, L] are those of `Batch`. Gradients reach e(VIE_i) and the word embeddings of
-    the snippet.
+    e are the word embeddings `embedded` [S, L, D], and e(VIE_i) is zero before training. Those of all other tokens, and
+    of the viewer token of an empty snippet, stay as they are. Positions are added later, by the base model. `viewers`
+    [S, V] and `snippets` [S, V, L] are those of `Batch`.
     """
     means = pool(embedded, snippets).to(embedded.dtype)
     return embedded.scatter_add(1, viewers[..., None].expand_as(means), means)

@@ -23,10 +23,8 @@ def set_dropout(model: nn.Module, hidden: float, attention: float | None = None)
 
 
 def attentions(model: nn.Module) -> list[nn.Module]:
-    """The modules that weigh tokens by attention: the innermost of those that transformers calls "Attention".
-
-    `BertAttention`, for one, contains `BertSelfAttention`, and a dropout of hidden states.
-    """
+    """The modules that weigh tokens by attention: the innermost "Attention", since `BertAttention` contains
+    `BertSelfAttention` and a dropout of hidden states."""
     return [m for m in model.modules() if _is_attention(m) and not any(map(_is_attention, m.children()))]
 
 

@@ -50,10 +50,8 @@ OPTIONAL = ("dense", "question_prompt", "passage_prompt", "include_prompt")
 
 
 class BiEncoder(nn.Module):
-    """Question and passage encoder. With `tied` settings both are one module under one name, stored once in checkpoints.
-
-    If they are separate, one may be absent: a search needs only the question encoder.
-    """
+    """Question and passage encoder, one module with `tied` settings. If they are separate, one may be absent: a search needs
+    only the question encoder."""
 
     def __init__(
         self,
@@ -65,9 +63,7 @@ class BiEncoder(nn.Module):
     ) -> None:
         """`dense` has the dense layers of each encoder, where the base has some."""
         super().__init__()
-        self.settings = settings
-        self.tokenizer = tokenizer
-        self.layout: Layout = layout(settings, tokenizer)
+        self.settings, self.tokenizer, self.layout = settings, tokenizer, layout(settings, tokenizer)
         parts = {PASSAGE: passage, QUESTION: question}
         self.encoders = nn.ModuleDict({name: part for name, part in parts.items() if part is not None})
         self.dense = nn.ModuleDict(dense)
@@ -155,11 +151,8 @@ class BiEncoder(nn.Module):
         self.adapted = True
 
     def save(self, folder: Path) -> None:
-        """Writes `multiview.json`, and a Hugging Face folder with tokenizer per part, where adapters are merged.
-
-        `base` is left out of the settings: the folder holds the weights, and their origin would make equal models
-        differ.
-        """
+        """Writes `multiview.json`, without `base`, which would make equal models differ, and a Hugging Face folder with
+        tokenizer per part, where adapters are merged."""
         folder.mkdir(parents=True, exist_ok=True)
         unset = {
             name for name in OPTIONAL if getattr(self.settings, name) == Model.model_fields[name].default
@@ -182,9 +175,7 @@ class BiEncoder(nn.Module):
         cls, folder: Path, dtype: torch.dtype = torch.float32, questions_only: bool = False
     ) -> "BiEncoder":
         """Loads a model that `save` wrote, in evaluation mode; with `questions_only` without a separate passage encoder.
-
-        Raises InputError if `folder` holds no model.
-        """
+        Raises InputError if `folder` holds no model."""
         settings = load_settings(folder)
         parts = [PASSAGE] if settings.tied else [QUESTION] if questions_only else [PASSAGE, QUESTION]
         with quiet():
@@ -201,11 +192,8 @@ class BiEncoder(nn.Module):
 
     @classmethod
     def create(cls, settings: Model) -> "BiEncoder":
-        """Returns the model that training starts from: the base model with the layout's viewer tokens added.
-
-        Two separate encoders start with equal weights. Raises InputError for a base model that cannot be loaded or does
-        not suit the settings.
-        """
+        """Returns the model that training starts from: the base model with the layout's viewer tokens added, twice for two
+        encoders. Raises InputError for a base that cannot be loaded or does not suit the settings."""
         kind = architecture(settings.architecture)
         kind.check(settings)
         with quiet(), staged_base(settings.base) as folder:
@@ -311,7 +299,7 @@ def width(folder: Path) -> int:
 
 
 def score_scale(settings: Model) -> float:
-    """Returns the factor of inner products: `model.scale` if it is set, otherwise 20 for normalised vectors, else 1."""
+    """Returns the factor of inner products: `model.scale`, or by default 20 for normalised vectors, else 1."""
     if settings.scale is not None:
         return settings.scale
     return 20.0 if settings.normalise else 1.0
@@ -329,10 +317,7 @@ def load_settings(folder: Path) -> Model:
 
 
 def load_layout(folder: Path) -> Layout:
-    """Returns the layout of the model that `BiEncoder.save` wrote into `folder`, without loading the model.
-
-    Raises InputError if `folder` holds no model.
-    """
+    """Returns the layout of a saved model, without loading the model. Raises InputError if `folder` holds none."""
     return layout(load_settings(folder), load_tokenizer(str(folder / PASSAGE)))
 
 

@@ -100,10 +100,9 @@ def resolve_systems(overrides: Overrides) -> dict[str, Config]:
 
 
 def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None) -> Config:
-    """Returns the config of one stage of training, with its differences (`train.warm_up`, `train.round_two`) applied.
+    """Returns the config of one stage of training: None is round one, and later rounds are as round two.
 
-    Stage None is round one, which has no differences; the rounds after round two have those of round two. Raises
-    InputError with the name of a wrong setting.
+    Raises InputError with the name of a wrong setting.
     """
     overrides = config.model_dump(exclude_unset=True)
     for name in STAGES:

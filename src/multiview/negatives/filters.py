@@ -17,11 +17,7 @@ from multiview.data.tokens import Mode, Span, TokenizedText
 
 
 def hits_by_passage(
-    passage_rows: np.ndarray,
-    wanted: np.ndarray,
-    ids: pa.Array,
-    corpus: PassageLookup,
-    columns: Sequence[str],
+    passage_rows: np.ndarray, wanted: np.ndarray, ids: pa.Array, corpus: PassageLookup, columns: Sequence[str]
 ) -> Iterator[tuple[pa.Table, np.ndarray, np.ndarray, np.ndarray]]:
     """Yields tables of the passages that have a wanted hit, and the hits: passage in the table, question, column [n].
 

@@ -76,7 +76,10 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
         raise InputError(f"{source}: no question has its positive passage in the corpus")
     equal = equal_texts(corpus, positive_ids(questions))
     pool = _pool(negatives if settings.negatives else None, questions, equal)
-    stream = QuestionStream(questions, positives, pool, settings, _teacher(settings, negatives))
+    if settings.distill_weight and negatives is None:
+        raise InputError("train.distill_weight: without negatives there is nothing to distil; set it to 0")
+    teacher = read_teacher(negatives.path) if settings.distill_weight and negatives else None
+    stream = QuestionStream(questions, positives, pool, settings, teacher)
     if stream.batch_size < settings.batch_size:
         context.events.warning(
             f"train.batch_size {settings.batch_size}: there are only {counted(len(questions), 'question')}, so batches hold {len(questions):,}"
@@ -141,7 +144,7 @@ def _held_out(
     corpus: Path,
     context: StepContext,
 ) -> tuple[list[Question], ValidationSet | None]:
-    """The questions to train on, those without a positive in the corpus among them, and the ones held out of them."""
+    """The questions to train on, with those that have no positive in the corpus, and the ones held out of them."""
     if settings.validate_steps is None:
         return questions, None
     gold = _gold(questions, corpus)
@@ -183,15 +186,6 @@ def with_found_positives(questions: Iterable[Question], found: Mapping[str, list
             question = replace(question, answer_starts=starts, positive_ids=positives)
         extended.append(question)
     return extended
-
-
-def _teacher(settings: Train, negatives: LocalArtifact | None) -> Mapping[str, Mapping[str, float]] | None:
-    """A cross-encoder's logits by question and passage, if the model is to learn from them."""
-    if not settings.distill_weight:
-        return None
-    if negatives is None:
-        raise InputError("train.distill_weight: without negatives there is nothing to distil; set it to 0")
-    return read_teacher(negatives.path)
 
 
 def _pool(

@@ -25,12 +25,8 @@ PACKAGE = "package:"
 
 @contextlib.contextmanager
 def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
-    """Yields a local folder with the base model; for a hub model, the files of the commit in the artifact's key.
-
-    A remote folder is copied to a temporary folder, which is deleted at the end of the context. Raises InputError that
-    names `setting` if there is no such model or its files do not suit it (`check_files`); pickled weights are read only
-    from the hub, and only as tensors.
-    """
+    """Yields a local folder with the base model: a temporary one for a remote folder, and for a hub model with the files of
+    the commit in the artifact's key. Raises InputError that names `setting`, as `base_fingerprint` does."""
     with contextlib.ExitStack() as stack:
         with _naming(setting):
             if "://" in base:
@@ -51,11 +47,10 @@ def model_fingerprint(settings: Config) -> dict[str, str]:
 
 
 def base_fingerprint(base: str, setting: str = BASE) -> dict[str, str]:
-    """Returns the content fingerprint of a base model.
+    """Returns the content fingerprint of a base model: of a local folder the digests of its files, of a remote one the
+    checksums of its file system, of a hub model the commit that the hub or the local cache reports.
 
-    A local folder is identified by the digests of its files, a remote folder by the checksums of its file system, and
-    a hub model by the commit that the hub or the local cache reports. Raises InputError that names `setting` if there
-    is no such model, or if its files, unless it is on the hub, do not suit the setting (`check_files`).
+    Raises InputError that names `setting` if there is no such model, or the files of a folder do not suit it.
     """
     with _naming(setting):
         if (folder := _folder(base)) is not None:
