@@ -29,7 +29,7 @@ from multiview.artifacts.record import Reference
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Encode, Index
 from multiview.encoding.embeddings import VIEWS_FILE, EmbeddingsWriter
-from multiview.index.approximate.search import passage_recall
+from multiview.evaluation.metrics import passage_recall
 from multiview.index.build import build_index
 from multiview.index.faiss_library import faiss, threads
 from multiview.index.view_index import HEADER_FILE, INDEX_FILE, ViewIndex

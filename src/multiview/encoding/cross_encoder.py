@@ -11,7 +11,7 @@ from transformers import AutoModelForSequenceClassification
 
 from multiview.config import Encode
 from multiview.data.passages import Passage
-from multiview.encoding.batches import Buckets, Shape
+from multiview.encoding.batches import Buckets, Member, Shape
 from multiview.encoding.encode import arithmetic, smaller_batches, weights_type
 from multiview.errors import InputError, one_line
 from multiview.model.base_model.loading import load_model, load_tokenizer, max_positions
@@ -25,6 +25,8 @@ ROWS = 8
 
 HitPosition = tuple[int, int]
 """(question, column) of a hit among the retrieved passages [q, k]."""
+Tag = tuple[HitPosition, list[int] | None]
+"""A pair's position and segment ids; None for these if the model has no segments."""
 
 
 class CrossEncoder:
@@ -65,9 +67,7 @@ class CrossEncoder:
 
         Raises InputError for a logit that is not finite.
         """
-        buckets: Buckets[tuple[HitPosition, list[int] | None]] = Buckets(
-            self.settings, self.device, self.length, ROWS
-        )
+        buckets: Buckets[Tag] = Buckets(self.settings, self.device, self.length, ROWS)
         with smaller_batches(self.settings):
             for shape, members in buckets.batches(map(self._tokens, pairs)):
                 found = self._logits(members, shape)
@@ -78,19 +78,14 @@ class CrossEncoder:
                         )
                     yield position, float(logit)
 
-    def _tokens(
-        self, pair: tuple[str, Passage, HitPosition]
-    ) -> tuple[TokenSequence, tuple[HitPosition, list[int] | None]]:
-        """Returns a pair's token ids with (position, segment ids); None for segment ids if the model has no segments."""
+    def _tokens(self, pair: tuple[str, Passage, HitPosition]) -> Member[Tag]:
         question, passage, position = pair
         text = f"{passage.title} {passage.text}".strip()
         tokens = self.tokenizer(question, text, truncation="longest_first", max_length=self.length)
         return TokenSequence(tokens["input_ids"], ()), (position, tokens.get("token_type_ids"))
 
     @torch.inference_mode()
-    def _logits(
-        self, members: Sequence[tuple[TokenSequence, tuple[HitPosition, list[int] | None]]], shape: Shape
-    ) -> np.ndarray:
+    def _logits(self, members: Sequence[Member[Tag]], shape: Shape) -> np.ndarray:
         """Returns the logits [rows] of a batch, which is filled up with its first pair."""
         filled = [*members, *[members[0]] * (shape.rows - len(members))]
         unpadded: dict[str, list[list[int] | None]] = {

@@ -29,6 +29,7 @@ from multiview.evaluation.metrics import (
     first_rank,
     gold_metrics,
     means,
+    measure,
     top_k_accuracy,
     write_qrels,
     write_trec_run,
@@ -74,7 +75,6 @@ def evaluate_queries(
     """`evaluate` by encoded `queries` [q, dim] float32. Analyses are of the ranking by views, however `ranker` ranks."""
     from multiview.evaluation.analyses.analysis_input import AnalysisInput
     from multiview.evaluation.analyses.run import analyse
-    from multiview.index.approximate.search import measure
 
     index, settings = ranker.index, context.settings.evaluation
     training = context.optional_input("train_questions")

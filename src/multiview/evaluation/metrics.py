@@ -15,12 +15,23 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from multiview import metric_names
+from multiview.index.exact import ALL_VIEWS
+from multiview.index.stored_views import sampled_rows
+from multiview.steps.events import Events
 
 if TYPE_CHECKING:
     import ir_measures
 
+    from multiview.index.view_index import ViewIndex
+
 Values = dict[str, np.ndarray]
 """Metric to its values per question [q] float64, NaN for questions that it does not judge."""
+
+RECALL_CUTS = (10, 100)
+"""The cut-offs k of an approximate index's recall."""
+
+MEASURED = 200
+"""The most questions whose recall is measured."""
 
 
 def first_rank(hits: np.ndarray) -> np.ndarray:
@@ -137,3 +148,25 @@ def write_qrels(path: Path, gold: Mapping[str, Mapping[str, int]]) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for qid, grades in gold.items():
             file.writelines(f"{quoted(qid)} 0 {quoted(name)} {grade}\n" for name, grade in grades.items())
+
+
+# --- recall of an approximate index, against a search that reads every stored view --------------------------------------------------------------------------
+
+
+def measure(index: ViewIndex, queries: np.ndarray, found: np.ndarray, events: Events) -> None:
+    """Reports the recall of an approximate index, which `found` passages [q, depth], for some of the questions [q, dim]."""
+    sampled = sampled_rows(len(queries), MEASURED, index.header["seed"])
+    if not len(sampled):
+        return
+    exact = index.search_views([ALL_VIEWS], queries[sampled], found.shape[1])[0].passages
+    for k in RECALL_CUTS:
+        if k <= found.shape[1]:
+            events.metric(f"index_recall_at_{k}", passage_recall(found[sampled], exact, k))
+
+
+def passage_recall(found: np.ndarray, exact: np.ndarray, k: int) -> float:
+    """Mean share of the k passages of `exact` [q, ≥k] that are among the first k of `found`; -1 is padding."""
+    found, exact = found[:, :k], exact[:, :k]
+    real = exact >= 0
+    hits = (exact[:, :, None] == found[:, None, :]).any(axis=2) & real
+    return float((hits.sum(axis=1) / np.maximum(1, real.sum(axis=1))).mean())

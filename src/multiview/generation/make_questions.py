@@ -15,15 +15,7 @@ import pyarrow as pa
 from multiview import names
 from multiview.config import MakeQuestions
 from multiview.data.cjk import count_words, word_spans
-from multiview.data.passages import (
-    COLUMNS,
-    ROW_GROUP,
-    Passage,
-    count_passages,
-    passages_of,
-    read_passages,
-    read_tables,
-)
+from multiview.data.passages import ROW_GROUP, Passage, count_passages, read_passages
 from multiview.data.queries import distinct, write_by_parts
 from multiview.data.question_selection import held_out, limited, one_per_passage, questions_per_passage
 from multiview.data.questions import (
@@ -154,9 +146,9 @@ def write_drafts(context: StepContext, ask: Ask, least_words: int = 1, language:
         """The snippets, `SNIPPETS_AT_ONCE` at a time, with the numbers of passages read before and after."""
         nonlocal snippets
         before, read, drawn = 0, 0, list[QuestionSnippet]()
-        for passage in (each for table in read_tables(shard, COLUMNS) for each in passages_of(table)):
+        for read, passage in enumerate(read_passages(shard), 1):
             found = draw_snippets(passage, settings, least_words, language)
-            drawn, snippets, read = drawn + found, snippets + len(found), read + 1
+            drawn, snippets = drawn + found, snippets + len(found)
             while len(drawn) >= SNIPPETS_AT_ONCE:
                 yield before, read, drawn[:SNIPPETS_AT_ONCE]
                 before, drawn = read, drawn[SNIPPETS_AT_ONCE:]

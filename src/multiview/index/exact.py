@@ -69,11 +69,9 @@ class ExactSearch:
         counts: np.ndarray | None = None,
     ) -> None:
         """`views` [v, dim] float16 may be memory-mapped or in a bucket; `offsets` [p] int64 is the row of each passage's
-        first view, ascending; `tie_order` [p] is the position of each passage's id in string order.
-
-        `longest_view` is the largest norm of a view. `device` multiplies, as torch names it.
-        `counts` [p] are the passages' views, where some rows between them are not searched.
-        """
+        first view, ascending; `tie_order` [p] is the position of each passage's id in string order. `longest_view` is the
+        largest norm of a view. `device` multiplies, as torch names it. `counts` [p] are the passages' views, where some
+        rows between them are not searched."""
         self.views, self.offsets, self.tie_order = views, offsets, tie_order
         self.counts = np.diff(offsets, append=len(views)) if counts is None else counts
         self.device = device
@@ -90,10 +88,9 @@ class ExactSearch:
     ) -> list[TopPassages]:
         """Returns the k passages with the highest max over a range of their views, for each of `ranges`, in the same passes.
 
-        Of passages that tie, the one with the smaller id comes first. `queries` [q, dim] float32. With `among` [p] bool,
-        only its passages are found. Passages without a view in a range are not found by it. `report_done` is called with
-        the number of questions done. Raises ValueError for a k below 1 and for vectors that are not finite. Products
-        have to be within float32.
+        Of passages that tie, the one with the smaller id comes first. `queries` [q, dim] float32, and products within it.
+        With `among` [p] bool, only its passages are found. `report_done` is called with the number of questions done.
+        Raises ValueError for a k below 1 and for vectors that are not finite.
         """
         queries = finite_questions(queries, k)
         tops = [TopPassages.empty(len(queries), k) for _ in ranges]

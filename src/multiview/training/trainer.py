@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -73,12 +73,12 @@ class BiEncoderTrainer(Trainer):
     def compute_loss(
         self,
         model: torch.nn.Module,
-        inputs: dict[str, torch.Tensor | Any],
+        inputs: Any,
         return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
-    ) -> torch.Tensor | tuple[torch.Tensor, object]:
+        num_items_in_batch: Any = None,
+    ) -> Any:
         """Returns the loss of one `TrainingBatch`, `inputs`, at this step's temperature."""
-        batch = cast(TrainingBatch, inputs)
+        batch: TrainingBatch = inputs
         questions, vectors = model(batch["questions"], batch["passages"])
         # Scored outside autocast: `encode` gives float32, and half precision cannot distinguish views.
         with torch.autocast(questions.device.type, enabled=False):
@@ -119,12 +119,7 @@ class BiEncoderTrainer(Trainer):
             self._parts[metric_names.view_wins(view)].append(share)
         return (loss, {}) if return_outputs else loss
 
-    def training_step(
-        self,
-        model: torch.nn.Module,
-        inputs: dict[str, torch.Tensor | Any],
-        num_items_in_batch: torch.Tensor | int | None = None,
-    ) -> torch.Tensor:
+    def training_step(self, model: torch.nn.Module, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
         """Forward and backward pass of one `TrainingBatch` of arrays, `inputs`.
 
         Of several processes each seeds every step: dropout differs between them, and a resumed run repeats it.
@@ -202,15 +197,10 @@ class ReportingCallback(TrainerCallback):
         control.should_log |= control.should_save
 
     def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, float] | None = None,
-        **_: object,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **more: Any
     ) -> None:
-        if logs and "loss" in logs:  # the summary at the end has none
-            for name, value in logs.items():
+        if "loss" in more["logs"]:  # the summary at the end has none
+            for name, value in more["logs"].items():
                 self.events.metric(name, float(value), step=state.global_step)
 
     def on_save(

@@ -15,9 +15,9 @@ import pytest
 from multiview.encoding.embeddings import Embeddings
 from multiview.errors import InputError
 from multiview.evaluation.analyses.matrices import mean_cosines
+from multiview.evaluation.metrics import measure, passage_recall
 from multiview.index import merged_corpus
 from multiview.index.approximate.kinds import default_lists
-from multiview.index.approximate.search import measure, passage_recall
 from multiview.index.merged_corpus import MergedCorpus
 from multiview.index.view_index import ViewIndex
 from tests.fixtures.analysed_model import passage_scores

@@ -5,32 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multiview.index.approximate import FaissObject, SearchParameters
 from multiview.index.approximate.kinds import list_count
-from multiview.index.exact import ALL_VIEWS
 from multiview.index.faiss_library import all_of_faiss, faiss
 from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions
-from multiview.index.stored_views import Matrix, passages_of_views, sampled_rows, score_passages
-from multiview.steps.events import Events
-
-if TYPE_CHECKING:
-    from multiview.index.view_index import ViewIndex
+from multiview.index.stored_views import Matrix, passages_of_views, score_passages
 
 FETCH_FACTOR = 1.5
 """Views that are fetched at first, as a multiple of the passages wanted. Only speed depends on it."""
 
 FETCHED_AT_ONCE = 1 << 22
 """Most (question, view) pairs held at once: 4 Mi pairs are 50 MB in faiss and about as much here."""
-
-RECALL_CUTS = (10, 100)
-"""The cut-offs k of the recall."""
-
-MEASURED = 200
-"""The most questions whose recall is measured."""
 
 
 @dataclass(frozen=True)
@@ -120,25 +108,3 @@ def faiss_parameters(index: FaissObject, probes: int, ef_search: int) -> faiss.S
     if isinstance(index, faiss.IndexHNSW):
         return all_of_faiss.SearchParametersHNSW(efSearch=ef_search)
     return None
-
-
-# --- recall, measured against a search that reads every stored view ----------------------------------
-
-
-def measure(index: ViewIndex, queries: np.ndarray, found: np.ndarray, events: Events) -> None:
-    """Reports the recall of an approximate index, which `found` passages [q, depth], for some of the questions [q, dim]."""
-    sampled = sampled_rows(len(queries), MEASURED, index.header["seed"])
-    if not len(sampled):
-        return
-    exact = index.search_views([ALL_VIEWS], queries[sampled], found.shape[1])[0].passages
-    for k in RECALL_CUTS:
-        if k <= found.shape[1]:
-            events.metric(f"index_recall_at_{k}", passage_recall(found[sampled], exact, k))
-
-
-def passage_recall(found: np.ndarray, exact: np.ndarray, k: int) -> float:
-    """Mean share of the k passages of `exact` [q, ≥k] that are among the first k of `found`; -1 is padding."""
-    found, exact = found[:, :k], exact[:, :k]
-    real = exact >= 0
-    hits = (exact[:, :, None] == found[:, None, :]).any(axis=2) & real
-    return float((hits.sum(axis=1) / np.maximum(1, real.sum(axis=1))).mean())
