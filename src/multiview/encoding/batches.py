@@ -1,8 +1,7 @@
 """Batches of fixed shapes, in which a sequence's vectors depend on the sequence alone.
 
-The shape of a batch changes the last bits of its vectors, and so does whether any of its tokens is padding, as there is
-no attention mask without padding. The other sequences in a batch change nothing. So the number of a sequence's tokens
-decides the shape of its batch, and the last batch of each shape is filled up. Memory is bounded by the open batches.
+The shape of a batch changes the last bits of its vectors, and so does whether any token is padding, without which there
+is no attention mask. So the number of a sequence's tokens decides the shape of its batch, and the last one is filled up.
 """
 
 from __future__ import annotations

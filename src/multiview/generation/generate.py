@@ -37,8 +37,7 @@ PASSAGES_AT_ONCE = ROW_GROUP
 class QueryGenerator:
     """A loaded generator on its device.
 
-    All batches of one padded length have the same shape and are filled up with copies of their last passage. The last
-    bits of logits depend on the shape of a batch, but not on the other passages in it.
+    All batches of one padded length are filled up to one shape, on which the last bits of logits depend.
     """
 
     def __init__(self, folder: Path, settings: Generation, on: str = "auto") -> None:
@@ -155,8 +154,7 @@ def uniforms(seed: int, passage: str, queries: int, length: int) -> np.ndarray:
 def candidates(scores: Tensor, top_k: int, top_p: float) -> tuple[Tensor, Tensor]:
     """Returns the distribution that a token is drawn from: probabilities float64 [R, k] and tokens int64 [R, k], sorted by token.
 
-    `scores` [R, V] are logits. Among the k most probable tokens, the smallest set whose probabilities among the k
-    reach `top_p` is kept. All others get probability 0, and the kept probabilities sum to 1.
+    `scores` [R, V] are logits. Of the k most probable tokens the fewest are kept whose share of them reaches `top_p`.
     """
     values, tokens = scores.topk(min(top_k, scores.shape[1]))
     probabilities = values.double().softmax(-1)
@@ -177,10 +175,7 @@ def invert(probabilities: Tensor, tokens: Tensor, uniform: Tensor) -> Tensor:
 
 
 class SeededSampler(LogitsProcessor):
-    """Makes greedy decoding sample, by keeping only the drawn token in each row's logits.
-
-    `uniforms` [R, T] holds one number per row of the batch and per token after the decoder's first token.
-    """
+    """Makes greedy decoding sample: each row's logits keep the token alone that is drawn by `uniforms` [row, token]."""
 
     def __init__(self, uniforms: Tensor, top_k: int, top_p: float) -> None:
         self._uniforms, self._top_k, self._top_p = uniforms, top_k, top_p

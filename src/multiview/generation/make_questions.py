@@ -117,8 +117,7 @@ def crop_questions(context: StepContext) -> None:
 def generate_questions(context: StepContext) -> None:
     """Step: drafts questions for one shard of `passages` with `generator`, which reads one snippet each, into `drafts`.
 
-    The generator reads the snippet's text, after the title where `generation.input` includes it. A run that was killed
-    continues from `checkpoints.latest()`.
+    The generator reads the snippet's text, after the title where `generation.input` includes it.
     """
     from multiview.generation.generate import QueryGenerator
 
@@ -134,11 +133,7 @@ def generate_questions(context: StepContext) -> None:
 
 
 def write_drafts(context: StepContext, ask: Ask, least_words: int = 1, language: str = "english") -> None:
-    """Writes the questions that `ask` makes from the drawn snippets of the input `passages`, as output `drafts`.
-
-    `questions.parquet` has the questions in the order of the passages and snippets. They depend on the passage, the
-    settings and `ask`, not on shard, order or neighbours.
-    """
+    """Writes the questions that `ask` makes from the drawn snippets of the input `passages`, in their order, as `drafts`."""
     shard, settings = context.input("passages").path, context.settings.make_questions
     total, snippets = count_passages(shard), 0
 
@@ -249,10 +244,8 @@ def _by_views(context: StepContext, k: int) -> Callable[[Sequence[Question]], np
 
 
 def _round_trip(context: StepContext, questions: Sequence[Question]) -> tuple[list[Question], int]:
-    """Returns at most `questions.limit` of the questions, with which their passage is found, and the number of searches.
-
-    These are the questions that `limited` would draw from all kept ones; the search stops when there are enough.
-    """
+    """Returns at most `questions.limit` of the questions with which their passage is found, as `limited` would draw them
+    from all of these, and the number of questions that were searched for until there were enough."""
     asked, k = context.settings.questions, context.settings.make_questions.found_within
     if k is None:
         return limited(questions, asked.limit, asked.seed), 0

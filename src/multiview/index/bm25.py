@@ -75,10 +75,7 @@ class Terms:
         return cls(names.tolist(), renumbered[terms], counts)
 
     def edited(self, added: Terms, rows: np.ndarray) -> Terms:
-        """Returns the terms of another corpus: of the passages at `rows` [p], -1 for the next of those `added`.
-
-        They equal `Terms.of` the corpus.
-        """
+        """Returns `Terms.of` another corpus: of the passages at `rows` [p], -1 for the next of those `added`."""
         counts, new = np.append(self.counts, added.counts), rows < 0
         rows = np.where(new, len(self.counts) + np.cumsum(new) - 1, rows)
         terms = np.append(self.terms, added.terms + np.uint32(len(self.vocabulary)))
@@ -126,8 +123,7 @@ class Bm25Index:
     def __init__(
         self, index: bm25s.BM25 | None, ids: pa.Array, language: str, ties: Ties | None = None
     ) -> None:
-        """`index` is that of `Terms.indexed` over the terms of passages with `ids` [p], which are in `language`; `ties`
-        are the order of the ids."""
+        """`index` is that of `Terms.indexed` of passages with `ids` [p] in `language`; `ties` are the order of the ids."""
         self.ids, self._language = ids, language
         self._bm25, self._ties = index, TieOrder(ids) if ties is None else ties
 
@@ -158,9 +154,8 @@ class Bm25Index:
     ) -> TopPassages:
         """Returns the k best passages per question, with `among` [p] bool of its passages; ties go to the smaller id.
 
-        Only passages that share a word with the question are hits. Where there are fewer than k, the rest is padding.
-        The result is at most as wide as there are passages. (The selection of bm25s fills up with zeros and breaks ties
-        by chance.)
+        Hits share a word with the question. (The selection of bm25s fills up with zeros and breaks ties by chance.) The
+        result is at most as wide as there are passages.
         """
         k = width(k, len(self.ids))
         top = TopPassages.empty(len(questions), k)

@@ -99,10 +99,7 @@ class Ranker:
         among: np.ndarray | None = None,
     ) -> Ranked:
         """Returns the k best passages of each question, with `among` [p] bool of its passages. Raises ValueError for a k
-        below 1.
-
-        `queries` [q, dim] are the questions' vectors (`ViewIndex.search`). An answer depends on its question alone.
-        """
+        below 1. `queries` [q, dim] are the questions' vectors (`ViewIndex.search`)."""
         if k < 1:
             raise ValueError(f"k must be 1 or more, not {k}")
         if not self.name:
@@ -130,8 +127,7 @@ class Ranker:
     def _reranked(
         self, questions: Sequence[str], top: TopPassages, report_done: Callable[[int], None]
     ) -> TopPassages:
-        """Orders each question's first passages by the cross-encoder's logits, ties by id. The passages behind them
-        follow as they did, with scores below those of the first."""
+        """Orders each question's first passages by the cross-encoder's logits; the others follow, with lower scores."""
         assert self._reranker
         first, rest = np.split(top.passages, [self._rerank_depth], axis=1)
         logits, total = np.full(first.shape, -np.inf), int((first >= 0).sum())
@@ -162,10 +158,8 @@ class Ranker:
 
 
 def fused(rankings: Sequence[TopPassages], ties: Ties, k: int) -> TopPassages:
-    """Returns the k best passages of each question by Σ 1 / (60 + rank) over two rankings; ranks count from 1.
-
-    Reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009. Passages of equal sums are ordered by `ties`.
-    """
+    """Returns the k best passages of each question by Σ 1 / (60 + rank) over two rankings, those that tie in their order:
+    reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009)."""
     passages = np.concatenate([ranking.passages for ranking in rankings], axis=1)
     ranks = np.concatenate([1 + np.arange(ranking.passages.shape[1]) for ranking in rankings])
     top = TopPassages.empty(len(passages), k, all(ranking.exact for ranking in rankings))
@@ -191,8 +185,7 @@ def reranker_fingerprint(settings: Config) -> JsonObject:
 def write_search(folder: Path, settings: Config, terms: Callable[[], Terms]) -> JsonObject:
     """Writes what `settings.search` needs into the `folder` of an index; returns what the index's header says of it.
 
-    `terms` are those of the passages; they are asked for where BM25 ranks. Reads settings.search and .encode, and for
-    BM25 also .bm25 and corpus.language. Raises InputError for a reranker that is no cross-encoder.
+    `terms`, those of the passages, are asked for where BM25 ranks. Raises InputError for a reranker that is none.
     """
     search = settings.search
     how: JsonObject = {}

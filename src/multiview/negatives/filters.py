@@ -49,10 +49,7 @@ class AnswerHits:
         self._ids, self._corpus = ids, corpus
 
     def holds(self, passage_rows: np.ndarray) -> np.ndarray:
-        """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool; each is matched once.
-
-        Raises InputError for a passage that the corpus lacks.
-        """
+        """Whether passages [q, k], -1 for none, hold an answer of their question [q, k] bool; each is matched once."""
         # A pair of question and passage as one number: question · passages + passage.
         starts = len(self._ids) * np.arange(len(passage_rows))[:, None]
         pairs = np.where(passage_rows >= 0, passage_rows + starts, -1)
@@ -72,10 +69,7 @@ class AnswerHits:
 
 
 class Positives:
-    """The positives that a corpus holds, those of one question after those of another.
-
-    `rows` [n] int64 are their rows in the corpus, and `questions` [n] int64 the question of each.
-    """
+    """The positives that a corpus holds: their `rows` [n] int64 there, question by question, and their `questions` [n]."""
 
     def __init__(
         self, ids: pa.Array, questions: Sequence[Question], equal: Mapping[str, str] | None = None
@@ -138,6 +132,10 @@ class FilteredHits:
     """[q, k] bool; never true for padding."""
     excluded: dict[str, np.ndarray]
     """Reason to the number of hits left out for this reason, per question [q] int64."""
+
+    def totals(self) -> dict[str, int]:
+        """Returns reason to the number of hits left out, over all questions."""
+        return {reason: int(counts.sum()) for reason, counts in self.excluded.items()}
 
 
 def filter_hits(passage_rows: np.ndarray, reasons: Mapping[str, np.ndarray]) -> FilteredHits:

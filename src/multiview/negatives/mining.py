@@ -106,10 +106,7 @@ def mine_hits(
     settings: Config,
     events: Events,
 ) -> MiningResult:
-    """Returns the hits of `queries` [q, dim], filtered, and the negatives sampled from the remaining hits.
-
-    The range is taken from the ranking as retrieved, before any filter. Reads settings.mining, .encode, .questions and .corpus.
-    """
+    """Returns the hits of `queries` [q, dim], filtered, of which the range is first, and the negatives sampled from the rest."""
     mining: Mining = settings.mining
     top = index.search(queries, mining.depth, lambda done: events.progress(done, len(queries), "searches"))
     equal = equal_texts(passages, positive_ids(questions))
@@ -143,10 +140,7 @@ def mine_hits(
 
 
 def best_positive_scores(index: ViewIndex, queries: np.ndarray, questions: Sequence[Question]) -> np.ndarray:
-    """Returns s+ [q] float32, the best score in the index of each question's positives, which need not be hits.
-
-    s+ is -inf where the index has none of a question's positives.
-    """
+    """Returns s+ [q] float32, the best score in the index of each question's positives; -inf where it has none."""
     positives = Positives(index.ids, questions)
     best = np.full(len(questions), -np.inf, np.float32)
     scores, _ = index.pair_scores(queries, positives.questions, positives.rows)

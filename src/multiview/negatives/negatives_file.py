@@ -43,10 +43,9 @@ def negatives_table(
     kept: np.ndarray,
     ids: pa.Array,
 ) -> pa.Table:
-    """Returns the rows of one source: each question's kept passages, in rank order.
+    """Returns the rows of one source, one per question: its kept passages, in rank order.
 
-    `passage_rows`, `scores` and `kept` are [q, k]; `ids` are the ids of all passages. A question without negatives
-    has a row with empty lists, so that no question is missing.
+    `passage_rows`, `scores` and `kept` are [q, k]; `ids` are the ids of all passages.
     """
     columns = [
         pa.array(qids, pa.string()),
@@ -158,10 +157,8 @@ def given_negatives(context: StepContext) -> None:
 
 
 def given_table(questions: Sequence[Question], events: Events) -> pa.Table:
-    """Returns the given negatives in the order of the data, without positives, and reports how many there are.
-
-    Negatives that hold an answer are kept: whoever chose them has judged them. Their scores are null.
-    """
+    """Returns the given negatives in the order of the data, without positives but with those that hold an answer, which
+    whoever chose them has judged, and reports how many there are. Their scores are null."""
     negatives = [
         [id_ for id_ in question.negative_ids if id_ not in question.positive_ids] for question in questions
     ]

@@ -38,7 +38,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> "PreTrainedModel":
-    """Returns a model without its pooler, which is unused: unused parameters stop distributed training.
+    """Returns a model without its pooler, whose unused parameters would stop distributed training.
 
     Raises InputError as `load_model` does; the error names the model as `base` does, otherwise its folder.
     """
@@ -177,12 +177,11 @@ def quiet() -> Iterator[None]:
 def add_viewers(
     encoder: "PreTrainedModel", tokenizer: PreTrainedTokenizer, tokens: list[str], settings: Model
 ) -> None:
-    """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`.
+    """Adds the viewer tokens that are missing, with embeddings drawn from N(0, 0.02) (MVR 3.2) or around `[CLS]`; zero
+    where they start from their snippets (`add_snippet_means`).
 
     With `cls-first` those that may stand anywhere, all but the first two, are moved to the first position too.
-
-    The embeddings are drawn here, because transformers' mean initialisation on resizing makes them almost equal. They
-    are zero where the tokens start from their snippets (`add_snippet_means`).
+    transformers' mean initialisation on resizing would make them almost equal.
     """
     if settings.init in ("cls", CLS_FIRST) and tokenizer.cls_token_id is None:
         raise InputError(f"model.init: {settings.init}, but the base's tokenizer has no [CLS]; use random")
