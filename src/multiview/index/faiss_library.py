@@ -51,6 +51,12 @@ all_of_faiss: Any = faiss
 faiss.cvar.distance_compute_blas_threshold = 20
 
 
+def list_count(index: Any) -> int | None:
+    """Number of inverted lists; none for an index without lists."""
+    ivf = faiss.try_extract_index_ivf(index)
+    return ivf and int(ivf.nlist)
+
+
 @contextlib.contextmanager
 def threads(count: int | None) -> Iterator[None]:
     """Makes faiss and its BLAS use `count` threads; with None, as many as before."""

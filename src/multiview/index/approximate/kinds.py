@@ -13,7 +13,7 @@ from multiview.config import Index, JsonObject
 from multiview.errors import InputError, counted
 from multiview.index.approximate import EXACT, FACTORY, FaissObject
 from multiview.index.approximate.editing import add, editable
-from multiview.index.faiss_library import faiss, threads
+from multiview.index.faiss_library import faiss, list_count, threads
 from multiview.index.merged_corpus import MergedCorpus
 from multiview.index.stored_views import sampled_rows
 
@@ -83,12 +83,6 @@ def train_index(index: FaissObject, sample: np.ndarray, settings: Index) -> None
             f"index.kind={settings.kind}: it cannot be trained with {counted(len(sample), 'view')}: {faiss_message(error)}; "
             "take another kind, or index.kind=exact, which needs no training"
         ) from None
-
-
-def list_count(index: FaissObject) -> int | None:
-    """Number of inverted lists; none for an index without lists."""
-    ivf = faiss.try_extract_index_ivf(index)
-    return ivf and int(ivf.nlist)
 
 
 def faiss_message(error: RuntimeError) -> str:

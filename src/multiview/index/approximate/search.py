@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multiview.index.approximate import FaissObject, SearchParameters
-from multiview.index.approximate.kinds import list_count
-from multiview.index.faiss_library import all_of_faiss, faiss
+from multiview.index.faiss_library import all_of_faiss, faiss, list_count
 from multiview.index.ranking import Ties, TopPassages, best_first, finite_questions
 from multiview.index.stored_views import Matrix, passages_of_views, score_passages
 
