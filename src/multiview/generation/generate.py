@@ -29,7 +29,6 @@ TOP_K, TOP_P = 25, 0.95
 """Top-k, then nucleus (top-p) sampling of each token, as in the authors' code."""
 BUCKET = 64
 """Inputs are padded to multiples of this many tokens."""
-
 PASSAGES_AT_ONCE = ROW_GROUP
 """Passages that are batched together and written as one row group."""
 
@@ -143,10 +142,7 @@ def generate_queries(context: StepContext) -> None:
 
 
 def uniforms(seed: int, passage: str, queries: int, length: int) -> np.ndarray:
-    """Returns the uniform numbers that draw a passage's queries, float64 [queries, length] in [0, 1).
-
-    A row depends only on the seed, the passage's id and the query's number.
-    """
+    """Returns the uniform numbers that draw a passage's queries, by seed, id and number, float64 [queries, length] in [0, 1)."""
     keys = [int(seeded_hash(seed, f"query {number} of {passage}")[:32], 16) for number in range(queries)]
     return np.stack([np.random.Generator(np.random.Philox(key=key)).random(length) for key in keys])
 

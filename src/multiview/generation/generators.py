@@ -26,10 +26,8 @@ INPUT_LENGTH = 512
 
 
 def published(model: str) -> Reference | None:
-    """Returns the artifact if `generation.model` is the address of a generator in a store; None for a base model.
-
-    Raises InputError for the address of another kind of artifact.
-    """
+    """Returns the artifact if `generation.model` is the address of a generator in a store; None for a base model. Raises
+    InputError for the address of another kind of artifact."""
     try:
         url, kind, key = split_address(model)
         record = read_record(open_store(url), kind, key)
@@ -48,10 +46,7 @@ def generator_fingerprint(settings: Config) -> dict[str, str]:
 
 
 def initial_generator(context: StepContext) -> None:
-    """Step: puts the model that `settings.generation.model` names into the store, as output `generator`.
-
-    The hub is then asked once and not per shard, and a model that is no generator is rejected early.
-    """
+    """Step: puts the model `generation.model` into the store as `generator`, so that the hub is asked once, not per shard."""
     with staged_base(context.settings.generation.model, GENERATOR) as folder:
         model, tokenizer = load(Path(folder), context.settings.generation.model)
     save(model, tokenizer, context.output("generator"))
@@ -94,10 +89,8 @@ def input_text(passage: Passage, settings: Generation) -> str:
 
 
 def input_length(model: PreTrainedModel, settings: Generation) -> int:
-    """Returns the longest input in tokens: `INPUT_LENGTH`, or the model's positions if those are fewer.
-
-    Raises InputError if the queries are longer than the positions; T5's positions are relative and have no limit.
-    """
+    """Returns the longest input in tokens: `INPUT_LENGTH`, or the model's positions (T5's are relative) if those are fewer.
+    Raises InputError if the queries are longer than these."""
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None:
         return INPUT_LENGTH

@@ -112,12 +112,8 @@ def write_teacher(
     folder: Path, qids: Sequence[str], lists: Sequence[Sequence[str]], logits: np.ndarray
 ) -> None:
     """Writes the logits [q, k] of the passages in `lists`."""
-    columns = {
-        "qid": list(qids),
-        "passage_ids": list(lists),
-        "logits": [row[: len(ids)].tolist() for ids, row in zip(lists, logits, strict=True)],
-    }
-    pq.write_table(pa.table(columns, schema=SCHEMA), folder / TEACHER_FILE)
+    rows = [row[: len(ids)].tolist() for ids, row in zip(lists, logits, strict=True)]
+    pq.write_table(pa.table([list(qids), list(lists), rows], schema=SCHEMA), folder / TEACHER_FILE)
 
 
 class Logits(Mapping[str, dict[str, float]]):

@@ -47,11 +47,8 @@ class MappedPassages(Mapping[str, Passage]):
         with pa.ipc.new_file(str(file), MAPPED_SCHEMA) as writer:
             while chunk := list(islice(rest, ROW_GROUP)):
                 columns = [[getattr(passage, name) for passage, _ in chunk] for name in COLUMNS]
-                writer.write_batch(
-                    pa.record_batch(
-                        [*columns, [list(distinct(asked)) for _, asked in chunk]], schema=MAPPED_SCHEMA
-                    )
-                )
+                queries = [list(distinct(asked)) for _, asked in chunk]
+                writer.write_batch(pa.record_batch([*columns, queries], schema=MAPPED_SCHEMA))
         return cls(file)
 
     @cached_property

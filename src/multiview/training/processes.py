@@ -1,9 +1,7 @@
 """Training on several processes, on one node or on several, with torchrun's launcher.
 
-The process of the step starts the training processes and waits for them. It stages inputs before, publishes outputs
-after, and handles the events and checkpoints of the first process. On several nodes, each node has such a process,
-which knows the others from torchrun's environment (`PET_NNODES`, `PET_NODE_RANK`, `PET_MASTER_ADDR`,
-`PET_MASTER_PORT`).
+The process of the step starts the training processes, waits for them, and handles the events and checkpoints of the first
+one. On several nodes, each has such a process, which knows the others from torchrun's environment (`PET_NNODES`, …).
 """
 
 import contextlib
@@ -52,7 +50,7 @@ class Job:
 
 
 def on_processes(body: Body, context: StepContext) -> None:
-    """Runs a training step's `body` on as many processes as `settings.train.processes` says; a single one is this process.
+    """Runs a training step's `body` on `train.processes` processes; a single one is this process.
 
     Raises InputError for more processes than GPUs, and for bad input that a process finds; ProcessFailed with the
     error line of the process that failed first. A signal that ends this process ends the training processes first.
@@ -198,10 +196,7 @@ class RemoteEvents(Events):
 
 @dataclass(frozen=True)
 class RemoteCheckpoints:
-    """The checkpoints of the starting process: the latest, which it found, and calls that publish further ones.
-
-    Errors are those of `RemoteEvents`.
-    """
+    """The checkpoints of the starting process, with calls as of `RemoteEvents`; it found the latest before."""
 
     line: Connection
     found: Path | None
