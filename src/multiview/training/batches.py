@@ -72,6 +72,17 @@ class Collator:
 
     def __call__(self, examples: Sequence[Example]) -> TrainingBatch:
         """The batch of the `examples` of one step."""
+        return self._batch(examples, examples)
+
+    def share(self, examples: Sequence[Example], rank: int, processes: int) -> TrainingBatch:
+        """The share of a step's `examples` that process `rank` encodes; its masks of negatives cover all passages of the step."""
+        parts = shares(len(examples), processes)
+        batch = self._batch(examples[parts[rank]], examples)
+        batch["order"] = torch.tensor(passage_order([examples[part] for part in parts]))
+        return batch
+
+    def _batch(self, examples: Sequence[Example], step: Sequence[Example]) -> TrainingBatch:
+        """The batch of those `examples` of a step that are encoded here."""
         ids = passage_ids(examples)
         queries = [example.question.question for example in examples]
         for example in examples:
@@ -89,22 +100,12 @@ class Collator:
             view_index=torch.tensor([row + [0] * (width - len(row)) for row in index]),
             view_mask=_mask([[True] * len(row) for row in index], width),
             real_views=_mask([[not view.padding for view in row] for row in views], width),
-            positive=torch.arange(len(examples)),
-            excluded=excluded_passages(examples, ids, self.settings.negative_group, self.equal),
+            positive=torch.arange(len(step)),
+            excluded=excluded_passages(step, passage_ids(step), self.settings.negative_group, self.equal),
             answer_views=_mask([self._answers(e, v) for e, v in zip(examples, views, strict=False)], width),
         )
-        _add_teacher(batch, examples)
-        return batch
-
-    def share(self, examples: Sequence[Example], rank: int, processes: int) -> TrainingBatch:
-        """The share of a step's `examples` that process `rank` encodes; its masks of negatives cover all passages of the step."""
-        parts = shares(len(examples), processes)
-        batch = self(examples[parts[rank]])
-        ids = passage_ids(examples)
-        batch["positive"] = torch.arange(len(examples))
-        batch["excluded"] = excluded_passages(examples, ids, self.settings.negative_group, self.equal)
-        batch["order"] = torch.tensor(passage_order([examples[part] for part in parts]))
-        _add_teacher(batch, examples)
+        if any(example.teacher for example in step):
+            batch["teacher"] = teacher_logits(step)
         return batch
 
     def _groups(self, sequences: Sequence[TokenSequence], max_views: int) -> Groups:
@@ -186,17 +187,15 @@ def excluded_passages(
     return mask
 
 
-def _add_teacher(batch: TrainingBatch, examples: Sequence[Example]) -> None:
-    """Adds the teacher's logits of a step's `examples`, if they have any, to their batch."""
-    if not any(example.teacher for example in examples):
-        return
-    logits = torch.full(batch["excluded"].shape, -torch.inf)
+def teacher_logits(examples: Sequence[Example]) -> Tensor:
+    """Returns the teacher's logits of a step's `examples` [B, P] float32, -inf for passages not in a question's own list."""
     first = len(examples)
+    logits = torch.full((first, len(passage_ids(examples))), -torch.inf)
     for row, example in enumerate(examples):
         own = [row, *range(first, first + len(example.negatives))]
         logits[row, own] = torch.tensor(example.teacher)
         first += len(example.negatives)
-    batch["teacher"] = logits
+    return logits
 
 
 def _mask(rows: Sequence[Sequence[bool]], width: int) -> Tensor:
