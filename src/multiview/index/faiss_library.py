@@ -23,24 +23,14 @@ KERNELS = {"AVX512": "SkylakeX", "AVX2": "Haswell"}
 that it does know, OpenBLAS takes the same ones, or (on AMD's) kernels that give the same bytes as fast as these."""
 
 
-@contextlib.contextmanager
-def kernel_chosen() -> Iterator[None]:
-    """Makes an OpenBLAS that is loaded meanwhile use the `KERNELS` of this processor, where no kernel was chosen before.
-
-    Nothing stays in the environment: the OpenBLAS of another library, or of a child process, chooses for itself.
-    """
-    kernel = KERNELS.get(torch.backends.cpu.get_cpu_capability())
-    if kernel is None or environment.OPENBLAS_CORETYPE in os.environ:
-        yield
-        return
-    os.environ[environment.OPENBLAS_CORETYPE] = kernel
+_kernel = KERNELS.get(torch.backends.cpu.get_cpu_capability())
+if _kernel and environment.OPENBLAS_CORETYPE not in os.environ:
+    os.environ[environment.OPENBLAS_CORETYPE] = _kernel
     try:
-        yield
-    finally:
+        import faiss
+    finally:  # the OpenBLAS of another library, or of a child process, chooses for itself
         del os.environ[environment.OPENBLAS_CORETYPE]
-
-
-with kernel_chosen():
+else:
     import faiss
 
 all_of_faiss: Any = faiss
