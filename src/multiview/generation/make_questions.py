@@ -107,9 +107,8 @@ def crop_questions(context: StepContext) -> None:
     """Step: drafts questions for one shard of `passages` as crops of their snippets, without a model, into `drafts`."""
     settings, language = context.settings.make_questions, context.settings.corpus.language
 
-    def ask(snippets: Sequence[QuestionSnippet]) -> Iterator[tuple[int, list[str]]]:
-        for index, snippet in enumerate(snippets):
-            yield index, [crop(snippet, settings, language)]
+    def ask(snippets: Sequence[QuestionSnippet]) -> Iterable[tuple[int, list[str]]]:
+        return enumerate([crop(snippet, settings, language)] for snippet in snippets)
 
     write_drafts(context, ask, SHORTEST_CROP, language)
 
@@ -185,8 +184,7 @@ def make_questions(context: StepContext) -> None:
     """
     asked, made = context.settings.questions, context.settings.make_questions
     drafted = [q for part in context.list_input("drafts") for q in iterate_questions(part.path)]
-    language = context.settings.corpus.language
-    drafts = _different(drafted, language) if asked.origin == "llm" else drafted
+    drafts = _different(drafted, context.settings.corpus.language) if asked.origin == "llm" else drafted
     if len({q.positive_ids for q in drafts}) < 2:
         raise InputError(
             f"make_questions: {counted(len(drafts), 'question')} about fewer than two passages, so none can be held out: "

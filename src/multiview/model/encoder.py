@@ -154,9 +154,8 @@ class BiEncoder(nn.Module):
         """Writes `multiview.json`, without `base`, which would make equal models differ, and a Hugging Face folder with
         tokenizer per part, where adapters are merged."""
         folder.mkdir(parents=True, exist_ok=True)
-        unset = {
-            name for name in OPTIONAL if getattr(self.settings, name) == Model.model_fields[name].default
-        }
+        fields = Model.model_fields
+        unset = {name for name in OPTIONAL if getattr(self.settings, name) == fields[name].default}
         settings = {**self.settings.model_dump(mode="json", exclude={"base", *unset}), "scale": self.scale}
         (folder / SETTINGS_FILE).write_text(canonical_json(settings) + "\n")
         with quiet():
@@ -181,13 +180,10 @@ class BiEncoder(nn.Module):
         with quiet():
             encoders = {part: load_encoder(str(folder / part), dtype) for part in parts}
             tokenizer = load_tokenizer(str(folder / parts[0]))
-        dense = {
-            part: make_dense(
-                load_file(folder / part / DENSE_FILE), settings.dense, encoder.config.hidden_size
-            )
-            for part, encoder in encoders.items()
-            if settings.dense
-        }
+        dense = {}
+        for part, encoder in encoders.items() if settings.dense else ():
+            weights = load_file(folder / part / DENSE_FILE)
+            dense[part] = make_dense(weights, settings.dense, encoder.config.hidden_size)
         return cls(settings, tokenizer, **encoders, dense=dense).eval()
 
     @classmethod
@@ -206,9 +202,8 @@ class BiEncoder(nn.Module):
             normalise_first(tokenizer.backend_tokenizer, normalizers.Lowercase())
         settings = _with_prompts(settings, usage)
         if kind.as_base:
-            longest = min(
-                usage.max_length or tokenizer.model_max_length, max_positions(encoder) or sys.maxsize
-            )
+            own_length = usage.max_length or tokenizer.model_max_length
+            longest = min(own_length, max_positions(encoder) or sys.maxsize)
             settings = _as_base(settings, usage, longest)
         kind.check(settings, max_positions(encoder))
         add_viewers(encoder, tokenizer, kind.viewers(settings), settings)

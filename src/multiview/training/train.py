@@ -79,11 +79,9 @@ def fit(data: TrainingData, context: StepContext) -> None:
             data.with_question,
             GROUP_COST[arguments.device.type],
         )
-        first, validating = arguments.process_index == 0, None
+        first, validating, device = arguments.process_index == 0, None, arguments.device
         if held_out is not None:
-            validation = (
-                Validation(model, held_out, data.passages, settings, arguments.device) if first else None
-            )
+            validation = Validation(model, held_out, data.passages, settings, device) if first else None
             validating = ValidationCallback(validation, settings, context.events, Path(folder), latest)
         trainer = BiEncoderTrainer(
             model, stream, collator, arguments, context.events, context.checkpoints, validating
