@@ -61,10 +61,8 @@ class Encoder:
         self, questions: Sequence[str], report_done: Callable[[int], None] = lambda done: None
     ) -> np.ndarray:
         """Returns the vectors of `questions` [q, D] float32, times the model's scale, and reports the number of those done."""
-        limit, vectors = (
-            self.layout.settings.question_length,
-            np.empty((len(questions), self.dim), np.float32),
-        )
+        limit = self.layout.settings.question_length
+        vectors = np.empty((len(questions), self.dim), np.float32)
         sequences = ((self.layout.question(question), i) for i, question in enumerate(questions))
         encoded = self._encoded(self.model.encode_questions, limit, 1, sequences)
         for done, ((_, i), vector) in enumerate(encoded, 1):

@@ -197,11 +197,9 @@ def words(text: str) -> list[str]:
     """
     if text.isascii():
         return ASCII_WORD.findall(text)
-    composed = unicodedata.normalize("NFKC", text).lower()
     # Unicode leaves a dot above the i of İ, and joiners stand within words.
-    return WORD.findall(
-        composed.replace("i\N{COMBINING DOT ABOVE}", "i").replace("\N{ZERO WIDTH JOINER}", "")
-    )
+    composed = unicodedata.normalize("NFKC", text).lower().replace("i\N{COMBINING DOT ABOVE}", "i")
+    return WORD.findall(composed.replace("\N{ZERO WIDTH JOINER}", ""))
 
 
 def tokenizer(language: str) -> Tokenizer:

@@ -48,14 +48,11 @@ class Ranked:
 
     def places(self, question: int, passage: int) -> dict[str, tuple[int, float]]:
         """Returns the rank of a passage, counted from 1, and its score in each of `parts` that found it, by name."""
-        found = {
-            name: np.flatnonzero(part.passages[question] == passage) for name, part in self.parts.items()
-        }
-        return {
-            name: (int(at[0]) + 1, float(self.parts[name].scores[question, at[0]]))
-            for name, at in found.items()
-            if len(at)
-        }
+        found = dict[str, tuple[int, float]]()
+        for name, part in self.parts.items():
+            for at in np.flatnonzero(part.passages[question] == passage):  # at one place at most
+                found[name] = int(at) + 1, float(part.scores[question, at])
+        return found
 
 
 class Ranker:

@@ -29,13 +29,8 @@ class TopPassages:
     @classmethod
     def empty(cls, questions: int, k: int, exact: bool = True) -> TopPassages:
         """Returns a result of padding rows, to be filled in."""
-        shape = (questions, k)
-        return cls(
-            np.full(shape, -1, np.int64),
-            np.full(shape, -np.inf, np.float32),
-            np.full(shape, -1, np.int32),
-            exact,
-        )
+        padding = (-1, np.int64), (-np.inf, np.float32), (-1, np.int32)
+        return cls(*(np.full((questions, k), value, dtype) for value, dtype in padding), exact=exact)
 
     def hits(self, question: int) -> list[tuple[int, float, int]]:
         """Returns (passage row, score, winning view) of each of a question's passages, best first, without padding."""

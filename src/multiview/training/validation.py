@@ -238,9 +238,8 @@ class ValidationCallback(TrainerCallback):
 
     def _exhausted(self) -> bool:
         """Whether patience has come to an end, as the first process knows."""
-        exhausted = (
-            self._settings.patience is not None and self._state.without_better >= self._settings.patience
-        )
+        patience = self._settings.patience
+        exhausted = patience is not None and self._state.without_better >= patience
         if not distributed.is_initialized():
             return exhausted
         decision = [exhausted]
