@@ -49,8 +49,7 @@ class QueryGenerator:
 
     def queries(self, passages: Sequence[Passage]) -> Iterator[tuple[int, list[str]]]:
         """Yields (index, `generation.queries` queries) per passage, batch by batch, so in another order."""
-        texts = [input_text(passage, self.settings) for passage in passages]
-        inputs = [self.tokenizer(t, truncation=True, max_length=self._longest)["input_ids"] for t in texts]
+        inputs = [self._tokens(passage) for passage in passages]
         by_length: dict[int, list[int]] = defaultdict(list)
         for index, tokens in enumerate(inputs):
             by_length[min(-(-len(tokens) // BUCKET) * BUCKET, self._longest)].append(index)
@@ -60,6 +59,10 @@ class QueryGenerator:
                 batch = indices[first : first + size]
                 members = [(passages[index].id, inputs[index]) for index in batch]
                 yield from zip(batch, self._batch(members, length), strict=True)
+
+    def _tokens(self, passage: Passage) -> list[int]:
+        text = input_text(passage, self.settings)
+        return self.tokenizer(text, truncation=True, max_length=self._longest)["input_ids"]
 
     @torch.inference_mode()
     def _batch(self, members: Sequence[tuple[str, list[int]]], length: int) -> list[list[str]]:
