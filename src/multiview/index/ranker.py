@@ -155,8 +155,8 @@ class Ranker:
 
 
 def fused(rankings: Sequence[TopPassages], ties: Ties, k: int) -> TopPassages:
-    """Returns the k best passages of each question by Σ 1 / (60 + rank) over two rankings, those that tie in their order:
-    reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+    """Returns the k best passages of each question by Σ 1 / (60 + rank) over two rankings, with ranks from 1 and equal sums
+    by `ties`: reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009)."""
     passages = np.concatenate([ranking.passages for ranking in rankings], axis=1)
     ranks = np.concatenate([1 + np.arange(ranking.passages.shape[1]) for ranking in rankings])
     top = TopPassages.empty(len(passages), k, all(ranking.exact for ranking in rankings))

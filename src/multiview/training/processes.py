@@ -196,7 +196,7 @@ class RemoteEvents(Events):
 
 @dataclass(frozen=True)
 class RemoteCheckpoints:
-    """The checkpoints of the starting process, with calls as of `RemoteEvents`; it found the latest before."""
+    """The checkpoints of the starting process: it found the latest, and calls as of `RemoteEvents` publish others."""
 
     line: Connection
     found: Path | None
