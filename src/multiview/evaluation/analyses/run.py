@@ -21,7 +21,7 @@ from multiview.evaluation.analyses.view_ranges import each_view, first_views, us
 from multiview.evaluation.costs import SINGLE_QUESTION, median_milliseconds
 from multiview.evaluation.files import ANALYSES_PAGE_FILE, METRICS_FILE, analysis_table_file
 from multiview.evaluation.tables import arrow_markdown
-from multiview.index.streamed_views import StreamedViews
+from multiview.index.stored_views import StreamedViews
 from multiview.model.layouts import TokenSequence
 
 SHOWN_ROWS = 64
