@@ -40,12 +40,18 @@ def test_settings_decide_the_steps(monkeypatch, capsys) -> None:
     assert "round-1/train" in printed and "round-2" not in printed and "GPU memory" in printed
 
 
-def test_requests_and_tokens_are_counted_where_a_language_model_is_asked() -> None:
-    llm = {"questions": {"origin": "llm"}, "make_questions": {"share": 0.1, "llm": {"model": "m"}}}
-    printed = lines(llm)
-    assert printed[-1].startswith(
-        "4,200,000 requests to the language model, about 756,000,000 tokens"
-    ) and any("| ask-questions" in p for p in printed)
+@pytest.mark.parametrize(
+    ("judge", "said"),
+    [("", "4,200,000 requests to the language model, about 756,000,000 tokens"),
+     ("judge: $snippet $question", "8,400,000 requests to the language model, about 1,512,000,000 tokens")],
+)  # fmt: skip
+def test_requests_and_tokens_are_counted_where_a_language_model_is_asked(
+    judge: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "prompt.yaml").write_text(f"question: $snippet\n{judge}\n")
+    llm = {"model": "m", "prompt": str(tmp_path / "prompt.yaml")}
+    printed = lines({"questions": {"origin": "llm"}, "make_questions": {"share": 0.1, "llm": llm}})
+    assert printed[-1].startswith(said) and any("| ask-questions" in p for p in printed)
 
 
 def test_seconds_are_those_of_a_run_scaled_by_counts(tmp_path: Path, monkeypatch) -> None:

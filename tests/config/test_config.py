@@ -3,7 +3,11 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from multiview.config import Config, Section, canonical_json
+from multiview.config.overrides import gather, validate
+from multiview.errors import InputError
 from multiview.steps.table import STEPS
 from tests.fixtures.settings import settings_of
 
@@ -47,3 +51,18 @@ def test_every_setting_is_documented():
 
 if __name__ == "__main__":
     FIXTURE.write_text(json.dumps(defaults(), indent=1, sort_keys=True) + "\n")
+
+
+@pytest.mark.parametrize(
+    "address", ["http://[::1]:8080/v1", "https://ann@host_1.example:443?a=[b]", "http://10.0.0.1"]
+)
+def test_an_address_may_be_of_any_host(address: str) -> None:
+    assert (
+        validate(gather(None, [f"make_questions.llm.base_url={address}"])).make_questions.llm.base_url
+        == address
+    )
+
+
+def test_a_setting_that_holds_half_a_character_is_refused() -> None:
+    with pytest.raises(InputError, match="model.base: expected a text in UTF-8"):
+        validate({"model": {"base": "\udcff"}})

@@ -208,7 +208,10 @@ def test_what_is_left_out_is_said_and_no_problem(tmp_path, capsys, monkeypatch):
     put(folder / "qrels/test.tsv", "query-id\tcorpus-id\tscore\n1\t4983\t1\n1\tgone\t2\n77\t4983\t1\n")
     output = inspected(str(folder), capsys=capsys, monkeypatch=monkeypatch)
     assert "Problems\n  none\n\nRemarks\n" in output
-    assert "judged questions that are in no file of questions: 1\n    test.tsv: question 77" in output
+    assert (
+        "judged questions that are in no file of questions: 1\n    test.tsv: no file of questions has '77'"
+        in output
+    )
     line = (
         "gold passages that are not in the corpus, of questions that have others, left out: 1\n    question 1"
     )

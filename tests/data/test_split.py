@@ -157,7 +157,7 @@ def test_judgements_of_what_is_not_there_are_counted_and_reported(tmp_path, file
     assert done.events.facts["unknown_positives"] == 1 and done.events.facts["unknown_judged_questions"] == 1
     assert done.events.warnings == [
         "judged questions that are in no file of questions: 1, the first: "
-        "qrels.tsv: question q3 is judged and in no file of questions",
+        "qrels.tsv: no file of questions has 'q3'",
         "gold passages that are not in the corpus, of questions that have others, left out: 1, the first: "
         "question q1, passage gone",
     ]

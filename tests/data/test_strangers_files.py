@@ -286,6 +286,10 @@ STAND_INS = {
         {"d.txt": "<DOC>\n<DOCNO> F-1 </DOCNO>\n<TEXT>Orlen</TEXT>\n</DOC>\n"},
         ("d.txt: documents in mark-up",),
     ),
+    "TREC's topics": Case(
+        {"topics.301.txt": "<top>\n<num> Number: 301\n<title> Orlen\n</top>\n"},
+        ("topics.301.txt: documents in mark-up", "JSONL"),
+    ),
     "UTF-16": Case({"p.csv": LINES.encode("utf-16")}, ("p.csv: UTF-16", "UTF-8")),
     "a folder of save_to_disk": Case(
         {"state.json": "{}", "dataset_info.json": "{}", "data-00000-of-00001.arrow": feathered},
@@ -706,6 +710,15 @@ LOOK_ALIKES = {
     ),
 }
 
+LOOK_ALIKES["one judged question of several"] = Case(
+    {"p.jsonl": LINES, "queries.tsv": "01\tWho founded it?\n2\tWho?\n", "qrels.tsv": "1 0 t0 1\n2 0 t1 1\n"},
+    sources=("p.jsonl",),
+    settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.tsv]",),
+    remarks=(
+        "no file of questions has '1'; the files of questions have '01', the same but for leading zeros",
+    ),
+)
+
 ASKED_BY_ID = [{"qid": f"q{n}", "question": "Who?", "positive_ids": [f"t{n}"]} for n in range(2)]
 
 TABLES = {
@@ -858,6 +871,25 @@ TABLES = {
         passages=["t0", "t1"],
         questions=[("Who founded Orlen?", (), ("t0",))],
     ),
+    "topics and judgements of TREC in a folder": Case(
+        {"docs.jsonl": LINES, "topics.tsv": "1\tWho?\n2\tWhere?\n", "qrels.txt": "1 0 t0 1\n2 0 t1 1\n"},
+        passages=["t0", "t1"],
+        questions=[("Who?", (), ("t0",)), ("Where?", (), ("t1",))],
+    ),
+    "the same question of the same passage under another id": Case(
+        {
+            "p.jsonl": LINES,
+            "train.jsonl": lines(*ASKED_BY_ID),
+            "dev.jsonl": lines(
+                ASKED_BY_ID[0] | {"qid": "z"}, ASKED_BY_ID[0] | {"qid": "y", "question": "Where?"}
+            ),
+        },
+        remarks=("questions in both train and dev", "question z"),
+    ),
+    "ids under a name of passages, beside ids of questions": Case(
+        {"p.jsonl": LINES, "q.csv": "qid,question,positive\na,Who?,t0\n"},
+        ("q.csv row 1 (question a): neither an answer nor a gold passage; name their columns",),
+    ),
     "an index without a name": Case({"p.csv": ",id,text\n0,a,Orlen.\n1,b,Bask.\n"}, passages=["a", "b"]),
     "answers under another name": Case(
         {"p.jsonl": LINES, "q.jsonl": lines(*(row | {"answer": "Toll"} for row in ASKED_BY_ID))},
@@ -978,6 +1010,28 @@ TRAINING = {
     ),
     "Hugging Face's SQuAD": Case({"train.parquet": rows_of(SQUAD)}, questions=SQUAD_ASKED),
     "Hugging Face's SQuAD a line each": Case({"train.jsonl": lines(*SQUAD)}, questions=SQUAD_ASKED),
+    **{
+        f"sentence-transformers in a {name.upper()}": Case(
+            {
+                f"train.{name}": f"{mark.join(FLAG[0])}\n".replace("pos", "positive").replace(
+                    "neg", "negative"
+                )
+                + "".join(
+                    mark.join(f'"{text}"' for text in (row["query"], *row["pos"], *row["neg"])) + "\n"
+                    for row in FLAG
+                )
+            },
+            questions=ASKED,
+        )
+        for name, mark in (("csv", ","), ("tsv", "\t"))
+    },
+    "FlagEmbedding in a CSV of pandas": Case(
+        {
+            "train.csv": "query,pos,neg\n"
+            + "".join(f'{row["query"]},"{row["pos"]}","{row["neg"]}"\n' for row in FLAG)
+        },
+        questions=ASKED,
+    ),
     "NQ-open": Case(
         {
             "p.jsonl": LINES,
@@ -1078,6 +1132,18 @@ JUDGEMENTS = {
         sources=("p.jsonl",),
         settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.txt]",),
     ),
+    **{
+        f"no relevant passage, {why}": Case(
+            judged("qrels.tsv", content).files,
+            ("qrels.tsv: no passage of 2 judged questions has a grade above 0", "qid 0 pid relevance"),
+            sources=("p.jsonl",),
+            settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.tsv]",),
+        )
+        for why, content in {
+            "by grade": "q1 0 t0 0\nq2 0 t1 -1\n",
+            "by the order of the columns": "q1\tt0\t1\t0\nq2\tt1\t1\t0\n",
+        }.items()
+    },
     "prose": Case(
         judged("qrels.txt", "These are judgements.\n").files,
         ("qrels.txt line 1: not a judgement",),
@@ -1142,7 +1208,24 @@ KILT = [
 ]
 NAMED_WITHIN = "qid: id, question: input, positive_ids: output.provenance.wikipedia_id"
 
+TEVATRON_2 = {"query_id": "q", "query_text": "Who?", "positive_document_ids": ["t0"], "source": None}
+BY_PLACE = (
+    "corpus.source=FOLDER/p.jsonl",
+    "questions.source=FOLDER/train.jsonl",
+    "questions.dev_source=FOLDER/train.jsonl",
+)
+
 OBJECTS = {
+    "questions under other names": Case(
+        {"p.jsonl": LINES, "train.jsonl": lines(TEVATRON_2)},
+        ("no column 'qid' among query_id, query_text", "questions.columns={qid: yours}"),
+    ),
+    "ids of passages under a name of passages": Case(
+        {"p.jsonl": LINES, "train.jsonl": lines({"qid": "q", "query": "Who?", "positive": "t0"})},
+        questions=[("Who?", (), ("t0",))] * 2,
+        settings=(*BY_PLACE, "questions.columns={question: query, positive_ids: positive}"),
+        sources=(),
+    ),
     "Elasticsearch's dump": Case(
         {"p.json": ELASTIC},
         passages=["1", "2"],

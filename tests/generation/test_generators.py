@@ -2,12 +2,12 @@
 
 import io
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 import sentencepiece
 import torch
+from transformers import T5ForConditionalGeneration
 
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import describe_files, digest_of, load_record
@@ -119,8 +119,9 @@ def test_a_tokenizer_may_be_a_sentencepiece_file_as_t5_s_are(t5: Path, tmp_path:
     )
     (folder / "spiece.model").write_bytes(written.getvalue())
     (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "T5Tokenizer"}))
-    for name in ("config.json", "generation_config.json", "model.safetensors"):
-        shutil.copy(t5 / name, folder)
+    model = T5ForConditionalGeneration.from_pretrained(t5)
+    model.resize_token_embeddings(200)  # the pieces, and T5's 100 tokens of its own
+    model.save_pretrained(folder)
     initial(folder, tmp_path / "out")
     _, tokenizer = load(tmp_path / "out")
     assert tokenizer("Warsaw is in Poland.")["input_ids"][-1] == 1

@@ -37,7 +37,10 @@ def test_the_same_architecture_is_admitted_where_it_reads_both_ways(tmp_path: Pa
     ("kind", "options", "line"),
     [
         ("lfm2", {"num_key_value_heads": 8}, r"\(lfm2\) cannot encode: RuntimeError: .*; give an encoder such as BERT"),
-        ("canine", {}, "`get_input_embeddings` .*; give an encoder such as BERT"),
+        ("canine", {}, "a CanineModel has no word embeddings; give an encoder such as BERT"),
+        ("vit", {}, "a ViTModel has no word embeddings; give an encoder such as BERT"),
+        ("fnet", {}, r"\(fnet\) reads padding: a text would have another vector beside a longer one; give an encoder"),
+        ("convbert", {"embedding_size": 32}, r"\(convbert\) reads padding: .*; give an encoder"),
     ],
 )  # fmt: skip
 def test_a_base_that_cannot_encode_is_refused(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config, Corpus, Encode, Mining, Questions
@@ -178,3 +179,15 @@ def pickled(judge: Path, folder: Path) -> Path:
     copied = Path(shutil.copytree(judge, folder / "pickled"))
     (copied / "model.safetensors").rename(copied / "pytorch_model.bin")
     return copied
+
+
+def test_a_cross_encoder_that_cannot_score_a_pair_is_refused(tmp_path, judge):
+    """One that knows a single segment, with a tokenizer that tells two apart."""
+    folder = Path(shutil.copytree(judge, tmp_path / "judge"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"type_vocab_size": 1}))
+    weights = load_file(folder / "model.safetensors")
+    weights = {n: w[:1].clone() if "token_type" in n else w for n, w in weights.items()}
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=f"^{TEACHER}: judge cannot score a pair: "):
+        CrossEncoder(folder, Encode(), "judge", TEACHER)

@@ -139,7 +139,9 @@ def _use(file: str, config: Config) -> Use:
     row = add_nested(next(read(file), {}), columns.values()) if read else {}
     columns = match_columns(columns, dict.fromkeys(QUESTION_COLUMNS, ()), row)
     if "question" not in columns:
-        return "corpus"
+        texts = match_columns(config.corpus.columns, PASSAGE_COLUMNS, row)
+        asks = any(re.search("quer|question|anchor", name, re.IGNORECASE) for name in row)
+        return question_use if asks and "text" not in texts else "corpus"
     named = "positive_ids" in columns or "answers" not in columns or "train" in words
     return question_use if named else "dev"
 

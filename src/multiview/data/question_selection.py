@@ -82,9 +82,9 @@ def select(settings: Config, scan: CorpusScan, report: Report) -> Selection:
         kept = {id_ for q in (*train, *dev) for id_ in (*q.positive_ids, *q.negative_ids)}
     _check_shards(settings, kept, report)
     dev = limited(dev, section.dev_limit, section.seed)
-    trained = {(q.qid, q.question) for q in train}
+    trained = {(about, q.question) for q in train for about in (q.qid, *q.positive_ids)}
     for question in dev:
-        if (question.qid, question.question) in trained:
+        if any((about, question.question) in trained for about in (question.qid, *question.positive_ids)):
             report.remark(IN_BOTH, f"question {question.qid}")
     for question in train:
         if not question.answers:

@@ -43,8 +43,8 @@ _TEXTS = (
     Passage("", "five a", "b c d e f g. h i", (13, 16)),
 )
 """Texts of different lengths, so that one is padded."""
-_EQUAL = 1e-5
-"""Difference of two vectors, relative to their largest number, that is rounding."""
+_EQUAL, _ALIKE = 1e-5, 1e-3
+"""Difference of two vectors, relative to their largest number, that is rounding: in one batch, in two of other shapes."""
 OPTIONAL = ("dense", "question_prompt", "passage_prompt", "include_prompt")
 """Settings that a saved model names only where they are not the defaults."""
 
@@ -242,7 +242,7 @@ def _as_base(settings: Model, usage: Usage, longest: int) -> Model:
 
 @torch.inference_mode()
 def _check_views(model: BiEncoder, kind: str) -> None:
-    """Raises InputError if the base, of type `kind`, cannot encode, or gives two texts one vector.
+    """Raises InputError if the base, of type `kind`, cannot encode, reads padding, or gives two texts one vector.
 
     It does where a causal base reads no text before the tokens that the layout pools.
     """
@@ -252,7 +252,10 @@ def _check_views(model: BiEncoder, kind: str) -> None:
         ("passage", model.encode_passages, [layout.passage(text)[0] for text in _TEXTS]),
     ):
         try:
-            vectors = encode(make_batch([one, other], model.tokenizer.pad_token_id, layout.max_views))
+            vectors, alone = (
+                encode(make_batch(texts, model.tokenizer.pad_token_id, layout.max_views))
+                for texts in ([one, other], [one])
+            )
         except Exception as error:  # of any kind: its code was written for other inputs
             raise InputError(f"{base} cannot encode: {one_line(error)}; give {NEEDED[BASE]}") from error
         if not vectors.isfinite().all():
@@ -262,6 +265,10 @@ def _check_views(model: BiEncoder, kind: str) -> None:
                 f"{base} gives vectors of length {vectors.shape[-1]}, unlike its hidden_size {model.dim}; give {NEEDED[BASE]}"
             )
         first, second = vectors.reshape(2, -1, model.dim)
+        if (first - alone.reshape(first.shape)).abs().max() > _ALIKE * first.abs().max():
+            raise InputError(
+                f"{base} reads padding: a text would have another vector beside a longer one; give {NEEDED[BASE]}"
+            )
         common = min(len(one.views), len(other.views))
         differences = (first - second)[:common].abs().amax(dim=-1)
         if one.input_ids != other.input_ids and differences.min() <= _EQUAL * first.abs().max():

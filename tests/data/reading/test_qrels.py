@@ -154,7 +154,7 @@ def test_judged_questions_that_are_not_there_are_remarked_and_refused_where_none
     report = Report()
     assert [q.qid for _, q in questions_of([queries, qrels], report=report)] == ["q"]
     assert report.remarks.counts == {UNKNOWN_JUDGED: 2}
-    assert "qrels.tsv: question gone is judged" in report.remarks.first[UNKNOWN_JUDGED]
+    assert "qrels.tsv: no file of questions has 'gone'" in report.remarks.first[UNKNOWN_JUDGED]
     put(tmp_path / "qrels.tsv", "gone 0 a 1\naway 0 a 1\n")
     with pytest.raises(InputError, match=r"qrels\.tsv: none of 2 judged questions \(first: 'gone'\)"):
         questions(queries, qrels)

@@ -148,6 +148,8 @@ def test_sources_that_are_not_there(tmp_path, monkeypatch):
     monkeypatch.delenv("SOME_DATA", raising=False)
     with pytest.raises(InputError, match="SOME_DATA is not set"):
         expand_source("${SOME_DATA}/x.json", "corpus")
+    with pytest.raises(InputError, match="named by an empty text"):
+        expand_source("", "corpus")
     with pytest.raises(InputError, match="nowhere://x"):
         expand_source("nowhere://x", "corpus")
     with pytest.raises(InputError, match=r"x\.json: no such file"):

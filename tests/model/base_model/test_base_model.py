@@ -114,6 +114,14 @@ def with_special_tokens_alone(folder: Path) -> None:
     path.write_text(json.dumps(made))
 
 
+def with_half_of_its_words(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    made = json.loads(path.read_text())
+    vocab = [*made["model"]["vocab"].items()]
+    made["model"]["vocab"] = dict(vocab[: len(vocab) // 2])
+    path.write_text(json.dumps(made))
+
+
 def with_length(longest: object) -> Change:
     def write(folder: Path) -> None:
         path = folder / "tokenizer_config.json"
@@ -146,6 +154,11 @@ FILES: dict[str, tuple[Change, str]] = {
     "cut off": (cut_off, f"{WEIGHTS} is damaged or cut off; copy it again"),
     "no safetensors": (written(WEIGHTS, "PK"), f"{WEIGHTS} is damaged or cut off; copy it again"),
     "no JSON": (written("config.json", "{"), "config.json is not an object of JSON"),
+    "nested JSON": (written("config.json", '{"a":' + "[" * 100_000), "config.json is not an object of JSON"),
+    "nested header": (
+        lambda folder: (folder / WEIGHTS).write_bytes((1 << 17).to_bytes(8, "little") + b"[" * (1 << 18)),
+        f"{WEIGHTS} is damaged or cut off; copy it again",
+    ),
     "no tokenizer": (without_tokenizer(), "holds no tokenizer.*; save its tokenizer there too"),
     "quantised": (
         configured(quantization_config={"quant_method": "gptq"}),
@@ -170,6 +183,7 @@ LOADED: dict[str, tuple[Change, str]] = {
     "adapter": (with_adapter, r"has weights for \S+\.0\.\S+\.lora_A, which its config.json leaves out"),
     "NaN": (valued(float("nan")), r"has NaN or infinity in \S+\.1\.\S+; give"),
     "infinity": (valued(float("-inf")), r"has NaN or infinity in \S+\.1\.\S+; give"),
+    "other words": (with_half_of_its_words, r"has \d+ embeddings, and its tokenizer \d+ tokens; give the tokenizer"),
     "tokens": (with_tokens, r"has (\d+) embeddings, and its tokenizer gives 'newword' the id \1; give the tokenizer"),
     "words": (bert_tokenizer_without_words, "holds no vocabulary of its tokenizer; save its tokenizer there too"),
     "no words": (with_special_tokens_alone, "has a tokenizer that knows no word; give the one that belongs to it"),

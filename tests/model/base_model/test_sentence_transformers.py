@@ -131,6 +131,7 @@ def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path):
         ("1_Pooling/config.json", {"pooling_mode": [["cls"]]}, "pooling .*is none of"),
         ("1_Pooling/config.json", "[" * 100_000, "config.json is not JSON"),
         ("config.json", "[" * 100_000, "config.json is not an object of JSON"),
+        ("modules.json", "[" * 100_000, "modules.json is not JSON"),
         ("1_Pooling/config.json", None, "Pooling has no config.json"),
         ("2_Dense/config.json", {"activation_function": "os.system"}, "2_Dense: .* os.system"),
         ("2_Dense/config.json", {"out_features": 3}, "dense layers are not those of its config.json"),
@@ -150,6 +151,12 @@ def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path):
             "query_expansion is not supported",
         ),
         ("sentence_bert_config.json", {"query_length": 8}, "query_length is not supported"),
+        (
+            "sentence_bert_config.json",
+            {"max_seq_length": 256.0},
+            "its max_seq_length is 256.0; write a number",
+        ),
+        ("sentence_bert_config.json", {"max_seq_length": 4}, "its max_seq_length is 4; write a number"),
         ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task is not supported"),
     ],
 )

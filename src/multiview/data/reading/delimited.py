@@ -21,6 +21,7 @@ from multiview.errors import InputError, counted
 # The default limit of the csv module, 128 KiB, is less than the size of some articles.
 csv.field_size_limit(1 << 30)
 
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 FORMULA = re.compile(r'\A="([^"]*)"\Z')
 """A cell that a spreadsheet shall take for text, whatever it looks like."""
 

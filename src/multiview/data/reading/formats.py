@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from multiview.data.reading.articles import text_articles
 from multiview.data.reading.columns import PASSAGE_COLUMNS, QUESTION_COLUMNS
-from multiview.data.reading.delimited import cells, delimited_rows, parse_list
+from multiview.data.reading.delimited import DELIMITERS, cells, delimited_rows, parse_list
 from multiview.data.reading.files import base_name, head, is_web, plain_name
 from multiview.data.reading.json_rows import json_items, rows_of
 from multiview.data.reading.parquet import parquet_names, parquet_rows, parquet_tables
@@ -101,7 +101,6 @@ SUFFIXES = {
     ".txt": "text",
 }
 TAB = "\t"
-DELIMITERS = {"csv": ",", "tsv": TAB}
 OBJECT = re.compile(r'[\[\s]*\{\s*"')
 NAME = re.compile(r"[^\W\d]+([ .-][^\W\d]+){0,2}")
 """A cell that may be the name of a column."""
@@ -146,11 +145,11 @@ def detect(
     if by_suffix == "parquet" and (form != "auto" or is_web(file) or not looks_inside):
         return form if form != "auto" else by_suffix
     if by_suffix == "parquet":
-        return shape_of(parquet_names(file)) or by_suffix
+        return shape_of(parquet_names(file), known_columns) or by_suffix
     beginning = head(file)
     if is_parquet(beginning):
         if form == "auto" or FORMATS[form].names_columns:
-            return shape_of(parquet_names(file)) or "parquet"
+            return shape_of(parquet_names(file), known_columns) or "parquet"
         return form
     first = re.split("[\r\n]", beginning, maxsplit=1)[0]
     if by_suffix in DELIMITERS and OBJECT.match(beginning):
@@ -164,7 +163,7 @@ def detect(
     known = HEADER_NAMES.union(*({name.lower(), name.lower().partition(".")[0]} for name in known_columns))
     match by_suffix if form == "auto" else form:
         case "json" | "jsonl" as by_suffix:
-            return _json(file, beginning, first, by_suffix)
+            return _json(file, beginning, first, by_suffix, known_columns)
         case "csv" | "tsv" as by_suffix:
             found = _delimited(file, first, by_suffix, known) if form == "auto" else form
             if found == "marco" and _begins_with_header(beginning):
@@ -173,8 +172,11 @@ def detect(
                     f"{setting.replace('format', 'columns')}, or set {setting}=marco if it is data"
                 )
             mark = DELIMITERS.get(found)
-            names = next(csv.reader([first.lower()], delimiter=mark), None) if mark else None
-            if mark and names and known.isdisjoint(names) and len(list(islice(cells(file, mark), 2))) == 1:
+            names = next(csv.reader([first], delimiter=mark), []) if mark else []
+            if form == "auto" and shape_of(names, known_columns) == "flagembedding":
+                return "flagembedding"
+            is_nameless = known.isdisjoint(map(str.lower, names))
+            if mark and names and is_nameless and len(list(islice(cells(file, mark), 2))) == 1:
                 line = f"its only line is no header ({first:.80}); add one, or leave the file out"
                 raise InputError(f"{file}: {line}")
             return found
@@ -188,14 +190,14 @@ def detect(
     raise InputError(f"{file}: its name does not say its format; set {setting} to one of {forms}{folder}")
 
 
-def _json(file: str, beginning: str, first: str, by_suffix: str) -> str:
+def _json(file: str, beginning: str, first: str, by_suffix: str, known: Collection[str]) -> str:
     """Returns the format of a file of JSON: a list of objects, one per line, or SQuAD's one object."""
     if is_metadata(file):
         raise InputError(f"{file}: describes data; name the files beside it, or set corpus.format=jsonl")
     text = beginning.lstrip()
     if text.startswith("["):
         row = next(json_items(file), {})
-        return (shape_of(row) or "jsonl") if isinstance(row, dict) else "jsonl"
+        return (shape_of(row, known) or "jsonl") if isinstance(row, dict) else "jsonl"
     try:
         row = json.loads(first)
     except (ValueError, RecursionError):  # an object over several lines, or a very long one
@@ -203,7 +205,7 @@ def _json(file: str, beginning: str, first: str, by_suffix: str) -> str:
     holds_rows = type(row) is dict and "\n" not in text.strip() and {*map(type, row.values())} <= {dict, list}
     if not isinstance(row, dict) or (by_suffix == "json" and ("data" in row or holds_rows)):
         return "squad" if by_suffix == "json" else "jsonl"  # SQuAD's reader says what else to write
-    return shape_of(row) or ("qrels" if judged_columns(list(row)) else "jsonl")
+    return shape_of(row, known) or ("qrels" if judged_columns(list(row)) else "jsonl")
 
 
 def _begins_with_header(beginning: str) -> bool:

@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import IO, Any
 
-from multiview.data.reading.files import base_name, head, lines, open_stream
+from multiview.data.reading.delimited import DELIMITERS, delimited_rows
+from multiview.data.reading.files import base_name, head, lines, open_stream, plain_name
 from multiview.data.reading.parquet import parquet_rows
 from multiview.data.reading.signatures import is_parquet
 from multiview.data.reading.tables import Row
@@ -33,10 +34,12 @@ OPEN_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3}|u[dD][89abAB]..(?:\\(?:u[0-9a
 
 
 def rows_of(file: str) -> Iterator[Row]:
-    """Yields the rows of a file of Parquet, the objects of a list in JSON or those of lines, as its first bytes say."""
+    """Yields the rows of a file of Parquet, CSV or TSV, the objects of a list in JSON or those of lines, as its first bytes say."""
     beginning = head(file, whole_line=False)
     if is_parquet(beginning):
         yield from parquet_rows(file)
+    elif (mark := DELIMITERS.get(plain_name(file)[-3:])) and not beginning.lstrip().startswith(("[", "{")):
+        yield from delimited_rows(file, mark)
     elif not beginning.lstrip().startswith("["):
         yield from _json_lines(file)
     else:

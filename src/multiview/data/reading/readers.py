@@ -29,7 +29,7 @@ from multiview.data.reading.columns import (
 )
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import FORMATS, detect
-from multiview.data.reading.qrels import Use, judgements, read_triples
+from multiview.data.reading.qrels import FORMS, Use, judgements, read_triples
 from multiview.data.reading.question_rows import checked_question
 from multiview.data.reading.tables import OBJECT_AT, Row, with_nested_columns
 from multiview.data.reading.values import ODD, id_text, inexact, is_blank, look_alike, number_texts
@@ -186,6 +186,13 @@ def questions_of(
     positives, negatives = read_triples([file for file in files if formats[file] == "triples"], report)
     judged = positives | judgements([file for file in files if formats[file] == "qrels"], report)
     unknown, known = dict.fromkeys(judged), set[str]()
+    judges = ", ".join(map(base_name, companions))
+    if judged and not any(judged.values()):
+        report.problem(
+            "judgements without a relevant passage",
+            f"{judges}: no passage of {counted(len(judged), 'judged question')} has a grade above 0: are its columns {FORMS}?",
+        )
+        return
     shown = shown_names(files)
     for file in files:
         if file in companions:
@@ -210,17 +217,16 @@ def questions_of(
                 more = dict.fromkeys((*question.negative_ids, *more))
                 question = replace(question, negative_ids=tuple(more))
             yield location, question
-    judges = ", ".join(map(base_name, companions))
+    first = look_alike(next(iter(unknown)), known, "the files of questions have") if unknown else ""
     if unknown and len(unknown) == len(judged):
-        first = look_alike(next(iter(unknown)), known, "the files of questions have")
         report.problem(
             "judgements of other questions",
             f"{judges}: none of {counted(len(judged), 'judged question')} (first: {first}) is in the files of questions; "
             "name the files with the judged questions",
         )
         return
-    for qid in unknown:
-        report.remark(UNKNOWN_JUDGED, f"{judges}: question {qid} is judged and in no file of questions")
+    for _ in unknown:
+        report.remark(UNKNOWN_JUDGED, f"{judges}: no file of questions has {first}")
 
 
 def _question_rows(

@@ -50,7 +50,7 @@ FOREIGN = {
         "an archive, or compressed in a way that is not read",
         UNPACK,
     ),
-    rb"\s*<(doc id=|DOC>\s*<DOCNO>)|WARC/\d": (
+    rb"\s*<(doc id=|DOC>\s*<DOCNO>|top>\s*<num>)|WARC/\d": (
         "documents in mark-up, of WikiExtractor, TREC or a web archive",
         "write them as JSONL (wikiextractor --json)",
     ),

@@ -25,6 +25,7 @@ from multiview.data.reading.qrels import (
     collection_files,
     is_corpus,
     names_beside,
+    says_qrels,
     split_of,
 )
 from multiview.errors import InputError
@@ -147,6 +148,8 @@ def named_split(source: str) -> str:
 
 def _address(source: str) -> str:
     """Returns a source without variables; for BEIR's collections by name, the folder or file in the cache."""
+    if not source.strip():
+        raise InputError("a source is named by an empty text: is a variable of the shell not set?")
     for name in VARIABLE.findall(source):
         if not os.environ.get(name):
             line = f"the environment variable {name} is not set; set it or write the path out"
@@ -179,7 +182,7 @@ def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
                 f"{folder}: {number} of {total} files {before}*-of-{total}{after} are there, the others are missing or of "
                 "another number; name the files if that is meant"
             )
-    return [name for name in files if format_by_suffix(name) != "text"] or files
+    return [name for name in files if format_by_suffix(name) != "text" or says_qrels(name)] or files
 
 
 def unread_files(source: str, files: Collection[str]) -> list[str]:

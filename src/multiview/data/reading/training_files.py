@@ -38,15 +38,17 @@ ANSWERED = ({"question", "answer"}, {"question", "answers"})
 """Names in files of questions that have answers alone."""
 
 
-def shape_of(names: Collection[str]) -> str:
-    """Returns the format of rows with these names, where it is one of others' training files or of answers alone; or nothing."""
+def shape_of(names: Collection[str], mapped: Collection[str] = ()) -> str:
+    """Returns the format of rows with these names, where it is one of others' training files or of answers alone; or nothing.
+
+    What is `mapped` to a column of ours holds no passages."""
     if {"context", "question", "answers"} <= set(names):
         return "squad"
     if _named(names, CONTEXTS):
         return "dpr"
     if "positive_passages" in names and "query" in names:
         return "tevatron"
-    if _named(names, QUESTION) and _named(names, POSITIVES):
+    if _named(names, QUESTION) and _named(set(names) - set(mapped), POSITIVES) and "qid" not in names:
         return "flagembedding"
     return "qa" if set(names) in ANSWERED else ""
 
@@ -166,6 +168,8 @@ def _answered_cells(file: str) -> Iterator[tuple[str, object]]:
 def _passages(entry: JsonObject, name: str, place: str) -> list[Row]:
     """Returns the passages that an entry at `place` has under a name. Raises InputError for anything else."""
     passages = entry.get(name)
+    if name in ("pos", "neg"):  # lists, in a cell too
+        passages = parse_list(passages, f"{place}: {name}")
     if not isinstance(passages, list | None):
         if name.endswith(("_ctxs", "_passages")):  # under other names one may stand alone
             raise InputError(f"{place}: {name} is no list of passages")

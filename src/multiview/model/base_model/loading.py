@@ -33,6 +33,8 @@ _LAYER = re.compile(r".*?#\.")
 """The beginning of the name of a layer's weight, behind `_NUMBER`."""
 _BUFFERS = ("inv_freq", "position_ids", "masked_bias", "attn.bias")
 """Ends of names of what older versions of transformers saved beside the weights."""
+ALMOST = 0.9
+"""Share of a model's embeddings that its tokenizer has at least; some models have spare ones."""
 _ONE_AT_A_TIME = threading.Lock()
 """While transformers loads a model, torch's default type and its initialisation are of that model, in all threads."""
 
@@ -117,6 +119,10 @@ def load_tokenizer(
     used = {getattr(tokenizer, f"{role}_token_id") for role in ("cls", "sep", "eos", "pad")}
     unused = {id_ for id_, token in tokenizer.added_tokens_decoder.items() if token.special} - used
     rows = math.inf if model is None else len(embedding_matrix(model))
+    if len(tokenizer) < ALMOST * rows < math.inf:
+        raise InputError(
+            f"{name} has {rows} embeddings, and its tokenizer {len(tokenizer)} tokens; give the tokenizer that belongs to it"
+        )
     for token, id_ in tokenizer.get_vocab().items():
         if id_ >= rows and id_ not in unused:
             raise InputError(
@@ -219,7 +225,8 @@ def embedding_matrix(encoder: nn.Module) -> Tensor:
     assert isinstance(encoder, PreTrainedModel)
     try:
         weight = encoder.get_input_embeddings().weight
-    except NotImplementedError as error:
-        raise InputError(f"{BASE}: {error}; give {NEEDED[BASE]}") from error
+    except (NotImplementedError, AttributeError) as error:
+        line = f"{BASE}: a {type(encoder).__name__} has no word embeddings; give {NEEDED[BASE]}"
+        raise InputError(line) from error
     assert isinstance(weight, Tensor)
     return weight
