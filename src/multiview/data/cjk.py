@@ -79,20 +79,18 @@ def count_words(text: str, language: str) -> int:
     return sum(1 for _ in SPACELESS_WORD.finditer(text)) if language in SPACELESS else len(text.split())
 
 
-def bigrams(text: str) -> list[str]:
-    """Returns the pairs of adjacent letters of a run of Chinese, Japanese or Korean letters, or its one letter.
-
-    >>> bigrams("東京都"), bigrams("都")
-    (['東京', '京都'], ['都'])
-    """
-    return [text] if len(text) == 1 else [text[first : first + 2] for first in range(len(text) - 1)]
-
-
 def terms(text: str, word: regex.Pattern[str]) -> list[str]:
-    """Returns the terms of a text (NFKC) as Lucene's CJKAnalyzer does: bigrams of letters, and the matches of `word` elsewhere."""
+    """Returns the terms of a text (NFKC) as Lucene's CJKAnalyzer does: bigrams of letters, and the matches of `word` elsewhere.
+
+    >>> terms("東京都 A1", regex.compile(r"\\w+"))
+    ['東京', '京都', 'a1']
+    """
     found: list[str] = []
     for run in RUN.findall(unicodedata.normalize("NFKC", text).lower()):
-        found += bigrams(run) if LETTER.match(run) else word.findall(run)
+        if LETTER.match(run):
+            found += [run[first : first + 2] for first in range(len(run) - 1)] or [run]
+        else:
+            found += word.findall(run)
     return found
 
 
@@ -113,15 +111,6 @@ SCRIPTS: Final = {
 """Scripts besides Latin in which the languages are written."""
 
 
-def script(letter: str) -> str:
-    """Returns the script of a letter, the first word of its name in Unicode; empty for anything else.
-
-    >>> script("東"), script("の"), script("ж"), script("A"), script("1")
-    ('CJK', 'HIRAGANA', 'CYRILLIC', 'LATIN', '')
-    """
-    return unicodedata.name(letter, "").partition(" ")[0] if letter.isalpha() else ""
-
-
 class Scripts:
     """Counts of letters per script, over the first texts of each table."""
 
@@ -137,7 +126,8 @@ class Scripts:
         """Returns a line that says which letters do not suit the language, and what to set; None where they suit it."""
         counts: Counter[str] = Counter()
         for letter, count in self._letters.items():
-            counts[script(letter)] += count
+            if letter.isalpha():  # its name in Unicode begins with its script
+                counts[unicodedata.name(letter, "").partition(" ")[0]] += count
         del counts[""]
         suited = {"LATIN", "FULLWIDTH"} | SCRIPTS.get(language, frozenset())
         foreign = Counter({name: count for name, count in counts.items() if name not in suited})

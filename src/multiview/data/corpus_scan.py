@@ -45,15 +45,10 @@ def corpus_formats(settings: Config) -> dict[str, str]:
     that bring their passages, as DPR's and tevatron's do.
     """
     corpus, asked = settings.corpus, settings.questions
-    if corpus.source:
-        named, form, setting, columns = corpus.source, corpus.format, "corpus.format", corpus.columns
-    else:
-        named, form, setting, columns = (
-            (*asked.source, *asked.dev_source),
-            asked.format,
-            "questions.format",
-            {},
-        )
+    named, form, setting, columns = corpus.source, corpus.format, "corpus.format", corpus.columns
+    if not named:
+        named = (*asked.source, *asked.dev_source)
+        form, setting, columns = asked.format, "questions.format", {}
     formats = {
         file: detect(file, form, setting, columns.values(), looks_inside=not corpus.source)
         for file in sources.expand_sources(named, "corpus")
@@ -123,11 +118,8 @@ class CorpusScan:
             if section.empty_text == "title":
                 title, text = table.column("title"), table.column("text")
                 is_empty = pc.equal(text, "")
-                changed = {
-                    "title": pc.if_else(is_empty, "", title),
-                    "text": pc.if_else(is_empty, title, text),
-                }
-                table = pa.table(dict(zip(table.column_names, table.columns, strict=True)) | changed)
+                table = table.set_column(1, "title", pc.if_else(is_empty, "", title))
+                table = table.set_column(2, "text", pc.if_else(is_empty, title, text))
             yield cut_articles(table, how, section.cut_length, section.language) if how else table
 
     def _cut(self, file: str) -> Cut | None:
@@ -197,11 +189,10 @@ class CorpusScan:
                 )
                 self._problem(row, "passages of one id whose texts differ", line)
             if not id_:
-                line = ": the passage's id is empty; every passage needs one"
-                self._problem(row, "passages without id", line)
+                self._problem(row, "passages without id", ": the passage's id is empty; every passage needs one")
             if NUL in id_:
-                line = cut_id(id_, ": the passage's id")
-                self._problem(row, "passages whose id holds a NUL character", line)
+                kind = "passages whose id holds a NUL character"
+                self._problem(row, kind, cut_id(id_, ": the passage's id"))
             if not text:
                 line = f": passage {id_!r} has no text; leave it out, or set corpus.empty_text"
                 self._problem(row, "passages without text", line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -99,11 +99,6 @@ def iterate_questions(folder: Path) -> Iterator[Question]:
             for row in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
                 values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
                 yield Question(*values)
-
-
-def read_columns(folder: Path, columns: Sequence[str]) -> pa.Table:
-    """Returns some columns of `SCHEMA` of all questions of a folder, in order."""
-    return pq.read_table(folder / FILE, columns=list(columns))
 
 
 def read_questions(folder: Path) -> list[Question]:

@@ -76,11 +76,7 @@ class TokenizedText:
 
     def holds(self, needle: Needle) -> bool:
         """Whether the text has the needle's tokens, one after another."""
-        text = self.normalized
-        for token in needle.tokens:
-            if token not in text:
-                return False
-        return needle.joined in self.joined
+        return all(map(self.normalized.__contains__, needle.tokens)) and needle.joined in self.joined
 
     def find(self, answer: str) -> list[Span]:
         """Returns the spans of all occurrences of the answer's tokens, in code points of the original text."""

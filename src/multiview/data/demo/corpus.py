@@ -8,6 +8,7 @@ its name. Word overlap therefore finds many passages, but not all.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -56,11 +57,15 @@ def _entities(random: Random, phrases: JsonObject) -> list[Entity]:
     def name(first: str, last: str) -> str:
         return random.choice(parts["first"]) + random.choice(parts["middle"]) + random.choice(parts[last])
 
+    def title() -> str:
+        first = random.choice(towns if random.random() < 0.3 else pools["quality"])
+        return f"The {first} {random.choice(pools['thing'])}"
+
     towns = _different(PLACES, lambda: name("first", "place"))
     # Only a few families, so that most people share their name with others.
     families = _different(PEOPLE // 4, lambda: name("first", "family"))
     full = _different(PEOPLE - NAMESAKES, lambda: f"{name('first', 'given')} {random.choice(families)}")
-    things = _different(WORKS, lambda: _title_of_work(random, pools, towns))
+    things = _different(WORKS, title)
     people = [Entity("person", n) for n in [*full, *full[:NAMESAKES]]]
     places = [Entity("place", n) for n in towns]
     works = [Entity("work", n) for n in things]
@@ -78,14 +83,12 @@ def _entities(random: Random, phrases: JsonObject) -> list[Entity]:
             "birth": str(random.randrange(1700, 1880)),
         }
     for index, work in enumerate(works):
-        maker = people[index % len(people)]
+        maker, home = people[index % len(people)], places[index % len(places)]
         kind = random.choice(pools["kind"])
-        year = int(maker.facts["birth"]) + random.randrange(25, 45)
-        home = places[index % len(places)]
         work.facts = {
             "kind": kind,
             "maker": maker.name,
-            "year": str(year),
+            "year": str(int(maker.facts["birth"]) + random.randrange(25, 45)),
             "place": home.name,
             "weight": f"{random.randrange(3, 90)} tons",
         }
@@ -114,11 +117,6 @@ def _fill(random: Random, pools: JsonObject, entity: Entity, people: list[Entity
     facts.setdefault("death", str(int(facts.get("birth", "1800")) + random.randrange(48, 88)))
 
 
-def _title_of_work(random: Random, pools: JsonObject, towns: list[str]) -> str:
-    first = random.choice(towns) if random.random() < 0.3 else random.choice(pools["quality"])
-    return f"The {first} {random.choice(pools['thing'])}"
-
-
 def _different(count: int, make: Callable[[], str]) -> list[str]:
     """Returns `count` different names, in the order in which `make` returns them."""
     names: dict[str, None] = {}
@@ -139,11 +137,12 @@ def _article(random: Random, phrases: JsonObject, entity: Entity, prefix: str) -
     context, starts = "", {}
     for fact in chosen:
         sentence = random.choice(fact["sentences"])
-        before, _, _ = sentence.partition(_slot(sentence, fact["answer"]))
+        before = re.split(rf"\{{{fact['answer']}\}}", sentence, flags=re.IGNORECASE)[0]
         starts[fact["answer"]] = len(context) + len(before.format(**words))
         context += sentence.format(**words) + " "
     context = context.rstrip()
-    clue = templates["clue"].format(**words) if _clue_fact(entity.kind) in starts else None
+    clue_fact = "maker" if entity.kind == "work" else "work"
+    clue = templates["clue"].format(**words) if clue_fact in starts else None
     qas = []
     for fact in random.sample(chosen, min(random.randint(*QUESTIONS), len(chosen))):
         by_name, by_clue = fact["questions"]
@@ -159,12 +158,3 @@ def _article(random: Random, phrases: JsonObject, entity: Entity, prefix: str) -
             }
         )
     return {"title": entity.name, "paragraphs": [{"context": context, "qas": qas}]}
-
-
-def _slot(sentence: str, answer: str) -> str:
-    """Returns the answer's slot as the sentence spells it: capitalised at the beginning of a sentence."""
-    return next(slot for slot in (f"{{{answer}}}", f"{{{answer.capitalize()}}}") if slot in sentence)
-
-
-def _clue_fact(kind: str) -> str:
-    return "maker" if kind == "work" else "work"

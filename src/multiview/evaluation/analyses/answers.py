@@ -10,12 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pyarrow.compute as pc
 
 from multiview import metric_names
 from multiview.data.answers import answer_views, has_answer
 from multiview.data.passages import Passage
-from multiview.data.questions import read_columns
+from multiview.data.questions import FILE
 from multiview.data.tokens import Mode, Span, TokenizedText
 from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable, Table
 
@@ -68,7 +69,7 @@ def training_answers(given: AnalysisInput) -> Findings:
     """
     if given.train_questions is None:
         raise NotApplicable("there are no training questions")
-    asked = read_columns(given.train_questions, ["positive_ids", "answers", "answer_starts"])
+    asked = pq.read_table(given.train_questions / FILE, columns=["positive_ids", "answers", "answer_starts"])
     first = pc.list_element(asked["positive_ids"].combine_chunks(), 0).dictionary_encode()
     avq = {"avq": len(first) / len(first.dictionary) if len(first) else 0.0}
     if not given.layout.has_spans:
