@@ -119,12 +119,8 @@ def answer_views(
 ) -> tuple[tuple[int, ...], Kind]:
     """Returns the views with the answer in their snippet (CAMVR 3.2, the i of Eq. 13), and how they were found.
 
-    `spans` are the parts of the text that the views cover. A view without a span (title only, padding) holds no answer.
-    A span holds an answer only if it contains the whole match.
-
-    - With offsets: the views that contain the first answer at its offset. Where this answer crosses spans, the next
-      answer within one span counts. The kind is `offset` or `none`.
-    - Without offsets: all views that contain a whole match of any answer. The kind is `one`, `several` or `none`.
+    `spans` are the parts of the text that the views cover; None for title only and padding. A span holds whole matches alone.
+    With offsets, these are the views of the first answer that lies within a span at its offset; without, those of any answer.
     """
     if answer_starts is not None:
         for answer, start in zip(answers, answer_starts, strict=True):

@@ -18,8 +18,7 @@ def rows_in(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def stable_order(rows: np.ndarray) -> np.ndarray:
     """Returns the stable order of `rows` [n], whole numbers from 0 on.
 
-    NumPy sorts numbers of 16 bits by radix, in a fraction of the time of larger ones. So rows are sorted by their last
-    16 bits, then by each 16 bits before them.
+    NumPy sorts 16 bits by radix, in a fraction of the time of larger numbers: so by the last 16 bits, then by those before.
 
     >>> stable_order(np.array([70_000, 5, 70_000, 0])).tolist()
     [3, 1, 0, 2]

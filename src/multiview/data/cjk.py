@@ -43,10 +43,7 @@ SENTENCE_END: Final = regex.compile(
 
 
 class SentenceRules:
-    """Sentence boundaries by punctuation, with the interface of NLTK's tokenizers.
-
-    A sentence ends with 。！？ and the quotation marks and brackets that close there, also with !? before a letter
-    and with .!? before white space. It goes on where a quotation ends inside it (「行く。」と言った).
+    """Sentence boundaries by punctuation (`SENTENCE_END`), with the interface of NLTK's tokenizers.
 
     >>> text = "東京は首都である。人口は約1400万人。"
     >>> [text[start:stop] for start, stop in SentenceRules().span_tokenize(text)]
@@ -65,10 +62,8 @@ class SentenceRules:
 
 
 def word_spans(text: str, language: str) -> list[tuple[int, int]]:
-    """Returns the spans of the text's words, in code points: runs between spaces or, without spaces, letters.
-
-    Each character that is no space belongs to one word. In Chinese and Japanese a word is one letter with the
-    punctuation at it, or a run of other characters, such as a number or a Latin word.
+    """Returns the spans of the text's words, in code points: runs between spaces or, in Chinese and Japanese,
+    `SPACELESS_WORD`. Each character that is no space belongs to one word.
     """
     pattern = SPACELESS_WORD if language in SPACELESS else WORD
     return [match.span() for match in pattern.finditer(text)]

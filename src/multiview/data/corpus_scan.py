@@ -38,11 +38,8 @@ FOLDER_COLUMNS = "columns that only the names of folders hold, not read"
 
 
 def corpus_formats(settings: Config) -> dict[str, str]:
-    """Returns each file of passages, in order, with the name of its format: of the corpus that `settings.corpus` names or,
-    without one, of the passages in the files of questions.
-
-    Raises InputError when the files of questions hold no passages, or when `corpus.cut` is set for training questions
-    that bring their passages, as DPR's and tevatron's do.
+    """Returns each file of passages, in order, with the name of its format: of `settings.corpus` or, where it names none, of
+    the files of questions. Raises InputError where these hold no passages, or passages that are to be cut again.
     """
     corpus, asked = settings.corpus, settings.questions
     named, form, setting, columns = corpus.source, corpus.format, "corpus.format", corpus.columns
@@ -189,7 +186,9 @@ class CorpusScan:
                 )
                 self._problem(row, "passages of one id whose texts differ", line)
             if not id_:
-                self._problem(row, "passages without id", ": the passage's id is empty; every passage needs one")
+                self._problem(
+                    row, "passages without id", ": the passage's id is empty; every passage needs one"
+                )
             if NUL in id_:
                 kind = "passages whose id holds a NUL character"
                 self._problem(row, kind, cut_id(id_, ": the passage's id"))

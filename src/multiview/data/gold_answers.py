@@ -16,17 +16,15 @@ LOST = "questions whose gold passage holds none of their answers any more, left 
 UNHELD = "questions whose gold passages hold none of the answers, without offsets: kept, as free answers"
 """Kinds of remarks."""
 
-
 SEPARATORS = re.compile(r"\s*[|;\t\n]+\s*")
 PROSE = 200
 """What is between the answers of a list in one cell, and the code points from which on one is prose instead."""
 
 
 class GoldAnswers:
-    """The answers in gold passages. Answers with offsets are looked for in the first positive, others in each of them.
+    """The answers in gold passages: with offsets in the first positive, there or anywhere in it; others in each positive.
 
-    An answer that is not at its offset, as after an edit of the passage, may be anywhere in it, like one without an
-    offset. Where gold passages are articles that are cut, answers are looked for in their pieces.
+    Where gold passages are articles that are cut, answers are looked for in their pieces.
     """
 
     def __init__(self, questions: Iterable[Question], matching: Mode, report: Report) -> None:
@@ -112,10 +110,8 @@ class GoldAnswers:
 
     def updated(self, question: Question) -> Question:
         """Returns the question without offsets that have become wrong, and with each positive that is a cut article
-        replaced by its pieces that hold an answer: the one at the offset, where there is one.
-
-        The pieces get the article's grade, or the highest grade of several articles. The offsets are dropped, because
-        they counted in the article.
+        replaced by its pieces that hold an answer (the one at the offset, where there is one), with the highest grade of
+        their articles. Offsets in an article are dropped.
         """
         moved = bool(self._moved) and question in self._moved
         now = replace(question, answer_starts=None) if moved else question

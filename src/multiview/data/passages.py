@@ -42,11 +42,7 @@ COLUMNS = ["id", "title", "text", "sentence_ends"]
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage.
-
-    `sentence_ends` are end offsets in code points. They include the white space up to the next sentence, so the last
-    one is len(text).
-    """
+    """A passage. `sentence_ends` are offsets in code points, after the white space behind each sentence: the last is len(text)."""
 
     id: str
     title: str
@@ -73,16 +69,10 @@ def count_passages(folder: Path) -> int:
 
 
 def read_tables(
-    folder: Path, columns: Sequence[str] | None = None, batch: int = ROW_GROUP
+    folder: Path | Sequence[Path], columns: Sequence[str] | None = None, batch: int = ROW_GROUP
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a folder's shards in order, `batch` at a time, with all columns or the given ones."""
-    return _batches(shard_files(folder), columns, batch)
-
-
-def _batches(
-    files: Iterable[Path], columns: Sequence[str] | None, batch: int = ROW_GROUP
-) -> Iterator[pa.RecordBatch]:
-    for file in files:
+    """Yields the rows of some shards, or of a folder's, in order, `batch` at a time, with all columns or the given ones."""
+    for file in shard_files(folder) if isinstance(folder, Path) else folder:
         with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
             yield from parquet.iter_batches(batch_size=batch, columns=list(columns) if columns else None)
 
@@ -106,10 +96,9 @@ def passages_of(table: pa.RecordBatch | pa.Table) -> Iterator[Passage]:
 
 
 class PassageRows:
-    """Passages by row, counted from 0 over some shards, read from the shards on demand.
+    """Passages by row, counted from 0 over some shards, read from the shards on demand, by any number of threads.
 
-    Only the sizes of the row groups stay in memory. Each call reads the row groups that hold its rows, one at a time,
-    so a call for many rows is cheaper than many calls. Any number of threads may read.
+    Each call reads the row groups that hold its rows, one at a time: a call for many rows is cheaper than many calls.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -132,7 +121,7 @@ class PassageRows:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yields the given columns of all passages in order, a row group at most at a time."""
-        return _batches(self._files, columns)
+        return read_tables(self._files, columns)
 
     def tables(
         self, passage_rows: np.ndarray, columns: Sequence[str] | None = None
@@ -164,10 +153,7 @@ def ids_in(folder: Path, ids: set[str]) -> set[str]:
 
 
 def equal_texts(folder: Path, ids: Collection[str] | None = None) -> dict[str, str]:
-    """Returns id to the first id with the same title and text, for passages that share theirs; with `ids`, with one of these.
-
-    Memory holds some 8-byte numbers per passage, then the ids of repeated texts.
-    """
+    """Returns id to the first id with the same title and text, for passages that share theirs; with `ids`, with one of these."""
 
     def rows() -> Iterator[tuple[str, str]]:
         for batch in read_tables(folder, ["id", "content_hash"]):
@@ -185,10 +171,9 @@ def equal_texts(folder: Path, ids: Collection[str] | None = None) -> dict[str, s
 
 
 class PassageLookup:
-    """Passages by id, read from the shards on demand.
+    """Passages by id, read from the shards on demand; the ids stay in memory, as Arrow strings (their bytes and 4 more per id).
 
-    Only the ids stay in memory, as Arrow strings (their bytes and 4 more per id). Each call scans them once. Raises
-    InputError that names an id which no shard holds.
+    Each call scans the ids once. Raises InputError that names an id which no shard holds.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -23,11 +23,8 @@ NEW_CONTAINERS = 1_000_000
 
 @contextmanager
 def further_processes() -> Iterator[Executor | None]:
-    """Starts a process for each of `processors`, `MOST_PROCESSES` at most, which end with this one.
-
-    They give way to this one, and to other programs. None where there is only one processor, and outside Linux, where a
-    process with threads does not survive a fork. To be entered before large data are read: forks share them, and copy
-    what changes.
+    """Starts a process for each of `processors`, `MOST_PROCESSES` at most; None for one processor, and outside Linux, where a
+    process with threads does not survive a fork. To be entered before large data are read: forks copy what changes.
     """
     count = min(processors(), MOST_PROCESSES)
     if count < 2 or sys.platform != "linux":
@@ -58,11 +55,7 @@ def _follow_starter() -> None:
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Lets Python look for cycles rarely, as while rows or large packages are read.
-
-    Rows of a file become many small objects that hold no cycles. To look through all of them again for every few
-    hundred new ones took a quarter to a third of the `split` step's time.
-    """
+    """Lets Python look for cycles rarely: with many small objects, as of rows, it takes up to a third of `split`'s time."""
     thresholds = gc.get_threshold()
     gc.set_threshold(NEW_CONTAINERS, *thresholds[1:])
     try:

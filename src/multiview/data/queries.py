@@ -45,7 +45,7 @@ def write_by_parts(
 ) -> int:
     """Writes the table that `make` returns of each of `parts`, one row group each, into `target`; returns its rows.
 
-    Finished parts are kept in checkpoints, so that a run that was killed makes only the others. One part is in memory.
+    A run that was killed makes only the parts that are in no checkpoint.
     """
     latest = context.checkpoints.latest() if context.checkpoints is not None else None
     with tempfile.TemporaryDirectory(prefix="parts-") as folder:
@@ -84,10 +84,7 @@ def distinct(queries: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_queries(passages: Iterable[Passage], folder: Path) -> Iterator[tuple[Passage, tuple[str, ...]]]:
-    """Yields each passage of a shard with its queries as drawn; the two files are read side by side.
-
-    Raises InputError unless the queries in `folder` belong to these passages, in the same order.
-    """
+    """Yields each passage of a shard with its queries as drawn. Raises InputError for queries of other passages."""
     for passage, row in zip_longest(passages, iterate_queries(folder)):
         passage_id, queries = row or (None, ())
         if passage is None or passage_id != passage.id:

@@ -41,9 +41,8 @@ ROW_GROUP = 10_000
 class Question:
     """A question.
 
-    `answer_starts` are offsets in code points into the text of the first positive passage, one per answer; None where
-    the data have no offsets. `relevance` are the grades of the positives, whole numbers above 0, one per positive;
-    None means that all are 1. `negative_ids` are the hard negatives that come with the data.
+    `answer_starts` are offsets in code points into the first positive's text, one per answer; None where the data have none.
+    `relevance` has the grade of each positive, above 0; None: all are 1. `negative_ids` are the data's hard negatives.
     """
 
     qid: str

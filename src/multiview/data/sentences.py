@@ -55,11 +55,9 @@ def tokenizer(language: str = "english") -> PunktTokenizer | SentenceRules:
 
 
 def sentence_ends(text: str, language: str = "english") -> tuple[int, ...]:
-    """Returns the end offsets of the text's sentences, in code points.
+    """Returns the end offsets of the text's sentences, in code points; they partition the text, and an empty one has none.
 
-    White space up to the next sentence belongs to a sentence, and leading white space to the first one. The sentences
-    therefore partition the text, and the last end is len(text). An empty text has no sentences.
-    Raises InputError when NLTK's data for the language are not installed.
+    White space belongs to the sentence before it. Raises InputError when NLTK's data for the language are not installed.
     """
     return next(iterate_sentence_ends([text], language))
 

@@ -39,9 +39,7 @@ def counted_lengths(passages: pa.Table) -> np.ndarray:
 
 def shard_sizes(lengths: np.ndarray, shards: int) -> list[int]:
     """Returns the number of passages of each of `shards` contiguous shards of about equal length, which take equal time to
-    encode.
-
-    `lengths` [p] has one per passage, at least as many as shards; no shard is empty.
+    encode; none is empty. `lengths` [p] has one per passage, at least as many as shards.
 
     >>> shard_sizes(np.array([30, 10, 10, 10]), 2), shard_sizes(np.array([1, 1, 98]), 3)
     ([1, 3], [1, 1, 1])

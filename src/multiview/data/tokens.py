@@ -39,20 +39,16 @@ class Needle(NamedTuple):
     @classmethod
     def of(cls, answer: str, mode: Mode = "string") -> Needle | None:
         """Returns the needle of an answer; None for an answer without tokens."""
-        joined = joined_tokens(answer, mode)
-        return (
-            cls(joined, sorted(normalized(joined).split(SEPARATOR), key=len, reverse=True))
-            if joined
-            else None
-        )
+        if not (joined := joined_tokens(answer, mode)):
+            return None
+        return cls(joined, sorted(normalized(joined).split(SEPARATOR), key=len, reverse=True))
 
 
 class TokenizedText:
     """A text that is tokenised once, when it is first needed, and searched for many answers.
 
-    Tokens are DPR's: after NFD, runs of letters, digits and marks, or single other characters, lower-cased. In the mode
-    `characters` each letter of Chinese, Japanese and Korean is a token. They are joined into one string with
-    separators, so that a contiguous run of tokens is a substring.
+    Tokens are DPR's: after NFD, runs of letters, digits and marks, or single other characters, lower-cased. They are joined
+    into one string with separators, so that a contiguous run of tokens is a substring.
     """
 
     def __init__(self, text: str, mode: Mode = "string") -> None:

@@ -1,7 +1,6 @@
 """The demo corpus behind the URLs `demo://train.json` and `demo://dev.json`, for every reader of files.
 
-It is generated where it is read, so that the demo needs no download and no upload, on a laptop or in a pod.
-`pyproject.toml` registers the protocol with fsspec.
+It is generated where it is read, on a laptop or in a pod. `pyproject.toml` registers the protocol with fsspec.
 """
 
 from __future__ import annotations
@@ -29,15 +28,14 @@ class DemoFileSystem(AbstractFileSystem):
     def ls(self, path: str, detail: bool = True, **kwargs: object) -> list[Any]:
         """Returns the files in the root, or the one at `path`, with its sha256 as `ETag`. Raises FileNotFoundError."""
         path = str(self._strip_protocol(path)).strip("/")
-        names = [name for name in self._files if path in ("", name)]
-        if not names:
+        files = {name: content for name, content in self._files.items() if path in ("", name)}
+        if not files:
             raise FileNotFoundError(path)
-        return [self._entry(name) for name in names] if detail else names
-
-    def _entry(self, name: str) -> JsonObject:
-        content = self._files[name]
-        etag = hashlib.sha256(content).hexdigest()
-        return {"name": name, "size": len(content), "type": "file", "ETag": etag}
+        entries: list[JsonObject] = [
+            {"name": name, "size": len(content), "type": "file", "ETag": hashlib.sha256(content).hexdigest()}
+            for name, content in files.items()
+        ]
+        return entries if detail else list(files)
 
     def _open(self, path: str, mode: str = "rb", *args: object, **kwargs: object) -> Any:
         if mode != "rb":

@@ -38,19 +38,15 @@ def text_articles(file: str) -> Iterator[Row]:
 
 
 def cut_articles(table: pa.Table, how: Cut, length: int, language: str) -> pa.Table:
-    """Returns a table of passages, cut from a table of articles with `id, title, text`.
+    """Returns a table of passages ID-0, ID-1 …, cut from a table of articles with `id, title, text`.
 
-    The passages of article ID are ID-0, ID-1 …. Their texts are slices of the article's text that hold each of its
-    words once. The other columns are copied from the article, and `ARTICLE_COLUMNS` are added. An article without
-    words becomes one passage with its whole text.
+    Their texts are slices of the article's that hold each word once; of one without words, its whole text. The other columns
+    are copied, and `ARTICLE_COLUMNS` are added.
     """
     texts = table.column("text").to_pylist()
     if how == "sentences":
         ends = iterate_sentence_ends(texts, language)
-        cuts = [
-            by_sentences(text, sentences, length, language)
-            for text, sentences in zip(texts, ends, strict=True)
-        ]
+        cuts = [by_sentences(*each, length, language) for each in zip(texts, ends, strict=True)]
     else:
         cuts = [by_words(text, length, language) for text in texts]
     cuts = [spans or [(0, len(text))] for spans, text in zip(cuts, texts, strict=True)]

@@ -62,11 +62,10 @@ def is_beir(source: str) -> bool:
 
 
 def located(source: str) -> str:
-    """Returns the folder of `beir:NAME`, or the file of judgements of `beir:NAME/SPLIT`; any other source unchanged.
+    """Returns the folder of `beir:NAME`, or the judgements of `beir:NAME/SPLIT` or, of an archive with several collections,
+    `beir:cqadupstack/android/test`; any other source unchanged.
 
-    An archive of several collections has the collection's name between them: `beir:cqadupstack/android/test`. The
-    archive is fetched unless it is in the cache. Raises InputError for an unknown name or split, and for an archive
-    that cannot be fetched or is not the published one.
+    Raises InputError for an unknown name or split, and an archive that cannot be fetched or is not the published one.
     """
     if not is_beir(source):
         return source

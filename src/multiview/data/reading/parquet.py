@@ -73,10 +73,8 @@ def parquet_rows(file: str) -> Iterator[Row]:
 def plain_column(column: pa.Array, location: str) -> pa.Array:
     """Returns a column whose values every later step can filter, show and export: views and categories become what they
     stand for, UUIDs their 36 characters, other extension types (JSON) what is stored, and bytes texts where all of them
-    are UTF-8; within lists, structs and maps too.
-
-    Raises InputError, which `location` begins, for days and times that Python cannot hold, such as those after 9999 or
-    of an unknown zone: a search that finds the passage could not show them.
+    are UTF-8; within lists, structs and maps too. Raises InputError, which `location` begins, for days and times that Python
+    cannot hold and show, such as those after 9999 or of an unknown zone.
     """
     if isinstance(column, pa.ExtensionArray) and column.type != pa.uuid():
         column = column.storage

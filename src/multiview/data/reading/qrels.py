@@ -83,11 +83,9 @@ def judged_columns(names: Sequence[str]) -> list[int]:
 
 
 def judgements(files: Iterable[str], report: Report) -> dict[str, dict[str, int]]:
-    """Returns, per judged question, its relevant passages (grade above 0) with their grades.
+    """Returns, per judged question, its relevant passages (grade above 0, or none) with their grades, the highest first.
 
-    The highest grades come first, then those first in the files. A question without relevant passages has an empty dict. Of a
-    pair that is judged twice the last grade counts, with a remark. Raises InputError for what is no judgement, also for
-    trec_eval.
+    Of a pair that is judged twice the last grade counts, with a remark. Raises InputError for what is no judgement.
     """
     judged: dict[str, dict[str, int]] = {}
     for file in files:
@@ -162,9 +160,8 @@ def folder_of(file: str) -> str:
 
 
 def collection_files(names: Sequence[str], use: Use) -> list[str] | None:
-    """Returns a collection's files for this use, from the names in a folder (and in those of `FOLDERS`).
-
-    None when the folder is not a collection. Raises InputError when it lacks a file that the use needs.
+    """Returns a collection's files for this use, from the names in a folder (and in those of `FOLDERS`); None for any other
+    folder. Raises InputError when it lacks a file that the use needs.
     """
     qrels: dict[str, list[str]] = {}
     for name in names:

@@ -25,8 +25,7 @@ def checked_question(
 ) -> Question | None:
     """Returns the checked question of a row with our column names; None when only other questions are judged.
 
-    `judged` holds the grades of gold passages from files of judgements, by question; `location` begins the line of an
-    error. Raises InputError for a value that is no question's.
+    `judged` has `judgements`. Raises InputError, which `location` begins, for a value that is no question's.
     """
     if float in map(type, row.values()):  # pandas and json.dumps write NaN for what is missing
         row = {name: None if is_nan(value) else value for name, value in row.items()}

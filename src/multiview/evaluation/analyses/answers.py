@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.data.answers import answer_views, has_answer
