@@ -69,9 +69,7 @@ class Inspection:
     formats: dict[Use, dict[str, str]] = field(default_factory=dict)
     """Per use, file to the name of its format."""
     passages: int = 0
-    """Number of passages."""
     titled: int = 0
-    """Number of passages with a title."""
     words: Lengths = field(default_factory=Lengths)
     """Words per passage."""
     sentences: Lengths = field(default_factory=Lengths)
@@ -80,13 +78,11 @@ class Inspection:
     """The user's further columns, which are kept."""
     first_passages: list[Row] = field(default_factory=list)
     questions: dict[Use, Sequence[Question]] = field(default_factory=dict)
-    """Training and dev questions."""
     unread: dict[Use, list[str]] = field(default_factory=dict)
     """Columns of the files of questions that are not read."""
     missing_gold: dict[Use, int] = field(default_factory=dict)
     """Number of questions that name only passages that are not in the corpus."""
     scripts: Scripts = field(default_factory=Scripts)
-    """Letters of the passages by script."""
     problems: Problems = field(default_factory=Problems)
     remarks: Problems = field(default_factory=Problems)
     """What is left out, or kept and probably should not be."""
@@ -98,11 +94,9 @@ class Inspection:
 
 
 def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[str]]:
-    """Sorts sources into passages, training and dev questions, by their content and their names.
+    """Sorts sources into passages, training and dev questions: collections by what they hold, others file by file (`_use`).
 
-    A collection has every use that it has files for. Other sources are sorted file by file. Files with dev, test or
-    validation in their name are dev questions, and so are questions without gold passages. SQuAD's and DPR's JSON
-    are passages only where there is no other source. Raises InputError for a source that cannot be read.
+    SQuAD's and DPR's JSON are passages only where there is no other source. Raises InputError for an unreadable source.
     """
     by_use: dict[Use, list[str]] = {"corpus": [], "train": [], "dev": []}
     for source in source_names:
@@ -122,7 +116,7 @@ def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[s
 
 
 def _use(file: str, config: Config) -> Use:
-    """Returns the use of one file."""
+    """Returns the use of one file; questions are dev questions by its name, or where they name no passages."""
     columns = config.questions.columns
     known = (*config.corpus.columns.values(), *columns.values())
     form = config.corpus.format if config.corpus.format != "auto" else config.questions.format

@@ -27,7 +27,6 @@ NO_ANSWERS = "training questions without answers: train.positive=answer takes th
 IN_BOTH = "questions in both train and dev: both keep them; remove them from one of the two files"
 """Kinds of remarks."""
 
-
 BY_CHANCE = 0.01
 """Share of questions whose answers may hold `SEPARATORS` and no list."""
 
@@ -101,10 +100,8 @@ def _check_shards(settings: Config, passages: Collection[str], report: Report) -
 def _with_gold(
     questions: Sequence[Question], use: Use, settings: Config, scan: CorpusScan, report: Report
 ) -> list[Question]:
-    """Returns the questions that have not lost their gold passages, or name none.
-
-    Reports when more than `questions.max_missing_gold` of those that name some have lost them or the answers in them, and
-    answers of which not one is in a gold passage: they may be lists that were taken for one answer.
+    """Returns the questions that have not lost their gold passages, or name none. Reports when too many have, and answers that
+    are in no gold passage: they may be lists that were taken for one answer.
     """
     with_gold = [q for q in questions if q.positive_ids]
     if use == "train" and questions and not with_gold:
@@ -168,11 +165,9 @@ def limited(questions: Sequence[Question], limit: int | None, seed: int) -> list
 
 
 def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
-    """Returns one question per first positive passage, drawn by `seed`: AVQ = 1 (CAMVR 4.4).
-
-    The ranks differ from those of `limited`: a later limit by the same ranks would favour passages with many questions.
-    """
+    """Returns one question per first positive passage, drawn by `seed`: AVQ = 1 (CAMVR 4.4)."""
     chosen: dict[str, str] = {}
+    # A later limit (`limited`) by the same ranks would favour passages with many questions.
     for q in sorted(questions, key=lambda q: (seeded_hash(seed, f"one_per_passage:{q.qid}"), q.qid)):
         chosen.setdefault(q.positive_ids[0], q.qid)
     qids = set(chosen.values())
@@ -180,27 +175,21 @@ def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
 
 
 def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
-    """Returns training and dev questions with no first positive passage in common.
+    """Returns training and dev questions: all about a `share` of the first positive passages, drawn by `seed`.
 
-    A `share` of these passages, at least one, is drawn by `seed`, and all questions about them are held out; none where
-    there is only one passage.
+    At least one passage is held out; none where there is only one.
     """
     passages = sorted({q.positive_ids[0] for q in questions}, key=lambda id_: seeded_hash(seed, id_))
     dev_count = min(max(1, round(share * len(passages))), max(0, len(passages) - 1))
-    dev = set(passages[:dev_count])
-    return (
-        [q for q in questions if q.positive_ids[0] not in dev],
-        [q for q in questions if q.positive_ids[0] in dev],
-    )
+    train = set(passages[dev_count:])
+    dev = [q for q in questions if q.positive_ids[0] not in train]
+    return [q for q in questions if q.positive_ids[0] in train], dev
 
 
 def with_known_positives(
     questions: Iterable[Question], known: Collection[str], report: Report
 ) -> list[Question]:
-    """Returns the questions that name no positive, or at least one in `known`.
-
-    Unknown positives are left out with their grades. A question that loses its first positive loses its offsets too.
-    """
+    """Returns the questions that name no positive, or at least one in `known`, without unknown positives."""
     kept: list[Question] = []
     for q in questions:
         unknown = [id_ for id_ in q.positive_ids if id_ not in known]

@@ -122,11 +122,7 @@ def seeded_hash(seed: int, name: str) -> str:
 
 @dataclass(frozen=True)
 class LostQuestions:
-    """The questions for evaluation that have lost their gold passages, or all answers in them.
-
-    >>> LostQuestions(questions=30, lost=("q3", "q7", "q8")).share
-    0.1
-    """
+    """The questions for evaluation that have lost their gold passages, or all answers in them."""
 
     questions: int
     """Number of questions given, the lost ones included."""

@@ -110,10 +110,8 @@ def joined_tokens(text: str, mode: Mode = "string") -> str:
 
 
 def normalized(text: str) -> str:
-    """Returns a text in NFD and lower-cased, in which every token of the text occurs, normalised alike.
-
-    Python lower-cases a capital sigma by the letters around it, so every sigma becomes that of the middle of a word.
-    """
+    """Returns a text in NFD and lower-cased, in which every token of the text occurs, normalised alike."""
+    # Python lower-cases a capital sigma by the letters around it: every one becomes that of the middle of a word.
     return unicodedata.normalize("NFD", text).lower().replace(FINAL_SIGMA, SIGMA)
 
 

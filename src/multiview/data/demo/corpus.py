@@ -1,8 +1,7 @@
 """A generated corpus for the demo and for tests: invented people, towns and works, as SQuAD JSON.
 
-Passages have 4 to 8 sentences, one in six has more, and each sentence states one fact. Names are shared on purpose
-(families, namesakes, works named after towns). Questions use other words than the passage, and half of them avoid
-its name. Word overlap therefore finds many passages, but not all.
+Each sentence states one fact. Names are shared on purpose, questions use other words than the passage, and half of them
+avoid its name: word overlap finds many passages, but not all.
 """
 
 from __future__ import annotations

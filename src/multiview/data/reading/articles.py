@@ -72,12 +72,10 @@ def by_words(text: str, length: int, language: str = "english") -> list[Span]:
 
 
 def by_sentences(text: str, ends: tuple[int, ...], length: int, language: str = "english") -> list[Span]:
-    """Returns spans of as many whole sentences as fit into `length` words; a longer sentence is cut by words.
-
-    A word that the sentence splitter cuts, such as `??`, belongs to the sentence in which it begins.
-    """
+    """Returns spans of as many whole sentences as fit into `length` words; a longer sentence is cut by words."""
     passages: list[Span] = []
     open_words: list[Span] = []  # words of the sentences gathered so far
+    # A word that the sentence splitter cuts, such as `??`, belongs to the sentence in which it begins.
     for _, group in groupby(word_spans(text, language), lambda word: bisect_right(ends, word[0])):
         sentence = list(group)
         if len(open_words) + len(sentence) > length:

@@ -1,7 +1,6 @@
 """BEIR's public collections by name, as in `beir:scifact/test`.
 
-An archive is fetched once, checked against the MD5 that BEIR publishes, and unpacked into a cache folder, where it is
-a folder of BEIR like any other. What is fetched or unpacked halfway is never read: the folder appears whole.
+An archive is fetched once, checked against BEIR's MD5 and unpacked into a cache folder, which appears whole.
 """
 
 from __future__ import annotations
@@ -100,9 +99,8 @@ def _fetched(source: str, name: str) -> Path:
                 _download(url, archive)
                 _unpack(f"{source}: {url}", archive, MD5[name], folder)
     except requests.RequestException as error:
-        answer = error.response
         said = f"{url} cannot be fetched ({type(error).__name__})"
-        if answer is not None:
+        if (answer := error.response) is not None:
             said = f"{url} answers {answer.status_code} {answer.reason}"
         raise InputError(f"{source}: {said}; {WAY_OUT}; run again, it continues where it ended") from None
     except (shutil.ReadError, BadZipFile, zlib.error, NotImplementedError) as error:

@@ -140,7 +140,6 @@ def open_seekable(file: str) -> Iterator[IO[bytes]]:
 
 
 def _raw(file: str) -> Any:
-    # fsspec types `open` as a list of files, and says nothing of the options of its file systems.
     # From a web server in one request, from beginning to end: not every server supports ranges.
     options: dict[str, Any] = {"block_size": 0} if is_web(file) else {}
     return fsspec.open(file, "rb", **options, **time_outs(file))

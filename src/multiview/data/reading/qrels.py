@@ -1,8 +1,7 @@
 """Collections with questions and judgements in separate files: BEIR and MS MARCO.
 
 MS MARCO's files have neither header nor quoting. Its triples are ids of a question, of a relevant passage and of a given
-negative (`qidpidtriples.train.full.2.tsv`); those of texts (`triples.train.*.tsv`) are refused: nothing says which passages
-of the corpus they are.
+negative; those of texts (`triples.train.*.tsv`) are refused: nothing says which passages of the corpus they are.
 """
 
 from __future__ import annotations

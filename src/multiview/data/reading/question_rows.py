@@ -33,9 +33,7 @@ def checked_question(
         if row["qid"] is None or is_blank(str(row["qid"])) or is_blank(str(row["question"] or "")):
             raise InputError("no qid or no question; every row needs both")
         for name in ("qid", "question"):
-            if not isinstance(row[name], str) and (
-                isinstance(row[name], NO_TEXT) or row[name] in (inf, -inf)
-            ):
+            if isinstance(row[name], NO_TEXT) or row[name] in (inf, -inf):
                 raise InputError(f"{name} is a text, not {row[name]!r:.80}")
         qid = id_text(row["qid"], "qid")
         check_ids((qid,), "qid")
@@ -103,10 +101,9 @@ def _numbers(row: Row, name: str, of: Sequence[str], noun: str) -> tuple[int, ..
 
 def _whole(value: Any) -> Any:
     """Returns a whole number that is digits, as in CSV, or 30.0, as tools without integer columns with nulls write it."""
-    is_whole = (
-        DIGITS.fullmatch(value) if isinstance(value, str) else isinstance(value, float) and value.is_integer()
-    )
-    return int(value) if is_whole else value
+    if isinstance(value, str):
+        return int(value) if DIGITS.fullmatch(value) else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _strings(row: Row, name: str) -> tuple[str, ...]:
@@ -119,9 +116,8 @@ def _strings(row: Row, name: str) -> tuple[str, ...]:
             raise InputError(f"{name} hold {HALF}")
     else:
         values = [None if is_nan(item) else item for item in values]
-        if any(
-            isinstance(item, bool) or not isinstance(item, str | int | float | None) for item in values
-        ) or (inf in values or -inf in values):
+        are_texts = set(map(type, values)) <= {str, int, float, type(None)}
+        if not are_texts or inf in values or -inf in values:
             raise InputError(f"{name} are texts, not {value!r:.80}")
         present = [item for item in values if item is not None]
         if present and len(present) < len(values) and name != "answers":

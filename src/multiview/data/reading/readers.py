@@ -46,11 +46,9 @@ UNKNOWN_JUDGED = "judged questions that are in no file of questions"
 def passage_tables(
     file: str, form: str = "auto", columns: Mapping[str, str] | None = None, report: Report | None = None
 ) -> Iterator[pa.Table]:
-    """Yields the passages of one file in order, up to 1000 rows at a time.
-
-    Tables have `id, title, text` (strings; null becomes an empty string), then the file's further columns, except
-    those with one of our names. `columns` maps our column names to the file's.
-    Raises InputError for a file that cannot be read as passages.
+    """Yields the passages of one file in order, up to 1000 rows at a time: `id, title, text` (strings; null becomes an empty
+    one), then the file's further columns, except those with one of our names. `columns` maps our column names to the
+    file's. Raises InputError for a file that cannot be read as passages.
     """
     columns, report = checked_columns("corpus.columns", columns, PASSAGE_COLUMNS), report or Report()
     found = FORMATS[detect(file, form, "corpus.format", columns.values())]
@@ -175,10 +173,8 @@ def questions_of(
 
     Files of judgements among `files` give positives, with their grades, to questions without positives; so do triples where
     no judgement does, and they give negatives. Questions without judgements and without answers are then skipped.
-    `found` receives the columns of files that name them, and whether they are read.
-
-    Raises InputError for a file that cannot be read. A row that cannot be used and judgements that match no question are
-    problems; a judged question that is not in the files, a grade that another one replaces and odd values are remarks.
+    `found` receives the columns of files that name them, and whether they are read. Raises InputError for a file that
+    cannot be read; what is wrong in a row or a judgement is reported.
     """
     columns, report = checked_columns("questions.columns", columns, QUESTION_COLUMNS), report or Report()
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}

@@ -48,10 +48,9 @@ CHECKSUMS = ("md5Hash", "crc32c", "ETag", "etag", "generation", "Content-MD5", "
 
 
 def expand_source(source: str, use: Use) -> list[str]:
-    """Returns the files that one source names for a use, sorted.
+    """Returns the files that one source names for a use, sorted: of a collection those for the use, of any other folder those
+    of a known format. BEIR's judgements come with their queries, a pattern without hidden files.
 
-    A folder of BEIR or MS MARCO gives the files that it has for the use, any other its files of a known format, and text
-    files only where there are no others; BEIR's judgements come with their queries, a pattern without hidden files.
     Raises InputError for a variable that is not set, for a protocol that cannot be read, and when there is no file.
     """
     address = _address(source)
@@ -113,10 +112,8 @@ def expand_sources(sources: Iterable[str], use: Use) -> list[str]:
 
 
 def question_groups(sources: Iterable[str], use: Use) -> list[list[str]]:
-    """Returns the files of several sources of questions, grouped by the judgements that they share.
-
-    Each collection is a group, because its judgements are for its own queries. All files that are named one by one
-    form another group.
+    """Returns the files of several sources of questions by the judgements that they share: a group for each collection,
+    whose judgements are for its own queries, and one for all files that are named one by one.
     """
     each = [expand_source(source, use) for source in sources]
     collections = [files for files in each if len(files) > 1 and any(map(split_of, files))]

@@ -56,10 +56,8 @@ def with_nested_columns(tables: Iterable[pa.Table], names: Iterable[str], file: 
 
 
 def _column(values: Sequence[object], name: str, file: str, first: int) -> tuple[pa.Field, pa.Array]:
-    """Returns a column whose type is inferred from its values. Numbers among texts become texts, and NaN among other values
-    than numbers, where pandas and `json.dumps` write it for what is missing, null.
-
-    `first` is the number of the first value's row in `file`, for messages.
+    """Returns a column whose type is inferred from its values, of which the first is in row `first` of `file`. Numbers among
+    texts become texts, and NaN among other values than numbers, which pandas and `json.dumps` write, null.
     """
     nested = next((row for row, value in enumerate(values, first) if _is_nested(value)), None)
     types = set(map(type, values))

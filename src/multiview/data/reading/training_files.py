@@ -114,11 +114,8 @@ def _squad_question(file: str, passage: str, entry: JsonObject) -> Row:
 
 
 def training_entries(file: str) -> Iterator[Entry]:
-    """Yields each question with its passages: DPR's file of Natural Questions has 8 GB. Questions without an id have the number
-    of their row.
-
-    `negative_ids` are the hard negatives; DPR's `negative_ctxs`, on which it does not train, are passages alone.
-    `positive_ids` may be empty.
+    """Yields each question, by default with the number of its row as id, with its passages. `negative_ids` are the hard
+    negatives; DPR's `negative_ctxs`, on which it does not train, are passages alone. `positive_ids` may be empty.
     """
     for number, entry in enumerate(rows_of(file), 1):
         place = f"{base_name(file)} row {number}"
