@@ -135,7 +135,7 @@ class Scripts:
 
 
 def _advice(foreign: Counter[str]) -> str:
-    ((most, _),) = foreign.most_common(1)
+    most, _ = foreign.most_common(1)[0]
     language = next((name for name, scripts in SCRIPTS.items() if most in scripts), None)
     if most in _EAST_ASIAN:
         kana = sum(foreign[name] for name in _EAST_ASIAN - {"CJK", "BOPOMOFO"})

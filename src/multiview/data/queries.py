@@ -68,8 +68,7 @@ def write_by_parts(
 
 def iterate_queries(folder: Path) -> Iterator[Row]:
     """Yields the rows of a folder's files of queries, with a thousand in memory. Raises InputError when there are no files."""
-    files = sorted(Path(folder).glob("*.parquet"))
-    if not files:
+    if not (files := sorted(Path(folder).glob("*.parquet"))):
         raise InputError(f"{folder}: no queries in it; run the generate-queries step")
     for file in files:
         with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead

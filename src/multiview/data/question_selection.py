@@ -1,7 +1,4 @@
-"""The selection of the questions that are trained and evaluated on, among all that the sources hold, and its checks.
-
-`split` ends at the first problem, `inspect` counts all of them: `report` decides.
-"""
+"""The selection and the checks of questions. `split` ends at the first problem, `inspect` counts all: `report` decides."""
 
 from __future__ import annotations
 

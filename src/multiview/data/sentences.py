@@ -41,17 +41,17 @@ def tokenizer(language: str = "english") -> PunktTokenizer | SentenceRules:
     try:
         return PunktTokenizer(language)
     except LookupError:
+        fault = (
+            "NLTK's sentence data for it are not installed; run: python -m nltk.downloader punkt_tab (in a checkout: "
+            f"python images/sentence_data.py {language})"
+        )
         if language not in PUNKT:
-            raise InputError(
-                f"corpus.language={language}: there is no sentence splitter for it; choose one of "
-                f"{', '.join(sorted(PUNKT | LANGUAGES))}"
-            ) from None
-        raise InputError(
-            f"corpus.language={language}: NLTK's sentence data for it are not installed; run: "
-            f"python -m nltk.downloader punkt_tab (in a checkout: python images/sentence_data.py {language})"
-        ) from None
+            fault = (
+                f"there is no sentence splitter for it; choose one of {', '.join(sorted(PUNKT | LANGUAGES))}"
+            )
     except ValueError as error:
-        raise InputError(f"corpus.language={language}: {error}") from None
+        fault = str(error)
+    raise InputError(f"corpus.language={language}: {fault}")
 
 
 def sentence_ends(text: str, language: str = "english") -> tuple[int, ...]:

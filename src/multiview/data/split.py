@@ -45,7 +45,6 @@ def split(context: StepContext) -> None:
     Input `known`, which a refresh alone has: the corpus that this one supersedes.
     Outputs: the shards of `passages`; `train_questions` and `dev_questions`, each a `questions.parquet`; and, of a
     refresh, `lost_questions`, the questions for evaluation that were left out with their gold passages.
-
     Passages wait on disk until all are checked, so nothing is written when something is wrong; ids and questions stay in
     memory. Raises InputError that names the file, row or setting.
     """

@@ -1,7 +1,4 @@
-"""The demo corpus behind the URLs `demo://train.json` and `demo://dev.json`, for every reader of files.
-
-It is generated where it is read, on a laptop or in a pod. `pyproject.toml` registers the protocol with fsspec.
-"""
+"""The demo corpus as `demo://train.json` and `demo://dev.json`, generated where it is read; `pyproject.toml` registers it."""
 
 from __future__ import annotations
 

@@ -75,7 +75,6 @@ def separator_hint(present: Collection[str]) -> str:
 
 def add_nested(row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Adds to a row each value that is named by a path, such as `_source.text`, unless a column is called so; returns the row.
-
     Objects may be JSON in a text; of a list of objects each one's value is taken.
 
     >>> add_nested({"a": {"b": 1}}, ["a.b", "a.c"])

@@ -95,9 +95,8 @@ UNPARSED = (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.Token
 
 
 def parse_list(cell: object, place: str) -> object:
-    """Returns the list that a cell holds as JSON, Python or NumPy writes it; any other cell is returned unchanged.
-
-    Raises InputError, which `place` begins, for a cell that only looks like a list, which would be taken for one value.
+    """Returns the list that a cell holds as JSON, Python or NumPy writes it; any other cell is returned unchanged. Raises
+    InputError, which `place` begins, for a cell that only looks like a list, which would be taken for one value.
 
     >>> parse_list("['a' 'b']", ""), parse_list("a, b", "")
     (['a', 'b'], 'a, b')

@@ -16,11 +16,10 @@ import pyarrow as pa
 from multiview.data.reading.articles import text_articles
 from multiview.data.reading.columns import PASSAGE_COLUMNS, QUESTION_COLUMNS
 from multiview.data.reading.delimited import DELIMITERS, cells, delimited_rows, parse_list
-from multiview.data.reading.files import base_name, head, is_web, plain_name
+from multiview.data.reading.files import base_name, head, is_parquet, is_web, plain_name
 from multiview.data.reading.json_rows import json_items, rows_of
 from multiview.data.reading.parquet import parquet_names, parquet_rows, parquet_tables
 from multiview.data.reading.qrels import is_qrels, is_triples, judged_columns, marco_rows, says_qrels
-from multiview.data.reading.signatures import is_parquet
 from multiview.data.reading.tables import Row, tables_of_rows
 from multiview.data.reading.training_files import (
     Entry,

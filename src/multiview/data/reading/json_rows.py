@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from multiview.data.reading.delimited import DELIMITERS, delimited_rows
-from multiview.data.reading.files import base_name, head, lines, open_stream, plain_name
+from multiview.data.reading.files import base_name, head, is_parquet, lines, open_stream, plain_name
 from multiview.data.reading.parquet import parquet_rows
-from multiview.data.reading.signatures import is_parquet
 from multiview.data.reading.tables import Row
 from multiview.data.reading.values import HALF, has_half
 from multiview.errors import InputError

@@ -13,9 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from multiview.data.questions import LARGEST_GRADE
-from multiview.data.reading.files import base_name, head, lines, plain_name
+from multiview.data.reading.files import base_name, head, is_parquet, lines, plain_name
 from multiview.data.reading.json_rows import rows_of
-from multiview.data.reading.signatures import is_parquet
 from multiview.data.reading.tables import Row
 from multiview.data.reading.values import NUL, check_ids, id_text, is_nan
 from multiview.errors import InputError, Report
@@ -54,9 +53,8 @@ def marco_rows(file: str, name: str) -> Iterator[Row]:
         if not line.strip():
             continue
         if not tab or re.search(r"\r[^\t]*\t", text):  # old Macs end lines so
-            raise InputError(
-                f"{file} line {number}: not MS MARCO's id and text, separated by a tab, and a line end"
-            )
+            line = "not MS MARCO's id and text, separated by a tab, and a line end"
+            raise InputError(f"{file} line {number}: {line}")
         yield {"id" if name == "text" else "qid": id_, name: text}
 
 
@@ -236,10 +234,8 @@ def read_triples(
             qid, positive, negative = map(sys.intern, cells)
             positives.setdefault(qid, {})[positive] = 1
             kept = negatives.setdefault(qid, [])
-            if negative in kept:
-                continue
-            if len(kept) < MOST_NEGATIVES:
+            if negative not in kept and len(kept) < MOST_NEGATIVES:
                 kept.append(negative)
-            else:
+            elif negative not in kept:
                 report.remark(MORE_NEGATIVES, f"{file} line {number}: question {qid}")
     return positives, negatives

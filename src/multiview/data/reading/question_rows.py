@@ -46,10 +46,8 @@ def checked_question(
 def _question(qid: str, row: Row, judged: Mapping[str, dict[str, int]], form: str) -> Question | None:
     answers = _strings(row, "answers")
     if "answers" in row and all(map(is_blank, answers)):
-        raise InputError(
-            "no answer; a question of a file with answers needs one: leave the row out (also SQuAD 2.0's "
-            "unanswerable questions)"
-        )
+        line = "no answer; a question of a file with answers needs one: leave the row out"
+        raise InputError(f"{line} (also SQuAD 2.0's unanswerable questions)")
     if "positive_ids" in row:
         grades = _grades(row, _strings(row, "positive_ids"))
         if not grades and form not in ("dpr", "tevatron"):  # their training files have such questions

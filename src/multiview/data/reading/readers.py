@@ -116,10 +116,8 @@ def _texts(column: pa.ChunkedArray, name: str, location: str) -> pa.ChunkedArray
 def read_all_questions(
     section: Questions, report: Report, found: dict[Use, dict[str, bool]] | None = None
 ) -> tuple[list[Question], list[Question]]:
-    """Returns the training and the dev questions, with unique ids. Reports mappings to columns that no file has.
-
-    `found` receives the columns of the files of each use, and whether they are read.
-    """
+    """Returns the training and the dev questions, with unique ids. Reports mappings to columns that no file has. `found`
+    receives the columns of the files of each use, and whether they are read."""
     found = {} if found is None else found
     train, dev = (_questions_for(section, use, report, found.setdefault(use, {})) for use in ("train", "dev"))
     columns = sorted(set().union(*found.values()))

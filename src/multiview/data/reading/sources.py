@@ -133,8 +133,7 @@ def judged_uses(source: str) -> list[Use]:
     uses: list[Use] = []
     for use in SPLITS:
         with contextlib.suppress(InputError):
-            if any(map(split_of, expand_source(source, use))):
-                uses.append(use)
+            uses += [use] if any(map(split_of, expand_source(source, use))) else []
     return uses
 
 

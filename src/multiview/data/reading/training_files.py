@@ -1,9 +1,8 @@
 """Questions in the forms of SQuAD, DPR, tevatron and others, whose files bring the passages of their questions.
 
 - SQuAD (v1.1): articles of paragraphs with questions, or Hugging Face's row per question with its `context`.
-- Training questions with whole passages, which are objects or texts: DPR's, tevatron's, FlagEmbedding's and
-  sentence-transformers' (`anchor`).
-- Questions with answers alone: DPR's `*.qa.csv`, a question, a tab and a list of answers, and NQ-open's.
+- Training questions with passages: DPR's, tevatron's, FlagEmbedding's and sentence-transformers' (`anchor`).
+- Questions with answers alone: DPR's `*.qa.csv`, and NQ-open's.
 
 Rows are Parquet's, a list of JSON or one object per line, whatever the file is called.
 """
@@ -18,9 +17,8 @@ from typing import TypeAlias
 
 from multiview.config import JsonObject
 from multiview.data.reading.delimited import cells, parse_list
-from multiview.data.reading.files import base_name, head, plain_name
+from multiview.data.reading.files import base_name, head, is_parquet, plain_name
 from multiview.data.reading.json_rows import json_items, rows_of
-from multiview.data.reading.signatures import is_parquet
 from multiview.data.reading.tables import Row
 from multiview.data.reading.values import id_text
 from multiview.errors import InputError

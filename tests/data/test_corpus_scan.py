@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.config import Config, Corpus
-from multiview.data.further_columns import FurtherColumns
+from multiview.data.corpus_scan import FurtherColumns
 from multiview.data.inspection import inspect
 from multiview.errors import InputError
 from tests.fixtures.split_run import Done, passage_rows, settings
