@@ -74,6 +74,11 @@ def count_words(text: str, language: str) -> int:
     return sum(1 for _ in SPACELESS_WORD.finditer(text)) if language in SPACELESS else len(text.split())
 
 
+def bigrams(text: str) -> list[str]:
+    """Returns the pairs of adjacent letters of a run of Chinese, Japanese or Korean letters, or its one letter."""
+    return [text[first : first + 2] for first in range(len(text) - 1)] or [text]
+
+
 def terms(text: str, word: regex.Pattern[str]) -> list[str]:
     """Returns the terms of a text (NFKC) as Lucene's CJKAnalyzer does: bigrams of letters, and the matches of `word` elsewhere.
 
@@ -82,10 +87,7 @@ def terms(text: str, word: regex.Pattern[str]) -> list[str]:
     """
     found: list[str] = []
     for run in RUN.findall(unicodedata.normalize("NFKC", text).lower()):
-        if LETTER.match(run):
-            found += [run[first : first + 2] for first in range(len(run) - 1)] or [run]
-        else:
-            found += word.findall(run)
+        found += bigrams(run) if LETTER.match(run) else word.findall(run)
     return found
 
 

@@ -17,7 +17,7 @@ from multiview.data.corpus_scan import CorpusScan
 from multiview.data.question_selection import questions_per_passage, select
 from multiview.data.questions import Question
 from multiview.data.reading import sources
-from multiview.data.reading.beir import SCHEME
+from multiview.data.reading.beir import is_beir
 from multiview.data.reading.columns import PASSAGE_COLUMNS, QUESTION_COLUMNS, add_nested, match_columns
 from multiview.data.reading.files import plain_name
 from multiview.data.reading.formats import FORMATS, detect
@@ -103,7 +103,7 @@ def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[s
         files = sources.expand_source(source, "corpus")
         if sources.is_collection(source):
             split = sources.named_split(source)
-            by_use["corpus"].append(files[0] if split and not source.startswith(SCHEME) else source)
+            by_use["corpus"].append(files[0] if split and not is_beir(source) else source)
             named: list[Use] = ["train" if split == "train" else "dev"]
             for use in named if split else sources.judged_uses(source):
                 by_use[use].append(source)

@@ -55,13 +55,18 @@ WAY_OUT = (
 )
 
 
+def is_beir(source: str) -> bool:
+    """Whether a source is a collection of BEIR by name."""
+    return source.startswith(SCHEME)
+
+
 def located(source: str) -> str:
     """Returns the folder of `beir:NAME`, or the judgements of `beir:NAME/SPLIT` or, of an archive with several collections,
     `beir:cqadupstack/android/test`; any other source unchanged.
 
     Raises InputError for an unknown name or split, and an archive that cannot be fetched or is not the published one.
     """
-    if not source.startswith(SCHEME):
+    if not is_beir(source):
         return source
     name, _, rest = source.removeprefix(SCHEME).strip("/").partition("/")
     if name not in MD5:

@@ -133,7 +133,8 @@ def judged_uses(source: str) -> list[Use]:
     uses: list[Use] = []
     for use in SPLITS:
         with contextlib.suppress(InputError):
-            uses += [use] if any(map(split_of, expand_source(source, use))) else []
+            if any(map(split_of, expand_source(source, use))):
+                uses.append(use)
     return uses
 
 
