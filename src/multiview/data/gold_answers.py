@@ -22,10 +22,7 @@ PROSE = 200
 
 
 class GoldAnswers:
-    """The answers in gold passages: with offsets in the first positive, there or anywhere in it; others in each positive.
-
-    Where gold passages are articles that are cut, answers are looked for in their pieces.
-    """
+    """The answers in gold passages, or in the pieces of gold articles: with offsets in the first positive, others in each."""
 
     def __init__(self, questions: Iterable[Question], matching: Mode, report: Report) -> None:
         self._matching: Mode = matching

@@ -171,10 +171,7 @@ def equal_texts(folder: Path, ids: Collection[str] | None = None) -> dict[str, s
 
 
 class PassageLookup:
-    """Passages by id, read from the shards on demand; the ids stay in memory, as Arrow strings (their bytes and 4 more per id).
-
-    Each call scans the ids once. Raises InputError that names an id which no shard holds.
-    """
+    """Passages by id, read from the shards on demand; the ids stay in memory, as Arrow strings (their bytes and 4 more per id)."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
@@ -203,7 +200,10 @@ class PassageLookup:
         return rows, positions[rows]
 
     def tables(self, ids: pa.Array, columns: Sequence[str] | None) -> Iterator[tuple[list[int], pa.Table]]:
-        """Yields the rows of distinct `ids` in the order of the shards, one table per row group, with the positions of their ids."""
+        """Yields the rows of distinct `ids` in the order of the shards, one table per row group, with the positions of their ids.
+
+        Raises InputError that names an id which no shard holds.
+        """
         rows, positions = self.find(ids)
         if len(rows) < len(ids):
             missing = ids.filter(pc.invert(pc.is_in(ids, value_set=self._ids)))

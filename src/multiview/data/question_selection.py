@@ -172,10 +172,8 @@ def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
 
 
 def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
-    """Returns training and dev questions: all about a `share` of the first positive passages, drawn by `seed`.
-
-    At least one passage is held out; none where there is only one.
-    """
+    """Returns training and dev questions, these about a `share` of the first positive passages, drawn by `seed`: at least one
+    passage, and none where there is only one."""
     passages = sorted({q.positive_ids[0] for q in questions}, key=lambda id_: seeded_hash(seed, id_))
     dev_count = min(max(1, round(share * len(passages))), max(0, len(passages) - 1))
     train = set(passages[dev_count:])

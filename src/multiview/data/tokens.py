@@ -62,12 +62,10 @@ class TokenizedText:
 
     @cached_property
     def joined(self) -> str:
-        """The text's tokens between separators (see `joined_tokens`)."""
         return joined_tokens(self.text, self.mode)
 
     @cached_property
     def decomposed(self) -> str:
-        """The text in NFD."""
         return unicodedata.normalize("NFD", self.text)
 
     def holds(self, needle: Needle) -> bool:

@@ -40,7 +40,6 @@ JUDGED = (
 )
 """Names of the question, the passage and the grade in the header of judgements."""
 REGRADED = "pairs judged more than once with different grades, the last one counts"
-"""Kind of a remark."""
 FORMS = "query-id corpus-id score, or qid 0 pid relevance"
 INTEGER = re.compile(r"-?[0-9]{1,9}(\.0)?")
 """A grade."""
@@ -204,7 +203,6 @@ def split_of(file: str) -> str:
 MOST_NEGATIVES = 100
 """Negatives that are kept per question, the first ones of the files: MS MARCO's have up to a thousand."""
 MORE_NEGATIVES = f"triples beyond the first {MOST_NEGATIVES} negatives of a question, left out"
-"""Kind of a remark."""
 
 
 def is_triples(file: str, line: str) -> bool:
