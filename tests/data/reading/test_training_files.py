@@ -8,7 +8,7 @@ import pytest
 from multiview.config import Questions
 from multiview.data.questions import Question
 from multiview.data.reading.readers import read_all_questions
-from multiview.data.reading.training_files import CONTEXTS
+from multiview.data.reading.training_files import CONTEXTS, training_entries
 from multiview.errors import InputError, Report
 from tests.fixtures.format_files import biencoder, passages, put, questions
 
@@ -120,3 +120,27 @@ def test_half_a_character_in_a_list_of_answers_is_refused(tmp_path):
     file = put(tmp_path / "x.qa.csv", "who?\t['a']\nwho?\t['\\ud83d', 'b']\n")
     with pytest.raises(InputError, match=r"x\.qa\.csv row 2 \(question x-2\): answers hold half a character"):
         questions(file)
+
+
+@pytest.mark.parametrize(
+    "negatives",
+    [
+        {"negative": "b"},
+        {"negatives": ["b", "c"]},
+        {"negative_1": "b", "negative_2": "c"},
+        {"negative1": "b", "negative2": "", "negative3": None, "negative4": "c"},
+        {"neg": ["b", "c"]},
+        {"hard_negatives": ["b", "c"], "negative": "d"},
+    ],
+)
+def test_all_negatives_of_a_training_question_are_read(tmp_path, negatives):
+    file = tmp_path / "train.jsonl"
+    file.write_text(json.dumps({"anchor": "Who?", "positive": "a", **negatives}))
+    ((passages, questions),) = training_entries(str(file))
+    texts = {row["id"]: row["text"] for row in passages}
+    given = [
+        text for each in negatives.values() for text in ([each] if isinstance(each, str) else each or [])
+    ]
+    (question,) = questions
+    assert [texts[id_] for id_ in question["negative_ids"]] == [text for text in given if text]
+    assert [texts[id_] for id_ in question["positive_ids"]] == ["a"]

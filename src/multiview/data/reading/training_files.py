@@ -28,10 +28,10 @@ Entry: TypeAlias = tuple[list[Row], Iterable[Row]]
 
 QUESTION = ("question", "query", "anchor")
 POSITIVES = ("positive_ctxs", "positive_passages", "pos", "positive")
-NEGATIVES = ("hard_negative_ctxs", "negative_passages", "neg", "negative")
+NEGATIVES = re.compile(r"hard_negative_ctxs|negative_passages|neg|(hard_)?negatives?(_?\d+)?")
 CONTEXTS = ("positive_ctxs", "negative_ctxs", "hard_negative_ctxs")
 PASSAGE_ID = ("passage_id", "psg_id", "docid", "doc_id", "id", "_id")
-"""Names in training files, the first one of them that is there counts."""
+"""Names in training files; of all but the negatives' the first that is there counts."""
 ANSWERED = ({"question", "answer"}, {"question", "answers"})
 """Names in files of questions that have answers alone."""
 
@@ -117,14 +117,15 @@ def training_entries(file: str) -> Iterator[Entry]:
     """
     for number, entry in enumerate(rows_of(file), 1):
         place = f"{base_name(file)} row {number}"
-        asked, positive, negative = (_named(entry, names) for names in (QUESTION, POSITIVES, NEGATIVES))
+        asked, positive = _named(entry, QUESTION), _named(entry, POSITIVES)
         if not asked or not (positive or "answers" in entry):
             raise InputError(
                 f"{place}: no training question (question, answers, positive_ctxs; query_id, query, positive_passages; query, "
                 "pos, neg); for other objects set questions.format=jsonl"
             )
-        names = positive, "negative_ctxs", negative
-        positives, others, negatives = (_passages(entry, name, place) for name in names)
+        positives, others = (_passages(entry, name, place) for name in (positive, "negative_ctxs"))
+        hard = filter(NEGATIVES.fullmatch, entry)
+        negatives = [passage for name in hard for passage in _passages(entry, name, place)]
         question = {
             "qid": entry.get("query_id", f"{_stem(file)}-{number}"),
             "question": entry[asked],
@@ -163,12 +164,12 @@ def _answered_cells(file: str) -> Iterator[tuple[str, object]]:
 def _passages(entry: JsonObject, name: str, place: str) -> list[Row]:
     """Returns the passages that an entry at `place` has under a name. Raises InputError for anything else."""
     passages = entry.get(name)
-    if name in ("pos", "neg"):  # lists, in a cell too
+    if name in ("pos", "neg", "negatives"):  # lists, in a cell too
         passages = parse_list(passages, f"{place}: {name}")
     if not isinstance(passages, list | None):
         if name.endswith(("_ctxs", "_passages")):  # under other names one may stand alone
             raise InputError(f"{place}: {name} is no list of passages")
-        passages = [passages]
+        passages = [passages] if passages or not NEGATIVES.fullmatch(name) else []
     rows: list[Row] = []
     for passage in passages or ():
         if not isinstance(passage, dict):
