@@ -4,9 +4,12 @@ import shutil
 import subprocess
 import sys
 import threading
+import uuid
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -18,11 +21,13 @@ from multiview.data.passages import Passage, read_passages
 from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
 from multiview.encoding.encode import Placer, encode_questions
 from multiview.errors import InputError
+from multiview.export.views import IndexViews
 from multiview.model.layouts import TokenSequence, View, kept_views, row_numbers
 from multiview.model.layouts.snippets import split_snippets
 from multiview.serving import retriever as retrieving
+from tests.fixtures import system_indexes
 from tests.fixtures.events import RecordedEvents
-from tests.fixtures.system_indexes import SYSTEMS, SystemIndexes
+from tests.fixtures.system_indexes import SYSTEMS, SystemIndexes, write_corpus
 
 
 @pytest.fixture(scope="module", params=list(SYSTEMS))
@@ -218,3 +223,29 @@ def test_embeddings_need_not_be_kept(indexes, tmp_path):
     copied = indexes.copy(tmp_path / "store")
     shutil.rmtree(copied.store.root / "embeddings")
     assert multiview.load(copied.index("camvr")).search(indexes.questions, k=5) == whole
+
+
+def test_times_beyond_int96s_default_and_uuids_are_right_in_hits_conditions_and_exports(
+    tmp_path, monkeypatch
+):
+    """As Spark and DuckDB write them."""
+
+    def with_columns(folder, hostile):
+        passages, questions = write_corpus(folder, hostile)
+        table = pq.read_table(passages).select(["id", "title", "text"])
+        until = [datetime(9999, 12, 31), *[datetime(2001, 2, 3)] * (len(table) - 1)]
+        uids = [uuid.UUID(int=number).bytes for number in range(len(table))]
+        table = table.append_column("until", pa.array(until, pa.timestamp("us")))
+        table = table.append_column("uid", pa.array(uids, pa.uuid()))
+        pq.write_table(table, passages, use_deprecated_int96_timestamps=True)
+        return passages, questions
+
+    monkeypatch.setattr(system_indexes, "write_corpus", with_columns)
+    address = system_indexes.make(tmp_path, {"dpr": SYSTEMS["dpr"]}).index("dpr")
+    retriever = multiview.load(address)
+    columns = {"until": datetime(9999, 12, 31), "uid": str(uuid.UUID(int=0))}
+    for where in ('until >= "2026-01-01"', f'uid == "{columns["uid"]}"'):
+        ((hit,),) = retriever.search(["Who?"], where=where)
+        assert (hit.id, {name: hit.columns[name] for name in columns}) == ("p0", columns)
+    rows = pa.Table.from_batches(IndexViews.open(address).batches()).to_pylist()
+    assert [row["columns"] for row in rows if row["passage_id"] == "p0"] == [columns]
