@@ -225,8 +225,12 @@ STAND_INS = {
         {"p.pkl": b"\x80\x04\x95\x10\x00"}, ("p.pkl: a Python pickle", "Parquet"), sources=("p.pkl",)
     ),
     "a database": Case(
-        {"p.db": b"SQLite format 3\0" + bytes(90)}, ("p.db: an SQLite database",), sources=("p.db",)
+        {"p.db": b"SQLite format 3\0" + bytes(90)}, ("p.db: a database of SQLite",), sources=("p.db",)
     ),
+    "a database of DuckDB": Case(
+        {"p.duckdb": bytes(8) + b"DUCK" + bytes(90)}, ("p.duckdb: a database of",), sources=("p.duckdb",)
+    ),
+    "arrays of NumPy": Case({"p.npz": zipped("ids.npy")}, ("p.npz: an array of NumPy",), sources=("p.npz",)),
     "a PDF among articles": Case({"a.txt": b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"}, ("a.txt: a PDF",)),
     "a login page in place of a CSV": Case(
         {"p.csv": "<!DOCTYPE html>\n<html><body>Sign in\n"}, ("p.csv: a web page",)
@@ -389,6 +393,11 @@ LAKES = {
         {"t/base_0000002/a.parquet": towns, "t/delta_0000001_0000001/a.parquet": towns},
         ("/t: a Hive table with transactions",),
         sources=("t/base_0000002",),
+    ),
+    "a Lance table": Case(
+        {"t/data/a.lance": b"x", "t/data/a.parquet": towns, "t/_versions/1.manifest": b"x"},
+        ("/t: a Lance table",),
+        sources=("t/data",),
     ),
     "a Hudi table": Case(
         {"t/a.parquet": towns, "t/.hoodie/hoodie.properties": ""}, ("a Hudi table (.hoodie)",), sources=("t",)

@@ -65,6 +65,7 @@ FOREIGN = {
     ),
     rb"PK\x03\x04(?=(?s:.*?)(xl/|\[Content_Types\]|_rels/|docProps/|opendocument|mimetype))": WORKBOOK,
     rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": WORKBOOK,
+    rb"\x93NUMPY|PK\x03\x04(?=(?s:.{26,200})\.npy)": ("an array of NumPy", EXPORT),
     rb"PK\x03\x04|PK\x05\x06": ("a zip archive", UNPACK),
     rb"ARROW1\x00|FEA1(?=(?s:.{0,400})[\x00-\x08])|\xff{4}(?s:.{2})\x00\x00": (
         "an Arrow file (Feather)",
@@ -74,9 +75,8 @@ FOREIGN = {
     rb"PARE(?=(?s:.{0,400})[\x00-\x08])": ("an encrypted Parquet file", "write it without encryption"),
     rb"Obj\x01": ("an Avro file", EXPORT),
     rb"\x80[\x02-\x05][\x00-\xff]": ("a Python pickle", EXPORT),
-    rb"\x93NUMPY": ("a NumPy array", EXPORT),
     rb"\x89HDF\r\n": ("an HDF5 file", EXPORT),
-    rb"SQLite format 3\x00": ("an SQLite database", EXPORT),
+    rb"SQLite format 3\x00|(?s:.{8})DUCK": ("a database of SQLite or DuckDB", EXPORT),
     rb"7z\xbc\xaf|Rar!\x1a|\x04\x22\x4d\x18|\xff\x06\x00\x00sNaPpY|LZIP\x01|\]\x00\x00|x[\x9c\xda]|\x1f\x9d|(?s:.{257})ustar(\x00|  \x00)": (
         "an archive, or compressed in a way that is not read",
         UNPACK,

@@ -39,6 +39,7 @@ LAKES = {
     "metadata/*.metadata.json": "an Iceberg table",
     "snapshot/snapshot-[0-9]*": "a Paimon table",
     "delta_0*_0*": "a Hive table with transactions",
+    "_versions/*.manifest": "a Lance table",
 }
 """What the folder of a table with its own list of files holds, to the kind of the table."""
 MARKER = re.compile(r"\..*|_[^.]*|.*_\$folder\$", re.DOTALL)
