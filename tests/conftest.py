@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["beir_server", "first_champion", "promoted_corpus", "second_champion", "tally", "website"]
 
 LONGEST = [
+    "tests/torture/test_many_passages.py",
+    "tests/torture/test_churn.py",
     "tests/torture/test_corruption.py",
     "tests/pipelines/kubeflow/test_compile.py",
     "tests/cli/test_serve.py",
