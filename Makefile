@@ -60,7 +60,7 @@ test: setup
 	PYTHONDONTWRITEBYTECODE= TMPDIR=$$folder OMP_NUM_THREADS=1 \
 		$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# Everything that is broken on purpose (docs/reliability.md), in less than 40 minutes on two cores; `test` has the quick
+# Everything that is broken on purpose (docs/reliability.md), in some 40 minutes on two cores; `test` has the quick
 # part of it.
 torture: $(VENV)/fuzzed
 	folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
