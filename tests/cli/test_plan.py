@@ -8,7 +8,9 @@ import pytest
 from multiview.artifacts.store import LocalStore, open_store
 from multiview.cli import plan
 from multiview.cli.plan import factors_of, plan_lines
+from multiview.config.overrides import validate
 from multiview.errors import InputError
+from multiview.plans.estimate import ask
 from multiview.plans.request import Request, describe
 from multiview.plans.scenario import SHAPES, Scenario
 from multiview.steps.runs import write_run
@@ -52,6 +54,16 @@ def test_requests_and_tokens_are_counted_where_a_language_model_is_asked(
     llm = {"model": "m", "prompt": str(tmp_path / "prompt.yaml")}
     printed = lines({"questions": {"origin": "llm"}, "make_questions": {"share": 0.1, "llm": llm}})
     assert printed[-1].startswith(said) and any("| ask-questions" in p for p in printed)
+
+
+def test_a_judge_takes_the_time_of_another_request(tmp_path: Path) -> None:
+    seconds = []
+    for judge in ("", "judge: $snippet $question"):
+        (tmp_path / "prompt.yaml").write_text(f"question: $snippet\n{judge}\n")
+        llm = {"model": "m", "prompt": str(tmp_path / "prompt.yaml")}
+        config = validate({"make_questions": {"share": 0.1, "llm": llm}})
+        seconds.append(ask(replace(SCENARIO, config=config)).seconds)
+    assert seconds[1] == 2 * seconds[0] > 0
 
 
 def test_seconds_are_those_of_a_run_scaled_by_counts(tmp_path: Path, monkeypatch) -> None:

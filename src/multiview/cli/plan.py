@@ -14,16 +14,15 @@ from multiview.artifacts.record import read_record, split_address
 from multiview.artifacts.store import Store
 from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError, counted, nearest
-from multiview.generation.prompt import read_prompt
 from multiview.index.approximate import EXACT, FACTORY
 from multiview.plans.estimate import (
     REQUEST_TOKENS,
     START_SECONDS,
     STORED_WORD,
     base_config,
-    drafts,
     estimate,
     faiss_bytes,
+    requests,
     shards_for,
 )
 from multiview.plans.request import Request
@@ -48,7 +47,7 @@ def plan_lines(
     yield f"\n{counted(round(whole.view_count), 'view')}; an index of each kind: {kinds}."
     yield f"{counted(shards, 'shard')}: corpus.shards={shards}"
     if whole.config.questions.origin == "llm":
-        asked = drafts(whole) * (2 if read_prompt(whole.config.make_questions.llm.prompt).judge else 1)
+        asked = requests(whole)
         yield f"{asked:,.0f} requests to the language model, about {asked * REQUEST_TOKENS:,.0f} tokens with the answers."
     if measured:
         scaled = ", ".join(f"{step} × {factor:.2g}" for step, factor in sorted(factors.items()))

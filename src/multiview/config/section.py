@@ -64,9 +64,8 @@ ADDRESS_EXPECTED = "expected an address as in http://HOST:PORT or https://HOST"
 Address = Annotated[
     str,
     matching(r"https?://[^\s/?#]+\S*", ADDRESS_EXPECTED),
-    AfterValidator(
-        lambda text: HttpUrl(text) and text
-    ),  # its port is a number, and a host in brackets is closed
+    # Its port is a number, and a host in brackets is closed.
+    AfterValidator(lambda text: HttpUrl(text) and text),
 ]
 """Address of an HTTP service."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from multiview.config import Config
 from multiview.config.overrides import Overrides, merge, validate
+from multiview.generation.prompt import read_prompt
 from multiview.model.systems import resolve, resolve_systems
 from multiview.plans.plan import Node
 from multiview.plans.request import Request
@@ -81,6 +82,11 @@ def drafts(s: Scenario) -> float:
     return s.passages * made.share * min(made.per_passage, made.snippets)
 
 
+def requests(s: Scenario) -> float:
+    """Requests to a language model: a draft's, and one more where a judge is asked about it."""
+    return drafts(s) * (2 if read_prompt(s.config.make_questions.llm.prompt).judge else 1)
+
+
 def generate(s: Scenario, texts: float, queries: int) -> Cost:
     """Half of the layers read a text, half of them write its queries, each as long as the longest of its batch."""
     written = texts * queries * 2 * QUESTION_TOKENS
@@ -91,7 +97,7 @@ def generate(s: Scenario, texts: float, queries: int) -> Cost:
 
 def ask(s: Scenario) -> Cost:
     """The answers are in memory."""
-    seconds = drafts(s) * REQUEST_SECONDS / s.config.make_questions.llm.concurrency
+    seconds = requests(s) * REQUEST_SECONDS / s.config.make_questions.llm.concurrency
     return Cost(seconds, drafts(s) * 2 * ROW, drafts(s) * ROW)
 
 
