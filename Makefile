@@ -52,20 +52,21 @@ results-quick: $(VENV)/ready
 # Tests keep their files in memory where it has room: MLflow's databases alone wait for a disk thousands of times.
 MEMORY := $(shell test $$(df --output=avail -BG /dev/shm 2>/dev/null | tail -n 1 | tr -dc 0-9) -ge 8 2>/dev/null && echo /dev/shm)
 
-# One thread per process: the tests run two at a time, and their models are tiny. Files are begun in the order in
+# One thread per process: the tests run several at a time, and their models are tiny. Files are begun in the order in
 # which they are collected, the longest first (tests/conftest.py). What pytest and the processes that tests start
 # compile is kept, wherever the environment says that Python should keep none.
+PYTEST := folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && $\
+	PYTHONDONTWRITEBYTECODE= TMPDIR=$$folder OMP_NUM_THREADS=1 $\
+	$(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+
 test: setup
-	folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
-	PYTHONDONTWRITEBYTECODE= TMPDIR=$$folder OMP_NUM_THREADS=1 \
-		$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -n 2
 
 # Everything that is broken on purpose (docs/reliability.md), in some 40 minutes on two cores; `test` has the quick
-# part of it.
+# part of it. Three at a time: they wait for servers that do not answer.
 torture: $(VENV)/fuzzed
-	folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$folder"' EXIT INT TERM && \
-	TMPDIR=$$folder OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder \
-		-m 'not acceptance' --hypothesis-profile torture tests/torture tests/bad_input tests/pipelines/runs/test_crashes.py
+	$(PYTEST) -n 3 -m 'not acceptance' --hypothesis-profile torture \
+		tests/torture tests/bad_input tests/pipelines/runs/test_crashes.py
 
 # What coverage-guided fuzzing needs besides.
 $(VENV)/fuzzed: $(VENV)/tested

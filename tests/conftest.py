@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["beir_server", "first_champion", "promoted_corpus", "second_champion", "tally", "website"]
 
 LONGEST = [
-    "tests/torture/test_many_passages.py",
     "tests/torture/test_churn.py",
     "tests/torture/test_corruption.py",
+    "tests/torture/test_bucket_faults.py",
+    "tests/torture/test_many_passages.py",
     "tests/pipelines/kubeflow/test_compile.py",
     "tests/cli/test_serve.py",
-    "tests/torture/test_bucket_faults.py",
     "tests/export/test_onnx.py",
     "tests/pipelines/runs/test_crashes.py",
     "tests/kubeflow/test_run.py",

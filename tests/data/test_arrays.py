@@ -1,15 +1,39 @@
-"""Orders of rows."""
+"""Numbers between Arrow and NumPy: as pyarrow converts them, without pandas."""
+
+import subprocess
+import sys
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+import pyarrow as pa
+import pytest
 
-from multiview.data.arrays import stable_order
-
-FEW, MANY = st.integers(0, 3), st.integers(0, (1 << 40) - 1)
+from multiview.data.arrays import int64_array, numbers
 
 
-@given(st.lists(st.one_of(FEW, MANY, st.builds(lambda few: few << 16, FEW)), max_size=50))
-def test_orders_are_numpy_s(rows: list[int]) -> None:
-    numbers = np.array(rows, np.int64)
-    assert np.array_equal(stable_order(numbers), np.argsort(numbers, kind="stable"))
+@pytest.mark.parametrize("kind", [pa.int32(), pa.int64(), pa.uint64(), pa.float32()])
+def test_numbers_are_those_of_pyarrow(kind):
+    arrays = [pa.array(values, kind) for values in ([], [7], [1, 2, 3])]
+    columns = [*arrays, arrays[2].slice(1), pa.chunked_array(arrays), pa.chunked_array([], kind)]
+    for column in columns:
+        assert numbers(column).dtype == column.to_numpy().dtype
+        assert numbers(column).tolist() == column.to_pylist()
+
+
+def test_arrays_of_numbers_are_those_of_pyarrow():
+    for values in (np.arange(0), np.arange(5), np.arange(9)[::2], np.arange(3, dtype=np.int32)):
+        assert int64_array(values).equals(pa.array(values.astype(np.int64)))
+    values = np.arange(4)
+    held = int64_array(values)
+    assert held.buffers()[1].address == values.ctypes.data, "nothing is copied"
+    del values
+    assert held.to_pylist() == [0, 1, 2, 3]
+
+
+def test_pandas_is_not_imported():
+    code = (
+        "import sys, numpy as np, pyarrow as pa;"
+        "from multiview.data.arrays import int64_array, numbers;"
+        "assert numbers(int64_array(np.arange(3))).tolist() == [0, 1, 2];"
+        "print('pandas' in sys.modules)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"

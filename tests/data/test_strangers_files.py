@@ -828,6 +828,8 @@ TABLES = {
             ("with HTML", "A &amp; B", "1,A &amp; B", "1"),
             ("with HTML", "<p>A lake.</p>", "1,<p>A lake.</p>", "1"),
             ("rounded", "1.23E+12", "1.23E+12,A lake.", "1.23E+12"),
+            ("by which a spreadsheet takes them for text", "'007", "'007,A lake.", "'007"),
+            ("a column's type", "varchar(20)", "varchar(20),VARCHAR", "varchar(20)"),
         )
     },
     "questions that stand for nothing": Case(
@@ -1158,6 +1160,21 @@ JUDGEMENTS = {
         ("qrels.txt line 1: not a judgement",),
         sources=("p.jsonl",),
         settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/qrels.txt]",),
+    ),
+    **{
+        f"a run called {name}": Case(
+            judged(name, "q1 Q0 t0 1 12.5 bm25\nq2 Q0 t1 1 1e-3 bm25\n").files,
+            (f"{name} line 1: a run's ranking, not a judgement (query-id corpus-id score",),
+            sources=("p.jsonl",),
+            settings=(f"questions.dev_source=[FOLDER/queries.tsv, FOLDER/{name}]",),
+        )
+        for name in ("qrels.txt", "run.trec", "bm25.tsv")
+    },
+    "triples of ColBERT's": Case(
+        judged("triples.jsonl", "[1, 2, 3]\n[2, 1, 3]\n").files,
+        ("triples.jsonl row 1: not a JSON object; triples of ids are read from a file called triples*.tsv",),
+        sources=("p.jsonl",),
+        settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/triples.jsonl]",),
     ),
     "a BEIR folder with judgements as lines of JSON": Case(
         {

@@ -17,8 +17,8 @@ from multiview.model.loss import (
     distillation_loss,
     in_sequence_loss,
     nested_loss,
+    temperature,
 )
-from multiview.model.temperature import temperature
 
 
 def plain_loss(case: dict[str, Any], tau: float, mode: str, weight: float) -> float:

@@ -1,4 +1,4 @@
-"""Numbers in arrays: ranges and orders of rows, and the way between Arrow and NumPy without pandas."""
+"""Numbers in arrays: ranges of rows, and the way between Arrow and NumPy without pandas."""
 
 from __future__ import annotations
 
@@ -13,21 +13,6 @@ def rows_in(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     [7, 8, 0, 1, 2]
     """
     return np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-
-
-def stable_order(rows: np.ndarray) -> np.ndarray:
-    """Returns the stable order of `rows` [n], whole numbers from 0 on.
-
-    NumPy sorts 16 bits by radix, in a fraction of the time of larger numbers: so by the last 16 bits, then by those before.
-
-    >>> stable_order(np.array([70_000, 5, 70_000, 0])).tolist()
-    [3, 1, 0, 2]
-    """
-    order = np.argsort(rows.astype(np.uint16, copy=False), kind="stable")
-    for shift in range(16, int(rows.max(initial=0)).bit_length(), 16):
-        digits = (rows >> shift).astype(np.uint16)
-        order = order[np.argsort(digits[order], kind="stable")]
-    return order
 
 
 def numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray:

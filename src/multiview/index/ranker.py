@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multiview.config import Config, Encode, JsonObject, Search
-from multiview.data.arrays import stable_order
 from multiview.data.passages import COLUMNS, Passage, PassageRows, passages_of
 from multiview.index.ranking import Ties, TopPassages, best_first, width
 from multiview.index.view_index import SEARCH, ViewIndex
@@ -144,7 +143,7 @@ class Ranker:
     ) -> Iterator[tuple[str, Passage, tuple[int, int]]]:
         """Yields each question with each of its passages [q, n], and the place there; each passage is read once."""
         flat = np.flatnonzero(passage_rows >= 0)
-        flat = flat[stable_order(passage_rows.ravel()[flat])]
+        flat = flat[np.argsort(passage_rows.ravel()[flat], kind="stable")]
         rows = passage_rows.ravel()[flat]
         for found, table in self._corpus.tables(np.unique(rows), COLUMNS):
             passages = list(passages_of(table))

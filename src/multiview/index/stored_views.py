@@ -16,7 +16,7 @@ import numpy as np
 
 from multiview.artifacts.staging import StoredFile
 from multiview.config import JsonObject
-from multiview.data.arrays import rows_in, stable_order
+from multiview.data.arrays import rows_in
 from multiview.encoding.embeddings import VIEW_DTYPE, map_views
 from multiview.errors import InputError, counted
 
@@ -109,12 +109,12 @@ def score_passages(
     `queries` [q, dim]. No pair may occur twice. Views are read once, in their order. The order of each sum is the same
     whatever the other views and queries, so that equal views score equally, to the bit.
     """
-    best, winners, order = np.empty(len(firsts)), np.empty(len(firsts), np.int64), stable_order(firsts)
+    best, winners, order = np.empty(len(firsts)), np.empty(len(firsts), np.int64), firsts.argsort()
     queries = queries.astype(np.float64)
     for first in range(0, len(order), PAIRS_AT_ONCE):
         some = order[first : first + PAIRS_AT_ONCE]
         rows, starts = rows_in(firsts[some], counts[some]), np.cumsum(counts[some]) - counts[some]
-        by_row, scores = stable_order(rows), np.empty(len(rows))
+        by_row, scores = rows.argsort(), np.empty(len(rows))
         scores[by_row] = score_rows(
             views, rows[by_row], queries, np.repeat(questions[some], counts[some])[by_row]
         )

@@ -17,7 +17,7 @@ from multiview import names
 from multiview.artifacts.record import Record
 from multiview.artifacts.staging import StoredFile
 from multiview.config import JsonObject
-from multiview.data.arrays import numbers, stable_order
+from multiview.data.arrays import numbers
 from multiview.data.passages import PassageRows
 from multiview.encoding.embeddings import KEPT_FIELD, VIEWS_FILE, existing
 from multiview.errors import InputError, counted
@@ -215,7 +215,7 @@ class ViewIndex:
         """
         scores, winners = np.full(len(passages), -np.inf, np.float32), np.full(len(passages), -1, np.int32)
         known = np.flatnonzero((passages >= 0) & (self.view_counts[passages] > 0))
-        in_order = known[stable_order(passages[known])]
+        in_order = known[passages[known].argsort()]
         for start in range(0, len(in_order), PAIRS_AT_ONCE):  # with the vectors of these alone
             some = in_order[start : start + PAIRS_AT_ONCE]
             pairs, places = np.unique(questions[some] * len(self) + passages[some], return_inverse=True)

@@ -11,13 +11,30 @@ The modes of s+:
   s+ is the score of this view, and the sum runs over every view of every negative.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from multiview.config import Temperature
+
 PositiveMode = Literal["max", "answer", "both", "each"]
+
+PAPER_EPOCHS = 40
+"""Epochs of the papers' schedule, which the clock `progress` always covers, for a run of any length."""
+
+
+def temperature(settings: Temperature, step: int, steps_per_epoch: int, total_steps: int) -> float:
+    """Returns τ at `step` (from 0): fixed, or max(floor, exp(-alpha t)) (MVR Eq. 8).
+
+    By the clock `epoch`, t is the number of the epoch, from 0 (MVR). By the clock `progress`, t = 40 · step / all steps.
+    """
+    if settings.schedule == "fixed":
+        return settings.value
+    t = step // steps_per_epoch if settings.clock == "epoch" else PAPER_EPOCHS * step / total_steps
+    return max(settings.floor, math.exp(-settings.alpha * t))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from multiview.data.answers import QuestionAnswers
-from multiview.data.arrays import int64_array, rows_in, stable_order
+from multiview.data.arrays import int64_array, rows_in
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
 from multiview.data.tokens import Mode, Span, TokenizedText
@@ -27,7 +27,7 @@ def hits_by_passage(
     """
     flat = np.flatnonzero(wanted & (passage_rows >= 0))
     rows = passage_rows.ravel()[flat]
-    order = stable_order(rows)
+    order = np.argsort(rows, kind="stable")
     rows, flat = rows[order], flat[order]
     starts = np.flatnonzero(np.diff(rows, prepend=-1))
     counts = np.diff(starts, append=len(rows))

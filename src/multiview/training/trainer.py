@@ -23,8 +23,13 @@ from multiview.errors import InputError, counted
 from multiview.model.batch import moved
 from multiview.model.devices import workers
 from multiview.model.encoder import BiEncoder
-from multiview.model.loss import contrastive_loss, distillation_loss, in_sequence_loss, nested_loss
-from multiview.model.temperature import temperature
+from multiview.model.loss import (
+    contrastive_loss,
+    distillation_loss,
+    in_sequence_loss,
+    nested_loss,
+    temperature,
+)
 from multiview.steps.checkpoints import Checkpoints
 from multiview.steps.events import Events
 from multiview.training.all_gather import whole_batch

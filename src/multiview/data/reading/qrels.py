@@ -43,6 +43,8 @@ REGRADED = "pairs judged more than once with different grades, the last one coun
 FORMS = "query-id corpus-id score, or qid 0 pid relevance"
 INTEGER = re.compile(r"-?[0-9]{1,9}(\.0)?")
 """A grade."""
+RUN = re.compile(r"\S+\s+Q0\s+\S+\s+[0-9]+\s+[0-9.eE+-]+\s+\S+\s*")
+"""A line of a run of TREC's, which ranks passages."""
 
 
 def marco_rows(file: str, name: str) -> Iterator[Row]:
@@ -58,9 +60,10 @@ def marco_rows(file: str, name: str) -> Iterator[Row]:
 
 
 def is_qrels(line: str) -> bool:
-    """Whether a file that begins with this line holds judgements: under a header, or in TREC's four columns."""
+    """Whether a file that begins with this line holds judgements: under a header, or in TREC's four columns. A run of TREC's
+    is one too, to be refused as such."""
     cells = _cells(line)
-    return bool(judged_columns(cells)) or _is_trec(cells)
+    return bool(judged_columns(cells)) or _is_trec(cells) or bool(RUN.fullmatch(line))
 
 
 def _is_trec(cells: Sequence[str]) -> bool:
@@ -132,7 +135,8 @@ def _judged_rows(file: str) -> Iterator[tuple[str, list[str]]]:
             continue
         places = header or ([0, 2, 3] if len(cells) == 4 else [0, 1, 2])
         if len(cells) not in (3, 4) or max(places) >= len(cells):
-            raise InputError(f"{file} line {number}: not a judgement ({FORMS})")
+            kind = "a run's ranking, not a judgement" if RUN.fullmatch(line) else "not a judgement"
+            raise InputError(f"{file} line {number}: {kind} ({FORMS})")
         yield f"{file} line {number}", [cells[place] for place in places]
 
 

@@ -83,6 +83,8 @@ ODD = {
     "values that were decoded wrongly (Ã¼, \ufffd), kept as they are": "\ufffd|[ÃÂ][\u0080-\u00bf]|â€|â\u0080|%C3%[89AB]",
     "values with HTML (&amp;, <p>), kept as they are": r"&(amp|lt|gt|quot|nbsp|#[0-9]+|#x[0-9a-fA-F]+);|</(p|a|b|i|div|span|li)>|<br ?/?>",
     "numbers that a spreadsheet may have rounded, kept as they are": r"^[0-9](\.[0-9]+)?[Ee]\+[0-9]+$",
+    "numbers behind ', by which a spreadsheet takes them for text, kept as they are": r"^'[0-9.,+-]+$",
+    "names of a column's type, kept as they are": r"^(?i:n?varchar|character varying|u?(big)?int(8|16|32|64)?|float(32|64))(\([0-9]+\))?$",
 }
 """Kind of a remark to the pattern of values that were odd before they were read: of databases, R, pandas, spreadsheets."""
 
