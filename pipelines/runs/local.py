@@ -114,9 +114,8 @@ def ship_or_say(store: Store, run: Run, uri: str) -> str | None:
     try:
         tracking.ship(store, run.id, uri)
     except Exception as error:
-        reason = str(error) if isinstance(error, InputError) else one_line(error)
         command = shlex.join(["multiview", "sync", "--store", store.url, "--tracking-uri", uri])
-        return f"not all of this run is in MLflow. {reason}. Later: {command}"
+        return f"not all of this run is in MLflow. {one_line(error)}. Later: {command}"
     return None
 
 

@@ -124,8 +124,8 @@ def fault(error: BaseException) -> int | None:
 
 
 def one_line(error: BaseException) -> str:
-    """Returns an unforeseen error as one line: its type, its text, and where it was raised."""
-    if isinstance(error, ProcessFailed):
+    """Returns an error as one line: what is made for users as it is, any other with its type, and where it was raised."""
+    if isinstance(error, InputError | ProcessFailed):
         return without_secrets(str(error))
     if (number := fault(error)) is not None:
         file = getattr(error, "filename", None)

@@ -191,7 +191,7 @@ class Follower:
         try:
             return self._check()
         except Exception as error:  # whatever it is, the old champion goes on
-            self._report_failure(_line(error))
+            self._report_failure(one_line(error))
             return False
         finally:
             self._checking.release()
@@ -211,7 +211,9 @@ class Follower:
             try:
                 following = open_generation(self._store, champion, *self._how)
             except Exception as error:
-                raise InputError(f"champion {champion.number} could not be loaded: {_line(error)}") from error
+                raise InputError(
+                    f"champion {champion.number} could not be loaded: {one_line(error)}"
+                ) from error
             self.generations.replace(following)
         self.problem, self._failed = "", None
         self.loads, self._look_at = self.loads + 1, 0.0
@@ -229,7 +231,7 @@ class Follower:
         try:
             self.freshness = freshness(self._store, champion)
         except Exception as error:  # whatever it is, the champion goes on
-            log.error("how old the corpus is cannot be said: %s", _line(error))
+            log.error("how old the corpus is cannot be said: %s", one_line(error))
         notice = self.freshness.notice if self.freshness else ""
         if notice and not self._noticed:
             log.warning("%s", notice)
@@ -240,10 +242,6 @@ class Follower:
         if why != self.problem:
             log.error("%s; %s goes on answering", why, self.generations.newest.name)
         self.problem = why
-
-
-def _line(error: Exception) -> str:
-    return str(error) if isinstance(error, InputError) else one_line(error)
 
 
 class ChampionRetriever:

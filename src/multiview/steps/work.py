@@ -162,10 +162,10 @@ class StepReporter:
         """Writes the failure as one line, unless the step was killed: then the error only follows from that."""
         if self.state.status == "killed":
             return
-        bad_input, status = isinstance(error, InputError), "failed"
-        line = str(error) if bad_input else one_line(error)
+        status, line = "failed", one_line(error)
         if isinstance(error, Termination):
             status, line = "killed", "its pod was told to end (SIGTERM)"
+        bad_input = isinstance(error, InputError)
         self._change(status=status, ended=time.time(), error=line, bad_input=bad_input)
         self.write()
 

@@ -137,10 +137,9 @@ def _work(job: Job) -> None:
             distributed.destroy_process_group()
     except BaseException as error:
         traceback.print_exc()
-        bad_input = isinstance(error, InputError)
-        line = str(error) if bad_input else f"training process {rank}: {one_line(error)}"
-        report = json.dumps({"bad_input": bad_input, "line": line})
-        (job.reports / f"{rank}.json").write_text(report, encoding="utf-8")
+        bad_input, line = isinstance(error, InputError), one_line(error)
+        report = {"bad_input": bad_input, "line": line if bad_input else f"training process {rank}: {line}"}
+        (job.reports / f"{rank}.json").write_text(json.dumps(report), encoding="utf-8")
         raise SystemExit(1) from None
 
 
@@ -244,6 +243,6 @@ def _answer(line: Connection, receivers: Mapping[str, object], raised: list[Base
             getattr(receivers[receiver], name)(*arguments)
         except BaseException as error:
             raised.append(error)
-            problem = str(error) if isinstance(error, InputError) else one_line(error)
+            problem = one_line(error)
         with contextlib.suppress(OSError):  # the caller is gone
             line.send(problem)
