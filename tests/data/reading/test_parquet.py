@@ -1,4 +1,4 @@
-"""Texts and bytes that Arrow holds as views in further columns of Parquet files."""
+"""Parquet files: texts and bytes that Arrow holds as views in further columns, and damaged footers."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -6,6 +6,7 @@ import pytest
 
 from multiview.config import Corpus
 from multiview.data.reading.parquet import parquet_tables
+from tests.fixtures.forked import run_forked
 from tests.fixtures.split_run import Done, settings
 
 TEXTS = pa.array(["a", None, "a text of more than twelve bytes"])
@@ -49,3 +50,31 @@ def test_passages_with_columns_of_views_are_carried_along(tmp_path, files):
     table = pq.read_table(done.output["passages"])
     assert table.schema.field("url").type == pa.string()
     assert table.column("tags").to_pylist() == [["t"]] * 25
+
+
+CHANGES = """
+import sys
+from pathlib import Path
+
+from multiview.data.reading.parquet import parquet_tables
+from multiview.errors import InputError
+
+file = Path(sys.argv[1])
+whole, refused = file.read_bytes(), 0
+length = int.from_bytes(whole[-8:-4], "little")
+for at in range(len(whole) - 8 - length, len(whole) - 8):
+    file.write_bytes(whole[:at] + bytes([(whole[at] + 1) % 256]) + whole[at + 1 :])
+    try:
+        list(parquet_tables(str(file)))
+    except InputError:
+        refused += 1
+print(refused)
+"""
+
+
+def test_no_byte_of_a_damaged_footer_ends_the_process(tmp_path):
+    """As pyarrow's metadata of a column do whose histogram is too short."""
+    table = pa.table({"id": ["a", "b"], "text": ["A lake.", None], "tags": [["x"], ["y", "z"]]})
+    pq.write_table(table, file := tmp_path / "p.parquet")
+    ended = run_forked(CHANGES, str(file))
+    assert ended.status == 0 and int(ended.out) > 100, ended.errors

@@ -27,7 +27,6 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
     # Spark's INT96 times go to the year 9999, which nanoseconds do not hold.
     options = {"pre_buffer": False, "buffer_size": BUFFER, "coerce_int96_timestamp_unit": "us"}
     with open_seekable(file) as stream, pq.ParquetFile(stream, **options) as parquet:
-        _refuse_joined(stream, parquet.metadata, file)
         named = parquet.schema_arrow.names
         if twice := next((name for name, number in Counter(named).items() if number > 1), None):
             raise InputError(f"{base_name(file)}: names a column twice: {twice!r} among {', '.join(named)}")
@@ -44,12 +43,14 @@ def parquet_tables(file: str) -> Iterator[pa.Table]:
                 for name, column in zip(named, batch.columns, strict=True)
             ]
             yield pa.table(columns, names=named)
+        # Only now: of a damaged column that was not read, pyarrow's metadata end the process.
+        _refuse_joined(stream, parquet.metadata, file)
 
 
 def _refuse_joined(stream: IO[bytes], metadata: pq.FileMetaData, file: str) -> None:
     """Raises InputError where another file's end and beginning lie before the footer, of which Arrow would read one alone."""
-    groups = map(metadata.row_group, range(metadata.num_row_groups)[-1:])
-    chunks = [group.column(number) for group in groups for number in range(metadata.num_columns)]
+    groups = [group for group in map(metadata.row_group, range(metadata.num_row_groups)) if group.num_rows]
+    chunks = [group.column(number) for group in groups[-1:] for number in range(metadata.num_columns)]
     ends = [(c.dictionary_page_offset or c.data_page_offset) + c.total_compressed_size for c in chunks]
     begin, end = max(ends, default=4), stream.seek(0, 2) - metadata.serialized_size - 8
     stream.seek(begin)
