@@ -62,8 +62,8 @@ PYTEST := folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$f
 test: setup
 	$(PYTEST) -n 2
 
-# Everything that is broken on purpose (docs/reliability.md), in some 40 minutes on two cores; `test` has the quick
-# part of it. Three at a time: they wait for servers that do not answer.
+# Everything that is broken on purpose (docs/reliability.md), in less than an hour on two cores; `test` has the
+# quick part of it. Three at a time: they wait for servers that do not answer.
 torture: $(VENV)/fuzzed
 	$(PYTEST) -n 3 -m 'not acceptance' --hypothesis-profile torture \
 		tests/torture tests/bad_input tests/pipelines/runs/test_crashes.py

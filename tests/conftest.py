@@ -29,6 +29,7 @@ LONGEST = [
     "tests/torture/test_churn.py",
     "tests/torture/test_corruption.py",
     "tests/torture/test_bucket_faults.py",
+    "tests/bad_input/test_guided_fuzzing.py",
     "tests/pipelines/kubeflow/test_compile.py",
     "tests/cli/test_serve.py",
     "tests/export/test_onnx.py",

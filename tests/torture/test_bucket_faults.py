@@ -29,7 +29,7 @@ UNANSWERED_SECONDS = 15
 """Seconds for requests without an answer."""
 SECONDS = {"training": 25, "refresh": 20}
 """Seconds for processes that die."""
-FEWEST = 12
+FEWEST = 4
 """Deaths at least, however long they take."""
 
 

@@ -16,7 +16,7 @@ from tests.fixtures.tortured_plans import (
 )
 
 pytestmark = [needs_seccomp, pytest.mark.torture]
-SECONDS: dict[Fault, float] = {"kill": 10, "half": 3, "full": 3, "power": 3}
+SECONDS: dict[Fault, float] = {"kill": 15, "half": 5, "full": 5, "power": 5}
 """Seconds for the points of a pipeline, by fault."""
 MAKE = {
     "a teacher, given negatives": taught_training,
