@@ -4,7 +4,7 @@ import pytest
 
 from tests.fixtures.injection import Fault
 from tests.fixtures.tally import Tally
-from tests.fixtures.tortured import FAULTS, Share, Tortured, needs_seccomp
+from tests.fixtures.tortured import FAULTS, SHARES, Share, Tortured, needs_seccomp
 from tests.fixtures.tortured_plans import FORMATS, QUICK_FORMATS, tiny_refresh
 
 pytestmark = needs_seccomp
@@ -20,10 +20,10 @@ def tortured(share: Share, tmp_path_factory: pytest.TempPathFactory) -> Tortured
     return tiny_refresh(tmp_path_factory.mktemp("refresh"), QUICK_FORMATS if share == "sample" else FORMATS)
 
 
+@pytest.mark.parametrize("share", SHARES, indirect=True, scope="module")
 @pytest.mark.parametrize(
-    ("share", "fault"),
-    [("sample", "kill"), *(pytest.param("all", fault, marks=pytest.mark.torture) for fault in FAULTS)],
-    indirect=["share"],
+    "fault",
+    [pytest.param(fault, marks=() if fault == "kill" else pytest.mark.torture) for fault in FAULTS],
 )
 def test_the_same_command_again_ends_with_the_very_same_artifacts(
     tortured: Tortured, fault: Fault, share: Share, tally: Tally
