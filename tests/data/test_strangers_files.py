@@ -1174,7 +1174,7 @@ JUDGEMENTS = {
         judged("triples.jsonl", "[1, 2, 3]\n[2, 1, 3]\n").files,
         ("triples.jsonl row 1: not a JSON object; triples of ids are read from a file called triples*.tsv",),
         sources=("p.jsonl",),
-        settings=("questions.dev_source=[FOLDER/queries.tsv, FOLDER/triples.jsonl]",),
+        settings=("questions.dev_source=[FOLDER/triples.jsonl]",),
     ),
     "a BEIR folder with judgements as lines of JSON": Case(
         {
