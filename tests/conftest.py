@@ -70,8 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Leave what was imported out of all later collections of garbage, which are most of the time of a small run: its
-    steps end with one each, over the objects of torch, MLflow, KFP and pytest. And collect more rarely."""
-    gc.set_threshold(10_000)
+    steps end with one each, over the objects of torch, MLflow, KFP and pytest."""
     gc.collect()
     gc.freeze()
 

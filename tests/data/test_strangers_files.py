@@ -1172,7 +1172,7 @@ JUDGEMENTS = {
     },
     "triples of ColBERT's": Case(
         judged("triples.jsonl", "[1, 2, 3]\n[2, 1, 3]\n").files,
-        ("triples.jsonl row 1: not a JSON object; triples of ids are read from a file called triples*.tsv",),
+        ("triples.jsonl row 1: not a JSON object; triples of ids belong into a file triples*.tsv",),
         sources=("p.jsonl",),
         settings=("questions.dev_source=[FOLDER/triples.jsonl]",),
     ),

@@ -73,7 +73,7 @@ print(refused)
 
 
 def test_no_byte_of_a_damaged_footer_ends_the_process(tmp_path):
-    """As pyarrow's metadata of a column do whose histogram is too short."""
+    """As pyarrow's metadata would, of a column with too short a histogram."""
     table = pa.table({"id": ["a", "b"], "text": ["A lake.", None], "tags": [["x"], ["y", "z"]]})
     pq.write_table(table, file := tmp_path / "p.parquet")
     ended = run_forked(CHANGES, str(file))

@@ -44,9 +44,7 @@ def rows_of(file: str) -> Iterator[Row]:
     else:
         for number, row in enumerate(json_items(file), 1):
             if not isinstance(row, dict):
-                line = (
-                    "not a JSON object; triples of ids are read from a file called triples*.tsv, between tabs"
-                )
+                line = "not a JSON object; triples of ids belong into a file triples*.tsv, between tabs"
                 raise InputError(f"{base_name(file)} row {number}: {line}")
             yield row
 
