@@ -62,10 +62,10 @@ PYTEST := folder=$$(mktemp -d $(if $(MEMORY),-p $(MEMORY))) && trap 'rm -rf "$$f
 test: setup
 	$(PYTEST) -n 2
 
-# Everything that is broken on purpose (docs/reliability.md), in less than an hour on two cores; `test` has the
-# quick part of it. Three at a time: they wait for servers that do not answer.
+# What is broken on purpose (docs/reliability.md) and takes too long for `test`, which has the quick part of it. Three at
+# a time: they wait for servers that do not answer.
 torture: $(VENV)/fuzzed
-	$(PYTEST) -n 3 -m 'not acceptance' --hypothesis-profile torture \
+	$(PYTEST) -n 3 -m 'torture or fuzz' --hypothesis-profile torture \
 		tests/torture tests/bad_input tests/pipelines/runs/test_crashes.py
 
 # What coverage-guided fuzzing needs besides.

@@ -36,6 +36,8 @@ from tests.fixtures.published import publish
 from tests.fixtures.split_run import Done
 from tests.fixtures.tally import FUZZED, Tally
 
+pytestmark = pytest.mark.fuzz
+
 UNCHECKED = (
     HealthCheck.too_slow,
     HealthCheck.data_too_large,

@@ -14,7 +14,7 @@ from tests.bad_input.readers import SEEDS
 from tests.fixtures.project import ROOT
 from tests.fixtures.tally import FUZZED
 
-RUNS = 3000
+RUNS = 2000
 """Executions per reader."""
 
 

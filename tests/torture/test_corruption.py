@@ -46,7 +46,7 @@ from tests.fixtures.tortured_plans import (
 )
 
 pytestmark = needs_seccomp
-SECONDS = {"training": 120, "refresh": 60, "comparison": 30}
+SECONDS = {"training": 60, "refresh": 60, "comparison": 30}
 """Seconds for the damages of a pipeline, beyond which only one of each kind is tried; of others none."""
 MAKE = {
     "training": partial(tiny_training, by_step=False),
