@@ -65,7 +65,7 @@ test: setup
 # What is broken on purpose (docs/reliability.md) and takes too long for `test`, which has the quick part of it. Three at
 # a time: they wait for servers that do not answer.
 torture: $(VENV)/fuzzed
-	$(PYTEST) -n 3 -m 'torture or fuzz' --hypothesis-profile torture \
+	$(PYTEST) -n 3 -m 'torture or fuzz' -k 'not sample' --hypothesis-profile torture \
 		tests/torture tests/bad_input tests/pipelines/runs/test_crashes.py
 
 # What coverage-guided fuzzing needs besides.
