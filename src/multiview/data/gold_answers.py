@@ -18,7 +18,7 @@ UNHELD = "questions whose gold passages hold none of the answers, without offset
 
 SEPARATORS = re.compile(r"\s*[|;\t\n]+\s*")
 PROSE = 200
-"""What is between the answers of a list in one cell, and the code points from which on one is prose instead."""
+"""Separators of several answers in one cell, and the length in code points from which an answer counts as prose."""
 
 
 class GoldAnswers:
@@ -77,7 +77,8 @@ class GoldAnswers:
             # Every piece holds the answer of a question without answers.
             if not question.answers or has_answer(tokens, question.answers, self._matching):
                 self._holding.setdefault(about, []).append(id_)
-            start = question.answer_starts[0] - begin if question.answer_starts else -1
+            starts = question.answer_starts if article == question.positive_ids[0] else None
+            start = starts[0] - begin if starts else -1
             if not 0 <= start < len(text):
                 continue
             if text.startswith(question.answers[0], start):
@@ -117,7 +118,9 @@ class GoldAnswers:
         grades: dict[str, int] = {}
         for positive, grade in question.grades.items():
             pieces = self._at_offset.get((question, positive))
-            if pieces is None and (moved or not question.answer_starts):
+            if pieces is None and (
+                moved or not question.answer_starts or positive != question.positive_ids[0]
+            ):
                 pieces = self._holding.get((question, positive))
             for id_ in pieces or [positive]:
                 grades[id_] = max(grade, grades.get(id_, 0))

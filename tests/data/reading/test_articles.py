@@ -200,6 +200,19 @@ def test_a_wrong_offset_into_an_article_and_an_answer_that_was_cut_are_told_apar
         fails(message, answers=["born in"], answer_starts=starts)
 
 
+@pytest.mark.parametrize("other", ["king", "king z", "a b king"])
+def test_an_offset_is_of_the_first_gold_article_and_any_piece_with_the_answer_is_of_the_others(
+    tmp_path, other
+):
+    corpus = write(tmp_path / "p.jsonl", [{"id": "a", "text": "a b king d"}, {"id": "b", "text": other}])
+    train, _ = asked(tmp_path, {"answers": ["king"], "answer_starts": [4], "positive_ids": ["a", "b"]})
+    dev = write(tmp_path / "d.jsonl", [{"qid": "d", "question": "?", "positive_ids": "b"}])
+    cut = Corpus(source=(corpus,), cut="words", cut_length=2, shards=1)
+    done = Done(tmp_path / "out", cut, Questions(source=(train,), dev_source=(dev,)))
+    assert done.train[0].positive_ids == ("a-1", f"b-{len(other.split()) // 3}")
+    assert not done.events.warnings and done.events.facts["moved_answers"] == 0
+
+
 @pytest.mark.parametrize("moved", [0, 1])
 def test_questions_of_both_sets_that_share_an_id_find_their_own_passages(tmp_path, articles, moved):
     text = ARTICLE.replace("\r\n", "\n")
