@@ -43,7 +43,7 @@ def read_prompt(file: str | None) -> Prompt:
     """Returns the prompt in a file; for None, this package's. Raises InputError."""
     where = f"make_questions.llm.prompt={file}"
     with open_stream(file or str(Path(__file__).with_name("prompt.yaml"))) as stream:
-        content: Any = read_value(stream.read().decode(errors="replace"), where)
+        content: Any = read_value(stream.read().decode(), where)
     return checked(Prompt, content, where)
 
 
