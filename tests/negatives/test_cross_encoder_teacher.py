@@ -19,7 +19,6 @@ from multiview.steps.context import StepContext
 from multiview.training.data import training_data
 from multiview.training.train import train
 from tests.fixtures import training_material
-from tests.fixtures.artifacts import question
 from tests.fixtures.base_model import one_thread
 from tests.fixtures.cross_encoders import classifier, plain_logits
 from tests.fixtures.events import RecordedEvents
@@ -71,7 +70,15 @@ def test_logits_are_the_model_s_own_and_the_negatives_stay_as_they_are(judge, da
     assert (again.path / "teacher.parquet").read_bytes() == (found.path / "teacher.parquet").read_bytes()
 
 
-def test_found_positives_are_scored_and_passages_that_the_corpus_lacks_are_not(judge, data, tmp_path):
+def test_found_positives_are_scored_and_passages_that_the_corpus_lacks_are_not(
+    judge, data, tmp_path, monkeypatch
+):
+    """A found positive that the teacher puts above the first one is no error of the teacher."""
+    of_id = {"p008": 1.0, "p011": -1.0}
+    monkeypatch.setattr(
+        "multiview.negatives.cross_encoder.logits",
+        lambda rows, wanted, ids, *_: np.array([of_id.get(id_, 0.0) for id_ in ids.to_pylist()])[rows],
+    )
     rows = [
         {"qid": q.qid, "source": "mined", "negative_ids": ["p011", "gone"], "scores": [2.0, 1.0]}
         for q in QUESTIONS
@@ -80,20 +87,19 @@ def test_found_positives_are_scored_and_passages_that_the_corpus_lacks_are_not(j
     found[2] = True
     table = with_positives(table, np.full(found.shape, 8), found, pa.array([p.id for p in PASSAGES]))
     pq.write_table(table, data["negatives"].path / "negatives.parquet")
-    of_question = read_teacher(taught(judge, data, tmp_path / "out")[0].path)
+    given, events = taught(judge, data, tmp_path / "out")
+    of_question = read_teacher(given.path)
+    assert [value for _, value, *_ in events.metrics] == [1.0]
     assert list(of_question["q001"]) == ["p001", "p011"]
     assert list(of_question["q002"]) == ["p002", "p008", "p011"]
 
 
 def test_the_accuracy_of_a_teacher():
-    asked = [
-        question(f"q{i}", "?", ["a"], positives)
-        for i, positives in enumerate([["p"], ["p", "r"], ["p"], ["p"]])
-    ]
+    known = [["p"], ["p", "r"], ["p"], ["p"]]
     lists = [["p", "n"], ["p", "r", "n"], ["n", "m"], ["p"]]
     logits = np.array([[1, 2, 0], [1, 9, 0], [5, 4, 0], [1, 0, 0]])
-    assert teacher_accuracy(asked, lists, logits) == 0.5, "of two: one has no positive, and one nothing else"
-    assert teacher_accuracy(asked[2:], lists[2:], logits[2:]) is None
+    assert teacher_accuracy(known, lists, logits) == 0.5, "of two: one has no positive, and one nothing else"
+    assert teacher_accuracy(known[2:], lists[2:], logits[2:]) is None
 
 
 def test_examples_have_the_logits_of_their_own_lists(judge, data, tmp_path):

@@ -77,9 +77,8 @@ def teach(context: StepContext) -> None:
     corpus, folder = context.input("passages").path, context.input("hard_negatives").path
     questions = read_questions(context.input("questions").path)
     negatives, positives = read_negatives(folder), read_positives(folder)
-    judged = [
-        (q.positive_ids, positives.get(q.qid, ()), *negatives.get(q.qid, {}).values()) for q in questions
-    ]
+    known = [(*q.positive_ids, *positives.get(q.qid, ())) for q in questions]
+    judged = [(ids, *negatives.get(q.qid, {}).values()) for q, ids in zip(questions, known, strict=True)]
     held = ids_in(corpus, {id_ for each in judged for id_ in chain(*each)})
     lists = [[id_ for id_ in dict.fromkeys(chain(*each)) if id_ in held] for each in judged]
     row_of = {id_: row for row, id_ in enumerate(dict.fromkeys(chain(*lists)))}
@@ -91,19 +90,19 @@ def teach(context: StepContext) -> None:
     shutil.copyfile(folder / NEGATIVES_FILE, context.output("negatives") / NEGATIVES_FILE)
     context.events.fact("questions", len(questions))
     context.events.fact("pairs", sum(map(len, lists)))
-    if (accuracy := teacher_accuracy(questions, lists, found)) is not None:
+    if (accuracy := teacher_accuracy(known, lists, found)) is not None:
         context.events.metric("teacher_accuracy", accuracy)
 
 
 def teacher_accuracy(
-    questions: Sequence[Question], lists: Sequence[Sequence[str]], logits: np.ndarray
+    positives: Sequence[Sequence[str]], lists: Sequence[Sequence[str]], logits: np.ndarray
 ) -> float | None:
-    """Returns the share of questions whose first positive has a higher logit than all passages but positives, of those with
-    both; None where there are none."""
+    """Returns the share of questions whose first positive has a higher logit than all passages but `positives`, those that
+    mining found too, of questions with both; None where there are none."""
     right = []
-    for question, ids, row in zip(questions, lists, logits, strict=True):
-        others = [row[column] for column, id_ in enumerate(ids) if id_ not in question.positive_ids]
-        if others and ids[0] in question.positive_ids:
+    for known, ids, row in zip(positives, lists, logits, strict=True):
+        others = [row[column] for column, id_ in enumerate(ids) if id_ not in known]
+        if others and ids[0] in known:
             right.append(row[0] > max(others))
     return float(np.mean(right)) if right else None
 
