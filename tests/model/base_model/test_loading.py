@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
 from multiview.config import Encode, Model
 from multiview.encoding.encode import Encoder
-from multiview.model.base_model.loading import load_encoder
+from multiview.model.base_model.loading import first_position, load_encoder
 from multiview.model.batch import make_batch
 from multiview.model.encoder import BiEncoder
 from tests.fixtures import training_material
@@ -55,6 +55,32 @@ def test_a_base_of_each_kind_makes_a_model_that_encodes_as_it_is(
         np.testing.assert_allclose(found[number], expected[: len(sequence.views)], rtol=1e-3, atol=1e-4)
     eager = model.with_eager_attention()
     assert eager.passage_attention(make_batch(sequences[:1], 0, model.layout.max_views)).isfinite().all()
+
+
+SHIFTED = [
+    "camembert", "data2vec-text", "esm", "ibert", "lilt", "longformer", "luke", "markuplm", "mpnet", "roberta",
+    "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod",
+]  # fmt: skip
+OTHERS = {"attention_window": 8, "default_language": "en_XX", "entity_vocab_size": 8, "hidden_size": 48}
+"""What some of these models need; 48 is the width of six boxes in LiLT."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"), [*((kind, 2) for kind in SHIFTED), ("bert", 0), ("distilbert", 0)]
+)
+def test_the_first_position_is_that_of_the_model_s_own_positions(kind: str, first: int) -> None:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        kind, vocab_size=30, pad_token_id=1, max_position_embeddings=64, **(SMALL | OTHERS)
+    )
+    model = AutoModel.from_config(config).eval()
+    positions = first_position(model) + torch.arange(20)[None]
+    with torch.inference_mode():
+        own = model(input_ids=torch.arange(5, 25)[None]).last_hidden_state
+        ours = model(input_ids=torch.arange(5, 25)[None], position_ids=positions).last_hidden_state
+    torch.testing.assert_close(ours, own)
+    assert first_position(model) == first
+    assert first_position(AutoModelForSequenceClassification.from_config(config)) == first
 
 
 def test_threads_that_load_at_once_get_what_each_asked_for_and_leave_torch_as_it_was(base: Path) -> None:

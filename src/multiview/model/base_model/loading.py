@@ -26,8 +26,6 @@ LoadedModel: TypeAlias = Any
 
 VIEWER_STD = 0.02
 """Standard deviation of new tokens' embeddings (BERT's own initialisation)."""
-_SHIFTED_POSITIONS = {"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet"}
-"""Model types whose positions start after the padding token's id."""
 _NUMBER = re.compile(r"\d+")
 _LAYER = re.compile(r".*?#\.")
 """The beginning of the name of a layer's weight, behind `_NUMBER`."""
@@ -153,9 +151,10 @@ def load_pretrained(kind: Any, folder: Path | str, problem: str, **options: obje
 
 
 def first_position(encoder: LoadedModel) -> int:
-    """Returns the position id of the first token."""
-    config = encoder.config
-    return config.pad_token_id + 1 if config.model_type in _SHIFTED_POSITIONS else 0
+    """Returns the position id of the first token: the one after padding's, where padding has its own, as in RoBERTa."""
+    embeddings = getattr(getattr(encoder.base_model, "embeddings", None), "position_embeddings", None)
+    padding = getattr(embeddings, "padding_idx", None)
+    return 0 if padding is None else padding + 1
 
 
 def max_positions(encoder: LoadedModel) -> int | None:
