@@ -74,6 +74,14 @@ def test_judgements_are_of_the_queries_beside_them_and_answers_count_without(tmp
     ]
 
 
+def test_a_pattern_of_judgements_alone_is_no_collection(tmp_path):
+    queries = put(tmp_path / "queries.tsv", "q\twho?\nr\twhat?\n")
+    for qid in "qr":
+        put(tmp_path / f"qrels.{qid}.tsv", f"{qid} 0 a 1\n")
+    (group,) = question_groups([queries, str(tmp_path / "qrels.*.tsv")], "train")
+    assert [q.qid for q in questions(*group)] == ["q", "r"]
+
+
 def test_queries_without_judgements_are_no_questions(tmp_path):
     folder = str(marco(tmp_path / "msmarco"))
     with pytest.raises(

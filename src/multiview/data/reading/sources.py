@@ -117,7 +117,7 @@ def question_groups(sources: Iterable[str], use: Use) -> list[list[str]]:
     whose judgements are for its own queries, and one for all files that are named one by one.
     """
     each = [expand_source(source, use) for source in sources]
-    collections = [files for files in each if len(files) > 1 and any(map(split_of, files))]
+    collections = [files for files in each if any(map(split_of, files)) and not all(map(split_of, files))]
     single = dict.fromkeys(file for files in each if files not in collections for file in files)
     return [*collections, list(single)] if single else collections
 
