@@ -690,7 +690,7 @@ LOOK_ALIKES = {
     )
     for how, named, named_shown, stored, shown in (
         ("its normal form", "Zürich", "'Zürich'", unicodedata.normalize("NFD", "Zürich"), r"'Zu\u0308rich'"),
-        ("white space", "t 1", "'t 1'", "t\u00a01", r"'t\xa01'"),
+        ("its normal form and white space", "t 1", "'t 1'", "t\u00a01", r"'t\xa01'"),
         ("white space", "t1", "'t1'", "t1 ", "'t1 '"),
         ("case", "T1", "'T1'", "t1", "'t1'"),
         ("leading zeros", "7", "'7'", "007", "'007'"),

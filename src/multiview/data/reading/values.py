@@ -73,6 +73,7 @@ def look_alike(id_: str, ids: Iterable[str], holder: str = "the corpus has") -> 
     if (found := next((each for each in ids if _folded(each) == folded), None)) is None:
         return visible(id_)
     differences = [name for name in FOLDS if _folded(id_, name) != _folded(found, name)]
+    differences = differences or [name for name, fold in FOLDS.items() if fold(id_) == fold(found)]
     return f"{visible(id_)}; {holder} {visible(found)}, the same but for {' and '.join(differences)}"
 
 
