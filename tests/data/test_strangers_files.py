@@ -916,6 +916,12 @@ TABLES = {
         passages=["a"],
         remarks=("not read", "content_hash"),
     ),
+    "columns of ours in articles": Case(
+        {"p.jsonl": '{"id": "a", "text": "x y", "article_id": "z"}\n'},
+        passages=["a-0", "a-1"],
+        remarks=("not read", "p.jsonl: column 'article_id'; rename it to keep it"),
+        settings=("corpus.cut=words", "corpus.cut_length=1"),
+    ),
 }
 
 

@@ -24,7 +24,7 @@ from multiview.data.reading.columns import PASSAGE_COLUMNS
 from multiview.data.reading.files import base_name, shown_names
 from multiview.data.reading.formats import FORMATS, detect
 from multiview.data.reading.qrels import is_corpus
-from multiview.data.reading.readers import passage_tables
+from multiview.data.reading.readers import OURS, passage_tables
 from multiview.data.reading.values import NUL, ODD, cut_id
 from multiview.errors import InputError, Report, without_secrets
 
@@ -178,7 +178,10 @@ class CorpusScan:
         """Yields a file's passages, cut where that is wanted, with `id, title, text` and the user's further columns."""
         section, how = self._settings.corpus, self._cut(file)
         columns = section.columns if section.source else {}
-        for table in passage_tables(file, self.formats[file], columns, self._report):
+        for number, table in enumerate(passage_tables(file, self.formats[file], columns, self._report)):
+            for name in ARTICLE_COLUMNS if how and not number else ():
+                if name in table.column_names:
+                    self._report.remark(OURS, f"{base_name(file)}: column {name!r}; rename it to keep it")
             if section.empty_text == "title":
                 title, text = table.column("title"), table.column("text")
                 is_empty = pc.equal(text, "")
