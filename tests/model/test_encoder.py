@@ -145,7 +145,9 @@ def test_a_base_can_be_a_folder_an_installed_package_or_a_remote_folder(base: Pa
     [
         ("/nowhere/at/all", "no folder"),
         ("package:no_such_package_at_all", "installed"),
+        ("package:no-such.thing", "installed"),
         ("package:numpy", "no config.json"),
+        ("~no_such_user_at_all/base", "no folder"),
         ("memory://nothing/here", "cannot read|no config.json"),
     ],
 )

@@ -78,7 +78,9 @@ def _folder(base: str) -> Path | None:
         return _package_folder(base.removeprefix(PACKAGE))
     if "://" in base:
         return None
-    path = Path(base).expanduser()
+    path = Path(base)
+    with contextlib.suppress(RuntimeError):  # ~ of a user that is not there
+        path = path.expanduser()
     if path.is_dir():
         return path
     if path.is_absolute() or base.startswith((".", "~")):
@@ -88,7 +90,8 @@ def _folder(base: str) -> Path | None:
 
 def _package_folder(name: str) -> Path:
     """Returns the folder of an installed package that holds a checkpoint; the package's code is not run."""
-    spec = importlib.util.find_spec(name.replace("-", "_")) if name.isidentifier() or "-" in name else None
+    module = name.replace("-", "_")
+    spec = importlib.util.find_spec(module) if module.isidentifier() else None
     if spec is None or not spec.submodule_search_locations:
         raise InputError(
             f"no package {name!r} is installed; install it with pip, or give a folder or a hub name"
