@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from multiview.data.reading.json_rows import DEEPEST, json_items
+from multiview.data.reading.json_rows import DEEPEST, json_items, rows_of
 from multiview.data.reading.tables import tables_of_rows
 from multiview.data.reading.training_files import squad_entries, training_entries
 from multiview.errors import InputError
@@ -101,6 +101,17 @@ def test_a_long_text_is_read_in_few_pieces(tmp_path):
     assert profile.runcall(list, json_items(str(tmp_path / "x.json"))) == rows
     calls = {getattr(stat.code, "co_qualname", ""): stat.callcount for stat in profile.getstats()}
     assert 2 <= calls["_blocks"] < 30
+
+
+def test_without_a_limit_of_digits_python_reads_every_whole_number(tmp_path):
+    """As under PYTHONINTMAXSTRDIGITS=0."""
+    (tmp_path / "x.jsonl").write_text('{"a": 1, "b": -1' + "0" * 5000 + "}\n")
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        assert list(rows_of(str(tmp_path / "x.jsonl"))) == [{"a": 1, "b": -(10**5000)}]
+    finally:
+        sys.set_int_max_str_digits(limit)
 
 
 DEPTH = 200_000

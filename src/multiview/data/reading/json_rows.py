@@ -60,7 +60,7 @@ def _once(pairs: list[tuple[str, Any]]) -> Row:
 
 def _whole(digits: str) -> int:
     """Returns a whole number. Raises ValueError for one of more digits than Python reads."""
-    if len(digits) > (most := sys.get_int_max_str_digits()):
+    if 0 < (most := sys.get_int_max_str_digits()) < len(digits):  # 0: no limit
         raise ValueError(f"holds a whole number of more than {most:,} digits; write it as text, in quotes")
     return int(digits)
 
