@@ -10,6 +10,7 @@ from multiview.data.passages import Passage
 from multiview.data.questions import Question
 from multiview.evaluation.analyses.analysis_input import NotApplicable
 from multiview.evaluation.analyses.answers import KINDS, found_by, training_answers
+from multiview.model.layouts import Part
 from tests.fixtures.analysed_model import hand_subject
 from tests.fixtures.artifacts import questions_folder
 from tests.fixtures.snippet_views import PASSAGE, VIEWS, ask
@@ -59,9 +60,9 @@ class Sentences:
     def __init__(self, together: int = 1):
         self.together = together
 
-    def spans(self, passage):
+    def parts(self, passage):
         ends = (*passage.sentence_ends[: -1 : self.together], passage.sentence_ends[-1])
-        return [None, *zip([0, *ends], ends, strict=False)]
+        return [Part(), *map(Part, zip([0, *ends], ends, strict=False))]
 
 
 @pytest.mark.parametrize("layout", [Sentences(), Sentences(2)])
@@ -89,8 +90,9 @@ def test_kinds_are_those_of_the_questions_one_by_one(tmp_path, offsets, layout):
     train = questions_folder(tmp_path / "train", questions)
     subject = hand_subject(tmp_path, passages, [], layout=layout, train_questions=train)
     by_id = {passage.id: passage for passage in passages}
+    spans = {passage.id: [part.span for part in layout.parts(passage)] for passage in passages}
     plain = Counter(
-        found_by(question.answers, question.answer_starts, passage, layout.spans(passage), "string")
+        found_by(question.answers, question.answer_starts, passage, spans[passage.id], "string")
         for question in questions
         if (passage := by_id.get(question.positive_ids[0]))
     )

@@ -108,7 +108,7 @@ def _kinds(given: AnalysisInput, asked: pa.Table, first: pa.DictionaryArray) -> 
     _, places = given.corpus.find(first.dictionary)
     passages = given.corpus.stream(first.dictionary.take(pa.array(places)))
     for place, (_, passage) in zip(places.tolist(), passages, strict=True):
-        spans = given.layout.spans(passage)
+        spans = [part.span for part in given.layout.parts(passage)]
         rows = order[stops[place - 1] if place else 0 : stops[place]]
         for row in asked.take(pa.array(rows)).to_pylist():
             counts[found_by(row["answers"], row["answer_starts"], passage, spans, given.matching)] += 1

@@ -54,25 +54,25 @@ def layout(settings: Model, tokenizer: PreTrainedTokenizer) -> Layout:
     return architecture(settings.architecture)(settings, tokenizer)
 
 
-def check(model: Model, train: Train | None = None) -> None:
+def check(model: Model, train: Train) -> None:
     """Raises InputError where the settings of a model or of its training do not suit its architecture."""
     kind = architecture(model.architecture)
     kind.check(model)
-    if train is not None and train.positive != "max" and not kind.has_spans:
+    if train.positive != "max" and not kind.has_spans:
         raise InputError(
             f"train.positive: {train.positive} does not suit architecture {kind.name}, whose views represent no part of the text; "
             "use max"
         )
-    if train is not None and train.in_sequence_weight and train.positive == "max":
+    if train.in_sequence_weight and train.positive == "max":
         raise InputError(
             "train.in_sequence_weight: with train.positive=max it would be the local loss; set train.local_weight instead"
         )
-    if train is not None and train.validate_steps is not None and kind.reads_queries:
+    if train.validate_steps is not None and kind.reads_queries:
         raise InputError(
             f"train.validate_steps: a validation reads passages alone, and architecture {kind.name} reads them with queries; "
             "set it to null"
         )
-    if train is not None and train.validate_steps is None and train.patience is not None:
+    if train.validate_steps is None and train.patience is not None:
         raise InputError(
             "train.patience counts validations, and there are none: set train.validate_steps too"
         )

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 PreTrainedTokenizer: TypeAlias = Any
 """A transformers tokenizer. Its class takes seconds to import, and types the id of a token as int, str, list or None."""
 SNIPPET_MEAN, CLS_FIRST = "snippet-mean", "cls-first"
-"""The value of `model.init` with which viewer tokens start from their snippets."""
+"""Values of `model.init`: viewer tokens start from their snippets, or from `[CLS]` moved to the first position."""
 CHARACTERS = 64
-"""Characters of a text that are tokenised per token of a sequence. Only speed depends on it, and memory: a passage of
-10 MB takes seconds and a gigabyte as a whole."""
+"""Characters of a text to tokenise per token of a sequence. They affect speed and memory alone: a passage of 10 MB as a
+whole would take seconds and a gigabyte."""
 WHITE = re.compile(r"[ \t\r\n]")
 TEXT_ROOM = 8
 """Tokens of a sequence that are left for text beside a prompt."""
@@ -170,9 +170,9 @@ class Layout(ABC):
         return []
 
     @property
-    @abstractmethod
     def max_views(self) -> int:
-        """Maximum number of views per sequence."""
+        """Maximum number of views per sequence; 1 unless a layout has more."""
+        return 1
 
     @abstractmethod
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
@@ -185,10 +185,6 @@ class Layout(ABC):
         """
         sequences = self.passage(passage, queries)
         return [Part(view.span, view.padding) for sequence in sequences for view in sequence.views]
-
-    def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "Sequence[Span | None]":
-        """Returns the spans of the passage's parts in code points."""
-        return [part.span for part in self.parts(passage, queries)]
 
     def question(self, text: str) -> TokenSequence:
         """Returns a question behind its prompt, between the tokens `around_question`, with one view.

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 from multiview.config import Model
 from multiview.errors import InputError, counted
 from multiview.model.layouts.base import Layout, Part, TokenRange, TokenSequence, View
-from multiview.model.layouts.snippets import Snippet, snippet_spans, split_snippets
+from multiview.model.layouts.snippets import snippet_spans, split_snippets
 
 if TYPE_CHECKING:
     from multiview.data.passages import Passage
-    from multiview.data.tokens import Span
 
 PADDING = Part(padding=True)
 
@@ -66,7 +65,9 @@ class Camvr(Layout):
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         n = self.settings.views
         marks = [[viewer] for viewer in self._viewers[1:]] or [[]] * n
-        snippets = self._snippets(passage)
+        snippets = split_snippets(
+            passage.title, passage.text, passage.sentence_ends, n, self.settings.merge_title
+        )
         texts = [snippet.text for snippet in snippets]
         prompt, *tokens = self._cut_tokens([self.passage_prompt, *texts])
         ids = [*([] if self._viewers else self._first), *prompt]
@@ -90,25 +91,9 @@ class Camvr(Layout):
     def parts(self, passage: "Passage", queries: Sequence[str] = ()) -> list[Part]:
         if not self._viewers:
             return super().parts(passage, queries)  # a snippet without word pieces has no view
-        spans = self._spans(passage)
-        return [Part(span) for span in spans] + [PADDING] * (self.settings.views - len(spans))
-
-    def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "Sequence[Span | None]":
-        if not self._viewers:
-            return super().spans(passage, queries)
-        spans = self._spans(passage)
-        return spans + [None] * (self.settings.views - len(spans))
-
-    def _spans(self, passage: "Passage") -> "list[Span | None]":
-        """The spans of all snippets but padding."""
         settings = self.settings
-        return snippet_spans(passage.title, passage.sentence_ends, settings.views, settings.merge_title)
-
-    def _snippets(self, passage: "Passage") -> list[Snippet]:
-        settings = self.settings
-        return split_snippets(
-            passage.title, passage.text, passage.sentence_ends, settings.views, settings.merge_title
-        )
+        spans = snippet_spans(passage.title, passage.sentence_ends, settings.views, settings.merge_title)
+        return [Part(span) for span in spans] + [PADDING] * (settings.views - len(spans))
 
 
 def cut_longest(lengths: Sequence[int], room: int) -> list[int]:

@@ -25,10 +25,6 @@ class Dpr(Layout):
     name = "dpr"
     has_spans = True
 
-    @property
-    def max_views(self) -> int:
-        return 1
-
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         room = self.settings.passage_length - len(self._first)
         ids = [*self._first, *self._title_and_text(passage, room)]

@@ -27,10 +27,6 @@ class DualCross(Layout):
     has_spans = True
     reads_queries = True
 
-    @property
-    def max_views(self) -> int:
-        return 1
-
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         distinct = dict.fromkeys(queries)
         prompt = self.passage_prompt

@@ -26,10 +26,6 @@ class Parts(Layout):
     defaults = {"train": {"positive": "each"}}
     has_spans = True
 
-    @property
-    def max_views(self) -> int:
-        return 1
-
     @abstractmethod
     def spans(self, passage: "Passage", queries: Sequence[str] = ()) -> "list[Span]":
         """Returns the spans of the parts in code points, at least one; they partition the text."""

@@ -34,10 +34,6 @@ class SentenceTransformer(Layout):
         start = next(i for i in range(len(framed)) if framed[i : i + len(probe)] == probe)
         self._before, self._after = framed[:start], framed[start + len(probe) :]
 
-    @property
-    def max_views(self) -> int:
-        return 1
-
     def passage(self, passage: "Passage", queries: Sequence[str] = ()) -> list[TokenSequence]:
         text = f"{passage.title} {passage.text}" if passage.title else passage.text
         prompt, span = self.passage_prompt, (0, len(passage.text))

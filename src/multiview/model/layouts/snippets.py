@@ -59,10 +59,6 @@ def snippet_spans(
     title: str, sentence_ends: Sequence[int], n: int, merge_title: bool = True
 ) -> list[tuple[int, int] | None]:
     """Returns the span of each snippet but padding (see `split_snippets`); None for a snippet of only the title."""
-    titled = bool(title.strip())
-    if len(sentence_ends) + titled <= n:  # nothing is merged
-        spans = pairwise((0, *map(int, sentence_ends)))
-        return [None, *spans] if titled else [*spans]
     return [covered(parts) for parts in snippet_parts(title, sentence_ends, n, merge_title)]
 
 
