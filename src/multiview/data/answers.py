@@ -37,9 +37,8 @@ class QuestionAnswers:
 
     def __init__(self, answers: Iterable[Sequence[str]], mode: Mode = "string") -> None:
         """`answers` has the answers of each question. Raises InputError for an invalid pattern."""
-        self._answers = list(answers)
         self._mode: Mode = mode
-        self._wanted = [_wanted(each, mode) for each in self._answers]
+        self._wanted = [_wanted(each, mode) for each in answers]
 
     def answered(self, texts: pa.Array, in_text: np.ndarray, questions: np.ndarray) -> np.ndarray:
         """Returns whether text `in_text[n]`, rising positions in `texts`, holds an answer of question `questions[n]`, bool [n]."""
@@ -50,10 +49,6 @@ class QuestionAnswers:
                 text, current = TokenizedText(given[number], self._mode), number
             held[pair] = _holds(text, self._wanted[row])
         return held
-
-    def within(self, text: TokenizedText, span: Span, question: int) -> bool:
-        """Whether a span of a text contains a whole match of an answer of a question (see `find_answers`)."""
-        return bool(_containing([span], find_answers(text, self._answers[question], self._mode)))
 
 
 def has_answer(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> bool:

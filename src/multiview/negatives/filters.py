@@ -13,7 +13,7 @@ from multiview.data.answers import QuestionAnswers
 from multiview.data.arrays import int64_array, rows_in
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import Question
-from multiview.data.tokens import Mode, Span, TokenizedText
+from multiview.data.tokens import Mode
 
 
 def hits_by_passage(
@@ -62,10 +62,6 @@ class AnswerHits:
         for table, in_table, which, _ in hits:
             found[which] = self._answers.answered(table["text"].combine_chunks(), in_table, questions[which])
         return found[np.searchsorted(asked, pairs)] & (pairs >= 0)
-
-    def within(self, text: TokenizedText, span: Span, question: int) -> bool:
-        """Whether a span of a passage's text contains a whole answer of a question (see `QuestionAnswers.within`)."""
-        return self._answers.within(text, span, question)
 
 
 class Positives:

@@ -56,7 +56,8 @@ def answer_view_hits(given: AnalysisInput) -> np.ndarray:
         text = TokenizedText(indexed.passage.text, given.matching)
         for question, column in held[indexed.row]:
             span = indexed.views[given.top.winning_views[question, column]].span
-            hits[question, column] = span is not None and given.answers.within(text, span, question)
+            views, _ = answer_views([span], text, given.questions[question].answers, mode=given.matching)
+            hits[question, column] = bool(views)
     return hits
 
 
