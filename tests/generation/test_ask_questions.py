@@ -39,11 +39,8 @@ PASSAGES = [
 ]
 SNIPPETS = [snippet for passage in PASSAGES for snippet in draw_snippets(passage, MakeQuestions())]
 EXPECTED = [
-    q
+    s.question(json.loads(question_about({"messages": [{"content": f"Part: {s.text}"}]}))["question"])
     for s in SNIPPETS
-    for q in s.questions(
-        [json.loads(question_about({"messages": [{"content": f"Part: {s.text}"}]}))["question"]]
-    )
 ]
 """What the server makes of all snippets."""
 

@@ -19,7 +19,13 @@ from multiview.data.passages import Passage
 from multiview.data.questions import FILE, GENERATED, Question, read_questions
 from multiview.generation import make_questions
 from multiview.generation.generate import QueryGenerator
-from multiview.generation.make_questions import crop, crop_questions, draw_snippets, generate_questions
+from multiview.generation.make_questions import (
+    crop,
+    crop_questions,
+    draw_snippets,
+    generate_questions,
+    write_drafts,
+)
 from multiview.model.layouts.snippets import split_snippets
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
@@ -134,13 +140,12 @@ def test_per_passage_draws_different_snippets_and_a_larger_share_draws_more_pass
     assert set() < few < more < drawn()
 
 
-def test_equal_questions_about_a_snippet_are_one_and_empty_ones_are_none() -> None:
-    (snippet,) = draw_snippets(Passage("p", "", "It rained.", (10,)), MakeQuestions())
-    made = snippet.questions(["what?", "", "what?", "when?"])
-    assert [(question.qid, question.question) for question in made] == [
-        ("generated:p:0", "what?"),
-        ("generated:p:0:1", "when?"),
-    ]
+def test_a_snippet_without_a_question_has_no_draft(tmp_path: Path) -> None:
+    made = context(training_material.write_shard(tmp_path / "passages", PASSAGES[:2]), tmp_path / "drafts")
+    write_drafts(made, lambda snippets: ((n, "" if n else "what?") for n in reversed(range(len(snippets)))))
+    (draft,) = read_questions(tmp_path / "drafts")
+    snippet = draw_snippets(PASSAGES[0], MakeQuestions())[0]
+    assert (draft.qid, draft.question) == (f"{GENERATED}{snippet.name}", "what?")
 
 
 @pytest.fixture(scope="module")
@@ -158,8 +163,8 @@ def test_a_generator_reads_the_snippet_in_place_of_the_passage(t5: LocalArtifact
     for passage in PASSAGES[:8]:
         for snippet in draw_snippets(passage, MakeQuestions()):
             alone = Passage(snippet.name, passage.title, snippet.text, (len(snippet.text),))
-            ((_, texts),) = generator.queries([alone])
-            expected += snippet.questions(texts)
+            ((_, (text,)),) = generator.queries([alone])
+            expected += [snippet.question(text)] if text else []
     assert found == expected and len(found) > 8
 
 

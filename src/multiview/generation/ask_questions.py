@@ -126,27 +126,27 @@ class Questioner:
         self._slots, self._way = asyncio.Semaphore(settings.concurrency), 0
         self._failure: InputError | None = None
 
-    async def questions(self, snippets: Sequence[QuestionSnippet]) -> list[list[str]]:
-        """Returns the question, or none, about each snippet. An error comes after the answers that are under way."""
+    async def questions(self, snippets: Sequence[QuestionSnippet]) -> list[str]:
+        """Returns the question about each snippet, empty where none is usable. An error comes after the answers that are under way."""
         self._locks = defaultdict[str, asyncio.Lock](asyncio.Lock)
         tasks = [asyncio.ensure_future(self._question(snippet)) for snippet in snippets]
         await asyncio.gather(*tasks, return_exceptions=True)
         return [task.result() for task in tasks]
 
-    async def _question(self, snippet: QuestionSnippet) -> list[str]:
+    async def _question(self, snippet: QuestionSnippet) -> str:
         texts = {"snippet": snippet.text, "title": snippet.passage.title, "passage": snippet.passage.text}
         found = await self._ask(self._prompt.question, texts | {"question": ""}, "question", "string")
         # JSON may hold halves of characters, which no file can.
         question = " ".join(found.encode(errors="replace").decode().split()) if isinstance(found, str) else ""
         if not 0 < len(question) <= LONGEST or "\0" in question:
             self.left_out["unusable_answers"] += 1
-            return []
+            return ""
         if self._prompt.judge:
             score = await self._ask(self._prompt.judge, texts | {"question": question}, "score", "integer")
             if not isinstance(score, int | float) or not self._prompt.least <= score <= 5:
                 self.left_out["judged_too_low"] += 1
-                return []
-        return [question]
+                return ""
+        return question
 
     async def _ask(self, template: str, texts: dict[str, str], name: str, kind: str) -> object:
         """Returns the value of `name` in the answer to a request, which is sent unless its answer is known."""
@@ -211,7 +211,7 @@ def ask_questions(context: StepContext) -> None:
     questioner, size = Questioner(settings, context.store), settings.concurrency * ROUNDS
     with asyncio.Runner() as runner:
 
-        def ask(snippets: Sequence[QuestionSnippet]) -> Iterator[tuple[int, list[str]]]:
+        def ask(snippets: Sequence[QuestionSnippet]) -> Iterator[tuple[int, str]]:
             for first in range(0, len(snippets), size):
                 try:
                     made = runner.run(questioner.questions(snippets[first : first + size]))

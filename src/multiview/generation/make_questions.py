@@ -1,4 +1,4 @@
-"""The questions that a team without labelled ones trains on: drafts with which BM25 finds their passage again.
+"""Training questions for a team that has no labelled ones: drafts by which BM25 finds their passage again.
 
 Drafts are made from single snippets of passages: crops of the snippet's words, or questions about it of a generator or a
 language model.
@@ -16,7 +16,7 @@ from multiview import names
 from multiview.config import MakeQuestions
 from multiview.data.cjk import count_words, word_spans
 from multiview.data.passages import ROW_GROUP, Passage, count_passages, read_passages
-from multiview.data.queries import distinct, write_by_parts
+from multiview.data.queries import write_by_parts
 from multiview.data.question_selection import held_out, limited, one_per_passage, questions_per_passage
 from multiview.data.questions import (
     FILE,
@@ -57,17 +57,13 @@ class QuestionSnippet:
         """The passage's id with the offset, which is unique."""
         return f"{self.passage.id}:{self.start}"
 
-    def questions(self, texts: Iterable[str]) -> list[Question]:
-        """Returns questions about the snippet, which is their answer; empty and repeated texts are left out."""
-        qid, answer = f"{GENERATED}{self.name}", ((self.text,), (self.start,), (self.passage.id,))
-        return [
-            Question(qid + (f":{number}" if number else ""), text, *answer)
-            for number, text in enumerate(filter(None, distinct(texts)))
-        ]
+    def question(self, text: str) -> Question:
+        """Returns a question about the snippet, which is its answer."""
+        return Question(f"{GENERATED}{self.name}", text, (self.text,), (self.start,), (self.passage.id,))
 
 
-Ask = Callable[[Sequence[QuestionSnippet]], Iterable[tuple[int, Sequence[str]]]]
-"""Function that returns (index, texts of questions) per snippet, in any order."""
+Ask = Callable[[Sequence[QuestionSnippet]], Iterable[tuple[int, str]]]
+"""Function that returns (index, text of a question) per snippet, in any order; an empty text is no question."""
 
 
 def draw_snippets(
@@ -107,8 +103,8 @@ def crop_questions(context: StepContext) -> None:
     """Step: drafts questions for one shard of `passages` as crops of their snippets, without a model, into `drafts`."""
     settings, language = context.settings.make_questions, context.settings.corpus.language
 
-    def ask(snippets: Sequence[QuestionSnippet]) -> Iterable[tuple[int, list[str]]]:
-        return enumerate([crop(snippet, settings, language)] for snippet in snippets)
+    def ask(snippets: Sequence[QuestionSnippet]) -> Iterable[tuple[int, str]]:
+        return enumerate(crop(snippet, settings, language) for snippet in snippets)
 
     write_drafts(context, ask, SHORTEST_CROP, language)
 
@@ -123,10 +119,9 @@ def generate_questions(context: StepContext) -> None:
     settings = context.settings.generation.model_copy(update={"queries": 1})
     generator = QueryGenerator(context.input("generator").path, settings, context.settings.encode.device)
 
-    def ask(snippets: Sequence[QuestionSnippet]) -> Iterator[tuple[int, list[str]]]:
-        return generator.queries(
-            [replace(snippet.passage, id=snippet.name, text=snippet.text) for snippet in snippets]
-        )
+    def ask(snippets: Sequence[QuestionSnippet]) -> Iterator[tuple[int, str]]:
+        read = [replace(snippet.passage, id=snippet.name, text=snippet.text) for snippet in snippets]
+        return ((index, text) for index, (text,) in generator.queries(read))
 
     write_drafts(context, ask)
 
@@ -151,13 +146,13 @@ def write_drafts(context: StepContext, ask: Ask, least_words: int = 1, language:
 
     def make(part: tuple[int, int, list[QuestionSnippet]]) -> pa.Table:
         before, read, drawn = part
-        texts: dict[int, Sequence[str]] = {}
-        for index, made in ask(drawn):
-            texts[index] = made
+        texts: dict[int, str] = {}
+        for index, text in ask(drawn):
+            texts[index] = text
             done = before + (read - before) * len(texts) // len(drawn)
             context.events.progress(done, total, "passages")
         return question_table(
-            question for index, snippet in enumerate(drawn) for question in snippet.questions(texts[index])
+            snippet.question(texts[index]) for index, snippet in enumerate(drawn) if texts[index]
         )
 
     file = context.output(names.DRAFTS) / FILE
@@ -216,7 +211,7 @@ def make_questions(context: StepContext) -> None:
 
 
 def _different(questions: Sequence[Question], language: str) -> list[Question]:
-    """Returns the first question by id of those with the same words, but for their forms, order and stop words."""
+    """Returns, of questions whose words are the same apart from inflection, order and stop words, the first by id."""
     texts, cutter = [q.question for q in questions], tokenizer(language)
     terms = cutter.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
     asked = {q.qid: frozenset(each) or q.question for q, each in zip(questions, terms, strict=True)}
