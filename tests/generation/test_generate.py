@@ -211,7 +211,7 @@ def test_empty_queries_are_left_out_and_counted(
         "passages_short_of_queries": 2,
         "passages_without_queries": 1,
     }
-    assert events.warnings == ["1 of 3 passages got no query, with the view of the own text alone"]
+    assert events.warnings == ["1 of 3 passages got no query and have only the view of their own text"]
 
 
 def test_queries_are_read_beside_their_passages(t5: Path, tmp_path: Path) -> None:

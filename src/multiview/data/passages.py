@@ -153,7 +153,8 @@ def ids_in(folder: Path, ids: set[str]) -> set[str]:
 
 
 def equal_texts(folder: Path, ids: Collection[str] | None = None) -> dict[str, str]:
-    """Returns id to the first id with the same title and text, for passages that share theirs; with `ids`, with one of these."""
+    """Maps the id of each passage whose title and text another one shares to the first such id; with `ids`, only for groups
+    that contain one of them."""
 
     def rows() -> Iterator[tuple[str, str]]:
         for batch in read_tables(folder, ["id", "content_hash"]):

@@ -40,7 +40,7 @@ def further_processes() -> Iterator[Executor | None]:
 
 
 def _follow_starter() -> None:
-    """Gives way to the process that started this one, leaves Ctrl-C to it, and ends this one when it is gone, even killed."""
+    """Yields the processor to the process that started this one, leaves Ctrl-C to it, and ends with it, even if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(10)  # the starter's work is what all wait for
     starter = multiprocessing.parent_process()

@@ -63,7 +63,7 @@ class CrossEncoder:
     def logits(
         self, pairs: Iterable[tuple[str, Passage, HitPosition]]
     ) -> Iterator[tuple[HitPosition, float]]:
-        """Yields each pair's position and logit, batch by batch, so in another order.
+        """Yields each pair's position and logit, batch by batch, so not in the order given.
 
         Raises InputError for a logit that is not finite.
         """

@@ -52,7 +52,7 @@ class Encoder:
         return self.model.dim
 
     def passages(self, sequences: Iterable[Member[Tag]]) -> Iterator[tuple[TokenSequence, Tag, np.ndarray]]:
-        """Yields each sequence with its tag and its views' vectors [views, D] float32, batch by batch: in another order."""
+        """Yields each sequence with its tag and its views' vectors [views, D] float32, batch by batch, so not in the order given."""
         limit, views = self.layout.settings.passage_length, self.layout.max_views
         for (sequence, tag), vectors in self._encoded(self.model.encode_passages, limit, views, sequences):
             yield sequence, tag, vectors[: len(sequence.views)]

@@ -48,7 +48,7 @@ class QueryGenerator:
         self.model = model.to(self.device)
 
     def queries(self, passages: Sequence[Passage]) -> Iterator[tuple[int, list[str]]]:
-        """Yields (index, `generation.queries` queries) per passage, batch by batch, so in another order."""
+        """Yields (index, `generation.queries` queries) per passage, batch by batch, so not in the order given."""
         inputs = [self._tokens(passage) for passage in passages]
         by_length: dict[int, list[int]] = defaultdict(list)
         for index, tokens in enumerate(inputs):
@@ -134,7 +134,7 @@ def generate_queries(context: StepContext) -> None:
         context.events.fact(name, value)
     if without:
         context.events.warning(
-            f"{without:,} of {counted(len(counts), 'passage')} got no query, with the view of the own text alone"
+            f"{without:,} of {counted(len(counts), 'passage')} got no query and have only the view of their own text"
         )
 
 

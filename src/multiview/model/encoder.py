@@ -244,7 +244,7 @@ def _as_base(settings: Model, usage: Usage, longest: int) -> Model:
 def _check_views(model: BiEncoder, kind: str) -> None:
     """Raises InputError if the base, of type `kind`, cannot encode, reads padding, or gives two texts one vector.
 
-    It does where a causal base reads no text before the tokens that the layout pools.
+    The last happens with a causal base that has read no text before the tokens that the layout pools.
     """
     layout, base = model.layout, f"{BASE}: {model.settings.base} ({kind})"
     for name, encode, (one, other) in (

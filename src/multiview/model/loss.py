@@ -167,9 +167,9 @@ def distillation_loss(
 
         KL( p ‖ s ) = Σ_d p(d) · log( p(d) / s(d) ),   p = softmax( t(q,·)/τ_t ),   s = softmax( f(q,·)/τ )
 
-    The list are the passages d with a finite logit t in `teacher` [B, P], of which the positive and the question's own
-    hard negatives have one; f is the max over views of `scores` [B, P, V] where `view_mask` [P, V] has one. A list of
-    fewer than two passages adds 0. τ_t is `teacher_temperature`, τ the `temperature` of the contrastive loss.
+    The list consists of the passages d with a finite logit t in `teacher` [B, P]: the positive and the question's own hard
+    negatives. f is the max over views of `scores` [B, P, V] where `view_mask` [P, V] has one. A list of fewer than two
+    passages adds 0. τ_t is `teacher_temperature`, τ the `temperature` of the contrastive loss.
 
     All values are computed in float32.
     """

@@ -106,7 +106,8 @@ def mine_hits(
     settings: Config,
     events: Events,
 ) -> MiningResult:
-    """Returns the hits of `queries` [q, dim], what the filters, the range first, leave of them, and the sampled negatives."""
+    """Returns the hits of `queries` [q, dim], those that the filters leave (the range applies first), and the sampled
+    negatives."""
     mining: Mining = settings.mining
     top = index.search(queries, mining.depth, lambda done: events.progress(done, len(queries), "searches"))
     equal = equal_texts(passages, positive_ids(questions))

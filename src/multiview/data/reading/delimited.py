@@ -23,7 +23,7 @@ csv.field_size_limit(1 << 30)
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 FORMULA = re.compile(r'\A="([^"]*)"\Z')
-"""A cell that a spreadsheet shall take for text, whatever it looks like."""
+"""A cell written so that a spreadsheet treats it as text, whatever it looks like."""
 
 
 def delimited_rows(file: str, delimiter: str) -> Iterator[Row]:

@@ -164,7 +164,8 @@ def _pieces(source: Any) -> Iterator[bytes]:
 def _unpacked(
     packed: Iterator[bytes], kind: type[bz2.BZ2Decompressor | lzma.LZMADecompressor]
 ) -> Iterator[bytes]:
-    """Yields what is in compressed streams. Python's own readers take what follows one and is none for the end of the file."""
+    """Yields what is in compressed streams. Python's own readers mistake what follows a stream, and is no stream, for
+    the end of the file."""
     current, data = kind(), b""
     while True:
         if current.eof:

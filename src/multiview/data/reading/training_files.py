@@ -138,7 +138,7 @@ def training_entries(file: str) -> Iterator[Entry]:
 
 
 def _stem(file: str) -> str:
-    """Returns a file's name without its suffixes, with which the ids of questions begin that have none."""
+    """Returns a file's name without suffixes, the prefix of ids for questions that have none."""
     return re.sub(r"(\.qa)?\.(jsonl?|ndjson|csv|tsv|parquet|pq)$", "", plain_name(file))
 
 
