@@ -168,13 +168,17 @@ def test_a_run_has_succeeded_when_all_its_steps_have_whatever_kubeflow_says(
     assert len(receiver.notices) == (status not in ("done", "found"))
 
 
-def test_what_an_earlier_start_did_is_no_success_of_this_one(tmp_path, monkeypatch, receiver):
+@pytest.mark.parametrize("opened", [True, False])
+def test_what_an_earlier_start_did_is_no_success_of_this_one(tmp_path, monkeypatch, receiver, opened):
+    """Nor of one whose first pod was lost before it opened the run."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     run, before = described(steps=["split"]), time.time() - 3600
     open_run(str(tmp_path), run, "aaaa")
+    if opened:
+        open_run(str(tmp_path), run, "bbbb")
     state = StepState(path="split", step="split", status="done", started=before)
     write_state(LocalStore(tmp_path), "training-1", state)
-    close_run(str(tmp_path), run, "aaaa", "FAILED", "", Notify(url=receiver.url))
+    close_run(str(tmp_path), run, "bbbb", "FAILED", "", Notify(url=receiver.url))
     assert [(n["status"], n["failed"], n["unfinished"]) for n in receiver.notices] == [("FAILED", [], [])]
 
 

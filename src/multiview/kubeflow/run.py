@@ -143,7 +143,7 @@ def close_run(
                 states = [StepState(path=OPEN_RUN, step=OPEN_RUN, status="failed", error=start.error)]
             elif run:
                 began = opened.read(_start_file(run, job))
-                since = float(began) - CLOCK_DIFFERENCE if began else 0.0
+                since = float(began or "inf") - CLOCK_DIFFERENCE  # a start that never opened has done nothing
                 states = [state for state in read_states(opened, run.id) if state.started >= since]
                 complete = set(run.steps) <= {state.path for state in states if state.finished} | {*there}
                 if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
