@@ -1,5 +1,6 @@
 """Checkpoints: the newest whole one is found, older ones go, and a resumed log covers the whole training."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
+from multiview.errors import InputError
+from multiview.steps import checkpoints as module
 from multiview.steps.checkpoints import StoredCheckpoints
 from multiview.steps.events import EventLog, read_events
 from tests.fixtures.damages import flip, truncate
@@ -106,3 +109,31 @@ def test_a_damaged_checkpoint_is_passed_over_and_made_again(tmp_path, harm, file
     checkpoints.publish(10, checkpoint(tmp_path / "again", "after 10"))
     latest = checkpoints.latest()
     assert latest is not None and (latest / "weights").read_text() == "after 10"
+
+
+@pytest.mark.parametrize(
+    "fault", [InputError("gs://b: the server cannot be reached"), OSError(errno.ENOSPC, "no space")]
+)
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_checkpoint_that_cannot_be_copied_now_is_neither_lost_nor_passed_over(
+    tmp_path, monkeypatch, fault, dropped
+):
+    """As with a bucket that is silent or a full disk; unless the other trainer has dropped it meanwhile."""
+    store = LocalStore(tmp_path / "store")
+    checkpoints = StoredCheckpoints(store, "key")
+    for step in (5, 10):
+        checkpoints.publish(step, checkpoint(tmp_path / f"trainer-{step}", f"after {step}"))
+    stage = module.stage
+
+    def fail_once(*words):
+        monkeypatch.setattr(module, "stage", stage)
+        if dropped:
+            store.remove("checkpoint/key-00000010/artifact.json")
+        raise fault
+
+    monkeypatch.setattr(module, "stage", fail_once)
+    if not dropped:
+        with pytest.raises(type(fault)):
+            checkpoints.latest()
+    latest = checkpoints.latest()
+    assert latest is not None and latest.name == f"checkpoint-{5 if dropped else 10}"

@@ -28,7 +28,7 @@ SEAL = "seal"
 
 
 class DamagedRecord(InputError):
-    """A record was altered, or is none."""
+    """A record was altered, or is none; or a file is not as its record says."""
 
 
 class ArtifactGone(InputError):

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from multiview.artifacts.record import File, Record, file_sha256, way_out
+from multiview.artifacts.record import DamagedRecord, File, Record, file_sha256, way_out
 from multiview.artifacts.scratch import scratch
 from multiview.artifacts.store import BucketStore, LocalStore, Store
-from multiview.errors import InputError
 
 Stamp = list[int]
 """Size, time of writing, time of the inode's change (both in ns since 1970), inode, and device of a file."""
@@ -106,7 +105,7 @@ def stage(
 
     Copies are checked by sha256 as they arrive, streamed files by their sizes. Files of a local store are read if they
     are not known as whole and unchanged; with `check="bytes"` in any case, and with `check="writes"` only if they have
-    changed since they were found whole. Raises InputError for a file that is missing, short or altered.
+    changed since they were found whole. Raises DamagedRecord for a file that is missing, short or altered.
     """
     files = [record.file(file)] if file else record.files
     digest, address = files[0].sha256 if file else record.digest, f"{store.url}/{record.folder}"
@@ -134,7 +133,7 @@ def _link(store: LocalStore, record: Record, file: str) -> Path:
 
 
 def verify(store: Store, record: Record) -> None:
-    """Checks every byte of an artifact against its record. Raises InputError at the first flaw."""
+    """Checks every byte of an artifact against its record. Raises DamagedRecord at the first flaw."""
     stage(store, record, check="bytes")
 
 
@@ -147,7 +146,7 @@ def _check_in_place(
         try:
             path = store.file(f"{record.data}/{entry.path}")
         except FileNotFoundError as error:
-            raise InputError(broken_file(store, record, entry.path, "is missing")) from error
+            raise DamagedRecord(broken_file(store, record, entry.path, "is missing")) from error
         stamps[path] = before = stamp(path)
         settled, found = is_settled(before), known.get(entry.path)
         unread = (check != "bytes" and found == before) or (check == "writes" and found is None)
@@ -171,13 +170,13 @@ def _copy(
         if entry.path in streamed:
             size = next((found.bytes for found in store.entries(record.data) if found.path == path), None)
             if flaw := "is missing" if size is None else entry.flaw(size):
-                raise InputError(broken_file(store, record, entry.path, flaw))
+                raise DamagedRecord(broken_file(store, record, entry.path, flaw))
             left[entry.path] = StoredFile(store, path, entry.bytes)
             continue
         try:
             store.fetch(path, part)
         except FileNotFoundError as error:
-            raise InputError(broken_file(store, record, entry.path, "is missing")) from error
+            raise DamagedRecord(broken_file(store, record, entry.path, "is missing")) from error
         _check(store, record, entry, part, read=True)
         part.replace(target)
     return left
@@ -186,7 +185,7 @@ def _copy(
 def _check(store: Store, record: Record, entry: File, path: Path, read: bool) -> None:
     flaw = entry.flaw(path.stat().st_size) or (read and entry.flaw(entry.bytes, file_sha256(path)))
     if flaw:
-        raise InputError(broken_file(store, record, entry.path, flaw))
+        raise DamagedRecord(broken_file(store, record, entry.path, flaw))
 
 
 def broken_file(store: Store, record: Record, path: str, problem: str) -> str:

@@ -60,18 +60,18 @@ class StoredCheckpoints:
 
     def _copy(self, step: int) -> Path | None:
         """Returns a private copy of one checkpoint; None where the other trainer has just dropped it for a later one. Raises
-        DamagedRecord where it is there and damaged, and InputError where a later version of multiview wrote it."""
+        DamagedRecord where it is there and damaged, and other errors where it cannot be read or copied now."""
         record = read_record(self.store, names.CHECKPOINT, self._key(step))
         if record is None:
             return None
         folder = Path(tempfile.mkdtemp(dir=scratch())) / f"checkpoint-{step}"
         try:
             shutil.copytree(stage(self.store, record).path, folder)
-        except (InputError, OSError, shutil.Error) as error:
+        except (InputError, OSError):
             shutil.rmtree(folder, ignore_errors=True)
-            if isinstance(error, InputError) and self.store.read(self._record_file(step)) is not None:
-                raise DamagedRecord(str(error)) from error
-            return None
+            if self.store.read(self._record_file(step)) is None:
+                return None
+            raise
         return folder
 
     def _record_file(self, step: int) -> str:
