@@ -1,5 +1,6 @@
 """What MLflow receives about runs, steps, models and files."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -11,7 +12,9 @@ from multiview import tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
+from multiview.steps.events import MetricEvent
 from multiview.tracking import step_runs
+from multiview.tracking.mlflow_runs import fill, log_metrics, parameters
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
 
@@ -83,7 +86,7 @@ def test_the_commit_and_the_image_are_those_that_made_it(tmp_path, uri):
     reported = ReportedRun(tmp_path, uri, "commit")
     for path, made in (("split", {"git_sha": "made", "image": "i@1"}), ("camvr/round-2/train", {})):
         kind = "passages" if path == "split" else "model"
-        attempt = Attempt(reported.store, kind, path.replace("/", "-"), "a")
+        attempt = Attempt(reported.store, kind, path.replace("/", "-"))
         attempt.publish(step=path, step_version=0, config={}, inputs={}, environment=made)
     reported.events("split", "a", status="found", git_sha="found", image="i@2")
     reported.events("camvr/round-2/train", "a", git_sha="own", image="i@2")
@@ -148,3 +151,39 @@ def test_a_report_is_a_file_of_its_step_and_of_the_whole_run(tmp_path, monkeypat
     step_runs.log_files(reported.store, client, "parent", child, state)  # type: ignore[arg-type]
     page = (str(tmp_path / "report.html"), "report")
     assert [call.args for call in client.log_artifact.call_args_list] == [("child", *page), ("parent", *page)]
+
+
+def test_names_that_mlflow_refuses_are_mended_and_stay_apart(uri):
+    """Also of more parameters, metrics and tags than MLflow takes at once."""
+    fine = ["q-1 a:b.c/d", "größe", *map(str, range(120))]
+    names = [
+        *fine,
+        "q#1",
+        "q%1",
+        "lr=1e-5",
+        "a//b",
+        "a/",
+        "a/../b",
+        "..",
+        "/a",
+        "",
+        "a\n",
+        "q" * 300,
+        "q" * 299 + "r",
+    ]
+    client = MlflowClient(uri)
+    run = client.create_run("0")
+    config = {"gate": {"must_find": {name: rank for rank, name in enumerate(names)}}}
+    tags = {f"tag {name}": "x" for name in fine[2:]}
+    fill(client, run, parameters(config), tags={**tags})
+    metrics = [MetricEvent(0, name, rank, 1) for name in names for rank in range(10)]
+    for before in ("", "accuracy_at_1/"):
+        log_metrics(client, run.info.run_id, [replace(m, name=f"{before}{m.name}") for m in metrics])
+    logged = client.get_run(run.info.run_id).data
+    assert sorted(logged.params.values()) == sorted(map(str, range(len(names))))
+    assert len(logged.metrics) == 2 * len(names) and set(logged.metrics.values()) == {9}
+    assert {f"gate.must_find.{name}" for name in fine} <= logged.params.keys()
+    assert all(name.startswith("gate.must_find.") for name in logged.params)
+    assert {*fine, *(f"accuracy_at_1/{name}" for name in fine)} <= logged.metrics.keys()
+    assert any(name.startswith("accuracy_at_1/lr_1e-5-") for name in logged.metrics)
+    assert tags.items() <= logged.tags.items()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -73,11 +74,9 @@ def fill(
     run_id, known, tags = run.info.run_id, run.data, tags or {}
     params = [Param(n, value[:6000]) for n, value in (parameters or {}).items() if n not in known.params]
     changed = [RunTag(n, v[:8000]) for n, v in tags.items() if v and known.tags.get(n) != v[:8000]]
-    for part in parts(params, 100):
-        client.log_batch(run_id, params=part)
+    client.log_batch(run_id, params=params)
     log_metrics(client, run_id, metrics, **link)
-    for part in parts(changed, 100):
-        client.log_batch(run_id, tags=part)
+    client.log_batch(run_id, tags=changed)
     if names.TAG_ERROR in known.tags and tags.get(names.TAG_ERROR, "kept") is None:
         client.delete_tag(run_id, names.TAG_ERROR)
 
@@ -86,9 +85,8 @@ def log_metrics(client: MlflowClient, run_id: str, metrics: Iterable[MetricEvent
     """Logs metrics, linked to the model and the dataset that `link` names; MLflow drops exact duplicates."""
     from mlflow.entities import Metric
 
-    logged = [Metric(m.name, m.value, m.time, m.step or 0, **link) for m in metrics]
-    for part in parts(logged, 1000):
-        client.log_batch(run_id, metrics=part)
+    logged = [Metric(accepted(m.name), m.value, m.time, m.step or 0, **link) for m in metrics]
+    client.log_batch(run_id, metrics=logged)
 
 
 def status_of(states: Iterable[StepState], paths: Iterable[str], ended: str | None = None) -> str:
@@ -111,7 +109,7 @@ def set_status(client: MlflowClient, run: MlflowRun, status: str, ended: float) 
 
 
 def settle_files(run: MlflowRun) -> None:
-    """Lets a run's files survive a loss of power where they lie in a local folder: MLflow syncs none."""
+    """Syncs a run's files to disk if they are in a local folder, because MLflow does not."""
     folder = Path(str(run.info.artifact_uri))
     if folder.is_dir():
         sync_all(folder)
@@ -133,7 +131,15 @@ def short_digest(text: str) -> str:
 
 def parameters(config: JsonObject) -> dict[str, str]:
     """Returns settings as MLflow's parameters: texts by dotted names."""
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in flatten(config)}
+    return {accepted(n): v if isinstance(v, str) else json.dumps(v) for n, v in flatten(config)}
+
+
+def accepted(name: str) -> str:
+    """Returns a name as MLflow takes it for a parameter or a metric. One that it refuses, for its characters, as a path or
+    for its length, is mended and ends with its digest, so that two names never become one."""
+    parts = re.sub(r"^\.|[^/\w.\- :]", "_", name).split("/")
+    mended = "/".join(part if part.strip(".") else "_" for part in parts)
+    return name if name == mended[:250] else f"{mended[:233]}-{short_digest(name)}"
 
 
 def every_page(search: Callable[..., PagedList[Item]]) -> Iterator[Item]:
@@ -143,8 +149,3 @@ def every_page(search: Callable[..., PagedList[Item]]) -> Iterator[Item]:
     while page.token:
         page = search(page_token=page.token)
         yield from page
-
-
-def parts(items: Sequence[Item], size: int) -> Iterator[list[Item]]:
-    """Yields consecutive parts of `items`, of at most `size`."""
-    return (list(items[start : start + size]) for start in range(0, len(items), size))
