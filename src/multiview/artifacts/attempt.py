@@ -34,9 +34,9 @@ class Attempt:
     `path` is an empty local folder to fill. Its files are no artifact until `publish`.
     """
 
-    def __init__(self, store: Store, kind: str, key: str, attempt: str | None = None):
+    def __init__(self, store: Store, kind: str, key: str):
         self.store, self.kind, self.key = store, kind, key
-        self.id = attempt or uuid.uuid4().hex[:16]
+        self.id = uuid.uuid4().hex[:16]
         self.started = datetime.now(UTC)
         self.in_doubt = False
         self.path: Path = store.workspace(self.data)
