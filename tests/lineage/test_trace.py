@@ -194,6 +194,30 @@ def test_a_long_line_of_ancestors_is_walked(tmp_path):
     assert json.loads(as_json(lineage, []))["artifacts"][-1]["key"] == "k0"
 
 
+@pytest.mark.parametrize("first", ["index", "champion_evaluation"])
+def test_an_index_that_was_refreshed_ends_a_lineage_unless_something_else_reads_it(tmp_path, first):
+    """A verdict reads the new index and an evaluation of the old one, in any order."""
+    store = LocalStore(tmp_path)
+
+    def made(key: str, step: str, **inputs: Reference) -> Reference:
+        read = {name: [reference] for name, reference in inputs.items()}
+        record, _ = Attempt(store, key, key).publish(step=step, step_version=0, config={}, inputs=read)
+        return Reference.to(store, record)
+
+    oldest = made("oldest", "refresh-index", old=made("before", "index"))
+    old = made("old", "refresh-index", old=oldest)
+    read = {
+        "index": made("new", "refresh-index", old=old),
+        "champion_evaluation": made("e", "evaluate", index=old),
+    }
+    verdict = made("verdict", "gate", **dict(sorted(read.items(), key=lambda pair: pair[0] != first)))
+    nodes = {node.record.key: node for node in trace([verdict]).nodes}
+    assert nodes.keys() == {"verdict", "new", "e", "old", "oldest"}
+    assert [key for key, node in nodes.items() if node.last] == ["oldest"]
+    alone = {node.record.key: node for node in trace([read["index"]]).nodes}
+    assert alone.keys() == {"new", "old"} and alone["old"].last
+
+
 def test_one_file_of_an_artifact_may_be_what_was_read(tmp_path):
     store = LocalStore(tmp_path)
     attempt = Attempt(store, "passages", "p")

@@ -41,8 +41,11 @@ class LineageNode:
     """The artifacts that the step read, by input name."""
     collected: bool = False
     """Whether the files were collected, because nothing needed them any more."""
-    last: bool = False
-    """Whether the lineage ends here: at the older index from which an index was refreshed."""
+
+    @property
+    def last(self) -> bool:
+        """Whether the lineage ends here: at the older index from which an index was refreshed, if nothing else read it."""
+        return self.inputs.keys() != self.record.inputs.keys()
 
     @property
     def address(self) -> str:
@@ -104,15 +107,15 @@ def trace(references: Iterable[Reference]) -> Lineage:
         node = known.get((kind, key, reference.digest))
         try:
             if node is None:
-                node = _node(reference, reader, near, last)
+                node = _node(reference, reader, near)
                 if (node.record.kind, node.record.key) != (kind, key):
                     raise InputError(
                         f"{node.store.url}/{kind}/{key} holds the record of {node.record.folder}: "
                         + way_out(f"{node.store.url}/{kind}/{key}")
                     )
                 known[kind, key, reference.digest] = node
-                if not last:
-                    pending.append(node)
+            if not last and node.last and node not in pending:
+                pending.append(node)
             if reference.file:
                 node.record.file(reference.file)
         except InputError as error:
@@ -129,13 +132,13 @@ def trace(references: Iterable[Reference]) -> Lineage:
     return Lineage(roots, list(known.values()))
 
 
-def _node(reference: Reference, reader: str, near: Store | None, last: bool) -> LineageNode:
+def _node(reference: Reference, reader: str, near: Store | None) -> LineageNode:
     """Returns an artifact's node. Raises InputError if it is gone without having been collected, or was replaced."""
     try:
-        return LineageNode(*load_reference(reference, reader, near), last=last)
+        return LineageNode(*load_reference(reference, reader, near))
     except InputError:
         if collected := find(reference, near, read_collected):
-            return LineageNode(*collected, collected=True, last=last)
+            return LineageNode(*collected, collected=True)
         raise
 
 
