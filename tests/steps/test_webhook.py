@@ -25,6 +25,13 @@ def test_a_busy_address_is_asked_again(busy: int) -> None:
     assert (received.messages, received.posts) == ([MESSAGE], 2)
 
 
+def test_an_address_that_stays_busy_is_named_with_its_answer(monkeypatch) -> None:
+    monkeypatch.setattr(webhook, "RETRY", webhook.RETRY.new(backoff_factor=0))
+    with inbox(*[503] * 6) as received, pytest.raises(requests.RequestException, match=r"1 answered 503$"):
+        post(received.url, MESSAGE)
+    assert (received.messages, received.posts) == ([], 6)
+
+
 @pytest.mark.parametrize("refusal", [400, 401, 404])
 def test_a_refusal_is_final(refusal: int) -> None:
     with inbox(refusal) as received, pytest.raises(requests.RequestException, match=str(refusal)):

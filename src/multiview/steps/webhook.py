@@ -11,7 +11,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-RETRY = Retry(total=5, backoff_factor=1, status_forcelist=(429, 500, 502, 503, 504), allowed_methods=None)
+BUSY = (429, 500, 502, 503, 504)
+RETRY = Retry(5, backoff_factor=1, status_forcelist=BUSY, allowed_methods=None, raise_on_status=False)
 
 CHATS = re.compile(r"https://(hooks\.slack(-gov)?\.com|chat\.googleapis\.com)/")
 """Webhooks that take `text` alone: Google Chat refuses a message with a field that it does not know."""
