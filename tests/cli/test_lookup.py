@@ -18,6 +18,8 @@ from tests.fixtures.champions import artifact, champion, refuse
 from tests.fixtures.servers import new_database
 
 MODEL = "m-" + "0123456789abcdef" * 2
+NEAR = LocalStore(Path("none"))
+"""A store without anything."""
 
 
 @pytest.mark.parametrize(
@@ -104,22 +106,22 @@ def addresses(artifacts: list[Reference]) -> list[str]:
 def test_a_run_stands_for_what_it_ends_with_and_for_its_index(run) -> None:
     whole = run(camvr_encode=ENCODE, camvr_index=INDEX, camvr_evaluate=EVALUATE)
     assert addresses(run_artifacts("r", whole)) == ["store/evaluation/3"]
-    assert run_index("r", whole) == "store/index/2"
+    assert run_index("r", whole, NEAR) == "store/index/2"
     with pytest.raises(InputError, match="^r has made nothing yet: wait for it, or run it again$"):
         run_artifacts("r", run(camvr_encode={}))
     with pytest.raises(InputError, match="^run r has no index yet: finish it, or give --index$"):
-        run_index("r", run(camvr_encode=ENCODE))
+        run_index("r", run(camvr_encode=ENCODE), NEAR)
 
 
 def test_a_failed_step_s_index_is_not_its_run_s() -> None:
     with pytest.raises(InputError, match="has no index yet"):
-        run_index("r", store_run(camvr_index={**INDEX, "status": "failed"}))
+        run_index("r", store_run(camvr_index={**INDEX, "status": "failed"}), NEAR)
 
 
 def test_a_rerun_ends_with_its_own_steps_and_has_the_earlier_run_s_index() -> None:
     rerun = tracked_run(earlier=("camvr/index",), camvr_index=INDEX, camvr_evaluate=EVALUATE)
     assert addresses(run_artifacts("r", rerun)) == ["store/evaluation/3"]
-    assert run_index("r", rerun) == "store/index/2"
+    assert run_index("r", rerun, NEAR) == "store/index/2"
 
 
 def test_a_run_of_a_copied_store_stands_for_the_copies(indexes, tmp_path):
@@ -154,7 +156,7 @@ def test_a_step_stands_for_its_outputs_and_for_the_index_that_it_built_or_search
     run = tracked_run(
         step, camvr_encode=ENCODE, camvr_index=INDEX, camvr_evaluate=EVALUATE, camvr_later=LATER
     )
-    assert (addresses(run_artifacts("r", run)), run_index("r", run)) == ([made], index)
+    assert (addresses(run_artifacts("r", run)), run_index("r", run, NEAR)) == ([made], index)
 
 
 # The other forms, in a store.

@@ -179,6 +179,8 @@ def test_the_newest_index_is_that_of_the_run_that_finished_last(tmp_path):
     add_run(store, "c-without", 3.0, {})
     add_run(store, "d-unfinished", 4.0, {"mvr/round-1/index": "s/index/3"}, finished=False)
     assert newest_index(store) == "s/index/2"
+    (tmp_path / "runs" / "a-new" / "run.json").unlink()  # as the line about a damaged one says
+    assert newest_index(store) == "s/index/0"
     add_run(store, "e-two", 5.0, {"mvr/round-2/index": "s/index/4", "dpr/round-2/index": "s/index/5"})
     with pytest.raises(InputError) as error:
         newest_index(store)

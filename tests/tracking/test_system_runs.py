@@ -185,12 +185,12 @@ def test_a_system_s_mlflow_id_leads_to_its_index_and_its_artifacts(tmp_path, dat
     for system in SYSTEMS:
         name = compared.systems()[system].info.run_id
         address = compared.reference("index", f"{system}-round-2-index").address
-        assert run_index(name, tracking.find_run(database, name)) == address
+        assert run_index(name, tracking.find_run(database, name), compared.store) == address
         assert [made.address for made in Lookup(str(tmp_path / "none"), database).artifacts(name)] == [
             address
         ]
     with pytest.raises(InputError, match="several systems"):
-        run_index("indexed", tracking.find_run(database, "indexed"))
+        run_index("indexed", tracking.find_run(database, "indexed"), compared.store)
 
 
 def test_a_system_that_failed_is_failed_until_it_is_mended(tmp_path, database):

@@ -14,7 +14,7 @@ from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.refresh.champion import challenger_of
 from multiview.steps.path import StepPath, last_rounds
-from multiview.steps.runs import StepState, finished_outputs, read_run, read_states
+from multiview.steps.runs import StepState, find_run, finished_outputs, read_states
 from multiview.tracking import MODEL_URI, TrackedRun
 
 LOGGED_MODEL = re.compile(r"(models:/)?m-[0-9a-f]{32}")
@@ -133,7 +133,7 @@ def _own_steps(run: TrackedRun) -> list[StepState]:
     return [steps[path] for path in run.run.steps if path in steps]
 
 
-def run_index(name: str, run: AnyRun, near: Store | None = None) -> str:
+def run_index(name: str, run: AnyRun, near: Store) -> str:
     """Returns the address of the last index of the only system of a run, or of a system in MLflow; for a step, of the
     index that it built or searched. The store `near` is preferred, if it has a copy. Raises InputError if there is no
     index, or if several systems have one."""
@@ -141,11 +141,11 @@ def run_index(name: str, run: AnyRun, near: Store | None = None) -> str:
         step = run.steps[run.step]
         for index in (step.outputs.get(names.INDEX), *step.inputs.get(names.INDEX, [])):
             if index:
-                return (in_store(index, near) if near else index).address
+                return in_store(index, near).address
     states = run if isinstance(run, list) else run.steps_of_system().values()
     indexes = finished_outputs(states, names.INDEX)
     last = {
-        system: (in_store(indexes[str(path)], near) if near else indexes[str(path)]).address
+        system: in_store(indexes[str(path)], near).address
         for system, path in last_rounds(map(StepPath.parse, sorted(indexes))).items()
     }
     if not last:
@@ -162,7 +162,8 @@ def newest_index(store: Store) -> str:
     for run in store.folders(names.RUNS):
         states = list(read_states(store, run))
         finished = {state.path for state in states if state.finished}
-        if finished_outputs(states, names.INDEX) and finished.issuperset(read_run(store, run).steps):
+        described = find_run(store, run) if finished_outputs(states, names.INDEX) else None
+        if described and finished.issuperset(described.steps):
             candidates.append((max(state.ended or 0.0 for state in states), run, states))
     if not candidates:
         store.check_exists()
