@@ -166,15 +166,21 @@ CASES = {
     "a preset with a control character": preset("train: {epochs: '\x07'}", "not YAML"),
     "a deep preset": preset("train: " + "[" * 3000 + "]" * 3000, "nested"),
     **{
-        f"a plan of {number} passages": line(
-            f"multiview plan --passages {number}", "--passages", "a number from 1 to 1e12, as in 21e6"
-        )
-        for number in ("0", "-5", "many", "nan", "inf")
+        f"a plan of {number} passages": line(f"multiview plan --passages {number}", "--passages", says)
+        for number, says in {
+            "0": "greater than or equal to 1",
+            "-5": "greater than or equal to 1",
+            "many": "should be a valid number",
+            "nan": "less than or equal to 1000000000000",
+            "inf": "less than or equal to 1000000000000",
+        }.items()
     },
     "a plan of a share above one": line(
         "multiview plan --passages 1000 --changed 7", "--changed", "less than or equal to 1"
     ),
-    "a plan of no memory": line("multiview plan --passages 1000 --memory -1", "--memory", "a number from 1"),
+    "a plan of no memory": line(
+        "multiview plan --passages 1000 --memory -1", "--memory", "greater than or equal to 1"
+    ),
     "a plan on an unknown GPU": line("multiview plan --passages 1000 --gpus 1 --gpu h1000", "h1000", "h100"),
     "a plan of an unknown pipeline": line(
         "multiview plan --passages 1000 --pipeline trainin", "trainin", "did you mean training"
