@@ -51,7 +51,7 @@ def submit(
     connection: Profile,
 ) -> None:
     """Run a pipeline on Kubeflow. The same command continues or finds its run."""
-    request = Request.from_settings(pipeline, preset, settings, under=connection.settings)
+    request = Request.from_settings(pipeline, preset, settings).over(connection.settings)
     if part:
         request = _part(request, part)
     submission = check(request, store, connection)

@@ -46,11 +46,9 @@ class Request:
         return cls(make_plan(pipeline, overrides), overrides, preset)
 
     @classmethod
-    def from_settings(
-        cls, pipeline: str, preset: str | None, settings: Iterable[str] | None, under: Overrides | None = None
-    ) -> Request:
-        """A request for a whole pipeline, by a preset and `section.name=value` settings over `under`. Raises as `make`."""
-        return cls.make(pipeline, merge(under or {}, gather(preset, settings or [])), preset)
+    def from_settings(cls, pipeline: str, preset: str | None, settings: Iterable[str] | None) -> Request:
+        """A request for a whole pipeline, by a preset and `section.name=value` settings. Raises as `make`."""
+        return cls.make(pipeline, gather(preset, settings or []), preset)
 
     def over(self, settings: Overrides) -> Request:
         """Returns the request over further `settings`, which its own settings override. They must not change the plan."""
