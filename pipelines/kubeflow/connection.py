@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from multiview import environment
 from multiview.cli.options import options_of, with_options
@@ -32,6 +33,18 @@ def variable(name: str, shown: bool = True) -> Any:
 ROOT_EXPECTED = "expected a place in a bucket as in gs://BUCKET/PREFIX, s3:// or minio://"
 Root = Annotated[str, matching(r"(gs|s3|minio)://[^\s/]+\S*", ROOT_EXPECTED)]
 """A place where KFP's launcher writes."""
+
+
+def _check_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, OSError, ValueError) as error:
+        raise ValueError(f"there is no time zone {name!r}; it is named as in Europe/Berlin or UTC") from error
+    return name
+
+
+TimeZone = Annotated[str, AfterValidator(_check_zone)]
+"""The name of a time zone."""
 
 
 class Connection(Section):
@@ -66,7 +79,7 @@ class Connection(Section):
     """Certificate authority of the host, where it is your own."""
     pipeline_root: Annotated[Root | None, variable(environment.PIPELINE_ROOT)] = None
     """Where KFP keeps what flows between steps (records of some KB); none: its own default."""
-    time_zone: Annotated[str, variable(environment.CRON_TIME_ZONE)] = "UTC"
+    time_zone: Annotated[TimeZone, variable(environment.CRON_TIME_ZONE)] = "UTC"
     """Zone in which this Kubeflow reads every cron: cronScheduleTimezone of its pipeline-install-config."""
 
     @property

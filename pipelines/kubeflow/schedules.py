@@ -21,7 +21,7 @@ from multiview.config.overrides import Overrides
 from multiview.errors import counted
 from multiview.refresh.freshness import freshness
 from pipelines.kubeflow.client import ApiObject, Client, explained, filter_of
-from pipelines.kubeflow.connection import Profile
+from pipelines.kubeflow.connection import Profile, TimeZone
 from pipelines.kubeflow.follow import reason
 from pipelines.kubeflow.run_view import RunView, store_of
 from pipelines.kubeflow.submission import readable
@@ -64,14 +64,6 @@ def check_cron(cron: str) -> str:
     return " ".join(fields)
 
 
-def _check_zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (KeyError, OSError, ValueError) as error:
-        raise ValueError(f"there is no time zone {name!r}; it is named as in Europe/Berlin or UTC") from error
-    return name
-
-
 class Schedule(Section):
     """A schedule: at most one run is active, and missed runs are skipped."""
 
@@ -85,7 +77,7 @@ class Schedule(Section):
     """Settings by section; they override the preset's."""
     cron: Annotated[str, AfterValidator(check_cron)]
     """When: second, minute, hour, day of month, month, day of week."""
-    time_zone: Annotated[str, AfterValidator(_check_zone)] = "UTC"
+    time_zone: TimeZone = "UTC"
     """The zone that `cron` is written in. Kubeflow has one for all crons (`--time-zone`); another is refused."""
     store: str | None = None
     """Store of its runs; none: --store, MULTIVIEW_STORE, or the profile's."""
