@@ -19,6 +19,7 @@ from multiview import environment, names
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore, Store, open_store
 from multiview.config import Config
+from multiview.config.overrides import flatten
 from multiview.data.reading.beir import is_beir
 from multiview.errors import InputError, counted
 from multiview.plans.plan import Node, Output, Plan
@@ -31,18 +32,12 @@ from pipelines.runs.local import found_states
 
 READ_SECONDS = 20.0
 """Seconds that a store has to answer in to be read from here."""
-PLACES_READ = {
-    "corpus": ("source",),
-    "questions": ("source", "dev_source"),
-    "model": ("base",),
-    "train": ("model",),
-    "generation": ("model",),
-    "mining": ("cross_encoder",),
-}
-"""Settings that name sources, by section."""
-
-ALWAYS_FILES = {"corpus", "questions"}
-"""Sections whose sources without a protocol are files; elsewhere such a name may be a hub's."""
+FILES = (
+    "corpus.source", "questions.source", "questions.dev_source", "refresh.model", "make_questions.llm.prompt"
+)  # fmt: skip
+"""Settings that name files, folders and artifacts."""
+MODELS = ("model.base", "train.model", "generation.model", "mining.cross_encoder", "search.rerank")
+"""Settings that name models, where a name without a protocol may be a hub's."""
 
 IMAGE_VARIABLES = {False: environment.CPU_IMAGE, True: environment.GPU_IMAGE}
 """The environment variable that names the image of CPU steps (False) or GPU steps (True)."""
@@ -106,8 +101,8 @@ class Submission:
         return {"store": self.store, "described": run.model_dump_json()}
 
     def found(self) -> dict[StepPath, StepState]:
-        """Returns states of the steps whose outputs the store has, and writes them into it. Steps that are not all there are
-        none where the store cannot be read and written from here."""
+        """Returns the states of the steps whose outputs the store has, and writes them into it. If the store cannot be read
+        and written from here, returns none unless every step was found."""
         found: dict[StepPath, StepState] = {}
         with contextlib.suppress(Exception):
             if (store := readable(self.store)) and (found := found_states(self.request.plan, store)):
@@ -212,7 +207,7 @@ def readable(url: str) -> Store | None:
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     thread.join(READ_SECONDS)
-    return read[0] if read and url else None
+    return read[0] if read else None
 
 
 def package(request: Request, store: str | None = None) -> Package:
@@ -246,15 +241,13 @@ def check_sources(plan: Plan) -> None:
                 f"{node.path} reads {source.address}, a folder of this machine that no pod reaches"
             )
     for node in plan.nodes.values():
-        for section, values in json.loads(node.config).items():
-            for name in PLACES_READ.get(section, ()):
-                given = values.get(name) or []
-                for address in given if isinstance(given, list) else [given]:
-                    if _is_local(address, section in ALWAYS_FILES):
-                        raise InputError(
-                            f"{section}.{name}: {address} is on this machine, which no pod reaches: copy it to "
-                            "a bucket and give its URL"
-                        )
+        for name, given in flatten(json.loads(node.config)):
+            for address in given if isinstance(given, list) else [given]:
+                if address and name in FILES + MODELS and _is_local(str(address), name in FILES):
+                    raise InputError(
+                        f"{name}: {address} is on this machine, which no pod reaches: copy it to a bucket and "
+                        "give its URL"
+                    )
 
 
 def _is_local(address: str, always_file: bool) -> bool:

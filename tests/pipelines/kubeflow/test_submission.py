@@ -88,6 +88,13 @@ def test_pods_fetch_beir_s_collections_themselves(kubeflow, command, beir_server
         ),
         ("--host HOST --set questions.source=demo://none.json", "none.json"),
         ("--host HOST --set model.base={tmp}", "model.base:"),
+        ("--host HOST --set search.rerank={tmp}", "search.rerank: {tmp} is on this machine"),
+        (
+            "--host HOST --set questions.origin=llm --set make_questions.llm.model=m "
+            "--set make_questions.llm.prompt=prompt.yaml",
+            "make_questions.llm.prompt: prompt.yaml is on this machine",
+        ),
+        ("--host HOST --time-zone Nowhere", "time_zone: there is no time zone 'Nowhere'; it is named as in"),
         (
             "--host HOST --set kubeflow.steps.trian.gpus=1",
             "there is no step 'trian'; did you mean train",
@@ -119,8 +126,14 @@ def test_pods_fetch_beir_s_collections_themselves(kubeflow, command, beir_server
 )
 def test_bad_input_is_one_line_and_nothing_is_sent(options, line, kubeflow, command, tmp_path):
     options = options.replace("HOST", kubeflow.url).format(tmp=tmp_path)
-    assert line in command(f"{SUBMIT} {options}", status=2)
+    assert line.format(tmp=tmp_path) in command(f"{SUBMIT} {options}", status=2)
     assert not kubeflow.requests
+
+
+def test_a_refresh_s_model_is_where_pods_reach_it(kubeflow, command):
+    submit = f"{SUBMIT.replace('training', 'refresh')} --host {kubeflow.url} --set model.architecture=camvr"
+    printed = command(f"{submit} --set refresh.model=store/model/KEY", status=2)
+    assert "refresh.model: store/model/KEY is on this machine" in printed and not kubeflow.requests
 
 
 def test_a_comparison_that_argo_has_no_room_for_is_submitted_in_the_parts_that_the_line_names(
