@@ -17,7 +17,7 @@ from multiview.cli.console import Console
 from multiview.config import JsonObject
 from multiview.errors import InputError, StepFailed, counted, shortened
 from multiview.steps.path import StepPath
-from multiview.steps.runs import Run, StepState, read_start, read_states
+from multiview.steps.runs import StepState, read_start, read_states
 from pipelines.kubeflow.client import FOLLOWING_RETRY, ApiObject, Unavailable, api_client, connect, explained
 from pipelines.kubeflow.connection import Connection
 from pipelines.kubeflow.run_view import RunView, StepPod, Task, read_tasks, silence_of
@@ -67,10 +67,10 @@ def follow(
             if store:
                 began = min(submission.checked, kfp_run.created_at.timestamp())
                 with Progress(store, run.id, run.steps, began) as progress:
-                    view = _end(connection, kfp_run.run_id, tasks, run, store)
+                    view = _end(connection, kfp_run.run_id, tasks, submission, store)
                     states = progress.finish()
             else:
-                view, states = _end(connection, kfp_run.run_id, tasks, run, None), []
+                view, states = _end(connection, kfp_run.run_id, tasks, submission, None), []
             if view.cancelled and store and tracking_uri:
                 with contextlib.suppress(Exception):  # which the next `submit`, or `multiview sync`, does
                     tracking.ship(store, run.id, tracking_uri, ended="KILLED")
@@ -83,7 +83,7 @@ def follow(
 
 
 def _end(
-    connection: Connection, kfp_run: str, tasks: Mapping[str, Task], run: Run, store: Store | None
+    connection: Connection, run: str, tasks: Mapping[str, Task], submission: Submission, store: Store | None
 ) -> RunView:
     """Returns how a run has ended; prints what its pods wait for, and its tasks' lines where the store cannot be read.
     Waits for a server that is unavailable, and renews an expired token. Raises StepFailed for a run that is gone."""
@@ -95,24 +95,24 @@ def _end(
     client = connect(connection, FOLLOWING_RETRY)
     while True:
         try:
-            view = RunView(client.get_run(kfp_run), tasks)
+            view = RunView(client.get_run(run), tasks)
         except ApiException as error:
             if error.status != 401:
                 raise
             client = connect(connection, FOLLOWING_RETRY)  # signs in again
-            view = RunView(client.get_run(kfp_run), tasks)
+            view = RunView(client.get_run(run), tasks)
         for line in () if store else _changes(view, reported):
             console.print(line)
         if view.ended:
             return view
         if time.monotonic() - looked >= SILENCE_POLL_SECONDS:
-            looked, (silence, gone) = time.monotonic(), silence_of(view, lambda: store, run.id)
+            looked, (silence, gone) = time.monotonic(), silence_of(view, lambda: store, submission)
             if gone:
-                raise StepFailed(f"{run.id}: {silence}", bad_input=False)
+                raise StepFailed(f"{submission.run.id}: {silence}", bad_input=False)
             for line in _waiting(connection, view, waiting) if view.waits else ():
                 console.print(line, style="yellow")
             if silence and not told:
-                console.print(f"{run.id}: {silence}", style="yellow")
+                console.print(f"{submission.run.id}: {silence}", style="yellow")
             told = bool(silence)
         time.sleep(POLL_SECONDS)
 

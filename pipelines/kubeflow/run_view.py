@@ -21,7 +21,9 @@ from multiview.config import JsonObject
 from multiview.config.documents import read_compiled
 from multiview.steps.events import read_progress
 from multiview.steps.runs import read_states
+from multiview.steps.table import STEPS
 from pipelines.kubeflow.client import ApiObject
+from pipelines.kubeflow.submission import Submission
 
 SUCCEEDED = "SUCCEEDED"
 ENDED = {SUCCEEDED, "SKIPPED", "FAILED", "CANCELED"}
@@ -31,8 +33,6 @@ CANCELLED = {"CANCELING", "CANCELED"}
 SILENCE = timedelta(minutes=20)
 """Time without a word of a run after which its workflow may be gone: Kubeflow then has it RUNNING, or CANCELING, for ever.
 A step at work writes its progress every half minute, and the longest pause between two attempts is 16 minutes."""
-LONGEST_SILENCE = timedelta(hours=37)
-"""Time that a pod may wait for a node (12 hours) and then run (`kubeflow.*.timeout_hours`, 24 by default)."""
 DRIVER = "-driver"
 
 
@@ -181,18 +181,23 @@ class RunView:
         return pods
 
 
-def silence_of(view: RunView, find_store: Callable[[], Store | None], run: str) -> tuple[str, bool]:
-    """Returns a line about a run that has been silent for a while, else an empty one; and whether it is gone for
-    sure. `find_store`, which is asked where Kubeflow has heard nothing, gives the store of `run` if it can be read."""
-    heard, now = view.heard, datetime.now(UTC)
-    store = find_store() if now - heard > SILENCE else None
+def silence_of(view: RunView, find: Callable[[], Store | None], submission: Submission) -> tuple[str, bool]:
+    """Returns a line about a submission's run that has been silent for a while, else an empty one; and whether it is gone
+    for sure. `find`, which is asked where Kubeflow has heard nothing, gives the run's store if it can be read."""
+    from pipelines.kubeflow.pods import WAIT_HOURS, Pods
+
+    heard, now, run = view.heard, datetime.now(UTC), submission.run.id
+    store = find() if now - heard > SILENCE else None
     for state in read_states(store, run) if store else ():
         progress = read_progress(store, state.attempt) if store and state.status == "running" else None
         last = max(state.started, state.ended or 0.0, progress.time if progress else 0.0)
         heard = max(heard, datetime.fromtimestamp(last, UTC))
     if now - heard <= SILENCE:
         return "", False
-    gone = now - heard > LONGEST_SILENCE or bool(store and not view.waits)
+    # A pod waits for a node, where it needs several also for the others, and then runs.
+    pods = map(Pods(submission.config).pod, STEPS)
+    hours = max(WAIT_HOURS * min(pod.nodes, 2) + pod.timeout_hours for pod in pods)
+    gone = now - heard > SILENCE + timedelta(hours=hours) or bool(store and not view.waits)
     going = "a pod of it waits for a node or its image" if view.waits else "a step of it is long"
     why = "its workflow is gone" if gone else f"{going}, or its workflow is gone"
     since = f"nothing has been heard of it since {heard:%Y-%m-%d %H:%M} UTC"

@@ -28,7 +28,7 @@ def going(
         if not runs:
             return None
         other = max(runs, key=lambda run: run.created_at)
-        silence, _ = silence_of(RunView(other), partial(readable, submission.store), submission.run.id)
+        silence, _ = silence_of(RunView(other), partial(readable, submission.store), submission)
         if again and silence:
             return None
         package = submission.compiled(tag)

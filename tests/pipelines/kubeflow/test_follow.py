@@ -398,6 +398,23 @@ def test_what_may_still_be_going_is_said_once_and_waited_for(
     assert printed.count("nothing has been heard of it since") == 1 and why in printed
 
 
+@pytest.mark.parametrize(
+    ("hours", "why", "status"), [(83, "a step of it is long, or", 0), (85, "UTC: its workflow is gone", 1)]
+)
+def test_a_step_may_be_silent_for_as_long_as_its_pod_may_wait_and_run(
+    kubeflow, command, store, unreadable, hours, why, status
+):
+    looks = Argo(kubeflow, *[("RUNNING", {"open-run": "Running"})] * 3, ("SUCCEEDED", OPENED))
+
+    def on_run(run) -> None:
+        looks(run)
+        old(run, run.state, hours)
+
+    kubeflow.on_run = on_run
+    words = f"{SUBMIT} --set kubeflow.steps.train.timeout_hours=72"
+    assert why in command(f"{words} --host {kubeflow.url} --store {store}", status=status)
+
+
 UNKNOWN = {"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "r/cpu:1"'}}
 FULL = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are free"}
 
