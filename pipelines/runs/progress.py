@@ -92,7 +92,7 @@ class Progress:
         table = Table.grid(padding=(0, 2))
         for prefix, steps in self.rows:
             table.add_row(Text(prefix, "bold"), Text("   ").join(self._cell(*step) for step in steps.items()))
-        states = self.states.values()
+        states = [*self.states.values()]  # to which the watching thread adds
         ended, total = sum(state.ended is not None for state in states), len(self.paths)
         seconds = int(time.time() - self.started)
         elapsed = f"{ended}/{counted(total, 'step')}  {seconds // 60}:{seconds % 60:02d}"
