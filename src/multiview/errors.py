@@ -18,7 +18,7 @@ QUERY = re.compile(r"(\bhttps?://[^\s?'\"]*\?)[^\s'\"]+?(?=[:;,.)]*(?:[\s'\"]|$)
 HEADER = re.compile(r"(header value):? b?['\"].*", re.DOTALL)
 """What libraries say of a secret that no HTTP header can hold; all of them repeat it."""
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters but tab and line end, characters that turn the direction of writing, and halves of characters."""
+"""Control characters except tab and newline, characters that change the direction of text, and lone surrogates."""
 LONGEST_LINE = 1500
 """Characters of an error line, a warning or a remark at most."""
 
@@ -41,7 +41,7 @@ def safe(text: str) -> str:
 
 
 def print_line(line: str) -> None:
-    """Prints a line at once into a log, where nothing is lost if nobody takes it."""
+    """Prints a line to the log and flushes it; a log that cannot be written to is ignored."""
     with contextlib.suppress(OSError, ValueError):
         print(safe(line), flush=True)
 

@@ -124,7 +124,7 @@ def _unless_gone(
 
 
 def make_folder(folder: Path, exist_ok: bool = True) -> Path:
-    """Makes a folder and those above it, all of which last."""
+    """Creates a folder and its parents, and syncs their names to disk."""
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=exist_ok)
     for each in new:
@@ -133,7 +133,7 @@ def make_folder(folder: Path, exist_ok: bool = True) -> Path:
 
 
 def rename_whole(part: Path, folder: Path) -> None:
-    """Gives a filled folder its name, which it has with all of its files or not at all, whenever power is lost."""
+    """Renames a filled folder atomically and durably: after a loss of power the name exists with every file or not at all."""
     sync_all(part)
     part.rename(folder)
     sync(folder.parent)
@@ -155,7 +155,7 @@ def sync(path: Path) -> None:
 
 
 def share(folder: Path) -> None:
-    """Gives files the right to read and write of their folder: safetensors' are their owner's alone, whatever the umask."""
+    """Gives files their folder's read and write permissions: safetensors creates them for their owner alone."""
     granted = folder.stat().st_mode & READ_AND_WRITE
     for path in folder.rglob("*"):
         mode = path.stat().st_mode

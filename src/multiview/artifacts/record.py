@@ -130,7 +130,7 @@ class Artifact(NamedTuple):
         return load_reference(references[0], f"{self.record.folder}: {name}", self.store)
 
     def remembered_input(self, name: str) -> Artifact | None:
-        """Returns the artifact that was read as input `name`, though its files may have been collected; else None."""
+        """Returns the artifact that was read as input `name`, even if its files were collected; None if it is gone."""
         try:
             return self.input(name)
         except InputError:

@@ -15,7 +15,7 @@ _folders: dict[int, Path] = {}
 
 
 def scratch() -> Path:
-    """Returns this process's scratch folder, which is removed when the process ends, but not if it is killed at once."""
+    """Returns this process's scratch folder, which is removed at exit, unless the process is killed outright."""
     process = os.getpid()
     if process not in _folders:
         _folders[process] = Path(

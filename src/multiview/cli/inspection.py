@@ -151,7 +151,7 @@ def _first_question(question: Question) -> tuple[str, str]:
 
 
 def _mean(counts: list[int], instead: str) -> str:
-    """How many a question has, of the questions that have any; else by what it is ranked `instead`."""
+    """Returns the mean count over the questions that have any; if none has, says what they are ranked by `instead`."""
     some = [count for count in counts if count]
     if not some:
         return f"none: ranked by {instead} alone"

@@ -42,7 +42,7 @@ def _raise(number: int, frame: object) -> None:
 
 
 def _leave_to_child() -> None:
-    """Lets SIGTERM end a forked process, such as a reader's worker, which would speak for this one."""
+    """Restores the default SIGTERM in a forked child, such as a reader's worker, which would report this step as killed."""
     if signal.getsignal(signal.SIGTERM) is _raise:
         os.close(signal.set_wakeup_fd(-1))
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -166,7 +166,7 @@ class Plan:
         return [other for other in self.nodes if other in reached and other != path]
 
     def differs_at(self, other: Plan) -> StepPath | None:
-        """Returns the first step that `other` has not, or with other shards or inputs; None for plans of one shape."""
+        """Returns the first path that only one plan has, or whose step, shards or inputs differ; None for the same shape."""
         one, two = (
             {path: (node.step, node.shards, node.inputs) for path, node in plan.nodes.items()}
             for plan in (self, other)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 def repeated(
     work: Callable[[], object], pause: float, first: float | None = None, patience: float | None = None
 ) -> Iterator[None]:
-    """Does `work` again and again in a thread while the block runs, with a `pause` in seconds before each time, or `first`
-    before the first one. Where it fails, the next time comes all the same.
+    """Calls `work` repeatedly in a thread while the block runs, `pause` seconds before each call (`first` before the first).
+    A call that raises does not stop the next.
 
     The end of the block waits for work that is under way, `patience` seconds at most.
     """

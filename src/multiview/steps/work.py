@@ -155,7 +155,7 @@ class StepReporter:
         self.write()
 
     def begin_again(self) -> None:
-        """Sets the step's status, which the next write includes, to running: outputs that were found are gone."""
+        """Sets the status back to running, for the next write: the outputs that were found are gone."""
         self._change(status="running", attempt="", ended=None, outputs={})
 
     def fail(self, error: BaseException) -> None:

@@ -167,7 +167,7 @@ def _about_database(uri: str, reason: str) -> str:
 
 
 def settle(uri: str) -> None:
-    """Lets the last change of an SQLite file survive a loss of power: only the removal of its journal is left to sync."""
+    """Syncs the folder of an SQLite file: the removal of its journal, and so the last commit, survives a loss of power."""
     if match := _SQLITE_FILE.fullmatch(uri):
         sync(Path(match["file"]).absolute().parent)
 
