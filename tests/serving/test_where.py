@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import multiview
+from multiview.data.passages import PassageRows, shard_files
 from multiview.errors import InputError
-from multiview.serving.where import MOST_CHARACTERS, ConditionError, Where
+from multiview.serving.where import MOST_CHARACTERS, ConditionError, Where, satisfying
+from tests.fixtures.artifacts import write_passages
 
 ROWS = [
     {"id": "a", "name": "Öl", "n": 1, "x": 0.5, "ok": True, "tags": ["a", "b"], "day": date(2020, 1, 2)},
@@ -103,12 +105,15 @@ def comparisons(draw):
 
 def joined(parts):
     def both(word, first, second):
-        join = all if word == "and" else any
-        return f"({first[0]}) {word} {second[0]}", lambda row: join(part[1](row) for part in (first, second))
+        join = all if word.strip() == "and" else any
+        return f"({first[0]}){word}{second[0]}", lambda row: join(part[1](row) for part in (first, second))
 
     return st.one_of(
         st.builds(
-            both, st.sampled_from(["and", "or"]), parts, parts.map(lambda part: (f"({part[0]})", part[1]))
+            both,
+            st.sampled_from([" and ", " or ", "\nand ", " or\r\n"]),
+            parts,
+            parts.map(lambda part: (f"({part[0]})", part[1])),
         ),
         parts.map(lambda part: (f"not ({part[0]})", lambda row: not part[1](row))),
     )
@@ -144,6 +149,18 @@ def test_columns_of_every_type_are_compared(kind, values, text, found):
 
 def test_one_value_in_parentheses_is_a_list_of_one():
     assert Where('id in ("b")', SCHEMA).mask(TABLE).tolist() == [False, True, False, False, False]
+
+
+def test_what_looks_like_a_comment_or_a_line_end_within_quotes_is_text():
+    names = pa.record_batch({"name": ["#1", "a\nb", "a b"]})
+    for text, found in (("name == '#1'", [True, False, False]), (r"name == 'a\nb'", [False, True, False])):
+        assert Where(text, names.schema).mask(names).tolist() == found
+
+
+def test_no_passage_of_an_empty_corpus_satisfies_a_condition(tmp_path):
+    corpus = PassageRows(shard_files(write_passages(tmp_path / "passages", [])))
+    for text in ("true", "title == 'x'"):
+        assert satisfying(corpus, text).tolist() == []
 
 
 def test_a_range_is_written_as_in_mathematics():
@@ -185,6 +202,11 @@ REFUSED = {
     "n == 1; import os": "where, character 7: invalid syntax",
     "name = 'x'": "where, character 6: invalid syntax; compare by ==, and join by and, or, not",
     "n == 1 && ok": "where, character 9: invalid syntax; compare by ==, and join by",
+    "n > 0  # some\nand ok": "where, character 8: a comment would hide what follows; leave it out",
+    "name == '#Ö' # or ok": "where, character 14: a comment would hide what follows",
+    "(ok)# or n == 1": "where, character 5: a comment would hide what follows",
+    "ok\nand name == 'a\nb'": "where, character 16: a line ends within the quotes; write \\n for a line end",
+    "name in ('Ö', '''a\rb''')": "where, character 15: a line ends within the quotes",
     "!ok": "where, character 1: invalid syntax; compare by ==, and join by",
     "name == '\0'": "where",
     "name == '\ud800'": "where",

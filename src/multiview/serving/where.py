@@ -12,7 +12,9 @@ missing. Python's parser reads the text into a syntax tree; nothing of it is exe
 from __future__ import annotations
 
 import ast
+import io
 import operator
+import tokenize
 import unicodedata
 import warnings
 from collections.abc import Iterator
@@ -61,9 +63,8 @@ class Where:
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         """Raises ConditionError for a text that is no condition on `schema`."""
-        # An indented expression is none; with blanks for the line ends, it needs no parentheses.
-        self._flat, self._schema = text.lstrip().replace("\n", " "), schema
-        self._indent = len(text) - len(self._flat)
+        self._text, self._schema = text.lstrip(), schema  # an indented expression is none
+        self._indent = len(text) - len(self._text)
         self.columns: list[str] = []
         """The columns that the condition reads, in the order of their first use."""
         try:
@@ -78,18 +79,27 @@ class Where:
         return self._mask(self._tree, batch)
 
     def _parsed(self) -> ast.expr:
-        if len(self._flat) > MOST_CHARACTERS:
-            raise ConditionError(f"where: {len(self._flat)} characters; at most {MOST_CHARACTERS} are read")
+        if len(self._text) > MOST_CHARACTERS:
+            raise ConditionError(f"where: {len(self._text)} characters; at most {MOST_CHARACTERS} are read")
+        # With blanks for the line ends, it needs no parentheses.
+        flat = self._text.translate(str.maketrans("\r\n", "  "))
         try:
             with warnings.catch_warnings(action="ignore"):  # of unknown escapes, which it would print
-                return ast.parse(self._flat, mode="eval").body
+                tree = ast.parse(flat, mode="eval").body
         except SyntaxError as error:
             if not error.offset:
-                raise self._error_at(len(self._flat), "it ends where more is expected") from None
+                raise self._error_at(len(flat), "it ends where more is expected") from None
             why = f"{error.msg}; compare by ==, and join by and, or, not"
             raise self._error_at(error.offset - 1, why) from None
         except (ValueError, MemoryError):
             raise ConditionError("where: this text cannot be read as a condition") from None
+        for token in tokenize.generate_tokens(io.StringIO(flat).readline):
+            start, stop = token.start[1], token.end[1]
+            if token.type == tokenize.COMMENT:
+                raise self._error_at(start, "a comment would hide what follows; leave it out")
+            if token.type == tokenize.STRING and token.string != self._text[start:stop]:
+                raise self._error_at(start, "a line ends within the quotes; write \\n for a line end")
+        return tree
 
     def _mask(self, node: ast.expr, batch: pa.RecordBatch) -> Mask:
         match node:
@@ -192,7 +202,7 @@ class Where:
 
     def _error(self, node: ast.expr, why: str) -> ConditionError:
         # Python counts bytes of UTF-8.
-        return self._error_at(len(self._flat.encode()[: node.col_offset].decode()), why)
+        return self._error_at(len(self._text.encode()[: node.col_offset].decode()), why)
 
     def _error_at(self, offset: int, why: str) -> ConditionError:
         return ConditionError(f"where, character {self._indent + offset + 1}: {why}")
@@ -230,7 +240,7 @@ def satisfying(corpus: PassageRows, text: str) -> np.ndarray:
     where = Where(text, corpus.schema)
     # `true` names no column, but batches without one have no rows.
     batches = corpus.batches(where.columns or ["id"])
-    return np.packbits(np.concatenate([where.mask(batch) for batch in batches]))
+    return np.packbits(np.concatenate([np.zeros(0, bool), *map(where.mask, batches)]))
 
 
 def column_names(schema: pa.Schema) -> Iterator[str]:
