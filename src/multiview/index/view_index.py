@@ -137,12 +137,12 @@ class ViewIndex:
             )
 
     def first_views(self, count: int | None, layout: Layout | type[Layout]) -> ViewIndex:
-        """Returns this index as if each passage had its first `count` views alone; itself where that is None.
+        """Returns this index as if each passage had its first `count` views alone; itself without a count or passages.
 
         Raises InputError where `layout` does not train its views so, for an approximate index or merged views, and for
         more views than there are.
         """
-        if count is None:
+        if count is None or not len(self):
             return self
         most = int(self.view_counts.max(initial=0))
         if not layout.nested:

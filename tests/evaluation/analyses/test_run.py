@@ -90,7 +90,7 @@ def with_index(analysed: AnalysedModel, folder: Path) -> AnalysedModel:
 
 
 def test_the_champion_that_a_first_refresh_begins_with_has_no_analyses(padded, tmp_path):
-    """An index without passages: every analysis is left out, with the reason."""
+    """An index without passages: every analysis is left out, with the reason. It has no first views either."""
     store = LocalStore(tmp_path / "store")
     model = Reference(address=f"{store.url}/model/m", digest=padded.inputs["model"].digest)
     corpus = empty_corpus(store)
@@ -102,7 +102,7 @@ def test_the_champion_that_a_first_refresh_begins_with_has_no_analyses(padded, t
     )
     empty = with_index(padded, tmp_path / "store" / made.data)
     empty.inputs["passages"] = LocalArtifact(tmp_path / "store" / corpus.data, "passages")
-    folder, events = run(empty, tmp_path / "evaluation")
+    folder, events = run(empty, tmp_path / "evaluation", views=2)
     assert events.facts["analyses_left_out"] == dict.fromkeys(ANALYSES, "the index has no passages")
     assert json.loads((folder / "metrics.json").read_text()) == {}
 
