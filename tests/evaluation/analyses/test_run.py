@@ -23,8 +23,10 @@ from multiview.errors import InputError
 from multiview.evaluation.analyses import analysis_input
 from multiview.evaluation.analyses.analysis_input import Table
 from multiview.evaluation.analyses.run import ANALYSES, SHOWN_ROWS, page
+from multiview.evaluation.costs import TIMED_ALONE
 from multiview.evaluation.evaluate import evaluate
 from multiview.evaluation.tables import arrow_markdown
+from multiview.index.ranker import Ranker
 from multiview.index.view_index import ViewIndex
 from multiview.model.layouts import LAYOUTS
 from multiview.refresh.champion import empty_corpus, empty_index
@@ -147,6 +149,24 @@ def test_all_analyses_of_a_model(padded, tmp_path, monkeypatch):
     again, _ = run(padded, tmp_path / "two")
     for file in folder.iterdir():
         assert file.read_bytes() == (again / file.name).read_bytes(), file.name
+
+
+def test_a_question_is_timed_as_the_index_ranks(padded, tmp_path, monkeypatch):
+    """All at once, as the evaluation asks, and alone."""
+    asked, search = [], Ranker.search
+    monkeypatch.setattr(Ranker, "name", "reranked")
+    monkeypatch.setattr(
+        Ranker,
+        "search",
+        lambda self, texts, *given, **more: asked.append(texts) or search(self, texts, *given, **more),
+    )
+    _, events = run(padded, tmp_path / "one", analyses=("speed",))
+    all_at_once, *alone = asked
+    assert all_at_once == [question.question for question in padded.questions]
+    assert {len(texts) for texts in alone} == {1} and {text for (text,) in alone} <= set(all_at_once)
+    assert len(alone) == 2 * (1 + min(TIMED_ALONE, len(all_at_once)))
+    seconds = events.facts["search_seconds_per_question"]
+    assert events.facts["search_milliseconds_per_question"] == round(1000 * seconds, 3)
 
 
 def test_what_does_not_suit_one_view_is_left_out_and_said(dpr, tmp_path):

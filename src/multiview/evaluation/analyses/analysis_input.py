@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -109,6 +110,8 @@ class AnalysisInput:
     """Folder with the passages that the index was built from."""
     questions: list[Question]
     train_questions: Path | None
+    ask: Callable[[Sequence[str], np.ndarray], object]
+    """Searches for questions, by their texts and vectors, as the evaluation does."""
     queries: np.ndarray
     """[q, dim] float32: vectors of the questions, times the scale of the score."""
     settings: Evaluation
@@ -183,7 +186,8 @@ class AnalysisInput:
 
     @cached_property
     def search_seconds(self) -> float:
-        """Seconds per question of a search of the whole index by the first `TIMED` questions, measured once."""
+        """Seconds per question of a search of the whole index by the first `TIMED` questions, measured once. Where not
+        views alone rank, the evaluation sets it to those of its own search."""
         timed = self.queries[:TIMED]
         begun = time.perf_counter()
         self.index.search(timed, self.settings.depth)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -55,11 +54,12 @@ def speed(given: AnalysisInput) -> Findings:
     if not isinstance(given.index.views, StreamedViews):
         texts = [question.question for question in given.questions[:TIMED_QUESTIONS]]
         vectors = dict(zip(texts, given.queries[:TIMED_QUESTIONS, None], strict=True))
-        search = partial(given.index.search, k=given.settings.depth)
         facts[SINGLE_QUESTION] = median_milliseconds(
-            lambda text: search(encoder.question_vector(text)[None]), texts
+            lambda text: given.ask([text], encoder.question_vector(text)[None]), texts
         )
-        facts["single_search_milliseconds"] = median_milliseconds(lambda text: search(vectors[text]), texts)
+        facts["single_search_milliseconds"] = median_milliseconds(
+            lambda text: given.ask([text], vectors[text]), texts
+        )
     for name, value in facts.items():
         given.events.fact(name, round(value, 3))
     return Findings()
