@@ -1,11 +1,14 @@
 """Views that say the same as an earlier one of their passage are left out, whatever shards and blocks they are read in."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from multiview.encoding.embeddings import Embeddings
+from multiview.encoding.embeddings import QUERIES_FIELD, ROWS_FILE, Embeddings
+from multiview.errors import InputError
 from multiview.index import merged_corpus
 from multiview.index.merged_corpus import distinct_views
 from multiview.index.view_index import ViewIndex
@@ -64,3 +67,16 @@ def test_a_view_is_left_out_for_an_earlier_one_that_is_kept(tmp_path_factory, se
         np.testing.assert_array_equal(index.views_of(row), passages[row][found].astype(np.float32))
         assert np.flatnonzero(index.kept_rows(row)).tolist() == found
         assert len(index.kept_rows(row)) == len(passages[row])
+
+
+def test_passages_read_with_queries_and_passages_read_without_are_no_index(tmp_path):
+    asked, other = (
+        write_embeddings(tmp_path / name, [name], [np.ones((1, 2))]) for name in ("asked", "other")
+    )
+    queries = pa.array([["who?"]], QUERIES_FIELD.type)
+    pq.write_table(pq.read_table(asked / ROWS_FILE).append_column(QUERIES_FIELD, queries), asked / ROWS_FILE)
+    for shards in ((asked, other), (other, asked)):
+        with pytest.raises(
+            InputError, match=r"asked: these .* with queries, and those of \S+other without: enc"
+        ):
+            write_index(tmp_path / "index", *shards)

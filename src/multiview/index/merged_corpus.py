@@ -179,14 +179,13 @@ class MergedCorpus:
 
         Raises InputError where some passages were read with queries and others not.
         """
-        with_queries = all(shard.has_queries for shard in self.shards)
-        if self.old and self.old.has_queries != with_queries:
-            new, old = ("with", "without") if with_queries else ("without", "with")
+        folders = {each.has_queries: each.folder for each in (*self.shards, self.old) if each}
+        if len(folders) > 1:
             raise InputError(
-                f"{self.shards[0].folder}: these passages were read {new} queries, and those of the old index {old}: "
+                f"{folders[True]}: these passages were read with queries, and those of {folders[False]} without: "
                 "encode them alike, or all of them with refresh.full=true"
             )
-        return self._merged_queries() if with_queries else None
+        return self._merged_queries() if True in folders else None
 
     def _merged_queries(self) -> Iterator[pa.Table]:
         """The queries of all passages in order, `ROW_GROUP` passages per table."""
