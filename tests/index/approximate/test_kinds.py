@@ -110,6 +110,15 @@ def test_scores_and_winning_views_are_those_of_the_stored_views(clustered, built
             assert view == (clustered.views[passage].astype(np.float16).astype(np.float64) @ query).argmax()
 
 
+def test_scores_that_float32_cannot_tell_apart_order_passages_as_they_do_exactly(tmp_path):
+    views = [np.array([[1, 0]]), np.array([[1, 2.0**-10]])]
+    shard = write_embeddings(tmp_path / "embeddings", ["a", "b"], views)
+    for kind in ("exact", "Flat"):
+        write_index(tmp_path / kind, shard, kind=kind)
+        top = ViewIndex.load(tmp_path / kind).search(np.array([[1, 2.0**-20]]), 2)
+        assert (top.passages.tolist(), top.scores.tolist()) == ([[1, 0]], [[1, 1]]), kind
+
+
 def test_what_reads_views_reads_the_stored_ones(clustered, built):
     """`pair_scores`, `view_scores`, and the analyses that copy views or go through all of them."""
     index = ViewIndex.load(built[0])

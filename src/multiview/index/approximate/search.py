@@ -44,7 +44,6 @@ class ApproximateSearch:
             starts, counts = self.offsets[passages], self.view_counts[passages]
             asked = queries[question, None], np.zeros_like(passages)
             scores, winners = score_passages(self.views, starts, counts, *asked)
-            scores = scores.astype(np.float32)
             order = best_first(scores, self.tie_order[passages])[:k]
             for into, values in zip(
                 (top.passages, top.scores, top.winning_views), (passages, scores, winners), strict=True
