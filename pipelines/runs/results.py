@@ -80,7 +80,7 @@ def show_table(console: Console, text: str) -> None:
 def _table(states: list[StepState], metrics: Mapping[str, Mapping[str, float]]) -> str:
     """The last comparison's table with its legends; else that of the metrics, and which questions were generated."""
     if comparison := _last(states, names.COMPARISON):
-        return (_folder(comparison.outputs[names.COMPARISON]) / TABLE_FILE).read_text()
+        return (_folder(comparison.outputs[names.COMPARISON]) / TABLE_FILE).read_text(encoding="utf-8")
     legends: list[str] = []
     if evaluation := _last(states, names.EVALUATION):
         measured = evaluation.outputs[names.EVALUATION]
@@ -186,7 +186,7 @@ def _show_example(console: Console, evaluation: StepState) -> str | None:
 
 def _read(state: StepState, kind: str, file: str) -> JsonObject:
     """A JSON file of a step's output."""
-    return json.loads((_folder(state.outputs[kind]) / file).read_text())
+    return json.loads((_folder(state.outputs[kind]) / file).read_bytes())
 
 
 def _folder(artifact: Reference) -> Path:

@@ -13,6 +13,7 @@ from multiview.config import Comparison, Config
 from multiview.errors import InputError
 from multiview.evaluation.compare import compare
 from multiview.steps.context import StepContext
+from tests.fixtures.ascii_files import in_ascii
 from tests.fixtures.events import RecordedEvents
 
 
@@ -121,3 +122,11 @@ def test_a_comparison_against_a_named_row(tmp_path: Path) -> None:
     assert "no row differs from bm25" in (output / "table.md").read_text()
     with pytest.raises(InputError, match=r"comparison\.baseline: bm52 is no row; did you mean bm25"):
         compared(tmp_path / "other", {"mvr": [0.0], "bm25": [0.0]}, baseline="bm52")
+
+
+@pytest.mark.parametrize("seeds", [{}, {"größer": "größer", "mvr": "mvr"}], ids=["rows", "seeds"])
+def test_systems_are_called_what_they_are_called_whatever_the_locale(tmp_path, monkeypatch, seeds):
+    in_ascii(monkeypatch)
+    output = compared(tmp_path, {"größer": [0.0, 1.0], "mvr": [1.0, 1.0]}, seeds_of=seeds)
+    for name in ("table.md", "metrics.json", *(["seeds.md", "seeds.json"] if seeds else ["won.json"])):
+        assert ("größer" in (output / name).read_text(encoding="utf-8")) == (name != "won.json"), name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,9 +14,11 @@ from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.champions import champion_numbers
 from multiview.artifacts.store import LocalStore
 from multiview.data.questions import read_lost_questions
+from multiview.refresh import gate
 from multiview.refresh.gate import figures
 from multiview.refresh.gate_rules import Check, Difference, Verdict
 from multiview.steps.events import read_metrics
+from tests.fixtures.ascii_files import in_ascii
 from tests.fixtures.changing_corpus import ChangingCorpus
 
 
@@ -24,6 +26,20 @@ def test_nothing_changed_nothing_is_promoted(corpus: ChangingCorpus) -> None:
     records = corpus.refresh()
     assert (corpus.decision(records), champion_numbers(corpus.store)) == ("keep", [1])
     assert records["challenger/changes"][names.CHANGES].facts["to_encode"] == 0
+
+
+def test_a_verdict_is_told_in_any_words_whatever_the_locale(corpus: ChangingCorpus, monkeypatch) -> None:
+    decide = gate.decide
+    monkeypatch.setattr(gate, "decide", lambda *given: replace(decide(*given), says="größer"))
+    in_ascii(monkeypatch)
+    records = corpus.refresh()
+    for step, kind, name in (
+        ("gate", names.VERDICT, names.VERDICT_FILE),
+        ("gate", names.VERDICT, names.VERDICT_TEXT_FILE),
+        ("promote", names.PROMOTION, names.PROMOTION_FILE),
+        ("report", names.REPORT, names.REPORT_PAGE_FILE),
+    ):
+        assert "größer" in (corpus.files(records[step][kind]) / name).read_text(encoding="utf-8"), name
 
 
 def test_changed_columns_alone_are_promoted_also_after_a_refresh_of_nothing(corpus: ChangingCorpus) -> None:

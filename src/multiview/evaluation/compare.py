@@ -59,15 +59,16 @@ def compare(context: StepContext) -> None:
         tables.trained_legend(addresses),
     )
     table = tables.markdown_table(metrics, tables.marked_of(significance), comparison.paper)
-    (output / files.TABLE_FILE).write_text("\n".join(filter(None, (seeds, table, *legends))).rstrip() + "\n")
+    text = "\n".join(filter(None, (seeds, table, *legends))).rstrip()
+    (output / files.TABLE_FILE).write_text(f"{text}\n", encoding="utf-8")
     _write(output / files.METRICS_FILE, metrics)
     _write(output / files.SIGNIFICANCE_FILE, significance)
-    _write(output / files.SETTINGS_FILE, differing_settings(addresses), ensure_ascii=False)
+    _write(output / files.SETTINGS_FILE, differing_settings(addresses))
     if comparison.paper:
         paper = {row: figures.model_dump() for row, figures in comparison.paper.items()}
-        _write(output / files.PAPER_FILE, paper, ensure_ascii=False)
+        _write(output / files.PAPER_FILE, paper)
     if significance["baseline"] in folders:
-        _write(output / files.WON_FILE, _won(folders, significance["baseline"]), ensure_ascii=False)
+        _write(output / files.WON_FILE, _won(folders, significance["baseline"]))
     _write_analyses(folders, output)
     costs = {system: cost_of(address) for system, address in addresses.items()}
     for figures in (metrics, costs):
@@ -88,8 +89,9 @@ def _won(folders: Mapping[str, Path], baseline: str) -> dict[str, dict[str, int]
     }
 
 
-def _write(file: Path, value: object, ensure_ascii: bool = True) -> None:
-    file.write_text(json.dumps(value, indent=1, ensure_ascii=ensure_ascii, default=asdict) + "\n")
+def _write(file: Path, value: object) -> None:
+    content = json.dumps(value, indent=1, ensure_ascii=False, default=asdict)
+    file.write_text(f"{content}\n", encoding="utf-8")
 
 
 def _seeds(metrics: Metrics, comparison: Comparison, folder: Path) -> tuple[Significance, str]:
@@ -103,7 +105,7 @@ def _seeds(metrics: Metrics, comparison: Comparison, folder: Path) -> tuple[Sign
     figures = seeds_figures(values, chosen)
     _write(folder / files.SEEDS_FILE, figures)
     table = tables.seeds_table(figures, chosen, comparison.paper)
-    (folder / files.SEEDS_TABLE_FILE).write_text(table)
+    (folder / files.SEEDS_TABLE_FILE).write_text(table, encoding="utf-8")
     return {"baseline": chosen, "test": "Welch's t-test over seeds: see seeds.json", "systems": {}}, table
 
 
@@ -117,7 +119,7 @@ def _write_analyses(folders: Mapping[str, Path], output: Path) -> None:
     columns = {system: [metrics.get(name) for name in rows] for system, metrics in analyses.items()}
     _write(output / files.ANALYSES_FILE, analyses)
     (output / files.ANALYSES_TABLE_FILE).write_text(
-        tables.arrow_markdown(pa.table({"metric": rows, **columns}))
+        tables.arrow_markdown(pa.table({"metric": rows, **columns})), encoding="utf-8"
     )
 
 

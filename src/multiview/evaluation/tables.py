@@ -175,7 +175,7 @@ def marked_of(significance: Significance) -> set[tuple[str, str]]:
 def read_paper(comparison: Path) -> dict[str, PaperFigures]:
     """Returns the papers' figures in the folder of a comparison, by row; empty where its rows have none."""
     file = comparison / PAPER_FILE
-    content = json.loads(file.read_text()) if file.exists() else {}
+    content = json.loads(file.read_bytes()) if file.exists() else {}
     return {row: PaperFigures.model_validate(figures) for row, figures in content.items()}
 
 

@@ -54,9 +54,9 @@ def champion(context: StepContext) -> None:
 
 
 def champion_now(context: StepContext) -> None:
-    """Step: forward index and passages of the champion that `promotion` names, of a refused refresh too, so that later
-    steps find what they made from it before; empty ones where there is none. Raises InputError where one is gone."""
-    outcome = json.loads((context.input(names.PROMOTION).path / names.PROMOTION_FILE).read_text())
+    """Step: forward the index and passages of the champion that `promotion` names, also after a refused refresh, so that
+    later steps reuse their outputs; empty ones without a champion. Raises InputError where one is gone."""
+    outcome = json.loads((context.input(names.PROMOTION).path / names.PROMOTION_FILE).read_bytes())
     now = outcome["champion"] and Champion.model_validate(outcome["champion"])
     store, challenger = load_record(outcome["challenger"])
     model = load_reference(challenger.inputs[names.MODEL][0], outcome["challenger"], store)

@@ -59,7 +59,8 @@ def gate(context: StepContext) -> None:
         context.settings.comparison.seed,
     )
     folder = context.output(names.VERDICT)
-    (folder / names.VERDICT_FILE).write_text(json.dumps(asdict(verdict), indent=1, ensure_ascii=False) + "\n")
+    content = json.dumps(asdict(verdict), indent=1, ensure_ascii=False)
+    (folder / names.VERDICT_FILE).write_text(f"{content}\n", encoding="utf-8")
     (folder / names.VERDICT_TEXT_FILE).write_text(text(verdict), encoding="utf-8")
     context.events.fact("decision", verdict.decision)
     context.events.fact("says", verdict.says)
@@ -161,7 +162,7 @@ def promote(context: StepContext) -> None:
         "failed": [{"check": check.name, "says": check.says} for check in verdict.failed],
     }
     (context.output(names.PROMOTION) / names.PROMOTION_FILE).write_text(
-        json.dumps(outcome, indent=1, ensure_ascii=False) + "\n"
+        json.dumps(outcome, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
     context.events.fact("decision", verdict.decision)
     context.events.fact("champion", now.number if now else 0)

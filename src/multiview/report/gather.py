@@ -91,7 +91,7 @@ def _artifact(staged: LocalArtifact) -> Artifact | None:
 
 def _read(folder: Path, name: str) -> JsonObject:
     file = folder / name
-    return json.loads(file.read_text()) if file.exists() else {}
+    return json.loads(file.read_bytes()) if file.exists() else {}
 
 
 def _costs(rows: Sequence[str], comparison: Artifact | None) -> dict[str, dict[str, float]]:

@@ -61,7 +61,7 @@ def refresh_report(context: StepContext) -> None:
 
     Inputs: `promotion`, `verdict`, `changes` and `index`; output `report`: `report.html`.
     """
-    promotion = json.loads((context.input("promotion").path / names.PROMOTION_FILE).read_text())
+    promotion = json.loads((context.input("promotion").path / names.PROMOTION_FILE).read_bytes())
     changes, index = (load_record(context.recorded_input(name).address)[1] for name in ("changes", "index"))
     verdict = read_verdict(context.input("verdict").path)
     _write(context, render_refresh(promotion, verdict, changes, index))

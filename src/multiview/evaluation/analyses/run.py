@@ -111,7 +111,7 @@ def analyse(folder: Path, given: AnalysisInput) -> None:
     for name, table in tables.items():
         pq.write_table(table.rows, analyses_folder / analysis_table_file(name))
     (analyses_folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
-    (analyses_folder / ANALYSES_PAGE_FILE).write_text(page(tables))
+    (analyses_folder / ANALYSES_PAGE_FILE).write_text(page(tables), encoding="utf-8")
     for name, value in metrics.items():
         # In MLflow, hundreds of charts of views and groups would hide the few of the whole model.
         if "/" not in name:
