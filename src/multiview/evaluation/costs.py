@@ -89,7 +89,7 @@ def _settings(address: str) -> dict[str, object]:
     found: dict[str, list[object]] = {}
     for record in (node.record for node in _nodes_behind(address)):
         for name, value in _leaves(Config, record.config):
-            if STEPS[record.step].reads(name):
+            if (made_by := STEPS.get(record.step)) and made_by.reads(name):
                 values = found.setdefault(name, [])
                 values += [value] if value not in values else []
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
