@@ -154,6 +154,7 @@ def copies():
     return follower.generations.newest.retriever.copies
 
 follower = Follower(store)
+held = follower.generations.newest.retriever
 first, answers = copies(), [answer()]
 assert len(first) == 3 and all(folder.is_relative_to(scratch()) for folder in first)
 store.create(second, (local / second).read_bytes())
@@ -162,6 +163,10 @@ answers.append(answer())
 now = copies()
 assert not follower.check(), "which removes copies"
 assert first & now and first - now, "the corpus is read by both"
+assert all(folder.is_dir() for folder in first | now), "somebody holds the first"
+assert [(hit.id, hit.score) for hit in held.search([sys.argv[2]])[0]] == answers[0]
+del held
+assert not follower.check(), "which removes copies"
 assert all(folder.is_dir() for folder in now) and not any(folder.exists() for folder in first - now)
 rollback(store)
 assert follower.check()

@@ -12,6 +12,7 @@ import logging
 import shutil
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,14 +136,16 @@ class Generations:
             with self._lock:
                 kept = (self._newest, *self._beside.values(), *self._replaced)
                 used = set().union(*(each.retriever.copies for each in kept))
-                unused, self._leftover = self._leftover - used, set()
+                unused = self._leftover - used
+                self._leftover -= unused
             for folder in unused:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _drop_ended(self) -> None:
         ended = [each for each in self._replaced if not each.requests]
         self._replaced = [each for each in self._replaced if each.requests]
-        self._leftover.update(*(each.retriever.copies for each in ended))
+        for each in ended:  # whose retriever somebody may hold
+            weakref.finalize(each.retriever, self._leftover.update, each.retriever.copies)
 
 
 def open_generation(
@@ -256,7 +259,7 @@ class ChampionRetriever:
 
     @property
     def retriever(self) -> Retriever:
-        """The retriever that answers now; while it is held, its memory is not freed."""
+        """The retriever that answers now; while it is held, its memory and its local copies are kept."""
         self._look()
         return self._follower.generations.newest.retriever
 
