@@ -14,6 +14,7 @@ from multiview.report.contents import Contents, QuestionResults
 from multiview.report.contents import System as Row
 from multiview.report.page import render
 from multiview.report.shown_questions import SHOWN_RANKINGS
+from tests.fixtures import compared_systems
 from tests.fixtures.compared_systems import BM25, CAMVR, MVR, QUESTIONS, ComparedSystems, System
 from tests.fixtures.page_tree import read
 
@@ -112,6 +113,15 @@ def test_a_study_of_several_seeds(tmp_path):
     assert table.all("tr")[1].all("td")[0].text == "40.0± 28.3"
     assert "baseline" not in page.one("ul", class_="key").text
     assert "camvr/seed-0" in page.one("section", id="summary").text
+
+
+def test_a_study_without_a_metric_has_no_means(tmp_path, monkeypatch):
+    """Nothing is measured at a rank that was not retrieved."""
+    monkeypatch.setattr(compared_systems, "AT", (50,))
+    monkeypatch.setattr(compared_systems, "DEPTH", 5)
+    seeds = {f"mvr/seed-{seed}": "mvr" for seed in (0, 1)}
+    text = ComparedSystems(tmp_path, dict(zip(seeds, PLAIN, strict=True)), seeds_of=seeds).page()
+    assert "No metric could be computed" in text and "Means over seeds" not in text
 
 
 def test_one_question(tmp_path):
