@@ -33,7 +33,6 @@ PUBLIC = {
     "multiview.serving.retriever.Retriever.search",
     "multiview.data.passages.read_passages",
     "multiview.data.questions.read_questions",
-    "multiview.evaluation.metrics.read_trec_run",
     "multiview.negatives.negatives_file.read_negatives",
     "multiview.artifacts.record.load_record",
     "multiview.steps.context.StepContext",

@@ -19,14 +19,13 @@ from multiview.data.queries import FILE
 from multiview.data.questions import Question, relevance
 from multiview.errors import InputError
 from multiview.evaluation.evaluate import evaluate, evaluate_bm25, write_evaluation
-from multiview.evaluation.metrics import read_trec_run
 from multiview.evaluation.top_hits import HitViews
 from multiview.index.bm25 import Bm25Index
 from multiview.index.ranking import TopPassages
 from multiview.steps.context import StepContext
 from multiview.steps.events import Events
 from tests.fixtures.artifacts import passage, question, questions_folder, write_passages
-from tests.fixtures.by_trec import by_trec, read_qrels
+from tests.fixtures.by_trec import by_trec, read_qrels, read_trec_run
 from tests.fixtures.cjk_files import ARTICLES, squad_file
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.retrieval_run import SETTINGS, scores_by_plain_formula

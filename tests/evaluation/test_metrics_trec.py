@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiview.evaluation.metrics import quoted, read_trec_run, write_qrels, write_trec_run
-from tests.fixtures.by_trec import by_trec, read_qrels
+from multiview.evaluation.metrics import quoted, write_qrels, write_trec_run
+from tests.fixtures.by_trec import by_trec, read_qrels, read_trec_run
 
 WORDS = st.text(st.sampled_from("aé% \t\n\u2028\u3000~/"), max_size=5)
 

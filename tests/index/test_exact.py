@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multiview.index import exact
 from multiview.index.exact import ALL_VIEWS, ExactSearch
-from multiview.index.ranking import TopPassages, tie_order
+from multiview.index.ranking import TieOrder, TopPassages
 from multiview.index.stored_views import longest_view
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -74,7 +74,7 @@ def vectors(draw):
     if len(views) and draw(st.booleans()):
         copied = rng.integers(0, len(views), (2, len(views) // 2))
         views[copied[0]] = views[copied[1]]
-    ties = tie_order(pa.array([str(number) for number in rng.permutation(len(counts))]))  # "10" < "9"
+    ties = TieOrder(pa.array([str(number) for number in rng.permutation(len(counts))]))  # "10" < "9"
     share = draw(st.sampled_from([None, None, 0.0, 0.05, 0.5]))
     among = None if share is None else rng.random(len(counts)) < share
     return views, np.cumsum(counts) - counts, ties, queries.astype(np.float32), among
@@ -159,7 +159,7 @@ def test_a_question_is_answered_alike_alone_and_among_others(device):
     rng = np.random.default_rng(0)
     views, offsets = rng.standard_normal((900, 32)).astype(np.float16), np.arange(0, 900, 3)
     queries = rng.standard_normal((70, 32)).astype(np.float32)
-    order = tie_order(pa.array([str(number) for number in range(300)]))
+    order = TieOrder(pa.array([str(number) for number in range(300)]))
     search, here = (ExactSearch(views, offsets, order, longest_view(views), on) for on in (device, "cpu"))
     together = here.top(queries, 10)[0]
     for row in (0, 33, 69):

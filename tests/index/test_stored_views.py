@@ -17,7 +17,7 @@ from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.index import exact, stored_views, view_index
 from multiview.index.exact import ALL_VIEWS, ExactSearch
-from multiview.index.ranking import tie_order
+from multiview.index.ranking import TieOrder
 from multiview.index.stored_views import StreamedViews, longest_view, open_views, score_rows
 from tests.fixtures.analysed_model import hand_index, passage_scores
 
@@ -43,7 +43,7 @@ def written(folder: Path, views: np.ndarray, rows_per_block: int) -> tuple[Count
         hashlib.sha256(views[start : start + rows_per_block].data).hexdigest()
         for start in range(0, len(views), rows_per_block)
     ]
-    return store, StreamedViews(file, views.shape, rows_per_block, digests, "build it again")
+    return store, StreamedViews(file, views.shape, rows_per_block, digests)
 
 
 def some_views(rows: int, dim: int = 3, seed: int = 0) -> np.ndarray:
@@ -82,7 +82,7 @@ def test_a_search_of_views_in_a_store_equals_one_in_memory(
     views = rng.integers(-2, 3, (int(counts.sum()), 4)).astype(np.float16)  # of which many tie
     _, streamed = written(tmp_path_factory.mktemp("views"), views, rows_per_block)
     queries = rng.integers(-3, 4, (questions, 4)).astype(np.float32)
-    ties = tie_order(pa.array([str(number) for number in rng.permutation(passages)]))
+    ties = TieOrder(pa.array([str(number) for number in rng.permutation(passages)]))
     ranges = [ALL_VIEWS, (0, 1), (1, 3)]
     among = None if share == 1 else rng.random(passages) < share
     with pytest.MonkeyPatch.context() as patch:
@@ -163,7 +163,7 @@ def test_a_block_that_is_altered_cut_or_gone_is_named(tmp_path):
     file.write_bytes(damaged)
     np.testing.assert_array_equal(streamed[:16], views[:16])
     with pytest.raises(
-        InputError, match=r"views\.f16: block 2 is not what was written \(sha256 differs\); build it"
+        InputError, match=r"views\.f16: block 2 is not what was written \(sha256 differs\); delete"
     ):
         _ = streamed[16:20]
     _, streamed = written(tmp_path, views, 8)

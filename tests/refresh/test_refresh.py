@@ -10,13 +10,13 @@ from multiview.artifacts.record import split_address
 from multiview.config.overrides import merge
 from multiview.data.questions import read_questions
 from multiview.evaluation.files import RUN_FILE
-from multiview.evaluation.metrics import read_trec_run
 from multiview.lineage import garbage
 from multiview.lineage.trace import flaws, trace
 from multiview.model.systems import resolve
 from multiview.plans.plan import Plan
 from multiview.serving.follow import Follower
 from multiview.steps.path import StepPath
+from tests.fixtures.by_trec import read_trec_run
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.inprocess import run_plan
 from tests.fixtures.tiny import tiny_bert

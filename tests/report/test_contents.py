@@ -2,12 +2,18 @@
 
 import pytest
 
-from multiview.report.contents import GREY, LOOKS, look_of
+from multiview.evaluation.tables import Significance
+from multiview.report.contents import GREY, LOOKS, Contents, System
 
 
 @pytest.mark.parametrize("base", [0, 3, 10])
 def test_no_two_of_eleven_systems_look_alike_and_the_baseline_is_grey(base):
-    looks = [look_of(number, base) for number in range(11)]
+    systems = [System(str(number), number, {}) for number in range(11)]
+    significance = Significance(baseline=str(base), test="", systems={})
+    contents = Contents(
+        systems, str(base), significance, passages=0, questions=0, results=[], texts={}, digest=""
+    )
+    looks = [contents.look(system) for system in systems]
     assert looks[base].colour == GREY
     for of in ("colour", "marker", "symbol"):
         assert len({getattr(look, of) for look in looks}) == 11 == len(LOOKS)

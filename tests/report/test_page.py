@@ -12,9 +12,8 @@ import pytest
 from kfp.dsl import HTML, Artifact
 
 from multiview import names
-from multiview.evaluation.metrics import read_trec_run
 from multiview.kubeflow.component import execute
-from tests.fixtures.by_trec import read_qrels
+from tests.fixtures.by_trec import read_qrels, read_trec_run
 from tests.fixtures.compared_systems import AT, PASSAGES, QUESTIONS, ComparedSystems
 from tests.fixtures.hostile_texts import HOSTILE, hostile_systems
 from tests.fixtures.page_tree import Element, read

@@ -55,7 +55,7 @@ def test_the_next_champion_answers_and_after_a_rollback_the_old_one(crowned):
 def test_no_request_waits_for_ids_to_be_sorted(crowned, monkeypatch):
     follower = Follower(crowned.store)
     follower.generations.load_beside(crowned.index("mvr"), most=1)
-    monkeypatch.setattr(ranking, "tie_order", lambda ids: pytest.fail("ids are sorted when a request comes"))
+    monkeypatch.setattr(ranking, "numbers", lambda rows: pytest.fail("ids are sorted when a request comes"))
     for address in (None, crowned.index("mvr")):
         with follower.generations.using(address) as generation:
             assert sorted(generation.retriever.index.tie_order[np.arange(2)].tolist()) == [0, 1]

@@ -8,12 +8,12 @@ import pytest
 
 import multiview
 from multiview.evaluation.files import RUN_FILE
-from multiview.evaluation.metrics import read_trec_run
 from multiview.index import ranker
 from multiview.serving.follow import Generation, Generations
 from multiview.serving.hits import answer_fields, as_json
 from multiview.serving.search_service import Serving
 from tests.fixtures.answering_server import answering
+from tests.fixtures.by_trec import read_trec_run
 from tests.fixtures.cross_encoders import classifier, plain_logits
 from tests.fixtures.system_indexes import make
 

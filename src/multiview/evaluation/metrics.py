@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import numpy as np
 
@@ -126,21 +126,6 @@ def write_trec_run(
                 f"{start}{quoted(name)} {rank} {score:.9g}{end}"
                 for rank, ((name, _), score) in enumerate(zip(ranking, scores, strict=True), start=1)
             )
-
-
-def read_trec_run(path: Path) -> dict[str, list[tuple[str, float]]]:
-    """Returns the (passage id, score) pairs of each question, in the file's order.
-
-    >>> write_trec_run(folder / "run.trec", {"q0": [("p3", 12.5), ("p0", 11.0)]})
-    >>> read_trec_run(folder / "run.trec")
-    {'q0': [('p3', 12.5), ('p0', 11.0)]}
-    """
-    from ir_measures import read_trec_run as read
-
-    rankings: dict[str, list[tuple[str, float]]] = {}
-    for hit in read(str(path)):
-        rankings.setdefault(unquote(hit.query_id), []).append((unquote(hit.doc_id), hit.score))
-    return rankings
 
 
 def write_qrels(path: Path, gold: Mapping[str, Mapping[str, int]]) -> None:

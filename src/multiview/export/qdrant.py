@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from multiview import environment, names
+from multiview import environment
 from multiview.artifacts.champions import Champion, address_of, champion_numbers, champion_of, read_champion
 from multiview.artifacts.store import Store
 from multiview.config import Export
 from multiview.data.reading.values import shown_value
 from multiview.errors import InputError, repeats_header
+from multiview.export.files import check_installed
 from multiview.export.views import IndexViews
 from multiview.serving.hits import passage_fields
 from multiview.serving.retriever import load_artifacts
@@ -67,12 +68,9 @@ def open_client(url: str | None = None, path: str | os.PathLike[str] | None = No
     not installed, and for every error of Qdrant within the block."""
     if (url is None) == (path is None):
         raise InputError("Qdrant: name either a server (--url) or a folder for its local mode (--path)")
-    try:
-        from qdrant_client import QdrantClient
-    except ImportError as error:
-        raise InputError(
-            f"Qdrant's client is not installed: pip install '{names.DISTRIBUTION}[qdrant]'"
-        ) from error
+    check_installed("qdrant", "qdrant_client")
+    from qdrant_client import QdrantClient
+
     place = f"Qdrant at {url or path}"
     try:
         if path is not None:

@@ -67,10 +67,6 @@ class IndexViews:
         name = IndexName(record.folder, record.digest, made_by.digest, corpus.digest)
         return cls(name, opened, load_layout(model), PassageRows(shard_files(passages)))
 
-    def __len__(self) -> int:
-        """Number of views."""
-        return len(self.index.views)
-
     @property
     def passages(self) -> int:
         """Number of passages, those without a view included."""

@@ -48,16 +48,9 @@ def width(k: int, passages: int) -> int:
     return min(k, max(1, passages))
 
 
-def tie_order(ids: pa.Array) -> np.ndarray:
-    """Returns the position of each id in string order, by code point [p] int64, which breaks ties between passages."""
-    sorted_rows = numbers(pc.call_function("array_sort_indices", [ids]))
-    positions = np.empty(len(ids), np.int64)
-    positions[sorted_rows] = np.arange(len(ids))
-    return positions
-
-
 class TieOrder:
-    """The `tie_order` of some ids, which are not sorted before a position is asked for: most searches find no ties.
+    """The position of each id in string order, by code point, which breaks ties between passages. The ids are not sorted
+    before a position is asked for: most searches find no ties.
 
     >>> TieOrder(pa.array(["b", "c", "a"]))[np.array([0, 2])].tolist()
     [1, 0]
@@ -72,7 +65,10 @@ class TieOrder:
 
     @cached_property
     def _positions(self) -> np.ndarray:
-        return tie_order(self._ids)
+        sorted_rows = numbers(pc.call_function("array_sort_indices", [self._ids]))
+        positions = np.empty(len(self._ids), np.int64)
+        positions[sorted_rows] = np.arange(len(self._ids))
+        return positions
 
     def __getitem__(self, passages: np.ndarray) -> np.ndarray:
         return self._positions[passages]
@@ -92,9 +88,7 @@ def finite_questions(queries: np.ndarray, k: int) -> np.ndarray:
     return queries
 
 
-def best_first(scores: np.ndarray, ties: np.ndarray, *further: np.ndarray) -> np.ndarray:
-    """Returns the order of the last axis by falling score; equal scores by rising `ties`, then by rising `further`.
-
-    `ties` are the entries of `tie_order` of the passages scored. All arrays have the shape of `scores`.
-    """
-    return np.lexsort((*reversed(further), ties, -scores))
+def best_first(scores: np.ndarray, ties: np.ndarray) -> np.ndarray:
+    """Returns the order of the last axis by falling score; equal scores by rising `ties`, the `Ties` of the passages scored.
+    Both have the same shape."""
+    return np.lexsort((ties, -scores))

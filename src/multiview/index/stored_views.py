@@ -55,7 +55,7 @@ def open_views(file: Path, header: JsonObject, streamed: StoredFile | None = Non
         # The memory of the mapped file, without the cost of `np.memmap` per access.
         return np.asarray(map_views(file, *shape, REBUILD))
     rows_per_block, block_sha256 = header.get("rows_per_block", 1), header.get("block_sha256", ())
-    return StreamedViews(streamed, shape, rows_per_block, block_sha256, REBUILD)
+    return StreamedViews(streamed, shape, rows_per_block, block_sha256)
 
 
 def passages_of_views(view_rows: np.ndarray, offsets: np.ndarray) -> np.ndarray:
@@ -156,20 +156,19 @@ class StreamedViews:
         shape: tuple[int, int],
         rows_per_block: int,
         block_sha256: Sequence[str],
-        way_out: str,
     ) -> None:
-        """`block_sha256` are the digests of the blocks, each of `rows_per_block` views but the last; errors end with
-        `way_out`. Raises InputError where the file has another size than these views."""
+        """`block_sha256` are the digests of the blocks, each of `rows_per_block` views but the last. Raises
+        InputError where the file has another size than these views."""
         expected = shape[0] * shape[1] * VIEW_DTYPE.itemsize
         if file.bytes != expected or len(block_sha256) != -(-shape[0] // rows_per_block):
             raise InputError(
                 f"{file}: {file.bytes} bytes and {counted(len(block_sha256), 'block digest')}, but "
-                f"{counted(shape[0], 'view')} of {shape[1]} float16 values, {expected} bytes; {way_out}"
+                f"{counted(shape[0], 'view')} of {shape[1]} float16 values, {expected} bytes; {REBUILD}"
             )
         self.shape = shape
         self.rows_per_block = rows_per_block
         self._none = np.empty((0, shape[1]), VIEW_DTYPE)
-        self._file, self._block_sha256, self._way_out = file, block_sha256, way_out
+        self._file, self._block_sha256 = file, block_sha256
         self._held: OrderedDict[int, Future[np.ndarray]] = OrderedDict()
         """The blocks by number, the one that was asked for last at the end."""
         self._lock = Lock()
@@ -222,6 +221,6 @@ class StreamedViews:
             raise InputError(f"{self._file}: is gone since this step began; run again") from None
         if hashlib.sha256(block).hexdigest() != self._block_sha256[number]:
             raise InputError(
-                f"{self._file}: block {number} is not what was written (sha256 differs); {self._way_out}"
+                f"{self._file}: block {number} is not what was written (sha256 differs); {REBUILD}"
             )
         return np.frombuffer(block, VIEW_DTYPE).reshape(rows, self.shape[1])

@@ -40,12 +40,6 @@ LOOKS = (
 )
 
 
-def look_of(position: int, base: int) -> Look:
-    """Returns the look of the system at `position`; the baseline, at `base`, is grey. Looks repeat after eleven."""
-    order = 0 if position == base else position + 1 if position < base else position
-    return LOOKS[order % len(LOOKS)]
-
-
 @dataclass(frozen=True)
 class Training:
     """The curves of one round, or of the warm-up."""
@@ -138,7 +132,9 @@ class Contents:
         return next((system.position for system in self.systems if system.name == self.baseline), 0)
 
     def look(self, system: System) -> Look:
-        return look_of(system.position, self.base)
+        """Returns the look of a system; the baseline is grey. Looks repeat after eleven."""
+        order = 0 if system.position == self.base else system.position + (system.position < self.base)
+        return LOOKS[order % len(LOOKS)]
 
     def figure(self, system: str, metric: str) -> JsonObject:
         """Returns the entry of significance.json for one value; empty where it was not tested."""

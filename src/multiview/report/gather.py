@@ -143,10 +143,9 @@ def _analyses(folder: Path) -> dict[str, Any]:
     shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
     views = [row for row in each.to_pylist() if row["view"] is not None] if each else []
     accuracies = [n for n in each.column_names if n.startswith(metric_names.ACCURACY_PREFIX)] if each else []
-    metrics = tables.metric_columns({"": dict.fromkeys(accuracies, 0.0)})
     return {
         "usage": {name: usage[name].to_pylist() for name in shares if usage and name in usage.column_names},
-        "alone": {name: [row[name] for row in views] for name in metrics},
+        "alone": {name: [row[name] for row in views] for name in accuracies},
         "attention": _matrix(folder, "attention"),
         "cosine": _matrix(folder, "cosine"),
     }

@@ -12,7 +12,6 @@ from multiview.evaluation.analyses.analysis_input import NotApplicable
 from multiview.evaluation.analyses.attention import (
     attention,
     divergence,
-    sequence_divergence,
     view_attention,
 )
 from multiview.model.batch import make_batch
@@ -53,12 +52,6 @@ def test_a_view_attends_as_its_runs_do_on_average():
     alpha = view_attention(rows, weights)
     np.testing.assert_allclose(alpha[1], rows[0] / 2 + (rows[2] + rows[3]) / 4)
     np.testing.assert_allclose(alpha[0], rows[0])
-
-
-def test_heads_are_averaged_first():
-    """Two heads that attend to opposite tokens: their mean does not tell the views apart."""
-    heads = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.1, 0.9], [0.9, 0.1]]])
-    np.testing.assert_allclose(sequence_divergence(heads, np.eye(2)), 0, atol=1e-15)
 
 
 def test_divergence_of_a_model_s_last_layer(padded):

@@ -89,10 +89,8 @@ class ViewSummary:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The passages that were retrieved for the questions by all views or by some, best first."""
+    """Which of the passages that were retrieved for the questions, by all views or by some, are right; best first."""
 
-    passages: np.ndarray
-    """[q, depth] int64: their rows in the index, -1 for none."""
     holds: np.ndarray
     """[q, depth] bool: which of them hold an answer of their question."""
     gold: np.ndarray
@@ -110,10 +108,10 @@ class AnalysisInput:
     """Folder with the passages that the index was built from."""
     questions: list[Question]
     train_questions: Path | None
-    ask: Callable[[Sequence[str], np.ndarray], object]
-    """Searches for questions, by their texts and vectors, as the evaluation does."""
     queries: np.ndarray
     """[q, dim] float32: vectors of the questions, times the scale of the score."""
+    ask: Callable[[Sequence[str], np.ndarray], object]
+    """Searches for questions, by their texts and vectors, as the evaluation does."""
     settings: Evaluation
     encode: Encode
     matching: Mode
@@ -168,7 +166,7 @@ class AnalysisInput:
         """What was retrieved by all views and by each range, judged in one reading of the texts."""
         passages = {ALL_VIEWS: self.top.passages, **self._by_range}
         together = np.concatenate(list(passages.values()), axis=1)
-        columns = (together, self.answers.holds(together), self.positives.hits(together))
+        columns = (self.answers.holds(together), self.positives.hits(together))
         parts = (np.split(column, len(passages), axis=1) for column in columns)
         return {
             each: Ranking(*judged) for each, judged in zip(passages, zip(*parts, strict=True), strict=True)

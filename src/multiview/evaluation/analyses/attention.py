@@ -38,15 +38,10 @@ def divergence(alpha: np.ndarray) -> np.ndarray:
     return (alpha[None] * (logs[None] - logs[:, None])).sum(axis=2)
 
 
-def sequence_divergence(heads: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """D [views, views] of one sequence from its attention [heads, L, L], averaged over heads first (ours; CAMVR does not
-    say), and weights [views, L]."""
-    return divergence(view_attention(heads.astype(np.float64).mean(axis=0), weights))
-
-
 def attention(given: AnalysisInput) -> Findings:
-    """Table `attention`: row i, column j is D(i, j), a mean over passages. The views of empty snippets are included, as in
-    the paper. Metrics `attention_divergence` (the mean over i ≠ j), `_min` and `_max`.
+    """Table `attention`: row i, column j is D(i, j), a mean over passages, of attention averaged over heads first (ours;
+    CAMVR does not say). The views of empty snippets are included, as in the paper. Metrics `attention_divergence` (the
+    mean over i ≠ j), `_min` and `_max`.
     """
     means = PairMeans(views := given.layout.max_views)
     for values in _divergences(given, given.random_rows(len(given.index), PASSAGES)):
@@ -76,7 +71,8 @@ def _divergences(given: AnalysisInput, passage_rows: np.ndarray) -> Iterator[np.
             raise NotApplicable(str(error)) from None
         for sequence, head, weights in zip(members, heads, batch["weights"].numpy(), strict=True):
             tokens, views = len(sequence.input_ids), len(sequence.views)
-            yield sequence_divergence(head[:, :tokens, :tokens], weights[:views, :tokens])
+            mean = head[:, :tokens, :tokens].astype(np.float64).mean(axis=0)
+            yield divergence(view_attention(mean, weights[:views, :tokens]))
         given.events.progress(start + len(members), len(sequences), "sequences' attention")
 
 

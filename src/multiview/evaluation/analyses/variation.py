@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import entr, softmax
 
 from multiview.data.questions import seeded_hash
 from multiview.evaluation.analyses.analysis_input import SEED, AnalysisInput, Findings, NotApplicable, Table
@@ -19,13 +20,6 @@ def local_variation(scores: np.ndarray) -> float:
     return float(best - (scores.sum() - best) / (len(scores) - 1))
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """exp(f_i) / Σ_j exp(f_j) of one passage's views, in float64, because e^134 does not fit into float32."""
-    scores = np.asarray(scores, np.float64)
-    powers = np.exp(scores - scores.max())
-    return powers / powers.sum()
-
-
 def cosines(query: np.ndarray, views: np.ndarray) -> np.ndarray:
     """Cosine of a question [dim] with each view [views, dim], in float64; 0 for a vector of zeros."""
     query, views = np.asarray(query, np.float64), np.asarray(views, np.float64)
@@ -36,8 +30,7 @@ def cosines(query: np.ndarray, views: np.ndarray) -> np.ndarray:
 def perplexity(winners: Iterable[int]) -> float:
     """PPL of one passage: exp of the entropy of which view wins, over its questions (Eq. 10)."""
     _, counts = np.unique(np.fromiter(winners, np.int64), return_counts=True)
-    shares = counts / counts.sum()
-    return float(np.exp(-(shares * np.log(shares)).sum()))
+    return float(np.exp(entr(counts / counts.sum()).sum()))
 
 
 PAIRS = 1500
@@ -78,7 +71,7 @@ def variation(given: AnalysisInput) -> Findings:
                     "views": len(views),
                     "view": view,
                     "lv_cosine": local_variation(cosines(vector, views)),
-                    "lv_softmax": local_variation(softmax(scores)),
+                    "lv_softmax": local_variation(softmax(scores.astype(np.float64))),
                 }
             )
     if not rows:
