@@ -78,7 +78,8 @@ def write_index(
 ) -> None:
     """Writes an index of a corpus, whose views are of the model with digest `model`, into `folder`.
 
-    `search` is what the header says of BM25 and reranking (`write_search`). `build_approximate` makes the faiss index where `settings` is not exact, by default as `approximate.kinds.build`.
+    `search` is what the header says of BM25 and reranking (`write_search`). `build_approximate` builds the faiss index
+    where `settings.kind` is not exact; default: `approximate.kinds.build`.
     Writes `views.f16` (all views in float16), `passages.parquet` (`ROWS_SCHEMA`, `KEPT_FIELD`), `index.json`, for an approximate
     index `index.faiss`, and where passages were read with queries `queries.parquet` (one row per passage). Reports the
     cost of the index. Raises InputError where there are no passages, or a passage occurs twice.

@@ -267,7 +267,7 @@ class _Candidates:
 
 
 def _no_hits(questions: int, count: int) -> np.ndarray:
-    """Returns hits [3, q, n] float64, which holds rows exactly too: scores, passages and winning views, as yet none."""
+    """Returns empty hits [3, q, n]: scores, passages and winning views, in float64, which holds row numbers exactly."""
     hits = np.full((3, questions, count), -1.0)
     hits[0] = -np.inf
     return hits

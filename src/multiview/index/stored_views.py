@@ -36,8 +36,8 @@ SCORED_AT_ONCE, PAIRS_AT_ONCE = 1024, 1 << 14
 them, results do not."""
 
 HELD = 4
-"""Number of blocks of `StreamedViews` in memory, with the one that is read ahead; while it comes from a bucket, it takes
-twice its size. Speed depends on the number, and memory."""
+"""Blocks of `StreamedViews` kept in memory, including the one read ahead, which takes twice its size while it downloads.
+Only speed and memory depend on it."""
 
 Matrix: TypeAlias = "np.ndarray | StreamedViews"
 """Views [rows, dim] float16: in memory, mapped from a file, or in a bucket."""

@@ -177,8 +177,9 @@ class ViewIndex:
     ) -> TopPassages:
         """The k best passages of each question; of those that the index proposes, if it is not `exact`.
 
-        `queries` [q, dim] have the score's scale. With `among` [p] bool, only its passages are found, and exactly: no index
-        proposes from a part. Results are at most as wide as the index. Raises InputError for queries of another width.
+        `queries` [q, dim] have the score's scale. `among` [p] bool restricts the search to these passages; it is then
+        exact, since an approximate index cannot propose from a subset. Results are at most as wide as the index. Raises
+        InputError for queries of another width.
         """
         if queries.ndim != 2 or queries.shape[1] != self.views.shape[1]:
             raise InputError(

@@ -30,10 +30,10 @@ KNOWN_BY = ["id", "content_hash"]
 def find_changes(context: StepContext) -> None:
     """Step: find the passages of a new corpus (`passages`) that an `index` holds already, as `model` encodes them.
 
-    A passage is kept if the index has its id with the same content, of the same model, encoded with the same settings,
-    its views merged alike, and built by the same version of its step; its embeddings, too. Its sentences must have been split for the same
-    language, and its queries made by the same `generator` (where that is an input) with the same settings of
-    generation. With `settings.refresh.full` none is kept.
+    A passage is kept if the index holds its id with the same content, and its views come from the same model, the same
+    `encode` settings and `index.merge_views`, and the current versions of the steps that made the index and its
+    embeddings. Its sentences must have been split for the same language, and its queries made by the same `generator`
+    (where that is an input) with the same settings of generation. With `settings.refresh.full` none is kept.
 
     Writes the other passages, in corpus order, into `corpus.shards` files `shard-00.parquet` … of nearly equal numbers.
     Where all passages must be encoded and the corpus has as many files, its files are copied unchanged, so that

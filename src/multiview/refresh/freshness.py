@@ -21,10 +21,10 @@ LOOKED_AT = 100
 
 @dataclass(frozen=True)
 class Freshness:
-    """Of a champion's corpus; times are in seconds since 1970."""
+    """How fresh a champion's corpus is; times are in seconds since 1970."""
 
     read: float
-    """When sources were read last of which the corpus was made, or found to be made already."""
+    """When the sources were last read, whether the corpus was made from them then or found already made."""
     ended: dict[str, float]
     """When a refresh ended last, by outcome: promoted, refused, failed, or kept (there was nothing to change)."""
     oldest: float | None = None

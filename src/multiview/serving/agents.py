@@ -21,7 +21,7 @@ from multiview.serving.search_service import Serving
 from multiview.serving.where import column_names
 
 LONGEST_ID = 5_000
-"""Characters of a passage's id, all of which an address has room for."""
+"""Longest passage id, in characters, that fits into a URL."""
 ABOUT = {
     "search": "Find the passages that answer a question, best first, each with the snippet that matched.",
     "passage": "Read a passage by its id.",

@@ -66,7 +66,7 @@ register_url_convertor("text", _AnyText())
 
 
 def build_app(serving: Serving) -> FastAPI:
-    """Returns the ASGI application, of which a task searches for all requests, and another looks at the champion."""
+    """Returns the ASGI application. One background task searches for all requests; another follows the champion."""
     limits, metrics = serving.limits, Metrics()
     batcher = Batcher(limits.max_batch, limits.max_waiting, metrics.batches.observe)
     metrics.registry.register(StateCollector(serving.generations, serving.follower, batcher))

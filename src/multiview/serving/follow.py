@@ -226,7 +226,7 @@ class Follower:
         return True
 
     def look(self) -> None:
-        """Looks, at most once a minute, at how old the champion's corpus is; that it became too old is logged."""
+        """Checks how old the champion's corpus is, at most once a minute, and logs a warning once it is too old."""
         champion = self.generations.newest.champion
         if champion is None or time.monotonic() < self._look_at:
             return
@@ -249,8 +249,8 @@ class Follower:
 
 class ChampionRetriever:
     """Answers from the store's champion, whichever it is when a question is asked: `load("champion", follow=True)`.
-    Which champion that is is looked up at most every few seconds, in a thread, when a question is asked; the next
-    champion is loaded in that thread, and the old one answers until then."""
+    A question starts a look for a new champion in a background thread, at most every few seconds; the old one answers
+    until the new one is loaded."""
 
     def __init__(self, follower: Follower, every: float = POLL_SECONDS) -> None:
         """`every` is the least time between two looks, in seconds."""

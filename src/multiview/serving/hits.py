@@ -128,7 +128,8 @@ def _view_fields(number: int, view: ScoredView | IndexedView) -> dict[str, objec
 
 
 def finite(value: object) -> object:
-    """Returns the value with None for NaN, which JSON has not and pandas writes for a number that is missing."""
+    """Returns the value with None in place of NaN and infinities, which JSON cannot hold; pandas writes NaN for a missing
+    number."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list | tuple):

@@ -127,8 +127,8 @@ class Retriever:
             return self._encoder.question_vector(question)
 
     def among(self, where: str) -> np.ndarray:
-        """Returns which passages satisfy the condition `where` [p] bool; the newest are kept, a bit per passage. Raises
-        ConditionError, with the position, for a text that is no condition."""
+        """Returns which passages satisfy the condition `where` [p] bool; the masks of the most recent conditions are cached,
+        one bit per passage. Raises ConditionError, with the position, for a text that is no condition."""
         Where(where, self._corpus.schema)
         with _checked_on_error(self._sources):
             return np.unpackbits(self._satisfying(where), count=len(self)).view(bool)

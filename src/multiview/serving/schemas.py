@@ -8,7 +8,7 @@ from multiview.serving.limits import Limits
 
 QUESTION = "When did the lighthouse stop burning oil?"
 WHERE = "A condition on the corpus's columns (docs/serving.md)."
-INDEX = "The index that answers; else the champion. The key of an index, a run's id, champion or challenger."
+INDEX = "The index to search: a key, a run's id, `champion` or `challenger`. Default: the index that the server answers from."
 IndexName = Annotated[str, StringConstraints(max_length=500)] | None
 
 

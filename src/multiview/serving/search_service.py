@@ -1,4 +1,4 @@
-"""What the routes share that answer questions: the index that a request names, and a search within the time limit."""
+"""What the question-answering routes share: the index that a request names, and a search within the time limit."""
 
 import asyncio
 import contextlib
