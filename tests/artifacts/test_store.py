@@ -128,3 +128,21 @@ def test_no_address_is_no_store(url):
     """Such as of `--store "$UNSET"`: it is not the current folder."""
     with pytest.raises(InputError, match="--store names none; give a folder"):
         open_store(url)
+
+
+def test_a_folder_that_is_removed_while_files_are_listed_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a collection of garbage beside a run."""
+    store, scan = LocalStore(tmp_path), os.scandir
+    for name in ("gone", "kept"):
+        store.replace(f"model/{name}/file", b"1")
+
+    def removed(path: str | Path) -> object:
+        if Path(path).name == "gone":
+            (Path(path) / "file").unlink()
+            Path(path).rmdir()
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", removed)
+    assert [entry.path for entry in store.entries("")] == ["model/kept/file"]

@@ -60,12 +60,13 @@ class LocalStore(Store):
 
     def entries(self, path: str) -> list[Entry]:
         entries = []
-        for file in (self.root / path).rglob("*"):
-            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-                status = file.stat()
-                if stat.S_ISREG(status.st_mode):
-                    name = file.relative_to(self.root).as_posix()
-                    entries.append(Entry(name, status.st_size, status.st_mtime))
+        for folder, _, names in os.walk(self.root / path):  # which passes over what is removed meanwhile
+            for file in (Path(folder, name) for name in names):
+                with contextlib.suppress(FileNotFoundError):
+                    status = file.stat()
+                    if stat.S_ISREG(status.st_mode):
+                        name = file.relative_to(self.root).as_posix()
+                        entries.append(Entry(name, status.st_size, status.st_mtime))
         return sorted(entries, key=lambda entry: entry.path)
 
     def folders(self, path: str) -> list[str]:
