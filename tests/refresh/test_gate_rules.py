@@ -205,3 +205,5 @@ def test_columns_that_are_gone_or_of_another_type_are_named_and_may_be_held():
     assert failed(verdict(strict, after, before)) == ["keep_columns"]
     assert failed(verdict(strict, replace(after, columns=before.columns), before)) == []
     assert failed(verdict(strict, after, replace(before, columns=None))) == [], "of an older version"
+    other = {"year": "uint16", "ok": "bool", "url": "large_string"}  # as another reader or writer has them
+    assert failed(verdict(strict, replace(after, columns=other), before)) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -15,6 +16,8 @@ from multiview.evaluation.significance import CONFIDENCE, bootstrap_intervals
 
 Decision = Literal["promote", "refuse", "keep"]
 
+SIZES = re.compile(r"large_|(?<=\w)_view\b|\bu(?=int)|(?<=int)\d+|(?<=timestamp\[)[mnu]?s")
+"""What a column's type says of how its values are stored, and not of what they are."""
 NEARLY = 1e-9
 """Tolerance for the rounding of sums of floats."""
 
@@ -167,13 +170,13 @@ def _sizes(policy: Gate, champion: Measurements | None, challenger: Measurements
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str] | None) -> list[str]:
-    """Returns a line for each column that is gone or of another type, on which conditions of clients fail."""
+    """Returns a line for each column that is gone or of another kind of value, on which conditions of clients fail."""
     if after is None:
         return []
     return [
         f"{name} is {after[name]}, was {kind}" if name in after else f"{name} ({kind}) is gone"
         for name, kind in sorted(before.items())
-        if after.get(name) != kind
+        if SIZES.sub("", after.get(name, "")) != SIZES.sub("", kind)
     ]
 
 
