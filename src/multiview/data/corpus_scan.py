@@ -31,7 +31,7 @@ from multiview.errors import InputError, Report, without_secrets
 CUT_TEXTS = "texts of 32,767 characters, at which Excel cuts a cell"
 NO_TEXT = "passages without text, left out"
 EMPTY_FILES = "files without passages"
-UNREAD_FILES = "files and folders of a folder that are not read"
+UNREAD_FILES = "files and folders that are not read"
 FOLDER_COLUMNS = "columns that only the names of folders hold, not read"
 """Kinds of remarks."""
 
@@ -201,9 +201,11 @@ class CorpusScan:
         held = {file for _, file in self._firsts}
         for file in (file for file in self.formats if file not in held):
             self._report.remark(EMPTY_FILES, without_secrets(file))
-        asked = sources.expand_sources(self._settings.questions.source, "train")
-        asked += sources.expand_sources(self._settings.questions.dev_source, "dev")
-        for source in self._settings.corpus.source:
+        questions = self._settings.questions
+        asked = sources.expand_sources(questions.source, "train")
+        asked += sources.expand_sources(questions.dev_source, "dev")
+        named = (*self._settings.corpus.source, *questions.source, *questions.dev_source)
+        for source in dict.fromkeys(named):
             for name in sources.unread_files(source, [*self.formats, *asked]):
                 self._report.remark(UNREAD_FILES, without_secrets(f"{source}: {name}"))
         for file in self.formats:

@@ -49,7 +49,7 @@ def split(context: StepContext) -> None:
     memory. Raises InputError that names the file, row or setting.
     """
     settings = context.settings
-    _check_sources(settings)
+    check_sources(settings)
     tokenizer(settings.corpus.language)  # fails first, where its data are missing
     with (
         rare_collections(),
@@ -88,7 +88,7 @@ def split(context: StepContext) -> None:
 
 def sources_fingerprint(settings: Config) -> JsonObject:
     """Returns the fingerprints of the sources for the step's key: their content, never their location."""
-    _check_sources(settings)
+    check_sources(settings)
     train = sources.expand_sources(settings.questions.source, "train")
     dev = sources.expand_sources(settings.questions.dev_source, "dev")
     asking = () if settings.corpus.source else (*train, *dev)
@@ -100,7 +100,7 @@ def sources_fingerprint(settings: Config) -> JsonObject:
     }
 
 
-def _check_sources(settings: Config) -> None:
+def check_sources(settings: Config) -> None:
     """Raises InputError unless the settings name questions, or a corpus that some are made from."""
     if settings.questions.source or settings.questions.dev_source:
         return

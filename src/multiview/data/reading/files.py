@@ -58,7 +58,9 @@ FOREIGN = {
         "a Git LFS pointer, not the file ({size} bytes there)",
         "run git lfs pull",
     ),
-    rb"/annex/objects/": ("a git-annex pointer, not the file", "run git annex get"),
+    rb"(\.\./)*(\.git)?/annex/objects/": ("a git-annex pointer, not the file", "run git annex get"),
+    rb"# xet version \d": ("a Xet pointer, not the file", "download the file itself"),
+    rb"(\.\./)+[^\s/]+(/[^\s/]+)*\Z": ("a link that was checked out as text", "put the file itself there"),
     rb"%PDF-|\{\\rtf|PK\x03\x04(?=(?s:.*?)(word/|ppt/|epub|opendocument.(text|presentation)))": (
         "a PDF, RTF, EPUB or document of an office program",
         "write its text as .txt",

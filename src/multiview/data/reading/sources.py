@@ -42,8 +42,8 @@ LAKES = {
     "_versions/*.manifest": "a Lance table",
 }
 """What the folder of a table with its own list of files holds, to the kind of the table."""
-MARKER = re.compile(r"\..*|_[^.]*|.*_\$folder\$", re.DOTALL)
-"""A name that is no data: a hidden file's, and those that Spark and EMR leave."""
+MARKER = re.compile(r"\.(?!.*\.icloud\Z).*|_[^.]*|.*_\$folder\$", re.DOTALL)
+"""A name that is no data: a hidden file's, unless it stands for one in iCloud, and those that Spark and EMR leave."""
 CHECKSUMS = ("md5Hash", "crc32c", "ETag", "etag", "generation", "Content-MD5", "Digest", "Last-Modified")
 """Fields in which file systems report a file's checksum or version, the most reliable first."""
 
@@ -184,12 +184,13 @@ def _folder_files(fs: AbstractFileSystem, folder: str, use: Use) -> list[str]:
 
 
 def unread_files(source: str, files: Collection[str]) -> list[str]:
-    """Returns the names of a folder's files and folders of which nothing is among the `files` that are read."""
+    """Returns the names of the files and folders, in a folder or of a pattern, of which nothing is among the `files` that
+    are read."""
     fs, path = file_system(_address(source))
-    if is_web(source) or not fs.isdir(path):
+    if is_web(source) or fs.isfile(path):
         return []
     known = {name for file in files for name in file.split("/")[-2:]}
-    names = map(base_name, _listed(fs, path))
+    names = map(base_name, _listed(fs, path) if fs.isdir(path) else sorted(map(str, fs.glob(path))))
     return [name for name in names if not MARKER.fullmatch(name) and name not in known]
 
 
