@@ -107,7 +107,7 @@ def parse_list(cell: object, place: str) -> object:
         with contextlib.suppress(*UNPARSED):
             if isinstance(value := parse(text), list | tuple | set):
                 return sorted(value) if isinstance(value, set) else list(value)
-    line = f"{place} {cell!r:.80} looks like a list and is neither JSON's nor Python's"
+    line = f"{place} {cell!r:.80} looks like a list and is no list of JSON's or Python's"
     raise InputError(f'{line}; write it as JSON, as in ["a", "b"]')
 
 

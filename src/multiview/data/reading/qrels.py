@@ -34,11 +34,11 @@ FOLDERS = ("corpus", "queries", "qrels")
 """Folders of a collection's files, as mteb has them."""
 
 JUDGED = (
-    {"query-id", "query_id", "qid", "topic", "topic_id", "query"},
-    {"corpus-id", "corpus_id", "docid", "doc_id", "doc-id", "docno", "pid", "passage_id"},
+    {"queryid", "qid", "topic", "topicid", "query"},
+    {"corpusid", "docid", "docno", "pid", "passageid"},
     {"score", "relevance", "rel", "label", "grade"},
 )
-"""Names of the question, the passage and the grade in the header of judgements."""
+"""Names of the question, the passage and the grade in the header of judgements, in any case, with and without hyphens."""
 REGRADED = "pairs judged more than once with different grades, the last one counts"
 FORMS = "query-id corpus-id score, or qid 0 pid relevance"
 INTEGER = re.compile(r"-?[0-9]{1,9}(\.0)?")
@@ -77,7 +77,8 @@ def says_qrels(file: str) -> bool:
 
 def judged_columns(names: Sequence[str]) -> list[int]:
     """Returns where the question, the passage and the grade are among the names of columns; nothing unless all are there."""
-    places = [next((n for n, name in enumerate(names) if name.lower() in known), -1) for known in JUDGED]
+    plain = [re.sub("[-_ ]", "", name.lower()) for name in names]
+    places = [next((n for n, name in enumerate(plain) if name in known), -1) for known in JUDGED]
     return [] if -1 in places or len(names) > 4 else places
 
 

@@ -199,8 +199,9 @@ def _listed(fs: AbstractFileSystem, folder: str) -> list[str]:
 
 
 def _is_file(fs: AbstractFileSystem, name: str) -> bool:
-    """Whether a name in a folder, or of a pattern, is a file. Raises InputError for one that is called data and is none."""
-    if not fs.isfile(name) and format_by_suffix(name):
+    """Whether a name in a folder, or of a pattern, is a file. Raises InputError for one that is called data and is none,
+    and for a link to nothing."""
+    if not fs.isfile(name) and (format_by_suffix(name) or not fs.isdir(name)):
         raise _no_file(fs, name)
     return fs.isfile(name)
 
