@@ -275,6 +275,21 @@ def test_no_questions_is_an_error_that_names_the_way_out(retrieval):
         retrieval.run("evaluation", evaluate_bm25, questions=none)
 
 
+@pytest.mark.parametrize("last", ["tea", "tea|leaves"])
+def test_a_run_says_that_what_it_found_holds_no_answer_at_all(last, tmp_path):
+    """As where each cell of answers is one glued text: every accuracy is 0, whatever the retriever."""
+    folder = write_passages(tmp_path / "passages", [passage("p0", "red fox"), passage("p1", "green tea")])
+    questions = [question("q0", "?", ["red|fox"], []), question("q1", "?", [last], [])]
+    top = TopPassages(np.array([[0, 1]] * 2), np.ones((2, 2), np.float32), np.zeros((2, 2), np.int32))
+    (tmp_path / "out").mkdir()
+    events = RecordedEvents()
+    write_evaluation(
+        measured(folder, tmp_path / "out", events, depth=2), top, pa.array(["p0", "p1"]), questions
+    )
+    line = "no passage among the first 2 of any question holds an answer (first: 'red|fox')"
+    assert [warning.startswith(line) for warning in events.warnings] == [True] * (last == "tea|leaves")
+
+
 def test_bm25_on_squad_reaches_the_figures_measured_for_it(tmp_path):
     """Dev questions over all passages: top-5 0.895 by answer and 0.872 by gold passage, top-20 0.952 and 0.936."""
     data = Path(os.environ.get("MULTIVIEW_DATA", Path(__file__).parents[3] / "shared" / "data")) / "squad"
