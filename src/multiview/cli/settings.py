@@ -82,8 +82,8 @@ def markdown() -> str:
     rows = [(f"`{name}`", defaults or "none of its own") for name, defaults in own.items()]
     parts.append(_table(("`model.architecture`", "defaults"), rows))
     parts.append(
-        f"## Presets\n\n{', '.join(f'`{name}`' for name in document_names('preset'))}: `multiview config --preset NAME` shows what "
-        "one sets, and the files are in `src/multiview/config/presets/`.\n"
+        f"## Presets\n\n{', '.join(f'`{name}`' for name in document_names('preset'))}: `multiview config --preset NAME` shows all "
+        "settings with one, and the files are in `src/multiview/config/presets/`.\n"
     )
     rows = [(f"`{name}`", about) for name, about in environment_variables()]
     parts += [
