@@ -14,7 +14,7 @@ from tests.bad_input.readers import SEEDS
 from tests.fixtures.project import ROOT
 from tests.fixtures.tally import FUZZED
 
-RUNS = 2000
+RUNS = 1500
 """Executions per reader."""
 
 

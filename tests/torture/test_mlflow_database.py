@@ -22,7 +22,7 @@ from tests.fixtures.tally import POINTS, SURVIVED, TRIED, Tally
 from tests.fixtures.tortured import SEED, WHOLE, WORDS, Share, each_fault, each_share, needs_seccomp
 
 pytestmark = needs_seccomp
-SECONDS = 30
+SECONDS = 20
 """Seconds for the points of a fault."""
 
 

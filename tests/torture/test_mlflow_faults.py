@@ -70,7 +70,7 @@ def _ship(reported: ReportedRun, uri: str) -> bool:
     [
         ("lost", 32),
         pytest.param("503", 32, marks=pytest.mark.torture),
-        *(pytest.param(fault, 1 if WHOLE else 6, marks=pytest.mark.torture) for fault in FAULTS),
+        *(pytest.param(fault, 1 if WHOLE else 8, marks=pytest.mark.torture) for fault in FAULTS),
     ],
 )
 def test_a_request_that_fails_once_is_made_up_for(
