@@ -205,7 +205,7 @@ _EVENTS = {"metric": MetricEvent, "warning": WarningEvent}
 
 
 def read_events(store: Store, attempt: str) -> Iterator[MetricEvent | WarningEvent]:
-    """Yields the events of an attempt, without a last line that a kill cut short. Raises InputError for another line."""
+    """Yields the events of an attempt, up to a line that a kill cut short. Raises InputError for JSON that is no event."""
     for number, line in enumerate((store.read(events_path(attempt)) or b"").splitlines(), 1):
         try:
             fields = json.loads(line)
