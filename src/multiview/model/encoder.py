@@ -27,7 +27,7 @@ from multiview.model.base_model.loading import (
     normalise_first,
     quiet,
 )
-from multiview.model.base_model.sentence_transformers import Usage, read_usage
+from multiview.model.base_model.sentence_transformers import OTHER, Usage, read_usage
 from multiview.model.batch import Batch, Groups, add_snippet_means, encode_groups, make_batch, pool
 from multiview.model.dense import DENSE_FILE, make_dense, read_dense
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
@@ -45,6 +45,8 @@ _TEXTS = (
 """Texts of different lengths, so that one is padded."""
 _EQUAL, _ALIKE = 1e-5, 1e-3
 """Difference of two vectors, relative to their largest number, that is rounding: in one batch, in two of other shapes."""
+SHORTEST = 16
+"""Tokens that a base reads at least, as `model.passage_length`."""
 OPTIONAL = ("dense", "question_prompt", "passage_prompt", "include_prompt")
 """Settings that a saved model names only where they are not the defaults."""
 
@@ -202,9 +204,9 @@ class BiEncoder(nn.Module):
             normalise_first(tokenizer.backend_tokenizer, normalizers.Lowercase())
         settings = _with_prompts(settings, usage)
         if kind.as_base:
-            own_length = usage.max_length or tokenizer.model_max_length
+            own_length = tokenizer.model_max_length if usage.max_length is None else usage.max_length
             longest = min(own_length, max_positions(encoder) or sys.maxsize)
-            settings = _as_base(settings, usage, longest)
+            settings = _as_base(settings, usage, longest, tokenizer)
         kind.check(settings, max_positions(encoder))
         add_viewers(encoder, tokenizer, kind.viewers(settings), settings)
         question = None if settings.tied else copy.deepcopy(encoder)
@@ -224,11 +226,19 @@ def _with_prompts(settings: Model, usage: Usage) -> Model:
     return settings.model_copy(update={**prompts, "include_prompt": usage.include_prompt})
 
 
-def _as_base(settings: Model, usage: Usage, longest: int) -> Model:
+def _as_base(settings: Model, usage: Usage, longest: int, tokenizer: PreTrainedTokenizer) -> Model:
     """Returns the settings with what the base's makers say of its vectors, whose texts have up to `longest` tokens.
 
-    Raises InputError where the settings say otherwise.
+    Raises InputError where the settings say otherwise, and for a tokenizer whose texts the layout would read in another way.
     """
+    if longest < SHORTEST:
+        raise InputError(
+            f"{BASE}: {settings.base}: texts of {longest} tokens, fewer than {SHORTEST}: {OTHER}"
+        )
+    typed = any(tokenizer("", return_token_type_ids=True)["token_type_ids"])
+    if typed or tokenizer.truncation_side != "right":
+        how = "gives its tokens types" if typed else "cuts texts at the left"
+        raise InputError(f"{BASE}: {settings.base}: its tokenizer {how}: {OTHER}")
     for name in ("pooling", "normalise"):
         given, made = getattr(settings, name), getattr(usage, name)
         if given not in (made, Model.model_fields[name].default):

@@ -79,13 +79,27 @@ def test_a_bare_folder_is_used_by_the_mean_as_sentence_transformers_does(bare, t
         np.testing.assert_allclose(given, expected, atol=1e-5)
 
 
-def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path):
+def test_a_bare_causal_model_is_used_by_its_last_token(tmp_path):
+    base = random_base(tmp_path / "base", "qwen3")
+    config, of_tokens = (json.loads((base / f"{name}config.json").read_text()) for name in ("", "tokenizer_"))
+    write(base / "config.json", config | {"architectures": ["Qwen3ForCausalLM"]})
+    made = SentenceTransformer(str(base), device="cpu")
+    for given, expected in zip(vectors(encoder(base, tmp_path / "model")), of_makers(made), strict=True):
+        np.testing.assert_allclose(given, expected, atol=1e-5)
+    write(base / "tokenizer_config.json", of_tokens | {"chat_template": "{{ messages }}"})
+    with pytest.raises(InputError, match="reads texts through a chat template"):
+        encoder(base, tmp_path / "other")
+
+
+@pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
+def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path, kind):
     folder = tmp_path / "base"
     save_base(folder, bare, "cls", "normalised")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tokenizer.backend_tokenizer.normalizer = None
     tokenizer.save_pretrained(folder)
-    write(folder / "sentence_bert_config.json", {"max_seq_length": 20, "do_lower_case": True})
+    (folder / "sentence_bert_config.json").unlink()
+    write(folder / f"sentence_{kind}_config.json", {"max_seq_length": 20, "do_lower_case": True})
     modes = ("cls_token", "max_tokens", "mean_tokens", "mean_sqrt_len_tokens", "lasttoken")
     legacy = {f"pooling_mode_{mode}": mode == "cls_token" for mode in modes}
     write(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": 64, **legacy})
@@ -106,7 +120,7 @@ def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path):
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("modules.json", "[{", "modules.json is not JSON"),
+        ("modules.json", "[{", ".*base: modules.json is not JSON"),
         (
             "modules.json",
             [{"type": "sentence_transformers.models.Pooling", "path": "../x"}],
@@ -129,7 +143,7 @@ def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path):
         ),
         ("1_Pooling/config.json", {"pooling_mode": ["cls", "mean"]}, "pooling .*is none of"),
         ("1_Pooling/config.json", {"pooling_mode": [["cls"]]}, "pooling .*is none of"),
-        ("1_Pooling/config.json", "[" * 100_000, "config.json is not JSON"),
+        ("1_Pooling/config.json", "[" * 100_000, "1_Pooling/config.json is not JSON"),
         ("config.json", "[" * 100_000, "config.json is not an object of JSON"),
         ("modules.json", "[" * 100_000, "modules.json is not JSON"),
         ("1_Pooling/config.json", None, "Pooling has no config.json"),
@@ -154,9 +168,19 @@ def test_what_an_old_folder_says_of_its_tokens_is_read(bare, tmp_path):
         (
             "sentence_bert_config.json",
             {"max_seq_length": 256.0},
-            "its max_seq_length is 256.0; write a number",
+            "its max_seq_length is 256.0; write a whole number",
         ),
-        ("sentence_bert_config.json", {"max_seq_length": 4}, "its max_seq_length is 4; write a number"),
+        ("sentence_bert_config.json", {"max_seq_length": 0}, "texts of 0 tokens, fewer than 16"),
+        ("sentence_bert_config.json", {"config_kwargs": {"num_hidden_layers": 1}}, "config_kwargs is not"),
+        (
+            "sentence_bert_config.json",
+            {"modality_config": {"text": {"method": "forward", "method_output_name": ["hidden_states", 1]}}},
+            "modality_config is not supported",
+        ),
+        ("config_sentence_transformers.json", {"truncate_dim": 16}, "truncate_dim is not supported"),
+        ("2_Dense/config.json", {"out_features": True}, "describes no dense layer"),
+        ("tokenizer_config.json", {"truncation_side": "left"}, "its tokenizer cuts texts at the left"),
+        ("tokenizer_config.json", {"model_max_length": 9}, "texts of 9 tokens, fewer than 16"),
         ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "transformer_task is not supported"),
     ],
 )
@@ -165,7 +189,8 @@ def test_a_folder_of_another_form_is_refused_with_its_name(bare, tmp_path, file,
     if content is None:
         (tmp_path / "base" / file).unlink()
     else:
-        write(tmp_path / "base" / file, content)
+        whole = json.loads((tmp_path / "base" / file).read_text()) if file == "tokenizer_config.json" else {}
+        write(tmp_path / "base" / file, whole | content if whole else content)
     with pytest.raises(InputError, match=f"^model.base: .*{message}"):
         BiEncoder.create(Model(base=str(tmp_path / "base"), architecture="sentence-transformer"))
 

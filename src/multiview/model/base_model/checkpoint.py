@@ -111,7 +111,7 @@ def _model_files(base: str, folder: Path, setting: str) -> dict[str, Path]:
     files = {path.name: path for pattern in hub.PATTERNS for path in folder.glob(pattern)}
     files = dict(sorted(files.items()))
     check_files(base, {name: functools.partial(path.open, "rb") for name, path in files.items()}, setting)
-    for name in module_folders(files[MODULES_FILE].read_bytes()) if MODULES_FILE in files else ():
+    for name in module_folders(base, files[MODULES_FILE].read_bytes()) if MODULES_FILE in files else ():
         inside = (path for pattern in hub.PATTERNS for path in (folder / name).glob(pattern))
         files |= {f"{name}/{path.name}": path for path in inside}
     return files
@@ -126,7 +126,7 @@ def _remote(base: str, setting: str) -> tuple[fsspec.AbstractFileSystem, dict[st
             opened = {name: functools.partial(filesystem.open, path, "rb") for name, path in files.items()}
             check_files(base, opened, setting)
             listed = filesystem.cat_file(files[MODULES_FILE]) if MODULES_FILE in files else b"[]"
-            for name in module_folders(listed):
+            for name in module_folders(base, listed):
                 with contextlib.suppress(FileNotFoundError):  # of a module without settings and weights
                     inside = _listed(filesystem, f"{root.rstrip('/')}/{name}")
                     files |= {f"{name}/{file}": path for file, path in inside.items()}

@@ -94,7 +94,7 @@ def _check_weights(base: str, file_name: str, file: IO[bytes], size: int) -> Non
         end = 8 + length + max(tensor["data_offsets"][1] for tensor in tensors.values())
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
         pass
-    if end != size:
+    if not end or end != size:
         raise InputError(f"{base}: {file_name} is damaged or cut off; copy it again")
     for name, tensor in tensors.items():
         if wrapper := _WRAPPER.match(name):

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, normalizers
 from torch import Tensor, nn
 
 from multiview.config import Model
-from multiview.errors import InputError
+from multiview.errors import InputError, shortened
 from multiview.model.base_model.files import BASE, NEEDED
 from multiview.model.layouts import PreTrainedTokenizer
 from multiview.model.layouts.base import CLS_FIRST, SNIPPET_MEAN
@@ -47,7 +47,7 @@ def load_encoder(folder: str, dtype: torch.dtype, base: str | None = None) -> "P
     # With attention by torch where transformers has it for the model: not for MPNet and DeBERTa.
     encoder = load_model(AutoModel, folder, BASE, base or folder, dtype, unused=("pooler.",))
     if getattr(encoder, "pooler", None) is not None:
-        encoder.pooler = None
+        encoder.pooler = nn.Identity()  # some call it
     return encoder
 
 
@@ -146,8 +146,8 @@ def load_pretrained(kind: Any, folder: Path | str, problem: str, **options: obje
         with _ONE_AT_A_TIME, quiet():
             return kind.from_pretrained(folder, trust_remote_code=False, **options)
     except Exception as error:  # tokenizers raises Exception itself
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{problem}: {reason}") from error
+        reason = shortened(" ".join(str(error).split()) or type(error).__name__)
+        raise InputError(f"{problem}: {reason}; save it anew with save_pretrained") from error
 
 
 def first_position(encoder: LoadedModel) -> int:

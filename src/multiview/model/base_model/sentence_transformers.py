@@ -15,7 +15,11 @@ from multiview.errors import InputError
 
 MODULES_FILE = "modules.json"
 CONFIGURATION_FILE = "config_sentence_transformers.json"
-TRANSFORMER_FILE = "sentence_bert_config.json"
+TRANSFORMER_FILES = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+)
+"""Settings of the transformer, the first file that is there."""
 
 POOLINGS: dict[str, Pooling] = {"cls": "viewer", "mean": "snippet", "lasttoken": "last"}
 """Our poolings by those of sentence-transformers."""
@@ -26,11 +30,20 @@ PASSAGE_PROMPTS = ("document", "passage", "corpus")
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 """Activations of dense layers, classes of torch.nn."""
 
+OTHER = "choose another base or architecture"
+"""The way out."""
+
 _CHAIN = re.compile("Transformer Pooling( Dense)*( Normalize)?")
-_OTHER_USES = (
-    "transformer_task", "query_expansion", "processing_kwargs", "query_length", "document_length", "config_args"
-)  # fmt: skip
-"""Settings of the transformer by which it has other tokens or another output than is built here."""
+_READ = {
+    "max_seq_length": None,
+    "do_lower_case": None,
+    "unpad_inputs": None,
+    "transformer_task": "feature-extraction",
+    "module_output_name": "token_embeddings",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+}
+"""Settings of the transformer that are read, with the only value if there is one; others make other tokens or another
+output than is built here, such as those of a chat template."""
 _LEGACY = re.compile("pooling_mode_(.+?)(_tokens?)?")
 _SAFE = re.compile(r"\w[\w.-]*")
 
@@ -54,9 +67,12 @@ class Usage:
     """Whether vectors have length one: by a module, or because the similarity is the cosine."""
 
 
-def module_folders(modules: bytes | str) -> list[str]:
-    """Returns the sub folders of the modules that a modules.json lists. Raises InputError for anything else."""
-    return [path for _, path in _modules(modules) if path]
+def module_folders(base: str, modules: bytes | str) -> list[str]:
+    """Returns the sub folders of the modules that a base's modules.json lists. Raises InputError for anything else."""
+    try:
+        return [path for _, path in _modules(modules) if path]
+    except InputError as error:
+        raise InputError(f"{base}: {error}") from error
 
 
 def read_usage(folder: Path, base: str, whole: bool) -> Usage:
@@ -73,10 +89,11 @@ def read_usage(folder: Path, base: str, whole: bool) -> Usage:
 
 def _usage(folder: Path, whole: bool) -> Usage:
     if not (file := folder / MODULES_FILE).is_file():
-        return Usage()
+        return _bare_usage(folder) if whole else Usage()
     modules = _modules(file.read_bytes())
-    made, transformer = _json(folder / CONFIGURATION_FILE), _json(folder / TRANSFORMER_FILE)
-    pooling = _json(folder / dict(modules).get("Pooling", "") / "config.json")
+    made = _json(folder, CONFIGURATION_FILE)
+    transformer = next(filter(None, (_json(folder, name) for name in TRANSFORMER_FILES)), {})
+    pooling = _json(folder, Path(dict(modules).get("Pooling", "")) / "config.json")
     include_prompt, lower_case = pooling.get("include_prompt", True), transformer.get("do_lower_case")
     usage = Usage(*_prompts(made), include_prompt=bool(include_prompt), lower_case=bool(lower_case))
     if not whole:
@@ -85,10 +102,8 @@ def _usage(folder: Path, whole: bool) -> Usage:
     if not pooling:
         raise InputError("its Pooling has no config.json: save it anew with sentence-transformers")
     longest = transformer.get("max_seq_length")
-    if longest is not None and (type(longest) is not int or longest < 8):
-        raise InputError(
-            f"its max_seq_length is {longest!r}; write a number of tokens from 8 on, or leave it out"
-        )
+    if type(longest) not in (int, type(None)):
+        raise InputError(f"its max_seq_length is {longest!r}; write a whole number, or leave it out")
     cosine = (made.get("similarity_fn_name") or "cosine") == "cosine"
     return replace(
         usage,
@@ -97,6 +112,16 @@ def _usage(folder: Path, whole: bool) -> Usage:
         pooling=_pooling(pooling),
         normalise=cosine or modules[-1][0] == "Normalize",
     )
+
+
+def _bare_usage(folder: Path) -> Usage:
+    """Returns how sentence-transformers uses a folder without modules.json: one of a causal language model by its last token."""
+    if "chat_template" in _json(folder, "tokenizer_config.json"):
+        raise InputError(f"it reads texts through a chat template, without {MODULES_FILE}: {OTHER}")
+    config = _json(folder, "config.json")
+    made_as = str([*(config.get("architectures") or []), ""][0])
+    is_causal = made_as.endswith("ForCausalLM") and config.get("is_causal", True)
+    return Usage(pooling="last" if is_causal else "snippet")
 
 
 def _modules(content: bytes | str) -> list[tuple[str, str]]:
@@ -117,19 +142,19 @@ def _check(made: JsonObject, transformer: JsonObject, modules: list[tuple[str, s
     if not _CHAIN.fullmatch(chain) or modules[0][1]:
         raise InputError(
             f"its modules are {chain or 'none'}; architecture sentence-transformer knows a Transformer in the folder itself, "
-            "Pooling, Dense layers and Normalize in this order: choose another base or architecture"
+            f"Pooling, Dense layers and Normalize in this order: {OTHER}"
         )
     if (kind := made.get("model_type") or "SentenceTransformer") != "SentenceTransformer":
-        raise InputError(f"it is a {kind}, and no SentenceTransformer: choose another base or architecture")
+        raise InputError(f"it is a {kind}, and no SentenceTransformer: {OTHER}")
     if (similarity := made.get("similarity_fn_name") or "cosine") not in ("cosine", "dot"):
         raise InputError(
             f"{CONFIGURATION_FILE}: similarity {similarity} is neither cosine nor dot: choose another base"
         )
-    for name in _OTHER_USES:
-        if transformer.get(name) and transformer[name] != "feature-extraction":
-            raise InputError(
-                f"{TRANSFORMER_FILE}: {name} is not supported: choose another base or architecture"
-            )
+    if made.get("truncate_dim"):
+        raise InputError(f"{CONFIGURATION_FILE}: truncate_dim is not supported: {OTHER}")
+    for name, value in transformer.items():
+        if value and (name not in _READ or value != (_READ[name] or value)):
+            raise InputError(f"{TRANSFORMER_FILES[0]}: {name} is not supported: {OTHER}")
 
 
 def _prompts(made: JsonObject) -> tuple[str, str]:
@@ -152,14 +177,12 @@ def _pooling(config: JsonObject) -> Pooling:
         mode = [match[1] for match, active in legacy if active] or "mean"
     modes = [mode] if isinstance(mode, str) else mode
     if not isinstance(modes, list) or len(modes) != 1 or str(modes[0]) not in POOLINGS:
-        raise InputError(
-            f"pooling {mode} is none of {', '.join(POOLINGS)}: choose another base or architecture"
-        )
+        raise InputError(f"pooling {mode} is none of {', '.join(POOLINGS)}: {OTHER}")
     return POOLINGS[modes[0]]
 
 
 def _dense(folder: Path, path: str) -> DenseLayer:
-    config = _json(folder / path / "config.json")
+    config = _json(folder, Path(path) / "config.json")
     activation = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
     name = activation.rpartition(".")[2]
     around = {config.get(f"module_{end}_name") or "sentence_embedding" for end in ("input", "output")}
@@ -168,14 +191,14 @@ def _dense(folder: Path, path: str) -> DenseLayer:
             f"{path}: a dense layer with {activation} or a residual is not known; choose another base"
         )
     width = config.get("out_features")
-    if around != {"sentence_embedding"} or not isinstance(width, int):
+    if around != {"sentence_embedding"} or type(width) is not int:
         raise InputError(f"{path}: its config.json describes no dense layer of sentence embeddings")
     return DenseLayer(width=width, activation=name)
 
 
-def _json(file: Path) -> JsonObject:
-    """Returns the object in a file, empty if there is no file."""
-    return _parsed(file.read_bytes(), file.name, dict) if file.is_file() else {}
+def _json(folder: Path, name: str | Path) -> JsonObject:
+    """Returns the object in a file of a folder, empty if there is no file."""
+    return _parsed((folder / name).read_bytes(), str(name), dict) if (folder / name).is_file() else {}
 
 
 def _parsed(content: bytes | str, name: str, kind: type) -> Any:
