@@ -6,11 +6,12 @@ import gzip
 import json
 import re
 import shutil
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 import requests
@@ -119,7 +120,7 @@ def test_how_old_the_champion_s_corpus_is_is_told_without_a_look_at_the_store(cr
 
 REFUSED = {
     '{"questions": [': "body.15: invalid JSON at this character",
-    "[]": "body: not a JSON object; send one, with the header Content-Type: application/json",
+    "[]": "body: not a JSON object; a body is sent with the header Content-Type: application/json",
     "{}": "body.questions: Field required",
     '{"questions": []}': "body.questions: List should have at least 1 item",
     '{"questions": "Tesla?"}': "body.questions: Input should be a valid list",
@@ -182,6 +183,15 @@ def test_head_is_answered_as_get_without_a_body(client, path):
 def test_a_body_that_is_too_long_is_refused_as_it_arrives(client):
     longest = Limits().body_bytes
     assert "longer than" in client.refused(413, {"questions": ["?"], "padding": "x" * longest})
+
+
+def test_a_body_that_never_ends_is_refused_in_time(loaded):
+    with answering(Serving(Generations(Generation(loaded)), limits=Limits(timeout=0.2))) as client:
+        address = urlsplit(client.url)
+        with socket.create_connection((address.hostname, address.port), 60) as sent:
+            sent.sendall(b"POST /search HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n")
+            sent.sendall(b"Content-Length: 100\r\n\r\n{")
+            assert sent.recv(100).startswith(b"HTTP/1.1 408")
 
 
 def test_only_who_has_a_key_is_answered(loaded):

@@ -85,6 +85,16 @@ def test_a_search_in_openai_s_shape(client, loaded):
     assert "no column" in client.refused(
         422, {"query": "?", "filters": {"type": "eq", "key": "x", "value": 1}}, path
     )
+    for name, more in {
+        "body.filter": {"filter": {"type": "eq", "key": "id", "value": "p2"}},
+        "body.filters.kye": {"filters": {"type": "eq", "kye": "id", "value": "p2"}},
+        "body.ranking_options.least": {"ranking_options": {"least": 1}},
+    }.items():
+        assert client.refused(422, {"query": "?", **more}, path) == f"{name}: Extra inputs are not permitted"
+    assert (
+        client.refused(422, {"query": []}, path)
+        == "body.query: List should have at least 1 item after validation, not 0"
+    )
 
 
 def test_openai_s_client_searches_it(client, loaded):

@@ -39,7 +39,7 @@ REFUSALS = {
 }
 MESSAGES = {
     "json_invalid": "invalid JSON at this character",
-    "model_attributes_type": "not a JSON object; send one, with the header Content-Type: application/json",
+    "model_attributes_type": "not a JSON object; a body is sent with the header Content-Type: application/json",
     "string_pattern_mismatch": "the question is blank",
 }
 """Our words for kinds of invalid input that pydantic describes for programmers."""
@@ -90,7 +90,7 @@ def build_app(serving: Serving) -> FastAPI:
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
     )
-    app.add_middleware(MetricsMiddleware, metrics=metrics, body_bytes=limits.body_bytes)
+    app.add_middleware(MetricsMiddleware, metrics=metrics, limits=limits)
     _add_refusals(app)
     _add_probes(app, serving, metrics, tasks)
     refusals: dict[int | str, dict[str, Any]] = {
@@ -204,7 +204,6 @@ def _add_vector_stores(router: APIRouter, service: SearchService) -> None:
         body: VectorStoreSearchRequest,  # pyright: ignore[reportInvalidTypeForm]
     ) -> Response:
         """Search in the shape of OpenAI's vector stores: the store is `champion`, or the key of the index that answers."""
-        questions = [body.query] if isinstance(body.query, str) else body.query
         where = openai.condition(body.filters) if body.filters else None
         least = body.ranking_options.score_threshold if body.ranking_options else None
         with service.serving.generations.using() as generation:
@@ -212,8 +211,8 @@ def _add_vector_stores(router: APIRouter, service: SearchService) -> None:
             known = sorted([*known, generation.retriever.address.rpartition("/")[2]])
             if vector_store_id not in known:
                 raise HTTPException(404, f"there is no such vector store; there are: {', '.join(known)}")
-            hits = await service.search(generation, questions, Search(body.max_num_results, where=where))
-            return _json(openai.page(questions, hits, body.max_num_results, least).model_dump())
+            hits = await service.search(generation, body.query, Search(body.max_num_results, where=where))
+            return _json(openai.page(body.query, hits, body.max_num_results, least).model_dump())
 
 
 def _json(content: object) -> Response:

@@ -34,5 +34,5 @@ class Limits(Section):
 
     @property
     def body_bytes(self) -> int:
-        """Bytes of a request's body at most: all questions and a condition, each character written as `\\uXXXX`."""
-        return 6 * (self.max_questions * self.max_characters + 4096) + 4096
+        """Bytes of a request's body at most: all questions and a condition, each character written as two `\\uXXXX`."""
+        return 12 * (self.max_questions * self.max_characters + 4096) + 4096

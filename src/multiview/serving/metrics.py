@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 import traceback
@@ -27,6 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from multiview.errors import InputError
 from multiview.serving.batching import Batcher
 from multiview.serving.follow import Follower, Generations
+from multiview.serving.limits import Limits
 
 disable_created_metrics()  # a second time series for each, with the time when it began
 
@@ -89,25 +91,29 @@ class StateCollector(Collector):
 
 
 class MetricsMiddleware:
-    """ASGI middleware: counts requests, bounds their bodies, and turns errors into answers and log lines of one line."""
+    """ASGI middleware: counts requests, bounds their bodies in size and time, and turns errors into answers and log lines of one line."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, body_bytes: int) -> None:
-        self._app, self._metrics, self._body_bytes = app, metrics, body_bytes
+    def __init__(self, app: ASGIApp, metrics: Metrics, limits: Limits) -> None:
+        self._app, self._metrics, self._limits = app, metrics, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status, received = time.perf_counter(), 0, 0
+        begun, status, received, is_whole, most = time.perf_counter(), 0, 0, False, self._limits.body_bytes
         if scope["method"] == "HEAD":  # probes of load balancers; the server keeps the body to itself
             scope = {**scope, "method": "GET"}
 
         async def counted_receive() -> Message:
-            nonlocal received
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self._body_bytes:
-                raise HTTPException(413, f"the body is longer than {self._body_bytes} bytes")
+            nonlocal received, is_whole
+            try:
+                async with asyncio.timeout(None if is_whole else self._limits.timeout):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, "the body did not come in time") from None
+            received, is_whole = received + len(message.get("body", b"")), not message.get("more_body")
+            if received > most:
+                raise HTTPException(413, f"the body is longer than {most} bytes")
             return message
 
         async def seen_send(message: Message) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StringConstraints
 
 from multiview.serving.limits import Limits
 
@@ -166,6 +166,7 @@ class ResultsPage(BaseModel):
 class RankingOptions(BaseModel):
     """How results are ranked, in OpenAI's shape: there is one ranker."""
 
+    model_config = ConfigDict(extra="forbid")
     ranker: str | None = None
     score_threshold: float | None = Field(None, description="Results below this score are left out.")
 
@@ -173,6 +174,7 @@ class RankingOptions(BaseModel):
 class Filter(BaseModel):
     """A comparison (`key`, `value`) or several filters joined by `and` or `or`, in OpenAI's shape."""
 
+    model_config = ConfigDict(extra="forbid")
     type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "and", "or"]
     key: str | None = None
     value: str | int | float | bool | list[str | int | float | bool] | None = None
@@ -201,12 +203,16 @@ def openai_body(limits: Limits) -> type[BaseModel]:
     """Returns the body of a search in OpenAI's shape under some limits."""
     most = min(50, limits.max_k)
     example = {"query": QUESTION, "max_num_results": 3, "rewrite_query": False}
+    either = _question(limits) | _questions(limits)
+    one_or_several = BeforeValidator(
+        lambda query: [query] if isinstance(query, str) else query, json_schema_input_type=either
+    )
 
     class VectorStoreSearchRequest(BaseModel):
         """A search in OpenAI's shape."""
 
-        model_config = ConfigDict(json_schema_extra={"examples": [example]})
-        query: _question(limits) | _questions(limits) = Field(  # pyright: ignore[reportInvalidTypeForm]
+        model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [example]})
+        query: Annotated[_questions(limits), one_or_several] = Field(  # pyright: ignore[reportInvalidTypeForm]
             description="One question, or several whose results are merged by score."
         )
         max_num_results: int = Field(min(10, most), strict=True, ge=1, le=most)
