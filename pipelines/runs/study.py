@@ -138,6 +138,8 @@ def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, tuple[Reference, str |
         for system, evaluation in evaluations.items():
             if evaluation not in [known for known, _ in rows.values()]:
                 rows[system, run.run.id] = evaluation, run.run.architectures.get(system)
+        if run.run.id not in {id_ for _, id_ in rows}:
+            raise InputError(f"run {run.run.id} has no evaluation that the runs before it lack: leave it out")
     count = Counter(system for system, _ in rows)
     by_name = {
         system if count[system] == 1 else f"{system}:{run.rpartition('-')[2]}": row

@@ -73,7 +73,7 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
         parent_store = parent.data.tags[names.TAG_STORE]
         steps = find_run(uri, description.rerun_of, parent_store).steps if description.rerun_of else {}
         step = system = None
-        for below in runs_below(client, experiment.experiment_id, description.id, parent.info.run_id):
+        for below in runs_below(client, parent.info.experiment_id, description.id, parent.info.run_id):
             path = below.data.tags.get(names.TAG_PATH)
             if path is not None:
                 steps[path] = _state(below)

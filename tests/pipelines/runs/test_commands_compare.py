@@ -145,6 +145,10 @@ def test_systems_of_one_name_are_told_apart_and_what_is_shared_is_one_row(projec
     (compared,) = re.findall(r"^(compare-\w+):", output, re.MULTILINE)
     assert set(tracking.find_run(project.tracking, compared).steps) == {"compare", "report"}
     assert "a comparison needs two systems" in say("compare", first, first, status=2)
+    third = run("bm25.k1=2")  # which none of its steps reads
+    assert f"run {third} has no evaluation that the runs before it lack: leave it out" in say(
+        "compare", first, second, third, status=2
+    )
     assert "comparison.baseline: dpr is no row" in say(
         "compare", first, second, "--baseline", "dpr", status=2
     )
