@@ -178,7 +178,7 @@ def write_evaluation(
     answered = np.array([bool(question.answers) for question in questions])
     values = top_k_accuracy(first_answer, answered, cuts) | gold_metrics(names, gold, cuts, settings.depth)
     metrics = means(values)
-    if answered.any() and not holds.any():
+    if answered.any() and (top.passages >= 0).any() and not holds.any():
         context.events.warning(
             f"no passage among the first {settings.depth} of any question holds an answer (first: "
             f"{next(question.answers[0] for question in questions if question.answers)!r}): are they answers, and of this "

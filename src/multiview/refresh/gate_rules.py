@@ -105,8 +105,8 @@ def decide(
     ]
     failed = [check for check in checks if not check.passed]
     if failed:
-        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        return Verdict("refuse", f"{failed[0].name}: {failed[0].says}{more}", checks, metrics)
+        reasons = "; ".join(f"{check.name}: {check.says}" for check in failed)
+        return Verdict("refuse", reasons, checks, metrics)
     against = "there was no champion" if champion is None else f"all {len(checks)} checks passed"
     return Verdict("promote", against, checks, metrics)
 
