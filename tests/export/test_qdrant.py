@@ -203,6 +203,8 @@ def test_another_corpus_or_model_is_another_collection(indexes):
     names = {collection_name(indexes.index(system)) for system in SYSTEMS}
     assert len(names) == len(SYSTEMS)
     assert collection_name(indexes.index("mvr"), "docs").startswith("docs-")
+    with pytest.raises(InputError, match="alias 'a/b': Qdrant takes no '/' in a name; name another"):
+        collection_name(indexes.index("mvr"), "a/b")
 
 
 def test_promotion_and_rollback_switch_the_alias(crowned, client):

@@ -92,7 +92,10 @@ def open_client(url: str | None = None, path: str | os.PathLike[str] | None = No
 
 def collection_name(address: str, prefix: str = ALIAS) -> str:
     """Returns the name of an index's collection, `PREFIX-` and 16 hex digits of what its points are made from. That is
-    the index, the passages and the model, by their content: another corpus column is another collection."""
+    the index, the passages and the model, by their content: another corpus column is another collection. Raises
+    InputError for a prefix with a character that Qdrant does not take."""
+    if wrong := set(prefix) & set('<>:"/\\|?*\0\x1f'):
+        raise InputError(f"alias {prefix!r}: Qdrant takes no {min(wrong)!r} in a name; name another")
     made_from = " ".join(record.digest for _, record in load_artifacts(address))
     return f"{prefix}-{hashlib.sha256(made_from.encode()).hexdigest()[:16]}"
 
