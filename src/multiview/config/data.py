@@ -74,7 +74,7 @@ class Questions(Section):
     dev_source: Annotated[Sources, UNKEYED] = ()
     """Files, folders, patterns or URLs of the questions for evaluation. Empty: `dev_share` of `source` is held out."""
     dev_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Share of gold passages whose questions are held out when there is no `dev_source`. *Ours.*"""
+    """Share of gold passages whose questions are held out when there is no `dev_source`, and always of made questions. *Ours.*"""
     format: DataFormat = "auto"
     """Format of `source` and `dev_source`; `auto` detects it from the file's name and first lines."""
     columns: dict[str, str] = {}

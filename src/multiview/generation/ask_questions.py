@@ -187,6 +187,8 @@ class Questioner:
                 self._way = max(self._way, way + 1)
                 return await self._send(request)
             message = error.message.replace(self._key, "…") if self._key else error.message
+            if status == 502:
+                message += " (or no chat completion: is base_url right?)"
             said = f"{message}; its answers are kept, and the same command goes on"
             if status in (401, 403):  # the message may repeat a part of the key
                 said = f"it refuses the key in OPENAI_API_KEY{'' if self._key else ', which is not set'}"
