@@ -288,6 +288,10 @@ def test_a_run_says_that_what_it_found_holds_no_answer_at_all(last, tmp_path):
     )
     line = "no passage among the first 2 of any question holds an answer (first: 'red|fox')"
     assert [warning.startswith(line) for warning in events.warnings] == [True] * (last == "tea|leaves")
+    nothing = RecordedEvents()
+    context = measured(folder, tmp_path / "out", nothing, depth=2)
+    write_evaluation(context, TopPassages.empty(2, 2), pa.array([], pa.string()), questions)
+    assert not nothing.warnings  # as of a first refresh, which has no champion
 
 
 def test_bm25_on_squad_reaches_the_figures_measured_for_it(tmp_path):
