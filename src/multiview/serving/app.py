@@ -32,6 +32,7 @@ REFUSALS = {
     400: "The body cannot be read.",
     401: "No or a wrong API key.",
     404: "There is no such passage, index, vector store or path.",
+    408: "The body did not come in time.",
     413: "The body is too long.",
     422: "The request is not understood; the message names the field, or the position in a condition.",
     429: "Too many requests wait; try again after the seconds of Retry-After.",
