@@ -126,8 +126,9 @@ def _uncollected(root: Path, done: Path) -> Flaw:
 
 def _answer(root: Path, done: Path) -> None:
     """A server begins to log questions in files of a few lines; notes that, and how many are in the earlier files."""
-    question_log.FILE_BYTES = 1000
-    log, server = QuestionLog(root / LOG), len(list(done.iterdir()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(question_log, "FILE_BYTES", 1000)
+        log, server = QuestionLog(root / LOG), len(list(done.iterdir()))
     generation = SimpleNamespace(retriever=SimpleNamespace(address="index"), number=1)
     for number in range(QUESTIONS):
         earlier = sum(file.read_bytes().count(b"\n") for file in root.glob(f"{LOG}.*"))
