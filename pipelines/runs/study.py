@@ -129,7 +129,7 @@ def read_study(name: str) -> Study:
 def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, tuple[Reference, str | None]]:
     """Returns the evaluation and the architecture of each row by the name of its system, with the end of its run's id
     where two have one name. An evaluation that several runs share is one row. Raises InputError for a run without an
-    evaluation, for a single row, and unless all are of the same questions over the same corpus."""
+    evaluation that the runs before it lack, for a single row, and unless all are of the same questions over the same corpus."""
     rows: dict[tuple[str, str], tuple[Reference, str | None]] = {}
     for run in runs:
         evaluations = evaluations_of_run(run)

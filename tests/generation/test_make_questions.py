@@ -129,7 +129,9 @@ def test_one_per_passage_holds_for_made_questions(tmp_path: Path) -> None:
 
 
 def test_nothing_to_train_on_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="make_questions: 0 questions about fewer than two"):
+    with pytest.raises(
+        InputError, match="make_questions: 0 questions drafted, 0 without repeats, about fewer than two"
+    ):
         Made(tmp_path / "none", [])
     lost = [q for q in LOST if q.positive_ids[0] > "p05"]
     with pytest.raises(InputError, match="make_questions.found_within=1: the passage of none of"):

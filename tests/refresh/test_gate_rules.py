@@ -154,6 +154,12 @@ def test_each_limit_refuses_by_itself(policy: Gate, name: str) -> None:
         assert found.says.startswith(f"{name}: ")
 
 
+def test_a_refusal_names_every_limit_that_refuses() -> None:
+    found = verdict(Gate(drops={}, smallest_corpus=1001, index_bytes=9_999), measured(30))
+    assert [reason.partition(":")[0] for reason in found.says.split("; ")] == failed(found)
+    assert len(failed(found)) == 2
+
+
 def test_the_same_limits_let_pass_what_meets_them() -> None:
     policy = Gate(
         drops={METRIC: 0.0},

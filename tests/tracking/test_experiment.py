@@ -66,6 +66,18 @@ def test_what_was_deleted_is_called_deleted_with_the_command_that_restores_it(tm
         tracking.ship(reported.store, reported.run.id, uri)
 
 
+def test_a_run_is_found_whole_after_its_experiment_was_renamed(tmp_path):
+    uri = new_database(tmp_path)
+    first, second = (ReportedRun(tmp_path / name, uri, name) for name in ("first", "second"))
+    first.report_all()
+    tracking.ship(first.store, first.run.id, uri)
+    found, client = tracking.find_run(uri, first.run.id), MlflowClient(uri)
+    (made,) = client.search_experiments(filter_string="name = 'multiview'")
+    client.rename_experiment(made.experiment_id, "renamed")
+    tracking.ship(second.store, second.run.id, uri)
+    assert tracking.find_run(uri, found.mlflow_id).steps == found.steps != {}
+
+
 def test_what_a_person_wrote_about_the_experiment_stays(tmp_path):
     uri = new_database(tmp_path)
     client = MlflowClient(uri)

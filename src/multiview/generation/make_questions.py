@@ -182,8 +182,8 @@ def make_questions(context: StepContext) -> None:
     drafts = _different(drafted, context.settings.corpus.language) if asked.origin == "llm" else drafted
     if len({q.positive_ids for q in drafts}) < 2:
         raise InputError(
-            f"make_questions: {counted(len(drafts), 'question')} about fewer than two passages, of {len(drafted)} drafted with their repeats, so none "
-            "can be held out: set a larger make_questions.share, or see why others repeat or were left out in the step before"
+            f"make_questions: {counted(len(drafted), 'question')} drafted, {len(drafts)} without repeats, about fewer than two "
+            "passages, so none can be held out: set a larger make_questions.share, or see what the step before this one left out"
         )
     train, dev = held_out(drafts, asked.dev_share, asked.seed)
     if asked.one_per_passage:

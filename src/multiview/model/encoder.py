@@ -13,6 +13,7 @@ from tokenizers import normalizers
 from torch import Tensor, nn
 
 from multiview.config import Model, canonical_json
+from multiview.config.documents import checked
 from multiview.data.passages import Passage
 from multiview.errors import InputError, one_line
 from multiview.model.base_model.checkpoint import SETTINGS_FILE, staged_base
@@ -45,8 +46,6 @@ _TEXTS = (
 """Texts of different lengths, so that one is padded."""
 _EQUAL, _ALIKE = 1e-5, 1e-3
 """Difference of two vectors, relative to their largest number, that is rounding: in one batch, in two of other shapes."""
-SHORTEST = 16
-"""Tokens that a base reads at least, as `model.passage_length`."""
 OPTIONAL = ("dense", "question_prompt", "passage_prompt", "include_prompt")
 """Settings that a saved model names only where they are not the defaults."""
 
@@ -229,12 +228,9 @@ def _with_prompts(settings: Model, usage: Usage) -> Model:
 def _as_base(settings: Model, usage: Usage, longest: int, tokenizer: PreTrainedTokenizer) -> Model:
     """Returns the settings with what the base's makers say of its vectors, whose texts have up to `longest` tokens.
 
-    Raises InputError where the settings say otherwise, and for a tokenizer whose texts the layout would read in another way.
+    Raises InputError where the settings say otherwise, for texts too short for them, and for a tokenizer whose texts the
+    layout would read in another way.
     """
-    if longest < SHORTEST:
-        raise InputError(
-            f"{BASE}: {settings.base}: texts of {longest} tokens, fewer than {SHORTEST}: {OTHER}"
-        )
     typed = any(tokenizer("", return_token_type_ids=True)["token_type_ids"])
     if typed or tokenizer.truncation_side != "right":
         how = "gives its tokens types" if typed else "cuts texts at the left"
@@ -247,7 +243,7 @@ def _as_base(settings: Model, usage: Usage, longest: int, tokenizer: PreTrainedT
             )
     lengths = {name: min(getattr(settings, name), longest) for name in ("question_length", "passage_length")}
     made = {"pooling": usage.pooling, "normalise": usage.normalise, "dense": tuple(usage.dense.values())}
-    return settings.model_copy(update={**lengths, **made})
+    return checked(Model, {**settings.model_dump(), **lengths, **made}, f"{BASE}: {settings.base}")
 
 
 @torch.inference_mode()

@@ -100,7 +100,8 @@ class MetricsMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, status, received, is_whole, most = time.perf_counter(), 0, 0, False, self._limits.body_bytes
+        begun, status, received, is_whole = time.perf_counter(), 0, 0, False
+        most = self._limits.body_bytes
         if scope["method"] == "HEAD":  # probes of load balancers; the server keeps the body to itself
             scope = {**scope, "method": "GET"}
 
@@ -111,7 +112,8 @@ class MetricsMiddleware:
                     message = await receive()
             except TimeoutError:
                 raise HTTPException(408, "the body did not come in time") from None
-            received, is_whole = received + len(message.get("body", b"")), not message.get("more_body")
+            is_whole = not message.get("more_body")
+            received += len(message.get("body", b""))
             if received > most:
                 raise HTTPException(413, f"the body is longer than {most} bytes")
             return message

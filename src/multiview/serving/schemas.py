@@ -203,9 +203,9 @@ def openai_body(limits: Limits) -> type[BaseModel]:
     """Returns the body of a search in OpenAI's shape under some limits."""
     most = min(50, limits.max_k)
     example = {"query": QUESTION, "max_num_results": 3, "rewrite_query": False}
-    either = _question(limits) | _questions(limits)
     one_or_several = BeforeValidator(
-        lambda query: [query] if isinstance(query, str) else query, json_schema_input_type=either
+        lambda query: [query] if isinstance(query, str) else query,
+        json_schema_input_type=_question(limits) | _questions(limits),
     )
 
     class VectorStoreSearchRequest(BaseModel):

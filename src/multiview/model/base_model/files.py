@@ -87,14 +87,14 @@ def _check_config(base: str, file: IO[bytes], setting: str) -> None:
 
 def _check_weights(base: str, file_name: str, file: IO[bytes], size: int) -> None:
     """Raises InputError by the header of a file of safetensors: its length in 8 bytes, then JSON."""
-    length, tensors, end = int.from_bytes(file.read(8), "little"), {}, 0
+    length, tensors, end = int.from_bytes(file.read(8), "little"), {}, -1
     try:
         tensors: dict[str, Any] = json.loads(file.read(length)) if length < size else {}
         tensors.pop("__metadata__", None)
         end = 8 + length + max(tensor["data_offsets"][1] for tensor in tensors.values())
     except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
         pass
-    if not end or end != size:
+    if end != size:
         raise InputError(f"{base}: {file_name} is damaged or cut off; copy it again")
     for name, tensor in tensors.items():
         if wrapper := _WRAPPER.match(name):

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, normalizers
 from torch import Tensor, nn
 
 from multiview.config import Model
-from multiview.errors import InputError, shortened
+from multiview.errors import InputError
 from multiview.model.base_model.files import BASE, NEEDED
 from multiview.model.layouts import PreTrainedTokenizer
 from multiview.model.layouts.base import CLS_FIRST, SNIPPET_MEAN
@@ -146,7 +146,7 @@ def load_pretrained(kind: Any, folder: Path | str, problem: str, **options: obje
         with _ONE_AT_A_TIME, quiet():
             return kind.from_pretrained(folder, trust_remote_code=False, **options)
     except Exception as error:  # tokenizers raises Exception itself
-        reason = shortened(" ".join(str(error).split()) or type(error).__name__)
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{problem}: {reason}; save it anew with save_pretrained") from error
 
 

@@ -92,13 +92,17 @@ def _usage(folder: Path, whole: bool) -> Usage:
         return _bare_usage(folder) if whole else Usage()
     modules = _modules(file.read_bytes())
     made = _json(folder, CONFIGURATION_FILE)
-    transformer = next(filter(None, (_json(folder, name) for name in TRANSFORMER_FILES)), {})
+    of_transformer = next((name for name in TRANSFORMER_FILES if (folder / name).is_file()), "")
+    transformer = _json(folder, of_transformer) if of_transformer else {}
     pooling = _json(folder, Path(dict(modules).get("Pooling", "")) / "config.json")
     include_prompt, lower_case = pooling.get("include_prompt", True), transformer.get("do_lower_case")
     usage = Usage(*_prompts(made), include_prompt=bool(include_prompt), lower_case=bool(lower_case))
     if not whole:
         return usage
-    _check(made, transformer, modules)
+    _check(made, modules)
+    for name, value in transformer.items():
+        if value and (name not in _READ or value != (_READ[name] or value)):
+            raise InputError(f"{of_transformer}: {name} is not supported: {OTHER}")
     if not pooling:
         raise InputError("its Pooling has no config.json: save it anew with sentence-transformers")
     longest = transformer.get("max_seq_length")
@@ -136,7 +140,7 @@ def _modules(content: bytes | str) -> list[tuple[str, str]]:
     return modules
 
 
-def _check(made: JsonObject, transformer: JsonObject, modules: list[tuple[str, str]]) -> None:
+def _check(made: JsonObject, modules: list[tuple[str, str]]) -> None:
     """Raises InputError for a model that is more than one vector per text, by modules that are known here."""
     chain = " ".join(name for name, _ in modules)
     if not _CHAIN.fullmatch(chain) or modules[0][1]:
@@ -152,9 +156,6 @@ def _check(made: JsonObject, transformer: JsonObject, modules: list[tuple[str, s
         )
     if made.get("truncate_dim"):
         raise InputError(f"{CONFIGURATION_FILE}: truncate_dim is not supported: {OTHER}")
-    for name, value in transformer.items():
-        if value and (name not in _READ or value != (_READ[name] or value)):
-            raise InputError(f"{TRANSFORMER_FILES[0]}: {name} is not supported: {OTHER}")
 
 
 def _prompts(made: JsonObject) -> tuple[str, str]:
