@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from functools import reduce
+from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,7 +35,7 @@ MOST_CHARACTERS = 2000
 CONSTANTS = {"null": None, "true": True, "false": False}
 Mask: TypeAlias = np.ndarray
 """Whether each row satisfies something [rows] bool."""
-Value: TypeAlias = str | bool | int | float
+Value: TypeAlias = str | bool | int | float | Decimal
 
 SYMBOLS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Is: "is", ast.In: "in",
@@ -82,7 +83,7 @@ class Where:
         if len(self._text) > MOST_CHARACTERS:
             raise ConditionError(f"where: {len(self._text)} characters; at most {MOST_CHARACTERS} are read")
         # With blanks for the line ends, it needs no parentheses.
-        flat = self._text.translate(str.maketrans("\r\n", "  "))
+        flat = self._flat = self._text.translate(str.maketrans("\r\n", "  "))
         try:
             with warnings.catch_warnings(action="ignore"):  # of unknown escapes, which it would print
                 tree = ast.parse(flat, mode="eval").body
@@ -93,8 +94,14 @@ class Where:
             raise self._error_at(error.offset - 1, why) from None
         except (ValueError, MemoryError):
             raise ConditionError("where: this text cannot be read as a condition") from None
+        before = None
         for token in tokenize.generate_tokens(io.StringIO(flat).readline):
             start, stop = token.start[1], token.end[1]
+            if token.type == before == tokenize.STRING:
+                raise self._error_at(
+                    start, "two strings follow each other, which would be joined; a comma is missing"
+                )
+            before = token.type
             if token.type == tokenize.COMMENT:
                 raise self._error_at(start, "a comment would hide what follows; leave it out")
             if token.type == tokenize.STRING and token.string != self._text[start:stop]:
@@ -194,10 +201,13 @@ class Where:
                 return CONSTANTS[name]
             case ast.Constant(value=None):
                 return None
+            case ast.Constant(value=float() as value) if value and isfinite(value):
+                return Decimal(ast.get_source_segment(self._flat, node) or value)  # all of its digits
             case ast.Constant(value=str() | bool() | int() | float() as value):
                 return value
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-                return -value
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float()) as operand):
+                value = self._value(operand)
+                return value.copy_negate() if isinstance(value, Decimal) else -value
         raise self._error(node, "a string, a number, true, false or null is expected here")
 
     def _error(self, node: ast.expr, why: str) -> ConditionError:
@@ -224,6 +234,10 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
         if isinstance(kind, pa.TimestampType):  # without a zone, the time is of UTC where the column has one
             zone = kind.tz if datetime.fromisoformat(str(value)).tzinfo else None
             return pa.scalar(str(value)).cast(pa.timestamp("us", zone)).cast(kind)
+        if isinstance(value, Decimal):
+            if pa.types.is_integer(kind) and value != value.to_integral_value():
+                raise TypeError
+            value = int(value) if pa.types.is_integer(kind) else float(value)
         scalar = pa.scalar(value, kind)
         if scalar.as_py() != value:  # such as a fraction, which pyarrow cuts off
             raise TypeError
