@@ -122,6 +122,15 @@ def test_types_without_a_cast_are_refused():
         columns.add(pa.table({"n": pa.array([1.5]).cast(pa.decimal128(2, 1))}), lambda: "b.parquet rows 1-1")
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_decimals_that_fractions_would_round_are_refused_beside_them(turned):
+    columns, parts = FurtherColumns(), pa.array([0.5])
+    price = pa.array([Decimal("1234567890123456.78")], pa.decimal128(18, 2))
+    with pytest.raises(InputError, match=r"p\.parquet rows 1-1: the type differs .* in column 'n' \("):
+        for values in (parts, price) if turned else (price, parts):
+            columns.add(pa.table({"n": values}), lambda: "p.parquet rows 1-1")
+
+
 def test_whole_numbers_alone_may_have_64_bits_and_small_ones_become_fractions():
     columns = FurtherColumns()
     columns.add(pa.table({"large": WHOLE, "small": pa.array([1, 2])}), lambda: "a")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -124,6 +125,8 @@ class FurtherColumns:
             for column in (*self._leaves, *within):
                 if column.type != (kind := leaves.field(column.name).type):
                     pa.nulls(1, column.type).cast(kind)
+                    if pa.types.is_decimal(column.type) and column.type.precision > sys.float_info.dig:
+                        raise pa.ArrowInvalid("digits that a fraction would lose")
         except pa.ArrowException:
             named = ", ".join(
                 f"{f.name!r} ({f.type} after {self.schema.field(f.name).type})"
@@ -232,7 +235,7 @@ class CorpusScan:
         """Checks the passages of a table, whose first row is `first`. Returns whether each is new, and not left out."""
         repeats, rows, awaited = FORMATS[self.formats[file]].repeats, self.rows, self.answers.about
         ids, texts = table.column("id").to_pylist(), table.column("text").to_pylist()
-        places = repeat(("", 0))
+        places = repeat((None, 0))
         if self._cut(file):
             places = zip(*(table.column(name).to_pylist() for name in ARTICLE_COLUMNS), strict=True)
         for name, (kind, pattern) in product(PASSAGE_COLUMNS, ODD.items()):

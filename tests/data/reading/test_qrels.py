@@ -143,6 +143,23 @@ def test_ids_with_a_nul_character_name_the_line(tmp_path):
             questions(queries, qrels)
 
 
+def test_judgements_without_an_id_name_the_line(tmp_path):
+    """An empty id was the placeholder of a passage that is no piece of an article: all of them were gold."""
+    queries = put(tmp_path / "queries.jsonl", '{"_id": "q", "text": "who?"}\n')
+    for line in ("q\t\t1", "\tp\t1"):
+        qrels = put(tmp_path / "qrels.tsv", f"query-id\tcorpus-id\tscore\nq\tp\t1\n{line}\n")
+        with pytest.raises(InputError, match=r"qrels\.tsv line 3: not a judgement"):
+            questions(queries, qrels)
+
+
+def test_queries_and_their_judgements_may_both_be_named(tmp_path):
+    folder = str(beir(tmp_path / "scifact", "train", "test"))
+    named = [f"{folder}/queries.jsonl", f"{folder}/qrels/test.tsv"]
+    for sources in (named, named[::-1]):
+        (group,) = question_groups(sources, "dev")
+        assert [question.qid for question in questions(*group)] == ["1"]
+
+
 def test_of_a_pair_judged_twice_the_last_grade_counts_and_others_are_counted(tmp_path):
     queries = put(tmp_path / "queries.tsv", "q\twho?\n")
     qrels = put(tmp_path / "qrels.tsv", "q 0 a 1\nq 0 b 2\nq 0 c 2\nq 0 a 1\nq 0 b 1\nq 0 c 0\nq 0 a 3\n")

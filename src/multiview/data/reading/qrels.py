@@ -93,6 +93,8 @@ def judgements(files: Iterable[str], report: Report) -> dict[str, dict[str, int]
             if not INTEGER.fullmatch(relevance):
                 fault = f"the grade {relevance!r:.80} is no whole number"
                 raise InputError(f"{place}: not a judgement ({FORMS}): {fault}")
+            if not (qid and passage):
+                raise InputError(f"{place}: not a judgement ({FORMS}): an id is empty")
             check_ids((qid, passage), f"{place}: id")
             grades, grade = judged.setdefault(qid, {}), int(float(relevance))
             if grade > LARGEST_GRADE:

@@ -122,5 +122,7 @@ def _strings(row: Row, name: str) -> tuple[str, ...]:
             raise InputError(f"{name} hold null beside {present[0]!r:.80}; leave it out, or mend the id")
         strings = tuple(number_text(item) if name == "answers" else id_text(item, name) for item in present)
     if name != "answers":
+        if "" in strings:
+            raise InputError(f"{name} hold an empty id; leave it out, or mend the id")
         check_ids(strings, name)
     return strings

@@ -118,7 +118,10 @@ def question_groups(sources: Iterable[str], use: Use) -> list[list[str]]:
     """
     each = [expand_source(source, use) for source in sources]
     collections = [files for files in each if any(map(split_of, files)) and not all(map(split_of, files))]
-    single = dict.fromkeys(file for files in each if files not in collections for file in files)
+    together = {file for files in collections for file in files}
+    single = dict.fromkeys(
+        file for files in each if files not in collections for file in files if file not in together
+    )
     return [*collections, list(single)] if single else collections
 
 
