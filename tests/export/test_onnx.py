@@ -40,9 +40,9 @@ TOLERANCE = 1e-4
 class Exported:
     """A model and its question encoder in ONNX, which is run with nothing of ours."""
 
-    def __init__(self, model: Path, folder: Path) -> None:
-        write_onnx(model, folder)
-        self.model, self.folder = model, folder
+    def __init__(self, model: Path, folder: Path, question_length: int | None = None) -> None:
+        write_onnx(model, folder, question_length)
+        self.model, self.folder, self.question_length = model, folder, question_length
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._session = onnxruntime.InferenceSession(
             folder / "model.onnx", providers=["CPUExecutionProvider"]
@@ -59,7 +59,7 @@ class Exported:
         return vectors
 
     def ours(self, questions: list[str]) -> np.ndarray:
-        return Encoder(self.model, Encode()).question_vectors(questions)
+        return Encoder(self.model, Encode(question_length=self.question_length)).question_vectors(questions)
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +99,10 @@ def test_onnxruntime_gives_our_vectors(mvr):
 def test_other_poolings_give_our_vectors(name, base, tmp_path):
     exported = Exported(saved_model(tmp_path / "model", base, **MODELS[name]), tmp_path / "out")
     check_vectors(exported, [question for question in every_length() if question or "prompt" not in name])
+
+
+def test_questions_are_as_long_as_those_of_an_index(base, tmp_path):
+    check_vectors(Exported(saved_model(tmp_path / "model", base, architecture="mvr"), tmp_path / "out", 22))
 
 
 def test_a_prompt_is_in_the_tokenizer(base, tmp_path):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sentence_transformers import MultiVectorEncoder
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 
 from multiview.artifacts.staging import stage
 from multiview.config import Encode
@@ -75,6 +75,17 @@ def test_other_views_come_from_a_module_of_ours(name, base, tmp_path):
     assert np.abs(ours - theirs).max() <= TOLERANCE
     with pytest.raises(ValueError, match="trust_remote_code=True"):
         MultiVectorEncoder(str(tmp_path / "out"), device="cpu")
+
+
+@pytest.mark.parametrize("architecture", ["dpr", "mvr"])
+def test_questions_are_as_long_as_those_of_an_index(architecture, base, tmp_path):
+    model, question = saved_model(tmp_path / "model", base, architecture=architecture), "king " * 30
+    write_sentence_transformers(model, tmp_path / "out", Description(question_length=22))
+    kind = SentenceTransformer if architecture == "dpr" else MultiVectorEncoder
+    theirs = kind(str(tmp_path / "out"), device="cpu", trust_remote_code=True).encode_query([question])
+    ours = Encoder(model, Encode(question_length=22)).question_vectors([question])
+    assert np.abs(np.asarray(theirs[0]).reshape(-1) - ours[0]).max() <= TOLERANCE
+    assert np.abs(Encoder(model, Encode()).question_vectors([question]) - ours).max() > TOLERANCE
 
 
 @pytest.mark.parametrize(

@@ -83,11 +83,11 @@ def onnx(
 ) -> None:
     """Write the encoder of questions in ONNX, with its tokenizer (docs/export.md)."""
     from multiview.cli.lookup import Lookup
-    from multiview.export.model_card import read_subject
+    from multiview.export.model_card import question_length, read_subject
     from multiview.export.onnx import write_onnx
 
-    subject, _ = read_subject(model or Lookup(store, tracking_uri).index(index))
-    write_onnx(stage(*subject).path, out)
+    subject, searched = read_subject(model or Lookup(store, tracking_uri).index(index))
+    write_onnx(stage(*subject).path, out, question_length(searched))
     print(f"{out}: the question encoder of {subject.record.folder}")
 
 

@@ -45,6 +45,8 @@ class Description:
     """`corpus.language`, by which texts were split into sentences."""
     padding_views: bool = False
     """`encode.index_padding_views` of the index."""
+    question_length: int | None = None
+    """`encode.question_length` of the index; none: that of the model."""
 
 
 def read_subject(address: str) -> tuple[Artifact, Artifact | None]:
@@ -56,6 +58,11 @@ def read_subject(address: str) -> tuple[Artifact, Artifact | None]:
     if model is None:
         raise InputError(f"{address} is neither a model nor an index with a model: give the address of one")
     return model, found
+
+
+def question_length(index: Artifact | None) -> int | None:
+    """Returns the longest question of an index in tokens; None for that of its model."""
+    return index.record.config.get("encode", {}).get("question_length") if index else None
 
 
 def describe(model: Artifact, index: Artifact | None = None) -> Description:
@@ -75,6 +82,7 @@ def describe(model: Artifact, index: Artifact | None = None) -> Description:
         stages=[_stage(each) for each in trained],
         language=corpus.config.get("corpus", {}).get("language", "english") if corpus else "english",
         padding_views=encode.get("index_padding_views", False),
+        question_length=question_length(index),
     )
 
 

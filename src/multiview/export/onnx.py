@@ -72,18 +72,21 @@ def _behind(mask: Tensor, start: int) -> Tensor:
     return mask * (mask.cumsum(1) > (mask.sum(1, keepdim=True) - 1).clamp(max=start)) if start else mask
 
 
-def write_onnx(model: Path, folder: Path) -> None:
-    """Writes the question encoder of the model in the folder `model` to the new folder `folder`.
+def write_onnx(model: Path, folder: Path, question_length: int | None = None) -> None:
+    """Writes the question encoder of the model in the folder `model` to the new folder `folder`, for questions of up to
+    `question_length` tokens, by default the model's.
 
-    `model.onnx` takes `input_ids` and `attention_mask`, int64 [batch, length], of any batch and of lengths up to the
-    model's, and gives `vector`, float32 [batch, D]: what `Encoder.question_vectors` returns. `tokenizer.json` reads
+    `model.onnx` takes `input_ids` and `attention_mask`, int64 [batch, length], of any batch and of lengths up to that
+    one, and gives `vector`, float32 [batch, D]: what `Encoder.question_vectors` returns. `tokenizer.json` reads
     questions as the model does, prompt, padding and truncation included. The same model gives the same bytes with the same
     versions of torch and onnxscript. Raises InputError where `folder` exists, the extra `onnx` is missing, torch
     cannot export the base model, or its tokenizer has no place for a prompt.
     """
     check_installed("onnx", "onnx", "onnxscript")
     encoder = BiEncoder.load(model, questions_only=True)
-    settings = encoder.settings
+    if question_length is not None:
+        encoder.layout.lengthen_questions(question_length, encoder.positions)
+    settings = encoder.layout.settings
     with new_folder(folder) as part:
         tokenizer = question_tokenizer(model / (PASSAGE if settings.tied else QUESTION), settings)
         saved = json.loads(tokenizer.backend_tokenizer.to_str())
@@ -143,7 +146,10 @@ def _exported(encoder: BiEncoder) -> onnx_ir.Model:
     """Returns the graph of the question encoder, for any batch and length."""
     ids = torch.full((2, 6), encoder.layout.question("a").input_ids[0])
     mask = torch.tensor([[1] * 6, [1] * 4 + [0] * 2])
-    axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=encoder.settings.question_length)}
+    axes = {
+        0: torch.export.Dim("batch"),
+        1: torch.export.Dim("length", max=encoder.layout.settings.question_length),
+    }
     with _silent(), torch.no_grad():
         try:
             program = torch.onnx.export(

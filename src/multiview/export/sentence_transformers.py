@@ -37,6 +37,8 @@ def write_sentence_transformers(model: Path, folder: Path, described: Descriptio
     False
     """
     settings, described = load_settings(model), described or Description()
+    if described.question_length:
+        settings = settings.model_copy(update={"question_length": described.question_length})
     alone = settings.architecture == "dpr" and settings.pooling in POOLINGS
     plain = _plain_model(model, settings) if alone else None
     with new_folder(folder) as part:
@@ -44,7 +46,9 @@ def write_sentence_transformers(model: Path, folder: Path, described: Descriptio
             plain.save_pretrained(str(part), create_model_card=False)
         else:
             shutil.copytree(model, part / OWN_MODULE, ignore=shutil.ignore_patterns(".*"))
-            own = {"language": described.language, "padding_views": described.padding_views}
+            own = {
+                name: getattr(described, name) for name in ("language", "padding_views", "question_length")
+            }
             write_json(part / OWN_MODULE / "config.json", own)
             write_json(part / "modules.json", [{"idx": 0, "name": "0", "path": OWN_MODULE, "type": OWN_TYPE}])
             whole = {"model_type": "MultiVectorEncoder", "similarity_fn_name": "maxsim", **_prompts(settings)}

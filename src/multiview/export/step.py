@@ -38,18 +38,18 @@ def export(context: StepContext) -> None:
 
 def _write(name: ExportFormat, views: IndexViews, address: str, folder: Path) -> None:
     # Late, because they import torch.
-    from multiview.export.model_card import describe, read_subject
+    from multiview.export.model_card import describe, question_length, read_subject
     from multiview.export.onnx import write_onnx
     from multiview.export.sentence_transformers import write_sentence_transformers
 
+    model, searched = read_subject(address)
     match name:
         case "views":
             write_views(views, folder)
         case "model":
-            model, searched = read_subject(address)
             write_sentence_transformers(stage(*model).path, folder, describe(model, searched))
         case "onnx":
-            write_onnx(stage(*read_subject(address)[0]).path, folder)
+            write_onnx(stage(*model).path, folder, question_length(searched))
 
 
 def follow(context: StepContext) -> None:

@@ -24,15 +24,25 @@ class ViewEncoder(InputModule):
     split into sentences as the step `split` does it."""
 
     config_file_name = "config.json"
-    config_keys = ["language", "padding_views"]
+    config_keys = ["language", "padding_views", "question_length"]
 
-    def __init__(self, encoder: BiEncoder, language: str = "english", padding_views: bool = False) -> None:
-        """`language` is that of sentences, as `corpus.language`; `padding_views` is `encode.index_padding_views`."""
+    def __init__(
+        self,
+        encoder: BiEncoder,
+        language: str = "english",
+        padding_views: bool = False,
+        question_length: int | None = None,
+    ) -> None:
+        """`language` is that of sentences, as `corpus.language`; `padding_views` is `encode.index_padding_views`;
+        `question_length` is in tokens, by default the model's."""
         super().__init__()
+        if question_length is not None:
+            encoder.layout.lengthen_questions(question_length, encoder.positions)
         self.encoder = encoder
         self.tokenizer = encoder.tokenizer
         self.language = language
         self.padding_views = padding_views
+        self.question_length = question_length
 
     @property
     def max_seq_length(self) -> int:
