@@ -84,14 +84,18 @@ def data_rows(vectors: ChangingVectors, passages) -> list[dict]:
         ("an index of another version of multiview", {}),
         ("embeddings of another version of multiview", {}),
         ("other settings of encode", {"encode": {"compute": "autocast"}}),
-        ("another corpus.language", {}),
+        ("sentences of another corpus.language or splitter", {}),
+        ("sentences of another corpus.language or splitter", {"nltk": "3.8"}),
         ("", {}),
     ],
 )
 def test_everything_is_encoded_by_the_very_files_of_the_passages(vectors, monkeypatch, why, settings):
     """So that embeddings which another run made of them are found: the key of `encode` has the files' digests."""
     model, corpus = vectors.model(), numbered(*range(20))
-    passages = vectors.passages(corpus, language="german" if "language" in why else "")
+    nltk = settings.pop("nltk", "")
+    passages = vectors.passages(
+        corpus, language="german" if "language" in why and not nltk else "", nltk=nltk
+    )
     before = vectors.passages(corpus if why else numbered(*range(5), version="other"))
     index = vectors.empty_index(model) if why == "nothing to build on" else vectors.index(model, before)
     model = vectors.model("another") if why == "another model" else model
@@ -160,3 +164,14 @@ def test_the_record_names_what_was_not_staged(vectors):
     assert corpus is not None and corpus.digest == passages.digest, "though embeddings are gone"
     record = vectors.changes(index, model, passages)
     assert record.inputs == {"index": [index], "model": [model], "passages": [passages]}
+
+
+@pytest.mark.parametrize("step", ["encode", "index", "refresh-index"])
+def test_changes_that_an_earlier_version_found_are_not_taken_by_a_later_one(vectors, monkeypatch, step):
+    model, passages = vectors.model(), vectors.passages(numbered(*range(20)))
+    index = vectors.index(model, passages)
+    before = vectors.changes(index, model, passages)
+    monkeypatch.setitem(STEPS, step, replace(STEPS[step], version=STEPS[step].version + 1))
+    after = vectors.changes(index, model, passages)
+    assert before.key != after.key
+    assert [each.facts["kept"] for each in (before, after)] == [20, 20 if step == "refresh-index" else 0]

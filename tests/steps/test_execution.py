@@ -1,5 +1,6 @@
 """One step: its outputs are found or made."""
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -19,6 +20,7 @@ from multiview.steps.runs import Status, read_state
 from multiview.steps.step import FORWARDED_FILE
 from multiview.steps.work import StepReporter, Work
 from tests.fixtures.counting_step import CALLS, COUNT, count, passages, read, run, settings
+from tests.fixtures.published import publish
 
 
 @pytest.fixture
@@ -208,3 +210,27 @@ def test_a_step_whose_forwarded_artifact_is_collected_every_time_names_gc(
     ):
         run(FORWARDS_OWN, store, "one two")
     assert CALLS == 2 * ["one two"]
+
+
+def test_a_step_whose_forwarded_artifact_was_made_again_with_other_bytes_forwards_the_new_one(
+    store: LocalStore,
+) -> None:
+    first, _ = run(FORWARDS_OWN, store, "one two")
+    store.remove("passages/own")
+    anew, _ = publish(store, "own", "other words")
+    second, reporter = run(
+        replace(FORWARDS_OWN, function_path=f"{__name__}:forward_what_is_there"), store, "one two"
+    )
+    assert second["counts"].key == first["counts"].key
+    assert reporter.state.outputs["corpus"] == Reference.to(store, anew)
+    assert find_outputs(
+        Work.resolve(FORWARDS_OWN, settings(), {"passages": passages(store, "one two")}, store), store
+    )
+
+
+def forward_what_is_there(context: StepContext) -> None:
+    count(context)
+    own = read_record(context.store, "passages", "own")
+    assert own is not None
+    reference = Reference.to(context.store, own).model_dump()
+    (context.output("counts") / FORWARDED_FILE).write_text(json.dumps({"corpus": reference}))

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from multiview import names
 from multiview.artifacts.record import Artifact, Record, load_record
 from multiview.artifacts.staging import stage
+from multiview.config import Config, JsonObject
 from multiview.data.passages import PassageRows, shard_files
 from multiview.data.shards import write_shards
 from multiview.index.view_index import PASSAGES_FILE
@@ -32,7 +33,7 @@ def find_changes(context: StepContext) -> None:
 
     A passage is kept if the index holds its id with the same content, and its views come from the same model, the same
     `encode` settings and `index.merge_views`, and the current versions of the steps that made the index and its
-    embeddings. Its sentences must have been split for the same language, and its queries made by the same `generator`
+    embeddings. Its sentences must have been split for the same language by the same version, and its queries made by the same `generator`
     (where that is an input) with the same settings of generation. With `settings.refresh.full` none is kept.
 
     Writes the other passages, in corpus order, into `corpus.shards` files `shard-00.parquet` … of nearly equal numbers.
@@ -101,8 +102,8 @@ def _why_full(known: pa.Table, index: Artifact, context: StepContext) -> str:
         return "other settings of encode"
     if index.record.config.get("index", {}).get("merge_views") != settings.index.merge_views:
         return "another index.merge_views"
-    if _language(index.input("passages")) != _language(load_record(context.input("passages").address)):
-        return "another corpus.language"
+    if _sentences(index.input("passages")) != _sentences(load_record(context.input("passages").address)):
+        return "sentences of another corpus.language or splitter"
     if "generator" in context.inputs:
         queries, generator = _queries_record(index), context.recorded_input("generator")
         if queries is None or queries.inputs["generator"][0].digest != generator.digest:
@@ -110,6 +111,16 @@ def _why_full(known: pa.Table, index: Artifact, context: StepContext) -> str:
         if queries.config.get("generation", {}) != settings.generation.key_settings():
             return "other settings of generation"
     return ""
+
+
+def versions_fingerprint(settings: Config) -> JsonObject:
+    """Returns the versions of the steps whose outputs are kept or not by `find_changes`."""
+    kept = ("encode", "encode-with-queries", "index", "index-with-search")
+    return {
+        "versions": {
+            name: STEPS[name].version for name in (*kept, "refresh-index", "refresh-index-with-search")
+        }
+    }
 
 
 def _of_another_version(artifact: Artifact) -> bool:
@@ -126,6 +137,11 @@ def _queries_record(index: Artifact) -> Record | None:
     return artifact and artifact.record
 
 
-def _language(passages: Artifact | None) -> str | None:
-    """The language that sentences were split for, which changes encodings; None for the default."""
-    return passages and passages.record.config.get("corpus", {}).get("language")
+def _sentences(passages: Artifact | None) -> tuple[object, ...] | None:
+    """What decides where a corpus's sentences end, and with it the views: the language, and the versions that split."""
+    record = passages and passages.record
+    return record and (
+        record.config.get("corpus", {}).get("language"),
+        record.step_version,
+        record.facts.get("nltk"),
+    )

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from multiview import names
 from multiview.artifacts.record import ArtifactGone, Record, Reference, find, load_reference, read_record
 from multiview.artifacts.staging import broken_file
 from multiview.artifacts.store import Store
@@ -28,6 +29,9 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
     reporter.describe(work)
     if (found := find_outputs(work, store)) and (outputs := claim_outputs(work, found, reporter)):
         return outputs
+    old = work.find(store).get(step.outputs[0])
+    if old and not _forwards_hold(store, step, old):  # else it would be found again, whatever is made now
+        store.remove(f"{old.folder}/{names.RECORD_FILE}")
     template = template_here() if step.multi_node else None
     for _ in range(ATTEMPTS):
         made = work_on_nodes(work, reporter, template) if template else work_here(work, reporter)

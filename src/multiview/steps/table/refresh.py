@@ -12,11 +12,12 @@ from multiview.steps.table.training import PAIRS, SAMPLING
 _CHANGES = Step(
     name="changes",
     about="Changes of the corpus since an index was built.",
-    version=5,
+    version=6,
     function_path="multiview.refresh.changes:find_changes",
     settings=("corpus.shards", "encode", "index.merge_views", "refresh.full"),
     inputs=("index", "model", "passages"),
     recorded_inputs=("index", "model"),
+    fingerprint_path="multiview.refresh.changes:versions_fingerprint",
     supersedes="index",
     outputs=(names.CHANGES,),
 )
@@ -109,13 +110,14 @@ STEPS = (
     Step(
         name="export",
         about="Files of the champion's index for other systems.",
-        version=5,
+        version=6,
         function_path="multiview.export.step:export",
         settings=("export.formats",),
         # An index is read with the model and the passages that its record names. Its digest does not cover the
         # corpus's own columns, that of the passages does.
         inputs=(names.INDEX, names.PASSAGES),
         recorded_inputs=(names.INDEX, names.PASSAGES),
+        traced_inputs=(names.INDEX,),  # for the question length of its settings
         outputs=(names.EXPORT,),
         reads_store=True,
     ),
