@@ -296,3 +296,19 @@ def test_what_a_step_has_published_but_not_written_into_its_run_stays(store: Loc
         store, "run", StepState(path="index", step="index", status="running", key="made", started=time.time())
     )
     assert list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0)) == []
+
+
+def test_checkpoints_of_a_training_at_work_stay_whatever_the_days(store: LocalStore) -> None:
+    for key in ("mine-00000100", "mine-00000200", "other-00000100"):
+        artifact(store, names.CHECKPOINT, key)
+    aged(store)
+    write_run(store, Run(id="run", pipeline="training", config={}, steps=["train"]))
+    working = StepState(path="train", step="train", status="running", key="mine", started=time.time())
+    write_state(store, "run", working)
+    pieces = list(garbage.collectable(store, garbage.referenced(store, 0, 3), 0))
+    assert [piece.path for piece in pieces] == ["checkpoint/other-00000100"]
+    artifact(store, names.CHECKPOINT, "mine-00000300")
+    late = [*pieces, garbage.Garbage(names.CHECKPOINT, "checkpoint/mine-00000300", 0)]
+    removed = garbage.remove_all(store, late, lambda: garbage.referenced(store, 0, 3))
+    assert [piece.path for piece in removed] == ["checkpoint/other-00000100"]
+    assert len(store.folders(names.CHECKPOINT)) == 4, "a record of what was collected stays"

@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 
 from multiview import names
+from multiview.artifacts.champions import crown, current, read_champion
 from multiview.artifacts.record import read_record
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
 from multiview.lineage import garbage
 from multiview.lineage.garbage import Garbage, only_collection
-from tests.fixtures.champions import artifact
+from tests.fixtures.champions import artifact, champion
 
-AT_WORK = "another multiview gc --delete is at work, last heard of at .* UTC; .* if it was killed, remove "
+AT_WORK = (
+    "a multiview gc --delete or a rollback is at work, last heard of at .* UTC; .* if it was killed, remove "
+)
 
 
 @pytest.fixture
@@ -105,3 +108,21 @@ def test_a_long_one_is_not_taken_for_dead_and_one_that_was_ends(
         with only_collection(store):
             pass
         say_alive()
+
+
+def test_a_rollback_and_a_collection_exclude_each_other(store: LocalStore) -> None:
+    for number in (1, 2):
+        crown(store, champion(store, number))
+    with only_collection(store), pytest.raises(InputError, match=AT_WORK):
+        garbage.rollback(store)
+    assert current(store) == read_champion(store, 2)
+
+    def killed() -> set[garbage.ArtifactId]:
+        raise KeyboardInterrupt
+
+    piece = Garbage(names.INDEX, "index/of-1", 0)
+    with pytest.raises(KeyboardInterrupt):
+        list(garbage.remove_all(store, [piece], killed))
+    assert read_record(store, names.INDEX, "of-1") is None, "it was put aside"
+    assert garbage.rollback(store).restores == 1
+    assert read_record(store, names.INDEX, "of-1") is not None

@@ -125,7 +125,7 @@ def collect(store: PausedStore) -> None:
     try:
         _collect(store)
     except InputError as refused:
-        assert "another multiview gc --delete is at work" in str(refused)
+        assert "a multiview gc --delete or a rollback is at work" in str(refused)
 
 
 def _collect(store: PausedStore) -> None:

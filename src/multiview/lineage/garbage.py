@@ -17,13 +17,14 @@ import json
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from multiview import names
-from multiview.artifacts.champions import champion_numbers, read_champion
+from multiview.artifacts import champions
+from multiview.artifacts.champions import Champion, champion_numbers, read_champion
 from multiview.artifacts.record import Reference, parse_record, read_record, split_address
 from multiview.artifacts.staging import verified_file
 from multiview.artifacts.store import Entry, Store
@@ -156,7 +157,7 @@ def _collectable(
         return
     if aside:  # by another collection, which may be alive
         record, since = aside, min(since, time.time() - DAY)
-    if record and kind in COLLECTED and (kind, key) not in keep and not _young(entries, since):
+    if record and kind in COLLECTED and not _is_kept(kind, key, keep) and not _young(entries, since):
         yield Garbage(kind, folder, sum(entry.bytes for entry in entries))
         return
     attempts: dict[str, list[Entry]] = {}
@@ -192,10 +193,10 @@ def remove_all(
             say_alive()
             _put_aside(store, piece)
         keep = referenced_now() if any(piece.is_artifact for piece in pieces) else set()
-        kept = [piece for piece in pieces if piece.is_artifact and tuple(piece.path.split("/")) in keep]
+        kept = [piece for piece in pieces if piece.is_artifact and _is_kept(*piece.path.split("/"), keep)]
         for piece in kept:
             say_alive()
-            _put_back(store, piece)
+            _put_back(store, piece.path)
         for piece in pieces:
             if piece not in kept:
                 say_alive()
@@ -230,10 +231,25 @@ def _put_aside(store: Store, garbage: Garbage) -> None:
         store.remove(record)
 
 
-def _put_back(store: Store, garbage: Garbage) -> None:
+def _put_back(store: Store, folder: str) -> None:
     """Undoes `_put_aside`. If another attempt has made the artifact since, both stay: a step may be reading the first."""
-    if data := store.read(f"{garbage.path}/{names.ASIDE_FILE}"):
-        store.create(f"{garbage.path}/{names.RECORD_FILE}", data)
+    if data := store.read(f"{folder}/{names.ASIDE_FILE}"):
+        store.create(f"{folder}/{names.RECORD_FILE}", data)
+
+
+def _is_kept(kind: str, key: str, keep: Set[ArtifactId]) -> bool:
+    """Whether something refers to an artifact; a checkpoint's key is its model's, and a step."""
+    return (kind, key.rpartition("-")[0] if kind == names.CHECKPOINT else key) in keep
+
+
+def rollback(store: Store, to: int | None = None) -> Champion:
+    """Makes an earlier champion's index the next champion's (see `champions.rollback`), which no collection removes
+    meanwhile; what a killed one has put aside is put back. Raises InputError where a collection is at work."""
+    with only_collection(store):
+        champion = champions.rollback(store, to)
+        for artifact in champion.load(store).values():
+            _put_back(artifact.store, artifact.record.folder)
+    return champion
 
 
 def _artifact_id(address: str) -> ArtifactId:
@@ -282,6 +298,6 @@ def _check_alone(store: Store, own: str) -> None:
             continue
         since = datetime.fromtimestamp(other.modified, UTC).strftime("%Y-%m-%d %H:%M UTC")
         raise InputError(
-            f"store {store.url}: another multiview gc --delete is at work, last heard of at {since}; run this one when it "
+            f"store {store.url}: a multiview gc --delete or a rollback is at work, last heard of at {since}; run this when it "
             f"has ended, or, if it was killed, remove {store.url}/{other.path} first"
         )
