@@ -91,6 +91,15 @@ def test_half_precision_trains_float32_weights(
     assert all(value.dtype == torch.float32 and value.isfinite().all() for value in trained.values())
 
 
+def test_max_steps_ends_a_training_earlier_and_never_later(
+    t5: LocalArtifact, data: dict[str, LocalArtifact], tmp_path: Path
+) -> None:
+    for most, steps in ((None, 6), (5, 5), (6, 6), (50, 6)):
+        events = RecordedEvents()
+        run(t5, data, tmp_path / f"of-{most}", events, max_steps=most)
+        assert events.steps[-1] == (steps, steps, "steps")
+
+
 def test_a_pair_is_the_passage_read_and_the_question_asked(t5: LocalArtifact) -> None:
     _, tokenizer = load(t5.path)
     pairs = Pairs([(PASSAGES[1], "Who lost the war?")], tokenizer, Generation(max_length=5), 48)

@@ -20,6 +20,7 @@ from multiview.model.encoder import BiEncoder, initial_model
 from multiview.model.layouts import TokenSequence, View
 from multiview.steps.context import StepContext
 from tests.fixtures import training_material
+from tests.fixtures.bases import random_base
 from tests.fixtures.encoded import MODELS, encode, settings
 from tests.fixtures.events import RecordedEvents
 from tests.fixtures.tiny import tiny_bert
@@ -80,6 +81,12 @@ def test_viewer_tokens_may_start_as_cls_at_the_first_position(base: Path) -> Non
     for token, places in (("[VIE]", [0]), ("[VIE1]", [0]), ("[VIE3]", [*range(1, len(positions))])):
         read = words[tokenizer.convert_tokens_to_ids(token)] + positions[places].mean(dim=0)
         assert (read - start).std().item() == pytest.approx(0.02, rel=0.4)  # the noise alone
+
+
+def test_a_base_without_positions_has_no_first_one(tmp_path: Path) -> None:
+    rotary = random_base(tmp_path / "base", "modernbert")
+    with pytest.raises(InputError, match="model.init: cls-first needs a base with embeddings of positions"):
+        BiEncoder.create(settings(rotary, init="cls-first"))
 
 
 def test_two_encoders_start_equal_and_are_two(base: Path) -> None:

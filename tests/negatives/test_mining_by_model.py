@@ -38,6 +38,8 @@ def test_mined_negatives_follow_the_model_s_ranking_and_the_bm25_rows(retrieval)
     facts = events.facts
     assert facts["hits"] == 20 * half and facts["questions_with_fewer"] == 0
     assert read_negatives(out)["q0"] == {"bm25": rows[0]["negative_ids"], "mined": mined[0]["negative_ids"]}
+    again, _ = retrieval.run("negatives", mine, bm25_negatives=LocalArtifact(out, "mined"))
+    assert read_table(again).to_pylist() == rows, "those of an earlier mining give way"
 
 
 def test_mined_alone_in_another_order_and_too_few(retrieval):

@@ -1,5 +1,6 @@
 """Fine-tuning of a query generator: from gold passages to the training questions about them."""
 
+import math
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,8 +37,10 @@ def train_generator(context: StepContext) -> None:
             Path(folder),
             per_device_train_batch_size=settings.batch_size,
             num_train_epochs=settings.epochs,
-            max_steps=settings.max_steps or -1,
         )
+        if settings.max_steps:  # by which the library would replace the epochs
+            steps = settings.epochs * math.ceil(len(pairs) / arguments.train_batch_size)
+            arguments.max_steps = min(math.ceil(steps), settings.max_steps)
         trainer = Trainer(
             model=model,
             args=arguments,

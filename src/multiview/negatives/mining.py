@@ -24,6 +24,7 @@ from multiview.model.base_model.files import TEACHER
 from multiview.negatives.filters import AnswerHits, FilteredHits, Positives, above_margin, filter_hits
 from multiview.negatives.negatives_file import (
     MINED,
+    SCHEMA,
     negatives_table,
     read_table,
     with_positives,
@@ -88,7 +89,7 @@ def mine(context: StepContext) -> None:
     table = negatives_table(MINED, qids, mined.top.passages, mined.top.scores, mined.sampled, index.ids)
     table = with_positives(table, mined.top.passages, mined.found, index.ids)
     if mining.with_bm25:
-        round_one = read_table(context.input("bm25_negatives").path)
+        round_one = read_table(context.input("bm25_negatives").path).select(SCHEMA.names)
         round_one = round_one.filter(pc.field("source") != MINED)
         no_rows = np.zeros((len(round_one), 0), np.int64)
         table = pa.concat_tables([with_positives(round_one, no_rows, no_rows.astype(bool), index.ids), table])

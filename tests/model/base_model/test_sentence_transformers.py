@@ -89,6 +89,10 @@ def test_a_bare_causal_model_is_used_by_its_last_token(tmp_path):
     write(base / "tokenizer_config.json", of_tokens | {"chat_template": "{{ messages }}"})
     with pytest.raises(InputError, match="reads texts through a chat template"):
         encoder(base, tmp_path / "other")
+    write(base / "tokenizer_config.json", of_tokens)
+    (base / "chat_template.jinja").write_text("{{ messages }}")  # as transformers 5 saves it
+    with pytest.raises(InputError, match="reads texts through a chat template"):
+        encoder(base, tmp_path / "other")
 
 
 @pytest.mark.parametrize(("kind", "options"), [("squeezebert", {"embedding_size": 32}), ("layoutlm", {})])

@@ -10,8 +10,8 @@ from pathlib import Path
 from multiview.errors import InputError
 from multiview.model.base_model.files import SAFETENSORS, check_names
 
-PATTERNS = (SAFETENSORS, "*.json", "*.txt", "*.model")
-"""Weights, configuration and tokenizer; never pickled weights, which run code when they are read."""
+PATTERNS = (SAFETENSORS, "*.json", "*.txt", "*.model", "*.jinja")
+"""Weights, configuration, tokenizer and its chat template; never pickled weights, which run code when they are read."""
 
 PICKLED = "pytorch_model*.bin"
 """Weights as pickles. They are read only if a model of the hub has no others, and then as tensors and nothing else."""

@@ -212,8 +212,13 @@ def add_viewers(
 
 def _to_first_position(encoder: LoadedModel, settings: Model) -> Tensor:
     """What a token's embedding lacks to be read as at the first position, on average over the positions of a passage."""
+    table = getattr(getattr(encoder, "embeddings", None), "position_embeddings", None)
+    if table is None:
+        raise InputError(
+            f"model.init: {CLS_FIRST} needs a base with embeddings of positions, which this one lacks; use cls"
+        )
     first = first_position(encoder)
-    positions = encoder.embeddings.position_embeddings.weight[first : first + settings.passage_length]
+    positions = table.weight[first : first + settings.passage_length]
     return positions[0] - positions[1:].mean(dim=0)
 
 

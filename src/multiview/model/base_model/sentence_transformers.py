@@ -120,7 +120,8 @@ def _usage(folder: Path, whole: bool) -> Usage:
 
 def _bare_usage(folder: Path) -> Usage:
     """Returns how sentence-transformers uses a folder without modules.json: one of a causal language model by its last token."""
-    if "chat_template" in _json(folder, "tokenizer_config.json"):
+    file = folder / "chat_template.jinja"  # as transformers 5 writes it
+    if file.is_file() or "chat_template" in _json(folder, "tokenizer_config.json"):
         raise InputError(f"it reads texts through a chat template, without {MODULES_FILE}: {OTHER}")
     config = _json(folder, "config.json")
     made_as = str([*(config.get("architectures") or []), ""][0])

@@ -142,7 +142,7 @@ STEPS = (
     Step(
         name="train-generator",
         about="The query generator fine-tuned on the training questions.",
-        version=1,
+        version=2,
         function_path="multiview.generation.train:train_generator",
         settings=("generation.train", *PAIRS),
         inputs=("base", "passages", "questions"),
