@@ -97,7 +97,8 @@ def rerun(
 
     uri = tracking_uri or tracking.tracking_uri(open_store(store or names.DEFAULT_STORE))
     run = tracking.find_run(uri, earlier, open_store(store).url if store else None)
-    changes: Overrides = merge(*(parse_setting(setting) for setting in settings or []))
+    places = connection.settings if submit else {}
+    changes: Overrides = merge(places, *(parse_setting(setting) for setting in settings or []))
     request = cut(run, step, changes, downstream)
     for node, name, source in request.plan.artifacts():
         console.print(f"  reads  {node.path} {name}: {source.address}")
@@ -109,7 +110,7 @@ def rerun(
         verify(request.plan)
         runs.run_and_show(request, open_store(store or run.store), uri, debug)
         return
-    submission = kubeflow.check(request.over(connection.settings), store or run.store, connection)
+    submission = kubeflow.check(request, store or run.store, connection)
     verify(request.plan)
     kubeflow.launch(submission, connection, wait, uri, again)
 
@@ -131,9 +132,10 @@ def rollback(
     """Make an earlier champion's index the next champion. No champion is deleted."""
     from multiview.artifacts import champions
     from multiview.export.step import try_to_follow
+    from multiview.lineage import garbage
 
     opened = open_store(store)
-    champion = champions.rollback(opened, to)
+    champion = garbage.rollback(opened, to)
     console.print(f"champion {champion.number} answers, with the index of champion {champion.restores}:")
     console.print(f"  {champions.address_of(opened, champion)}")
     uri = tracking_uri or tracking.tracking_uri(opened)

@@ -67,6 +67,11 @@ def _check_changes(plan: Plan, before: Plan, chosen: Set[StepPath], changes: Ove
             raise InputError(f"{leaf} is not read by {', '.join(sorted(map(str, chosen)))}{instead}")
     if path := plan.differs_at(before):
         raise InputError(f"the changed settings change the pipeline's shape at {path}: run it whole")
+    if outcome(changes) and all(plan.nodes[path].config == before.nodes[path].config for path in chosen):
+        raise InputError(
+            f"{', '.join(leaves(outcome(changes)))} changes nothing of {', '.join(sorted(map(str, chosen)))}: it has this "
+            "value already, or its system or stage has one of its own (comparison.systems, train.round_two)"
+        )
 
 
 def _artifacts(earlier: TrackedRun, node: Node, kind: str, reader: StepPath) -> list[Reference]:

@@ -134,7 +134,10 @@ def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, tuple[Reference, str |
     for run in runs:
         evaluations = evaluations_of_run(run)
         if not evaluations:
-            raise InputError(f"run {run.run.id} has no finished evaluation: let it finish, then compare")
+            raise InputError(
+                f"run {run.run.id} has no finished evaluation in MLflow: let it finish, or restore the evaluation's "
+                "run if it was deleted there, then compare"
+            )
         for system, evaluation in evaluations.items():
             if evaluation not in [known for known, _ in rows.values()]:
                 rows[system, run.run.id] = evaluation, run.run.architectures.get(system)

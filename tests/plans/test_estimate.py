@@ -81,6 +81,14 @@ def test_steps_are_estimated_with_the_settings_of_their_system_and_stage() -> No
     assert nodes["bm25/evaluate"].bm25 == base_config(overrides).bm25
 
 
+def test_a_fused_row_is_estimated_with_the_settings_of_its_system() -> None:
+    systems = {name: {"model": {"architecture": name}} for name in ("dpr", "camvr")}
+    request = Request.make("comparison", {"comparison": {"systems": systems, "fusion": ["dpr", "camvr"]}})
+    for row, node in ((f"{name}-bm25", name) for name in systems):
+        (fused,) = (each for path, each in request.plan.nodes.items() if str(path) == f"{row}/index")
+        assert config_of(fused, request).model.architecture == node
+
+
 @pytest.mark.parametrize(
     ("passages", "gpus", "shards"),
     [(1e4, 0, 2), (1e4, 8, 8), (21e6, 8, 8), (1e9, 8, 96), (1e9, 64, 64), (1e9, 128, 100)],

@@ -64,6 +64,25 @@ def test_unchanged_values_change_nothing_and_are_not_even_validated():
     newer = pipeline.model_copy(update={"config": {"train": {"a_setting_of_tomorrow": 1}}})
     assert newer.changes(pipeline.defaults) == {}
     assert pipeline.changes(pipeline.defaults, "train.max_steps=50") == {}, "as it was compiled"
+    assert compiled("refresh").changes({}, "questions.max_missing_gold=1") == {}, "as the pipeline has it"
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "settings"),
+    [
+        ("training", ["train.positive=max"]),
+        ("training", ["train.temperature.schedule=fixed"]),
+        ("refresh", ["questions.max_missing_gold=0.1"]),
+        ("refresh", ["gate.drops={accuracy_at_1: 0.01, recall_at_5: 0.02}"]),
+        ("refresh", ["gate.drops={accuracy_at_1: 0.01}"]),
+    ],
+)
+def test_a_default_of_its_own_is_none_of_the_pipeline_s(pipeline, settings):
+    """A value may be the setting's default, and another than that of the architecture or the pipeline."""
+    plan = asked(compiled(pipeline, None, *DATA), "; ".join(settings)).plan
+    assert plan == Request.from_settings(pipeline, None, [*DATA, *settings]).plan
+    assert plan != Request.from_settings(pipeline, None, DATA).plan
+    assert compiled().changes({}, "train.epochs=40") == {}, "as it is anyway"
 
 
 @pytest.fixture(scope="module")

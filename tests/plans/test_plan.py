@@ -8,7 +8,7 @@ from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.config import Config
-from multiview.config.overrides import Overrides
+from multiview.config.overrides import Overrides, merge
 from multiview.errors import InputError
 from multiview.plans import PIPELINES
 from multiview.plans.comparison import comparison
@@ -319,6 +319,15 @@ def test_a_rerun_of_a_step_whose_inputs_were_never_made_says_what_to_do():
 def test_a_rerun_refuses_settings_that_it_could_not_carry_out(path, changes, says):
     with pytest.raises(InputError, match=says):
         cut(earlier_run(training({})), path, changes, downstream=False)
+
+
+def test_a_rerun_refuses_a_shared_setting_where_its_system_has_its_own():
+    systems = {name: {"model": {"architecture": name}} for name in ("mvr", "camvr")}
+    config: Overrides = {"comparison": {"systems": merge(systems, {"mvr": {"train": {"epochs": 3}}})}}
+    run, changes = earlier_run(comparison(config), **config), {"train": {"epochs": 2}}
+    with pytest.raises(InputError, match="^train.epochs changes nothing of mvr/round-1/train: .*of its own"):
+        cut(run, "mvr/round-1/train", changes, downstream=False)
+    cut(run, "camvr/round-1/train", changes, downstream=False)
 
 
 def test_train_model_must_be_a_models_address(tmp_path):

@@ -86,6 +86,18 @@ def test_a_step_that_failed_and_then_succeeded_is_finished_in_mlflow(tmp_path, u
     assert reported.seen() == expected
 
 
+def test_a_run_that_is_opened_again_and_finds_everything_is_finished_again(tmp_path, uri):
+    reported = ReportedRun(tmp_path / "store", uri)
+    reported.report_all()
+    tracking.ship(reported.store, reported.run.id, uri)
+    before = reported.seen()
+    assert before[""][0] == "FINISHED"
+    tracking.ship(reported.store, reported.run.id, uri, only=())
+    assert reported.seen()[""][0] == "RUNNING"
+    assert tracking.ship(reported.store, reported.run.id, uri)
+    assert reported.seen() == before
+
+
 def test_a_step_is_shipped_while_it_runs(tmp_path, uri, expected):
     reported = ReportedRun(tmp_path, uri, "live")
     reported.events("split", "s")

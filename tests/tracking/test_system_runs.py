@@ -259,3 +259,23 @@ def test_figures_are_by_round_where_there_are_several():
     assert [system_runs.round_of(step, steps) for step in steps] == [1, 2, 0, 0]
     for once in ("bm25/evaluate", "camvr/warm-up/train", "camvr/train"):
         assert system_runs.round_of(StepPath.parse(once), steps) == 0
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_rerun_has_no_results_of_what_it_replaced(tmp_path, same):
+    database = new_database(tmp_path)
+    first = ReportedRun(tmp_path / "store", database)
+    first.report_all()
+    tracking.ship(first.store, first.run.id, database)
+    described = {"id": "training-2", "rerun_of": first.run.id, "steps": ["camvr/round-2/train"]}
+    write_run(first.store, first.run.model_copy(update=described))
+    again = ReportedRun(tmp_path / "store", database, "training-2")
+    trained = again.reference("model", "camvr-round-2-train" if same else "anew")
+    again.events("camvr/round-2/train", "again", outputs={"model": trained})
+    tracking.ship(again.store, again.run.id, database)
+    found = tracking.find_run(database, again.run.id)
+    assert set(found.steps) == {"split", "camvr/round-2/train"} | (
+        {"camvr/round-2/evaluate"} if same else set()
+    )
+    assert found.steps["camvr/round-2/train"].outputs == {"model": trained}
+    assert bool(evaluations_of_run(found)) == same

@@ -12,6 +12,7 @@ from multiview.config import Config
 from multiview.config.overrides import Overrides, merge, validate
 from multiview.generation.prompt import read_prompt
 from multiview.model.systems import resolve, resolve_systems
+from multiview.negatives.negatives_file import BM25
 from multiview.plans.plan import Node
 from multiview.plans.request import Request
 from multiview.plans.scenario import TOKENS_PER_WORD, Scenario
@@ -255,7 +256,8 @@ def config_of(node: Node, request: Request) -> Config:
     """The whole config around a step: the settings of its system, overridden by its own."""
     config = base_config(request.overrides)
     if request.plan.name == "comparison":
-        config = resolve_systems(request.overrides).get(node.path.system, config)
+        systems, name = resolve_systems(request.overrides), node.path.system or ""
+        config = systems.get(name) or systems.get(name.removesuffix(f"-{BM25}"), config)
     return validate(merge(config.model_dump(mode="json"), json.loads(node.config)))
 
 

@@ -85,8 +85,8 @@ class CompiledRequest(BaseModel, frozen=True):
         )
 
     def changes(self, given: Mapping[str, object], settings: str = "") -> JsonObject:
-        """Returns the settings that differ from the compiled ones, by their dotted names. `given` has the values of
-        typed parameters, `settings` is the text of further settings. Raises InputError for a wrong value."""
+        """Returns the settings that differ from the compiled ones, or change a step, by their dotted names. `given` has the
+        values of typed parameters, `settings` is the text of further settings. Raises InputError for a wrong value."""
         # Written as `--set` would have them, so that they name the same run.
         typed = (
             nested(SETTINGS[name], _plain(given[name]))
@@ -98,15 +98,21 @@ class CompiledRequest(BaseModel, frozen=True):
             return {}
         before = validate(self.config).model_dump(mode="json")
         after = validate(merge(self.config, asked)).model_dump(mode="json")
+        leaves = dict(flatten(asked))
+        # A value may be the setting's default, and another than the architecture's or the pipeline's.
         return {
-            name: value for name, value in flatten(asked) if value_at(before, name) != value_at(after, name)
+            name: value
+            for name, value in leaves.items()
+            if self._matters(name, leaves)
+            or (
+                value_at(after, name) != value_at(before, name) and not self._has(name, value_at(after, name))
+            )
         }
 
     def request(self, changes: Mapping[str, object]) -> Request:
         """Returns the compiled request with changed settings. Raises InputError for settings that are invalid, need
         another compiled pipeline, or are read by no step."""
-        config = merge(self.config, *(nested(name, value) for name, value in changes.items()))
-        request = Request.make(self.pipeline, config, self.preset)
+        request = Request.make(self.pipeline, self._changed(changes), self.preset)
         if changes:
             self._check(request.plan, changes)
         return request
@@ -121,16 +127,35 @@ class CompiledRequest(BaseModel, frozen=True):
                     f"{words}: where steps run is fixed when the pipeline is compiled: {self._command(changes)}"
                 )
             try:
-                alone = make_plan(self.pipeline, merge(self.config, nested(name, value)))
+                alone = make_plan(self.pipeline, self._changed({name: value}))
             except InputError:  # it needs another of the changes
                 continue
             self._check_shape(alone, compiled, [name], changes)
-            if alone == compiled:
+            if not self._matters(name, changes):
                 raise InputError(
                     f"{words} changes no step of this pipeline: none reads it, or each system has a value of its "
                     "own in comparison.systems"
                 )
         self._check_shape(plan, compiled, list(changes), changes)
+
+    def _changed(self, changes: Mapping[str, object]) -> Overrides:
+        return merge(self.config, *(nested(name, value) for name, value in changes.items()))
+
+    def _has(self, name: str, value: object) -> bool:
+        """Whether a step of the compiled pipeline reads this value already, as by its architecture's default."""
+        nodes = make_plan(self.pipeline, self.config).nodes.values()
+        values = [value_at(json.loads(node.config), name) for node in nodes if node.step.reads(name)]
+        return value in values
+
+    def _matters(self, name: str, changes: Mapping[str, object]) -> bool:
+        """Whether the plan with these changes would be another without the one of this name."""
+        others = {other: value for other, value in changes.items() if other != name}
+        try:
+            return make_plan(self.pipeline, self._changed(others)) != make_plan(
+                self.pipeline, self._changed(changes)
+            )
+        except InputError:  # they need each other
+            return True
 
     def _check_shape(
         self, plan: Plan, compiled: Plan, names: list[str], changes: Mapping[str, object]

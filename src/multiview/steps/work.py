@@ -149,6 +149,10 @@ class StepReporter:
         self._change(attempt=folder)
         self.write()
 
+    def follow_attempt(self, folder: str) -> None:
+        """Sets the attempt that another process began for this step, for the next write."""
+        self._change(attempt=folder)
+
     def finish(self, status: Status, attempt: str, outputs: Mapping[str, Reference]) -> None:
         """Writes that the outputs are complete: `done`, or `found`."""
         self._change(status=status, attempt=attempt, ended=time.time(), outputs=dict(outputs))

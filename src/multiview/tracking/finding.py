@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,8 @@ STATUSES: dict[str, Status] = {"FINISHED": "done", "FAILED": "failed", "KILLED":
 
 @dataclass
 class TrackedRun:
-    """A pipeline's run as MLflow has it; a rerun includes the steps of the earlier run that it did not repeat."""
+    """A pipeline's run as MLflow has it; a rerun includes the steps of the earlier run that it did not repeat, but those
+    that need what it made anew."""
 
     mlflow_id: str
     store: str
@@ -71,7 +73,7 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
             file = Path(client.download_artifacts(parent.info.run_id, RUN_FILE, folder))
             description = Run.model_validate_json(file.read_bytes())
         parent_store = parent.data.tags[names.TAG_STORE]
-        steps = find_run(uri, description.rerun_of, parent_store).steps if description.rerun_of else {}
+        steps: dict[str, StepState] = {}
         step = system = None
         for below in runs_below(client, parent.info.experiment_id, description.id, parent.info.run_id):
             path = below.data.tags.get(names.TAG_PATH)
@@ -79,6 +81,8 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
                 steps[path] = _state(below)
             if below.info.run_id == run:
                 step, system = path, None if path else below.data.tags[names.TAG_SYSTEM]
+        if description.rerun_of:
+            steps = _not_stale(find_run(uri, description.rerun_of, parent_store).steps, steps) | steps
     return TrackedRun(parent.info.run_id, parent_store, description, steps, step, system)
 
 
@@ -126,6 +130,24 @@ def _by_mlflow_id(client: MlflowClient, uri: str, run: str) -> MlflowRun:
     if names.TAG_RUN not in parent.data.tags:
         raise InputError(f"MLflow run {run} is not one of multiview's")
     return parent
+
+
+def _not_stale(earlier: Mapping[str, StepState], repeated: Mapping[str, StepState]) -> dict[str, StepState]:
+    """The earlier run's steps that hold for a rerun: all but those that read what it made anew, directly or not."""
+
+    def outputs(steps: Iterable[StepState]) -> set[str]:
+        return {reference.digest for step in steps for reference in step.outputs.values()}
+
+    valid = dict(earlier)
+    replaced = outputs(earlier[path] for path in repeated if path in earlier) - outputs(repeated.values())
+    while stale := {
+        path: step
+        for path, step in valid.items()
+        if any(reference.digest in replaced for read in step.inputs.values() for reference in read)
+    }:
+        replaced |= outputs(stale.values())
+        valid = {path: step for path, step in valid.items() if path not in stale}
+    return valid
 
 
 def _state(run: MlflowRun) -> StepState:

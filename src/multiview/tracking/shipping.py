@@ -63,6 +63,7 @@ def ship(
             parent = _ship(shipment, [state for state in states if state.path in only])
             if not only:  # as a run is opened, perhaps once more
                 set_status(shipment.client, shipment.client.get_run(parent), "RUNNING", 0.0)
+                store.remove(marker)  # so that its end is shipped again, whatever its steps find
             return True
         new = ended or store.read(marker) != _fingerprint(store, states, uri)
         if new:

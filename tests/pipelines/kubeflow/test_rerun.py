@@ -9,6 +9,7 @@ from multiview import names, tracking
 from multiview.artifacts.attempt import Attempt
 from multiview.artifacts.record import Reference
 from multiview.artifacts.store import open_store
+from multiview.config import Evaluation
 from multiview.config.overrides import gather
 from multiview.errors import InputError
 from multiview.kubeflow.run import open_run
@@ -42,7 +43,7 @@ def database(tmp_path) -> str:
 @pytest.fixture
 def earlier(bucket, database, tmp_path, monkeypatch) -> Earlier:
     store = open_store(f"{bucket}/{tmp_path.name}")
-    overrides = gather("small.yaml", [])
+    overrides = gather("small.yaml", ["kubeflow.service_account=of-the-run"])
     plan = training(overrides)
     described = describe(Request(plan, overrides, "small.yaml"), store)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
@@ -98,6 +99,14 @@ def test_a_step_of_a_kubeflow_run_is_run_again_there(documented, kubeflow, comma
     assert sorted(imported) == sorted(expected) and len(expected) == len(read)
 
 
+def test_a_setting_of_a_rerun_wins_over_the_profile(kubeflow, command, earlier, monkeypatch):
+    Path("profiles.yaml").write_text("default: {settings: {kubeflow: {service_account: of-the-profile}}}")
+    monkeypatch.setenv("MULTIVIEW_PROFILES", "profiles.yaml")
+    command(rerun(earlier, kubeflow, "--set kubeflow.service_account=as-set"))
+    (run,) = kubeflow.runs.values()
+    assert run.service_account == "as-set"
+
+
 def test_the_rerun_and_its_children_name_the_run_they_came_from(kubeflow, command, earlier, monkeypatch):
     command(rerun(earlier, kubeflow))
     (run,) = kubeflow.runs.values()
@@ -136,6 +145,10 @@ def test_bad_input_is_one_line_and_nothing_is_sent(kubeflow, command, earlier):
             "there are: split, bm25-negatives, camvr/initial-model",
         ),
         (rerun(earlier, kubeflow, "--set train.epochs=3"), "train.epochs is not read by"),
+        (
+            rerun(earlier, kubeflow, f"--set evaluation.depth={Evaluation().depth}"),
+            "evaluation.depth changes nothing of camvr/round-1/evaluate: it has this value already, or",
+        ),
         (rerun(earlier, kubeflow, step="camvr/round-1/evaluate").replace(kubeflow.url, "''"), "is not known"),
     ):
         assert expected in command(line, status=2)
@@ -167,3 +180,22 @@ def test_a_run_in_a_folder_of_this_machine_is_refused(kubeflow, command, earlier
     line = rerun(earlier, kubeflow).replace(earlier.store, "here")
     assert "which no pod reaches" in command(line, status=2)
     assert not kubeflow.requests
+
+
+def test_today_s_profile_says_where_steps_run_and_not_the_first_start_s(
+    kubeflow, command, earlier, monkeypatch
+):
+    found = tracking.find_run(earlier.tracking, KFP_RUN, earlier.store)
+    places = {"service_account": "of-the-first", "mlflow_uri": "http://first:5000"}
+    run = found.run.model_copy(update={"config": {**found.run.config, "kubeflow": places}})
+    monkeypatch.setattr(tracking, "find_run", lambda *given: replace(found, run=run))
+    Path("profiles.yaml").write_text("default: {settings: {kubeflow: {mlflow_uri: 'http://today:5000'}}}")
+    monkeypatch.setenv("MULTIVIEW_PROFILES", "profiles.yaml")
+    command(rerun(earlier, kubeflow, "--set kubeflow.gpu.memory=64Gi"))
+    (started,) = kubeflow.runs.values()
+    described = Run.model_validate_json(started.runtime_config.parameters["described"])
+    assert described.config["kubeflow"] == {
+        "service_account": "of-the-first",
+        "mlflow_uri": "http://today:5000",
+        "gpu": {"memory": "64Gi"},
+    }

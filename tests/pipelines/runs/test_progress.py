@@ -5,6 +5,7 @@ import re
 import time
 from dataclasses import replace
 
+from multiview.artifacts.record import Reference
 from multiview.artifacts.store import LocalStore
 from multiview.cli.console import Console
 from multiview.errors import print_line
@@ -131,3 +132,12 @@ def test_a_step_that_is_found_is_one_line_in_its_pod_too(tmp_path):
     reporter.log = lines.append
     run_step(COUNT, reporter, settings(), {"passages": passages(store, "a b")})
     assert lines == ["✓ count found"]
+
+
+def test_a_step_that_is_tried_again_is_read_again(tmp_path):
+    for first in ("failed", "killed"):
+        progress = watched(tmp_path / first, state("compare", first, error="its pod was told to end"))
+        made = {"comparison": Reference(address="/s/comparison/k", digest="d")}
+        write_state(progress.store, "run", state("compare", "done", outputs=made))
+        (last,) = progress.finish()
+        assert (last.status, last.outputs) == ("done", made)

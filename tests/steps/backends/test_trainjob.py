@@ -30,7 +30,7 @@ from multiview.steps.backends.trainjob import (
     train_job,
 )
 from multiview.steps.events import Progress, progress_path
-from multiview.steps.runs import Run, StepState, read_start, write_state
+from multiview.steps.runs import Run, StepState, read_start, read_state, write_state
 from multiview.steps.table import STEPS
 from multiview.steps.work import StepReporter, Work
 from tests.fixtures.cluster import Cluster
@@ -195,6 +195,23 @@ def test_its_pod_says_what_the_first_pod_of_the_training_says(tmp_path, monkeypa
         f"  {STATE.path}: waits for its pods",
         f"  {STATE.path}: 10/40 steps, loss 0.5",
     ]
+
+
+def test_a_step_whose_job_failed_keeps_the_attempt_of_its_first_node(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainjob, "LINE_SECONDS", 0.05)
+    store = LocalStore(tmp_path / "store")
+    reporter = StepReporter(store, "r", STATE.path, "train")
+
+    def train(*job: Any) -> None:
+        write_state(store, "r", STATE.model_copy(update={"attempt": "model/k/attempts/1"}))
+        time.sleep(0.5)
+        raise ProcessFailed("pod node-0: no memory")
+
+    monkeypatch.setattr(trainjob, "run_train_job", train)
+    with pytest.raises(ProcessFailed), reporter.failures():
+        trainjob.work_on_nodes(Work(STEPS["train"], "{}", Config(), {}, {}, "k"), reporter, template())
+    state = read_state(store, "r", STATE.path)
+    assert state and (state.status, state.attempt) == ("failed", "model/k/attempts/1")
 
 
 def test_a_job_that_somebody_deletes_is_an_error(cluster: Clusters, tmp_path: Path) -> None:
