@@ -58,9 +58,8 @@ class Progress:
         return [self.states[path] for path in self.paths if path in self.states]
 
     def _poll(self) -> None:
-        ended = {
-            path for path, state in self.states.items() if state.finished
-        }  # what failed may be tried again
+        # What failed may be tried again.
+        ended = {path for path, state in self.states.items() if state.finished}
         states = {state.path: state for state in read_states(self.store, self.run, but=ended)}
         for state in (states[path] for path in self.paths if path in states):
             if (state.ended or state.started) < self.started:

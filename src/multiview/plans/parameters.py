@@ -103,10 +103,7 @@ class CompiledRequest(BaseModel, frozen=True):
         return {
             name: value
             for name, value in leaves.items()
-            if self._matters(name, leaves)
-            or (
-                value_at(after, name) != value_at(before, name) and not self._has(name, value_at(after, name))
-            )
+            if value_at(before, name) != value_at(after, name) or self._matters(name, leaves)
         }
 
     def request(self, changes: Mapping[str, object]) -> Request:
@@ -140,12 +137,6 @@ class CompiledRequest(BaseModel, frozen=True):
 
     def _changed(self, changes: Mapping[str, object]) -> Overrides:
         return merge(self.config, *(nested(name, value) for name, value in changes.items()))
-
-    def _has(self, name: str, value: object) -> bool:
-        """Whether a step of the compiled pipeline reads this value already, as by its architecture's default."""
-        nodes = make_plan(self.pipeline, self.config).nodes.values()
-        values = [value_at(json.loads(node.config), name) for node in nodes if node.step.reads(name)]
-        return value in values
 
     def _matters(self, name: str, changes: Mapping[str, object]) -> bool:
         """Whether the plan with these changes would be another without the one of this name."""

@@ -26,6 +26,11 @@ from multiview.steps.table import STEPS
 CHANGES_FILE = "changes.parquet"
 SCHEMA = pa.schema([("old", pa.int64())])
 KNOWN_BY = ["id", "content_hash"]
+MADE_BY = (
+    *("encode", "encode-with-queries", "index", "index-with-search"),
+    *("refresh-index", "refresh-index-with-search"),
+)
+"""The steps that made what an index holds."""
 
 
 def find_changes(context: StepContext) -> None:
@@ -33,8 +38,8 @@ def find_changes(context: StepContext) -> None:
 
     A passage is kept if the index holds its id with the same content, and its views come from the same model, the same
     `encode` settings and `index.merge_views`, and the current versions of the steps that made the index and its
-    embeddings. Its sentences must have been split for the same language by the same version, and its queries made by the same `generator`
-    (where that is an input) with the same settings of generation. With `settings.refresh.full` none is kept.
+    embeddings. Its sentences must have been split for the same language by the same version, and its queries made by
+    the same `generator` (where that is an input) with the same settings of generation. With `settings.refresh.full` none is kept.
 
     Writes the other passages, in corpus order, into `corpus.shards` files `shard-00.parquet` … of nearly equal numbers.
     Where all passages must be encoded and the corpus has as many files, its files are copied unchanged, so that
@@ -115,12 +120,7 @@ def _why_full(known: pa.Table, index: Artifact, context: StepContext) -> str:
 
 def versions_fingerprint(settings: Config) -> JsonObject:
     """Returns the versions of the steps whose outputs are kept or not by `find_changes`."""
-    kept = ("encode", "encode-with-queries", "index", "index-with-search")
-    return {
-        "versions": {
-            name: STEPS[name].version for name in (*kept, "refresh-index", "refresh-index-with-search")
-        }
-    }
+    return {"versions": {name: STEPS[name].version for name in MADE_BY}}
 
 
 def _of_another_version(artifact: Artifact) -> bool:
