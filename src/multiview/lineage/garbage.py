@@ -245,6 +245,7 @@ def _is_kept(kind: str, key: str, keep: Set[ArtifactId]) -> bool:
 def rollback(store: Store, to: int | None = None) -> Champion:
     """Makes an earlier champion's index the next champion's (see `champions.rollback`), which no collection removes
     meanwhile; what a killed one has put aside is put back. Raises InputError where a collection is at work."""
+    champions.champion_of(store)  # else nothing is written
     with only_collection(store):
         champion = champions.rollback(store, to)
         for artifact in champion.load(store).values():
