@@ -157,7 +157,7 @@ def _collectable(
         return
     if aside:  # by another collection, which may be alive
         record, since = aside, min(since, time.time() - DAY)
-    if record and kind in COLLECTED and not _is_kept(kind, key, keep) and not _young(entries, since):
+    if record and kind in COLLECTED and not _is_kept(folder, keep) and not _young(entries, since):
         yield Garbage(kind, folder, sum(entry.bytes for entry in entries))
         return
     attempts: dict[str, list[Entry]] = {}
@@ -193,7 +193,7 @@ def remove_all(
             say_alive()
             _put_aside(store, piece)
         keep = referenced_now() if any(piece.is_artifact for piece in pieces) else set()
-        kept = [piece for piece in pieces if piece.is_artifact and _is_kept(*piece.path.split("/"), keep)]
+        kept = [piece for piece in pieces if piece.is_artifact and _is_kept(piece.path, keep)]
         for piece in kept:
             say_alive()
             _put_back(store, piece.path)
@@ -237,8 +237,9 @@ def _put_back(store: Store, folder: str) -> None:
         store.create(f"{folder}/{names.RECORD_FILE}", data)
 
 
-def _is_kept(kind: str, key: str, keep: Set[ArtifactId]) -> bool:
-    """Whether something refers to an artifact; a checkpoint's key is its model's, and a step."""
+def _is_kept(folder: str, keep: Set[ArtifactId]) -> bool:
+    """Whether something refers to the artifact in a folder; a checkpoint's key is its model's, and a step."""
+    kind, key = folder.split("/")
     return (kind, key.rpartition("-")[0] if kind == names.CHECKPOINT else key) in keep
 
 

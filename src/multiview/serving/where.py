@@ -205,9 +205,9 @@ class Where:
                 return Decimal(ast.get_source_segment(self._flat, node) or value)  # all of its digits
             case ast.Constant(value=str() | bool() | int() | float() as value):
                 return value
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float()) as operand):
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number) as operand):
                 value = self._value(operand)
-                return value.copy_negate() if isinstance(value, Decimal) else -value
+                return value.copy_negate() if isinstance(value, Decimal) else -number
         raise self._error(node, "a string, a number, true, false or null is expected here")
 
     def _error(self, node: ast.expr, why: str) -> ConditionError:
