@@ -6,9 +6,8 @@ The runs are those of the study `one-question` with these rows and SETTINGS, ste
 that is thrown away afterwards, or in `--store`, where the same command continues them. Without `--steps`, a short
 training of both at once tells the time of a step, and with it the number of steps that the minutes allow, as the
 learning rate and the temperature must know it before. Held-out questions are more than the preset's, as 100 would not
-tell two systems apart. `--out` gets `curve.jsonl`, a line per validation as soon as
-it is done; `curve.md`; and, at the end, each system's metrics and analyses (`figures.json`) and their comparison
-(`comparison.md`).
+tell two systems apart. `--out` gets `curve.jsonl`, a line per validation as soon as it is done; `curve.md`; and, at the
+end, each system's metrics and analyses (`figures.json`) and their comparison (`comparison.md`).
 
 On two cores, a step of 32 questions takes some ten seconds: name a store, `--steps 500 --set train.batch_size=32
 --set train.checkpoint_steps=20 --set train.precision=float32 --set encode.compute=float32`, and start it again

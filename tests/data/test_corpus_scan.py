@@ -129,6 +129,10 @@ def test_decimals_that_fractions_would_round_are_refused_beside_them(turned):
     with pytest.raises(InputError, match=r"p\.parquet rows 1-1: the type differs .* in column 'n' \("):
         for values in (parts, price) if turned else (price, parts):
             columns.add(pa.table({"n": values}), lambda: "p.parquet rows 1-1")
+    wider, columns = price.cast(pa.decimal128(20, 3)), FurtherColumns()
+    for values in (wider, price) if turned else (price, wider):
+        columns.add(pa.table({"n": values}), lambda: "p.parquet rows 1-1")
+    assert columns.schema.types == [pa.decimal128(20, 3)]
 
 
 def test_whole_numbers_alone_may_have_64_bits_and_small_ones_become_fractions():

@@ -125,7 +125,8 @@ class FurtherColumns:
             for column in (*self._leaves, *within):
                 if column.type != (kind := leaves.field(column.name).type):
                     pa.nulls(1, column.type).cast(kind)
-                    if pa.types.is_decimal(column.type) and column.type.precision > sys.float_info.dig:
+                    rounded = pa.types.is_decimal(column.type) and pa.types.is_floating(kind)
+                    if rounded and column.type.precision > sys.float_info.dig:
                         raise pa.ArrowInvalid("digits that a fraction would lose")
         except pa.ArrowException:
             named = ", ".join(

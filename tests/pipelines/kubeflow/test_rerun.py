@@ -180,22 +180,3 @@ def test_a_run_in_a_folder_of_this_machine_is_refused(kubeflow, command, earlier
     line = rerun(earlier, kubeflow).replace(earlier.store, "here")
     assert "which no pod reaches" in command(line, status=2)
     assert not kubeflow.requests
-
-
-def test_today_s_profile_says_where_steps_run_and_not_the_first_start_s(
-    kubeflow, command, earlier, monkeypatch
-):
-    found = tracking.find_run(earlier.tracking, KFP_RUN, earlier.store)
-    places = {"service_account": "of-the-first", "mlflow_uri": "http://first:5000"}
-    run = found.run.model_copy(update={"config": {**found.run.config, "kubeflow": places}})
-    monkeypatch.setattr(tracking, "find_run", lambda *given: replace(found, run=run))
-    Path("profiles.yaml").write_text("default: {settings: {kubeflow: {mlflow_uri: 'http://today:5000'}}}")
-    monkeypatch.setenv("MULTIVIEW_PROFILES", "profiles.yaml")
-    command(rerun(earlier, kubeflow, "--set kubeflow.gpu.memory=64Gi"))
-    (started,) = kubeflow.runs.values()
-    described = Run.model_validate_json(started.runtime_config.parameters["described"])
-    assert described.config["kubeflow"] == {
-        "service_account": "of-the-first",
-        "mlflow_uri": "http://today:5000",
-        "gpu": {"memory": "64Gi"},
-    }
