@@ -254,11 +254,10 @@ def main(
     """Trains, validates and evaluates MVR and CAMVR at one question per passage."""
     begun = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
-    given = [*SETTINGS, *FINER, *(settings or [])]
 
     def rows(store: Store, steps: int, validate_steps: int) -> dict[str, Row]:
         limits = (f"train.max_steps={steps}", f"train.validate_steps={validate_steps}")
-        return study_rows(seed, [*given, *limits], others or [], store)
+        return study_rows(seed, [*SETTINGS, *FINER, *limits, *(settings or [])], others or [], store)
 
     number = len(ROWS) + len(others or [])
     with (
