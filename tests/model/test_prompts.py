@@ -20,8 +20,8 @@ from multiview.data.questions import read_questions
 from multiview.errors import InputError
 from multiview.export.sentence_transformers import write_sentence_transformers
 from multiview.index.view_index import ViewIndex
-from multiview.model.encoder import BiEncoder, load_settings
-from multiview.model.systems import resolve
+from multiview.model.encoder import BiEncoder
+from multiview.model.systems import load_settings, resolve
 from multiview.plans.system import training
 from multiview.refresh.champion import check_champion
 from multiview.serving.follow import Generation, Generations

@@ -2,9 +2,10 @@
 
 import pytest
 
+from multiview.config import Model
 from multiview.config.overrides import gather, validate
 from multiview.errors import InputError
-from multiview.model.systems import resolve, resolve_systems, stage_settings
+from multiview.model.systems import resolve, resolve_systems, stage_settings, with_saved
 
 
 @pytest.mark.parametrize(
@@ -111,3 +112,23 @@ def test_systems_override_what_they_share():
         resolve_systems({"comparison": {"systems": {"bm25": {}}}})
     with pytest.raises(InputError, match=r"comparison\.systems\.a: .*vews"):
         resolve_systems({"comparison": {"systems": {"a": {"model": {"vews": 1}}}}})
+
+
+SAVED = {
+    "views": 4,
+    "pooling": "snippet",
+    "normalise": True,
+    "tied": True,
+    "passage_length": 64,
+    "merge_title": False,
+}
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_a_run_from_a_saved_model_has_its_settings_and_refuses_others(name):
+    saved = Model.model_validate({"architecture": "camvr", **SAVED})
+    config, others = resolve({"model": SAVED}), getattr(resolve({}).model, name)
+    assert with_saved(resolve({}), saved, "it").model == with_saved(config, saved, "it").model == saved
+    line = f"model.{name}: {SAVED[name]}, but it has {others}: set model.{name}={others}"
+    with pytest.raises(InputError, match=line):
+        with_saved(config, saved.model_copy(update={name: others}), "it")

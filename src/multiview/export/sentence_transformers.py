@@ -13,8 +13,9 @@ from multiview.export.files import check_installed, new_folder, write_json
 from multiview.export.model_card import Description, model_card
 from multiview.export.onnx import question_tokenizer, text_tokenizer
 from multiview.model.base_model.loading import load_tokenizer, quiet
-from multiview.model.encoder import PASSAGE, QUESTION, load_settings, score_scale, width
+from multiview.model.encoder import PASSAGE, QUESTION, score_scale, width
 from multiview.model.layouts import layout
+from multiview.model.systems import load_settings
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

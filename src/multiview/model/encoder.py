@@ -1,13 +1,11 @@
 """The bi-encoder: one or two BERT-like models without poolers, with the viewer tokens of a layout."""
 
 import copy
-import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from pydantic import ValidationError
 from safetensors.torch import load_file, save_model
 from tokenizers import normalizers
 from torch import Tensor, nn
@@ -33,6 +31,7 @@ from multiview.model.batch import Batch, Groups, add_snippet_means, encode_group
 from multiview.model.dense import DENSE_FILE, make_dense, read_dense
 from multiview.model.layouts import Layout, PreTrainedTokenizer, architecture, layout
 from multiview.model.lora import save_adapter, with_adapter
+from multiview.model.systems import load_settings
 from multiview.steps.context import StepContext
 
 PASSAGE = "passage"
@@ -311,17 +310,6 @@ def score_scale(settings: Model) -> float:
     if settings.scale is not None:
         return settings.scale
     return 20.0 if settings.normalise else 1.0
-
-
-def load_settings(folder: Path) -> Model:
-    """Returns the settings that a model was saved with. Raises InputError if `folder` holds no model."""
-    path = folder / SETTINGS_FILE
-    try:
-        return Model(base="", **json.loads(path.read_text()))
-    except FileNotFoundError:
-        raise InputError(f"{folder} is not a model: there is no {SETTINGS_FILE} in it") from None
-    except (ValueError, TypeError, ValidationError) as error:
-        raise InputError(f"{path}: not the settings of a model ({str(error).splitlines()[0]})") from error
 
 
 def load_layout(folder: Path) -> Layout:

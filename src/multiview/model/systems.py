@@ -5,12 +5,17 @@ A stage of training has further differences. Nothing in this module needs torch.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal
+
+from pydantic import ValidationError
 
 from multiview.config import Config, Model
 from multiview.config.overrides import PLACES, Overrides, merge, validate
 from multiview.errors import InputError
+from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.model.layouts import architecture, check
 
 SHARED = {"corpus", "questions", "bm25", "generation", "make_questions", "evaluation", "comparison"}
@@ -61,6 +66,17 @@ def _check_first_views(config: Config) -> None:
         )
 
 
+def load_settings(folder: Path) -> Model:
+    """Returns the settings that a model was saved with. Raises InputError if `folder` holds no model."""
+    path = folder / SETTINGS_FILE
+    try:
+        return Model(base="", **json.loads(path.read_text()))
+    except FileNotFoundError:
+        raise InputError(f"{folder} is not a model: there is no {SETTINGS_FILE} in it") from None
+    except (ValueError, TypeError, ValidationError) as error:
+        raise InputError(f"{path}: not the settings of a model ({str(error).splitlines()[0]})") from error
+
+
 def check_saved(saved: Model, wanted: Model, subject: str) -> None:
     """Raises InputError where settings want another architecture or prompt than a saved model has, which `subject` names."""
     if saved.architecture != wanted.architecture:
@@ -71,6 +87,21 @@ def check_saved(saved: Model, wanted: Model, subject: str) -> None:
         given, own = getattr(wanted, name), getattr(saved, name) or ""
         if given not in (None, own):
             raise InputError(f"model.{name}: {given!r}, but {subject} has {own!r}: leave it out")
+
+
+def with_saved(config: Config, saved: Model, subject: str) -> Config:
+    """Returns a config with the settings of a saved model, which `subject` names, in place of its own.
+
+    Raises InputError where the own ones are neither the defaults nor the saved ones. `base` is not saved, and seeds are a
+    study's.
+    """
+    check_saved(saved, config.model, subject)
+    usual = Model.model_validate(architecture(saved.architecture).defaults.get("model", {}))
+    for name in sorted(config.model.model_fields_set - {"base", "seed", "question_prompt", "passage_prompt"}):
+        given, own = getattr(config.model, name), getattr(saved, name)
+        if given not in (own, getattr(usual, name)):
+            raise InputError(f"model.{name}: {given}, but {subject} has {own}: set model.{name}={own}")
+    return config.model_copy(update={"model": saved.model_copy(update={"base": config.model.base})})
 
 
 def resolve_systems(overrides: Overrides) -> dict[str, Config]:

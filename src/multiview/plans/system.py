@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from multiview import names
-from multiview.artifacts.record import Reference, load_record
+from multiview.artifacts.record import load_record
 from multiview.artifacts.staging import stage
-from multiview.config import Config, Model, Search
+from multiview.config import Config, Search
 from multiview.config.overrides import Overrides
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
 from multiview.model.layouts import check
-from multiview.model.systems import check_saved, resolve, stage_settings
+from multiview.model.systems import load_settings, resolve, stage_settings, with_saved
 from multiview.plans.data import Data, add_data, reads_queries
 from multiview.plans.plan import Input, Node, Output, Plan
 from multiview.steps.path import WARM_UP, StepPath
@@ -51,9 +51,9 @@ class SystemSteps:
         return self.plan.add(path, step, config, passages=self.data.passages, **inputs)
 
     def _start(self) -> Input:
-        """Returns the model that training starts from: new, or an artifact. Raises InputError if it does not fit."""
-        if self.config.train.model:
-            return trained_model(self.config)
+        """Returns the model that training starts from: new, or an artifact."""
+        if address := self.config.train.model:
+            return load_record(address, "train.model").reference
         return self.plan.add(StepPath("initial-model", self.system), "initial-model", self.config)
 
     def _warm_up(self, start: Input) -> Input:
@@ -115,23 +115,24 @@ def index_step(step: str, config: Config) -> str:
     return step if config.search == Search() else f"{step}-with-search"
 
 
-def trained_model(config: Config) -> Reference:
-    """Returns the model artifact at `train.model`. Raises InputError for an artifact that does not fit the settings."""
-    address = config.train.model
-    assert address is not None
+def started(config: Config) -> Config:
+    """Returns the settings of a system, with those of the model at `train.model` where there is one.
+
+    Raises InputError for an artifact that is no model, and for one that does not fit the settings.
+    """
+    if not (address := config.train.model):
+        return config
     store, record = load_record(address, "train.model")
     if record.kind != names.MODEL:
         raise InputError(f"train.model: {address} is the address of {record.kind}, not of a model")
-    settings = stage(store, record, SETTINGS_FILE).path / SETTINGS_FILE
-    model = Model.model_validate_json(settings.read_bytes())
-    check_saved(model, config.model, f"train.model: {address}")
-    check(model, config.train)
-    return Reference.to(store, record)
+    saved = load_settings(stage(store, record, SETTINGS_FILE).path)
+    check(saved, config.train)
+    return with_saved(config, saved, f"train.model: {address}")
 
 
 def training(overrides: Overrides) -> Plan:
     """Trains and evaluates one system, named by its architecture."""
-    config = resolve(overrides)
+    config = started(resolve(overrides))
     plan = Plan("training")
     data = add_data(plan, config, [config])
     SystemSteps(plan, config.model.architecture, config, data).add()

@@ -17,7 +17,7 @@ from multiview.artifacts.champions import Champion, current
 from multiview.artifacts.record import Artifact, Record, Reference, load_record, load_reference, read_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import Store
-from multiview.config import Config, Model
+from multiview.config import Config
 from multiview.data import passages
 from multiview.encoding.embeddings import ROWS_SCHEMA, VIEWS_FILE
 from multiview.errors import InputError
@@ -25,7 +25,7 @@ from multiview.index.approximate import EXACT
 from multiview.index.stored_views import LONGEST_VIEW
 from multiview.index.view_index import HEADER_FILE, PASSAGES_FILE
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
-from multiview.model.systems import check_saved
+from multiview.model.systems import check_saved, load_settings
 from multiview.steps.context import StepContext
 from multiview.steps.path import shard_file, shard_name
 from multiview.steps.runs import read_state
@@ -94,8 +94,7 @@ def _forwarded(store: Store, now: Champion | None, settings: Config) -> Artifact
         if model[1].kind != names.MODEL:
             raise InputError(f"refresh.model: {address} is the address of {model[1].kind}, not of a model")
         forwarded[names.MODEL] = model
-    folder = stage(*forwarded[names.MODEL], SETTINGS_FILE).path
-    saved = Model.model_validate_json((folder / SETTINGS_FILE).read_bytes())
+    saved = load_settings(stage(*forwarded[names.MODEL], SETTINGS_FILE).path)
     check_saved(saved, settings.model, f"refresh.model: {address}" if address else "the champion's model")
     return forwarded
 

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 from multiview import metric_names, names
 from multiview.artifacts.record import Artifact, load_record
 from multiview.artifacts.staging import LocalArtifact, stage
-from multiview.config import JsonObject, Model
+from multiview.config import JsonObject
 from multiview.errors import InputError
 from multiview.evaluation import files, tables
 from multiview.evaluation.costs import COSTS
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
+from multiview.model.systems import load_settings
 from multiview.report.contents import Contents, System, Training
 from multiview.report.shown_questions import chosen_questions
 from multiview.steps.events import Events, read_metrics
@@ -49,8 +50,7 @@ def gather(
         systems.append(system)
         with optional(f"{row}'s model"):
             if model := evaluation and evaluation.input("model"):
-                settings = stage(*model, SETTINGS_FILE).path / SETTINGS_FILE
-                system.architecture = Model.model_validate_json(settings.read_bytes()).architecture
+                system.architecture = load_settings(stage(*model, SETTINGS_FILE).path).architecture
                 with optional(f"{row}'s training"):
                     system.trainings = trainings(model)
         with optional(f"{row}'s training questions"):

@@ -9,9 +9,10 @@ from multiview.artifacts.scratch import scratch
 from multiview.config import Train
 from multiview.model.devices import within_gpu_memory
 from multiview.model.dropout import set_dropout
-from multiview.model.encoder import BiEncoder, load_settings
+from multiview.model.encoder import BiEncoder
 from multiview.model.layouts import check
 from multiview.model.lora import check_peft
+from multiview.model.systems import load_settings
 from multiview.steps.context import StepContext
 from multiview.training.all_gather import check_same_start
 from multiview.training.batches import GROUP_COST, Collator

@@ -227,6 +227,9 @@ def test_training_starts_from_an_earlier_models_address(project, trained):
     assert "initial-model" not in output
     # Its index is found: the same model over the same shards.
     assert re.search(r"camvr/round-0/index +found", output)
+    another = ("--set", "model.pooling=snippet")
+    output = project("run", "training", "--set", f"train.model={address}", *another, status=2)
+    assert "model.pooling: snippet, but train.model: " in output
     index = project.states(trained)["camvr/round-1/index"].outputs["index"].address
     output = project("run", "training", "--set", f"train.model={index}", status=2)
     assert "is the address of index, not of a model" in output
