@@ -22,7 +22,6 @@ from multiview.encoding.batches import Buckets
 from multiview.encoding.embeddings import EmbeddingsWriter
 from multiview.encoding.encode import (
     Encoder,
-    Placer,
     arithmetic,
     encode_passages,
     laid_out_ahead,
@@ -98,7 +97,7 @@ def in_sentences(passage: Passage) -> Passage:
 def step(encoder: Encoder, passages: Sequence[Passage], folder: Path) -> None:
     """What the step `encode` does once its model is loaded."""
     with EmbeddingsWriter(folder, encoder.dim, "random") as writer:
-        encode_passages(encoder, zip(passages, repeat(()), strict=False), Placer(writer, padding=False))
+        encode_passages(encoder, zip(passages, repeat(()), strict=False), writer)
 
 
 def forward_pass(encoder: Encoder, sequences: Sequence[TokenSequence]) -> Callable[[object], None]:

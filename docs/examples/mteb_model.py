@@ -29,7 +29,7 @@ from multiview.config.overrides import merge, validate
 from multiview.data.passages import Passage
 from multiview.data.sentences import sentence_ends
 from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
-from multiview.encoding.encode import Encoder, Placer, encode_passages
+from multiview.encoding.encode import Encoder, encode_passages
 from multiview.errors import InputError
 from multiview.index.stored_views import LONGEST_VIEW, longest_view
 from multiview.index.view_index import ViewIndex
@@ -100,8 +100,7 @@ class MtebModel:
         # The views stay mapped into memory when the folder is gone.
         with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             with EmbeddingsWriter(Path(folder), encoder.dim, self.digest) as writer:
-                placer = Placer(writer, encoder.settings.index_padding_views)
-                encode_passages(encoder, zip(self._passages(corpus), repeat(())), placer)
+                encode_passages(encoder, zip(self._passages(corpus), repeat(())), writer)
             embeddings = Embeddings(Path(folder))
             table = embeddings.table
         self._index = ViewIndex(

@@ -161,7 +161,7 @@ def run(
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generate, "PASSAGES_AT_ONCE", 5)
+    monkeypatch.setattr(generate, "ROW_GROUP", 5)
     monkeypatch.setattr(queries, "PARTS_PER_CHECKPOINT", 1)
 
 

@@ -171,7 +171,7 @@ def test_a_generator_reads_the_snippet_in_place_of_the_passage(t5: LocalArtifact
 def test_a_killed_generation_continues_and_ends_with_the_same_bytes(
     t5: LocalArtifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(make_questions, "SNIPPETS_AT_ONCE", 5)
+    monkeypatch.setattr(make_questions, "ROW_GROUP", 5)
     monkeypatch.setattr(queries, "PARTS_PER_CHECKPOINT", 2)
     passages = training_material.write_shard(tmp_path / "passages", PASSAGES)
     made: dict[str, Any] = {"generator": t5, "generation": GENERATION}
@@ -195,7 +195,7 @@ def test_a_killed_generation_continues_and_ends_with_the_same_bytes(
 
 
 def test_progress_counts_the_passages_of_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(make_questions, "SNIPPETS_AT_ONCE", 7)
+    monkeypatch.setattr(make_questions, "ROW_GROUP", 7)
     given_context = context(
         training_material.write_shard(tmp_path / "passages", PASSAGES), tmp_path / "drafts"
     )

@@ -11,7 +11,7 @@ from multiview.config import Config, Generation, GeneratorTraining
 from multiview.data.questions import Question
 from multiview.errors import InputError
 from multiview.generation.generators import load
-from multiview.generation.train import Pairs, gold_pairs, train_generator
+from multiview.generation.train import gold_pairs, tokens, train_generator
 from multiview.steps.context import StepContext
 from multiview.training import trainer
 from tests.fixtures import training_material
@@ -102,8 +102,7 @@ def test_max_steps_ends_a_training_earlier_and_never_later(
 
 def test_a_pair_is_the_passage_read_and_the_question_asked(t5: LocalArtifact) -> None:
     _, tokenizer = load(t5.path)
-    pairs = Pairs([(PASSAGES[1], "Who lost the war?")], tokenizer, Generation(max_length=5), 48)
-    row = pairs[0]
+    row = tokens(PASSAGES[1], "Who lost the war?", tokenizer, Generation(max_length=5), 48)
     read = tokenizer.decode(row["input_ids"])
     assert read.startswith("old europe") and read.endswith("text number 1. [SEP]")
     assert tokenizer.decode(row["labels"]) == "who lost the war [SEP]", "cut to five tokens"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.config import Bm25
-from multiview.index.bm25 import WORD, Bm25Index, Terms, best_rows, tokenizer, words
+from multiview.index.bm25 import WORD, Bm25Index, Terms, best_rows, load_index, tokenizer, words
 from multiview.index.ranking import TieOrder
 from tests.fixtures.artifacts import passage
 
@@ -174,7 +174,7 @@ def test_edited_terms_are_those_of_the_new_corpus(old, added, shuffler, language
 def test_a_loaded_index_finds_what_the_saved_one_finds(passages, tmp_path):
     index = Bm25Index.of(passages, Bm25(b=0.7))
     Terms.of(passages, "english").save(tmp_path / "bm25", Bm25(b=0.7))
-    loaded = Bm25Index.load(tmp_path / "bm25", index.ids, "english", TieOrder(index.ids))
+    loaded = Bm25Index(load_index(tmp_path / "bm25"), index.ids, "english", TieOrder(index.ids))
     assert Terms.load(tmp_path / "bm25").vocabulary == Terms.of(passages, "english").vocabulary
     for asked in (["capital Lyon", "interests", ""], ["unseen words, capitals"]):
         one, other = index.search(asked, 5), loaded.search(asked, 5)

@@ -7,11 +7,14 @@ import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +22,7 @@ import multiview
 from multiview.config import Encode
 from multiview.data.passages import Passage, read_passages
 from multiview.encoding.embeddings import Embeddings, EmbeddingsWriter
-from multiview.encoding.encode import Placer, encode_questions
+from multiview.encoding.encode import encode_passages, encode_questions
 from multiview.errors import InputError
 from multiview.export.views import IndexViews
 from multiview.model.layouts import TokenSequence, View, kept_views, row_numbers
@@ -119,12 +122,21 @@ def test_the_corpus_has_every_kind_of_snippet(indexes):
 def test_rows_are_numbered_as_they_were_placed(tmp_path_factory, shape, padding):
     """Wherever padding views stand, and in whichever of a passage's sequences."""
     sequences = [TokenSequence([0], tuple(View(((0, 1),), None, p) for p in part)) for part in shape]
-    placed: dict[int, View] = {}
-    with EmbeddingsWriter(tmp_path_factory.mktemp("embeddings"), 1, "model") as writer:
-        for sequence, placement in Placer(writer, padding).place(Passage("p", "", "", ()), sequences):
-            assert placement.kept == kept_views(sequence.views, padding)
-            placed |= {placement.row + i: sequence.views[view] for i, view in enumerate(placement.kept)}
     every = [view for sequence in sequences for view in sequence.views]
+    placed: dict[int, View] = {}
+
+    def encoded(members):
+        for sequence, placement in members:
+            assert placement.kept == kept_views(sequence.views, padding)
+            placed.update({placement.row + i: sequence.views[view] for i, view in enumerate(placement.kept)})
+            yield sequence, placement, np.zeros((len(sequence.views), 1), np.float32)
+
+    layout = SimpleNamespace(passage=lambda passage, queries: sequences)
+    settings, cpu = Encode(index_padding_views=padding), torch.device("cpu")
+    encoder: Any = SimpleNamespace(layout=layout, settings=settings, device=cpu, passages=encoded)
+    with EmbeddingsWriter(tmp_path_factory.mktemp("embeddings"), 1, "model") as writer:
+        left_out = encode_passages(encoder, [(Passage("p", "", "", ()), ())], writer)
+    assert left_out == len(every) - writer.rows
     numbered = [every[number] for number in row_numbers(every, writer.rows)]
     assert [id(view) for view in numbered] == [id(placed[row]) for row in range(writer.rows)]
     with pytest.raises(InputError, match="encode and index the corpus again"):

@@ -95,7 +95,7 @@ def test_processes_share_the_processors_of_their_pod(monkeypatch: pytest.MonkeyP
     threads: list[int] = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(processes, "processors", lambda: 7)
-    monkeypatch.setattr(processes, "_launch", lambda config, job: threads.append(job.threads))
+    monkeypatch.setattr(processes, "_launch", lambda config, *job: threads.append(job[-1]))
     for count in (2, 3, 8):
         settings = Config.partial({"train": Train(processes=count)})
         on_processes(print, StepContext(settings, {}, {}, RecordedEvents()))

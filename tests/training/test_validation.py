@@ -100,7 +100,7 @@ def test_what_is_validated_is_not_trained_on(data: dict[str, LocalArtifact], tmp
     assert gold.isdisjoint(example.positive for example in trained)
     about_gold = [q for q in read_questions(data["questions"].path) if q.positive_ids[0] in gold]
     assert events.facts["questions_about_validation_passages"] == len(about_gold) - 6
-    assert events.facts["questions"] == 30 - len(about_gold)
+    assert found.stream.count == 30 - len(about_gold)
     assert events.facts["validation_questions"] == 6
     assert events.facts["validation_passages"] == len(found.held_out.pool) == 16
 

@@ -62,6 +62,7 @@ class EmbeddingsWriter:
         self.passages = 0
         self.rows = 0
         self._folder, self._dim, self._model = folder, dim, model
+        self._row_bytes = dim * VIEW_DTYPE.itemsize
         self._schema = ROWS_SCHEMA.append(QUERIES_FIELD) if queries else ROWS_SCHEMA
         self._pending: list[tuple[object, ...]] = []
         self._table = pq.ParquetWriter(folder / ROWS_FILE, self._schema, compression="zstd")
@@ -102,10 +103,6 @@ class EmbeddingsWriter:
         self._views.close()
         if error_type is None:
             self._write_header()
-
-    @property
-    def _row_bytes(self) -> int:
-        return self._dim * VIEW_DTYPE.itemsize
 
     def _flush(self) -> None:
         if self._pending:

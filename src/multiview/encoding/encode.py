@@ -124,25 +124,6 @@ class Placement(NamedTuple):
     """Positions of the kept views in the sequence."""
 
 
-class Placer:
-    """Assigns rows of the embeddings to the views of passages, in order; to padding views only with `padding`."""
-
-    def __init__(self, writer: EmbeddingsWriter, padding: bool) -> None:
-        self.writer, self._padding, self.padding_left_out = writer, padding, 0
-
-    def place(
-        self, passage: Passage, sequences: Sequence[TokenSequence], queries: Sequence[str] = ()
-    ) -> Iterator[tuple[TokenSequence, Placement]]:
-        """Yields each sequence of the next passage, which was read with `queries`, with its placement."""
-        kept = [kept_views(sequence.views, self._padding) for sequence in sequences]
-        digest = content_hash(passage.title, passage.text)
-        row = self.writer.add_passage(passage.id, digest, sum(map(len, kept)), queries)
-        for sequence, views in zip(sequences, kept, strict=True):
-            self.padding_left_out += len(sequence.views) - len(views)
-            yield sequence, Placement(passage.id, row, views)
-            row += len(views)
-
-
 def encode(context: StepContext) -> None:
     """Step: encode the views of one shard (`passages`) with `model`, as `embeddings`.
 
@@ -152,38 +133,51 @@ def encode(context: StepContext) -> None:
     started = time.monotonic()
     settings, model = context.settings.encode, context.input("model")
     passages, queries = context.input("passages").path, context.optional_input("queries")
+    total, left_out = count_passages(passages), 0
     # A shard is empty where no passage of a corpus changed: the model need not be loaded then.
-    encoder = Encoder(model.path, settings) if count_passages(passages) else None
+    encoder = Encoder(model.path, settings) if total else None
     dim = encoder.dim if encoder else width(model.path)
     with EmbeddingsWriter(context.output("embeddings"), dim, model.digest, queries is not None) as writer:
-        placer = Placer(writer, settings.index_padding_views)
         if encoder:
-            read, total = read_passages(passages), count_passages(passages)
+            read = read_passages(passages)
             read_with = with_queries(read, queries.path) if queries else zip(read, repeat(()))
             report = partial(context.events.progress, total=total, unit="passages")
-            encode_passages(encoder, read_with, placer, report)
+            left_out = encode_passages(encoder, read_with, writer, report)
     context.events.fact("passages", writer.passages)
     context.events.fact("views", writer.rows)
-    context.events.fact("padding_views_left_out", placer.padding_left_out)
+    context.events.fact("padding_views_left_out", left_out)
     context.events.metric("passages_per_second", writer.passages / (time.monotonic() - started))
 
 
 def encode_passages(
     encoder: Encoder,
     read_with: Iterable[ReadWith],
-    placer: Placer,
+    writer: EmbeddingsWriter,
     report_done: Callable[[int], None] = lambda done: None,
-) -> None:
-    """Writes the views of passages, each with the queries that it is read with, at the places that `placer` assigns, and
-    reports the number of passages read. Raises InputError for a vector that float16 cannot hold."""
-    sequences = (
-        placed
-        for passage, asked, laid_out in laid_out_ahead(encoder.layout, read_with, workers(encoder.device))
-        for placed in placer.place(passage, laid_out, asked)
-    )
-    for _, placement, vectors in encoder.passages(sequences):
-        placer.writer.write_views(placement.passage, placement.row, vectors[placement.kept])
-        report_done(placer.writer.passages)
+) -> int:
+    """Writes passages with their views, each read with its queries, and reports the number of passages read.
+
+    Padding views are written only with `encode.index_padding_views`; returns how many are left out. Raises InputError for
+    a vector that float16 cannot hold.
+    """
+    left_out = 0
+
+    def placed() -> Iterator[tuple[TokenSequence, Placement]]:
+        """The sequences of all passages, each with the place of its vectors."""
+        nonlocal left_out
+        for passage, queries, sequences in laid_out_ahead(encoder.layout, read_with, workers(encoder.device)):
+            kept = [kept_views(each.views, encoder.settings.index_padding_views) for each in sequences]
+            digest = content_hash(passage.title, passage.text)
+            row = writer.add_passage(passage.id, digest, sum(map(len, kept)), queries)
+            for sequence, views in zip(sequences, kept, strict=True):
+                left_out += len(sequence.views) - len(views)
+                yield sequence, Placement(passage.id, row, views)
+                row += len(views)
+
+    for _, placement, vectors in encoder.passages(placed()):
+        writer.write_views(placement.passage, placement.row, vectors[placement.kept])
+        report_done(writer.passages)
+    return left_out
 
 
 def laid_out_ahead(
@@ -195,9 +189,7 @@ def laid_out_ahead(
     """
     rest = iter(passages)
     blocks = iter(lambda: list(islice(rest, BLOCK)), [])
-    loader = DataLoader(
-        _Blocks(layout), batch_size=None, sampler=blocks, num_workers=processes, collate_fn=_as_it_is
-    )
+    loader = DataLoader(_Blocks(layout), batch_size=None, sampler=blocks, num_workers=processes)
     for block, sequences in loader:
         for (passage, queries), each in zip(block, sequences, strict=True):
             yield passage, queries, each
@@ -211,10 +203,6 @@ class _Blocks(Dataset[tuple[list[ReadWith], list[list[TokenSequence]]]]):
 
     def __getitem__(self, block: list[ReadWith]) -> tuple[list[ReadWith], list[list[TokenSequence]]]:
         return block, [self._layout.passage(passage, queries) for passage, queries in block]
-
-
-def _as_it_is(laid_out: object) -> object:
-    return laid_out
 
 
 def encode_questions(model: Path, questions: Sequence[str], settings: Encode, events: Events) -> np.ndarray:

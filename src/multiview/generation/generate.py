@@ -29,8 +29,6 @@ TOP_K, TOP_P = 25, 0.95
 """Top-k, then nucleus (top-p) sampling of each token, as in the authors' code."""
 BUCKET = 64
 """Inputs are padded to multiples of this many tokens."""
-PASSAGES_AT_ONCE = ROW_GROUP
-"""Passages that are batched together and written as one row group."""
 
 
 class QueryGenerator:
@@ -114,12 +112,12 @@ def generate_queries(context: StepContext) -> None:
         passages, queries = list(passages_of(table)), dict[int, list[str]]()
         for index, texts in generator.queries(passages):
             queries[index] = texts
-            context.events.progress(number * PASSAGES_AT_ONCE + len(queries), total, "passages")
+            context.events.progress(number * ROW_GROUP + len(queries), total, "passages")
         return query_table(
             (passage.id, tuple(filter(None, queries[index]))) for index, passage in enumerate(passages)
         )
 
-    write_by_parts(context, enumerate(read_tables(shard, COLUMNS, PASSAGES_AT_ONCE)), make, folder / FILE)
+    write_by_parts(context, enumerate(read_tables(shard, COLUMNS, ROW_GROUP)), make, folder / FILE)
     counts = np.array([(len(queries), len(set(queries))) for _, queries in iterate_queries(folder)])
     written, distinct = counts.reshape(-1, 2).T
     per_passage, without = generator.settings.queries, int((written == 0).sum())

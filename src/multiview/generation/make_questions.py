@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -39,9 +40,6 @@ DRAFTS_AT_ONCE = 10_000
 
 SHORTEST_CROP, LONGEST_CROP = 4, 10
 """Fewest and most words of a crop (docs/results-tables.md); snippets with fewer words are not cropped."""
-
-SNIPPETS_AT_ONCE = ROW_GROUP
-"""Snippets that are drafted from together and written as one row group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,32 +129,25 @@ def write_drafts(context: StepContext, ask: Ask, least_words: int = 1, language:
     shard, settings = context.input("passages").path, context.settings.make_questions
     total, snippets = count_passages(shard), 0
 
-    def parts() -> Iterator[tuple[int, int, list[QuestionSnippet]]]:
-        """The snippets, `SNIPPETS_AT_ONCE` at a time, with the numbers of passages read before and after."""
+    def drawn() -> Iterator[tuple[int, QuestionSnippet]]:
+        """The snippets, each with the number of passages read until then."""
         nonlocal snippets
-        before, read, drawn = 0, 0, list[QuestionSnippet]()
         for read, passage in enumerate(read_passages(shard), 1):
-            found = draw_snippets(passage, settings, least_words, language)
-            drawn, snippets = drawn + found, snippets + len(found)
-            while len(drawn) >= SNIPPETS_AT_ONCE:
-                yield before, read, drawn[:SNIPPETS_AT_ONCE]
-                before, drawn = read, drawn[SNIPPETS_AT_ONCE:]
-        if drawn:
-            yield before, read, drawn
+            for snippet in draw_snippets(passage, settings, least_words, language):
+                snippets += 1
+                yield read, snippet
 
-    def make(part: tuple[int, int, list[QuestionSnippet]]) -> pa.Table:
-        before, read, drawn = part
+    def make(part: list[tuple[int, QuestionSnippet]]) -> pa.Table:
         texts: dict[int, str] = {}
-        for index, text in ask(drawn):
+        for index, text in ask([snippet for _, snippet in part]):
             texts[index] = text
-            done = before + (read - before) * len(texts) // len(drawn)
-            context.events.progress(done, total, "passages")
+            context.events.progress(part[len(texts) - 1][0], total, "passages")
         return question_table(
-            snippet.question(texts[index]) for index, snippet in enumerate(drawn) if texts[index]
+            snippet.question(texts[index]) for index, (_, snippet) in enumerate(part) if texts[index]
         )
 
-    file = context.output(names.DRAFTS) / FILE
-    questions = write_by_parts(context, parts(), make, file, SCHEMA)
+    rest, file = drawn(), context.output(names.DRAFTS) / FILE
+    questions = write_by_parts(context, iter(lambda: list(islice(rest, ROW_GROUP)), []), make, file, SCHEMA)
     for name, value in (("passages", total), ("snippets", snippets), ("questions", questions)):
         context.events.fact(name, value)
 

@@ -2,11 +2,9 @@
 
 import math
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from torch.utils.data import Dataset
 from transformers import DataCollatorForSeq2Seq, PrinterCallback, Trainer
 
 from multiview.artifacts.scratch import scratch
@@ -29,6 +27,12 @@ def train_generator(context: StepContext) -> None:
     pairs = gold_pairs(context.input("passages").path, context.input("questions").path, context.events)
     model, tokenizer = load(context.input("base").path)
     longest = input_length(model, context.settings.generation)
+    padded = DataCollatorForSeq2Seq(tokenizer, model)
+
+    def batch_of(pairs: list[tuple[Passage, str]]) -> Any:
+        how = (tokenizer, context.settings.generation, longest)
+        return padded([tokens(passage, question, *how) for passage, question in pairs])
+
     latest = context.checkpoints.latest() if context.checkpoints is not None else None
     settings = context.settings.generation.train
     with tempfile.TemporaryDirectory(prefix="training-", dir=scratch()) as folder:
@@ -44,8 +48,8 @@ def train_generator(context: StepContext) -> None:
         trainer = Trainer(
             model=model,
             args=arguments,
-            train_dataset=Pairs(pairs, tokenizer, context.settings.generation, longest),
-            data_collator=DataCollatorForSeq2Seq(tokenizer, model),
+            train_dataset=pairs,  # pyright: ignore[reportArgumentType]
+            data_collator=batch_of,
             callbacks=[ReportingCallback(context.events, context.checkpoints)],
         )
         trainer.remove_callback(PrinterCallback)
@@ -68,22 +72,10 @@ def gold_pairs(passages: Path, questions: Path, events: Events) -> list[tuple[Pa
     return [(by_id[question.positive_ids[0]], question.question) for question in with_gold]
 
 
-@dataclass(frozen=True)
-class Pairs(Dataset):
-    """Data set of passages and questions, tokenised on access."""
-
-    pairs: Sequence[tuple[Passage, str]]
-    tokenizer: PreTrainedTokenizer
-    settings: Generation
-    longest: int
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __getitem__(self, index: int) -> dict[str, list[int]]:
-        passage, question = self.pairs[index]
-        text, most = input_text(passage, self.settings), self.settings.max_length
-        source = self.tokenizer(text, truncation=True, max_length=self.longest)
-        target = self.tokenizer(text_target=question, truncation=True, max_length=most)
-        names = ("input_ids", "attention_mask")
-        return {**{name: source[name] for name in names}, "labels": target["input_ids"]}
+def tokens(
+    passage: Passage, question: str, tokenizer: PreTrainedTokenizer, settings: Generation, longest: int
+) -> dict[str, list[int]]:
+    """Returns what the generator reads, up to `longest` tokens, and what it should write."""
+    source = tokenizer(input_text(passage, settings), truncation=True, max_length=longest)
+    target = tokenizer(text_target=question, truncation=True, max_length=settings.max_length)
+    return {**{name: source[name] for name in ("input_ids", "attention_mask")}, "labels": target["input_ids"]}

@@ -94,7 +94,7 @@ class Terms:
     def load(cls, folder: Path) -> Terms:
         """Returns the terms that were saved into `folder`; their arrays are mapped."""
         terms, counts = (np.load(folder / name, mmap_mode="r") for name in (TERMS_FILE, COUNTS_FILE))
-        index = _load(folder)
+        index = load_index(folder)
         return cls(list(index.vocab_dict) if index else [], terms, counts)
 
     def indexed(self, settings: Bm25) -> bm25s.BM25 | None:
@@ -111,7 +111,7 @@ class Terms:
         return index
 
 
-def _load(folder: Path) -> bm25s.BM25 | None:
+def load_index(folder: Path) -> bm25s.BM25 | None:
     if not (folder / "vocab.index.json").is_file():
         return None
     return bm25s.BM25.load(folder, mmap=True, show_progress=False)
@@ -139,11 +139,6 @@ class Bm25Index:
 
         index = Terms.of(counted(), language).indexed(settings)
         return cls(index, pa.array(ids, pa.string()), language)
-
-    @classmethod
-    def load(cls, folder: Path, ids: pa.Array, language: str, ties: Ties) -> Bm25Index:
-        """Returns the index that `Terms.save` wrote into `folder`, mapped from there."""
-        return cls(_load(folder), ids, language, ties)
 
     def search(
         self,

@@ -67,10 +67,10 @@ class Ranker:
         self._bm25 = self._reranker = None
         self._rerank_depth: int = how.get("rerank_depth", 0)
         if self.mode != "dense":
-            from multiview.index.bm25 import Bm25Index
+            from multiview.index.bm25 import Bm25Index, load_index
 
-            bm25 = folder / BM25_FOLDER
-            self._bm25 = Bm25Index.load(bm25, index.ids, how["language"], index.tie_order)
+            bm25 = load_index(folder / BM25_FOLDER)
+            self._bm25 = Bm25Index(bm25, index.ids, how["language"], index.tie_order)
         if self._rerank_depth:
             self._reranker = _reranker(folder, encode)
             self._turn = threading.Lock()
@@ -117,8 +117,7 @@ class Ranker:
         asked = np.repeat(np.arange(len(passages)), passages.shape[1])
         found = self.index.pair_scores(queries, asked, passages.ravel())
         view_scores, views = (column.reshape(passages.shape) for column in found)
-        exact = all(part.exact for part in parts.values())
-        return Ranked(TopPassages(passages, scores, views, exact), view_scores, parts)
+        return Ranked(TopPassages(passages, scores, views, top.exact), view_scores, parts)
 
     def _reranked(
         self, questions: Sequence[str], top: TopPassages, report_done: Callable[[int], None]

@@ -123,16 +123,11 @@ class ViewIndex:
         """Number of passages."""
         return len(self.ids)
 
-    @property
-    def model(self) -> str:
-        """Digest of the model that made the views."""
-        return self.header["model"]
-
     def check_model(self, digest: str) -> None:
         """Raises InputError unless `digest`, the questions' model, is the model of the views."""
-        if digest != self.model:
+        if digest != (model := self.header["model"]):
             raise InputError(
-                f"the index holds views of model {self.model[:12]}, but the questions are of model {digest[:12]}: "
+                f"the index holds views of model {model[:12]}, but the questions are of model {digest[:12]}: "
                 "search with the index's own model, or encode and index the corpus with this one"
             )
 

@@ -177,9 +177,8 @@ class BiEncoder(nn.Module):
         Raises InputError if `folder` holds no model."""
         settings = load_settings(folder)
         parts = [PASSAGE] if settings.tied else [QUESTION] if questions_only else [PASSAGE, QUESTION]
-        with quiet():
-            encoders = {part: load_encoder(str(folder / part), dtype) for part in parts}
-            tokenizer = load_tokenizer(str(folder / parts[0]))
+        encoders = {part: load_encoder(str(folder / part), dtype) for part in parts}
+        tokenizer = load_tokenizer(str(folder / parts[0]))
         dense = {}
         for part, encoder in encoders.items() if settings.dense else ():
             weights = load_file(folder / part / DENSE_FILE)

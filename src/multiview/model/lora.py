@@ -18,8 +18,6 @@ from multiview.model.base_model.loading import LoadedModel
 
 ALPHA_PER_RANK = 2
 """Alpha as a multiple of the rank r."""
-_NAME = "default"
-"""peft's name of an encoder's only adapter."""
 
 
 def check_peft(settings: Train) -> None:
@@ -52,7 +50,7 @@ def save_adapter(encoder: LoadedModel, folder: Path) -> None:
     """Writes an encoder's adapter as peft loads it, on the encoder that training started from."""
     from peft import get_peft_model_state_dict
 
-    encoder.peft_config[_NAME].save_pretrained(folder)
+    encoder.active_peft_config.save_pretrained(folder)
     save_file(
         get_peft_model_state_dict(encoder, save_embedding_layers=False), folder / "adapter_model.safetensors"
     )

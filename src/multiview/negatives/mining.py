@@ -51,7 +51,7 @@ class MiningResult:
     """[q, depth] bool: the hard negatives."""
     found: np.ndarray
     """[q, depth] bool: answer-holding hits that become positives."""
-    positive_scores: np.ndarray | None
+    positive_scores: np.ndarray
     """[q] float32: s+, -inf where no positive is in the index; None without a margin."""
 
 
@@ -124,7 +124,7 @@ def mine_hits(
         )
         if mining.answer_hits == "positives":
             found = reasons["answer"] & ~reasons["positive"]
-    positive_scores = None
+    positive_scores = np.full(len(questions), -np.inf, np.float32)
     if mining.margin is not None or mining.relative_margin is not None:
         positive_scores = best_positive_scores(index, queries, questions)
         reasons["margin"] = above_margin(top.scores, positive_scores, mining.margin, mining.relative_margin)
@@ -168,8 +168,6 @@ def sample_negatives(kept: np.ndarray, qids: Sequence[str], number: int, seed: i
 def report(mined: MiningResult, qids: Sequence[str]) -> pa.Table:
     """Returns one row per question: its numbers of hits, excluded per reason, left, sampled (`drawn`) and made positive, and
     s+, null without a margin or a positive in the index."""
-    missing = np.full(len(qids), -np.inf, np.float32)
-    scores = missing if mined.positive_scores is None else mined.positive_scores
     counts = {
         "hits": (mined.top.passages >= 0).sum(axis=1),
         **{f"excluded_{reason}": hits for reason, hits in mined.filtered.excluded.items()},
@@ -178,6 +176,7 @@ def report(mined: MiningResult, qids: Sequence[str]) -> pa.Table:
         "positives_found": mined.found.sum(axis=1),
     }
     columns = {name: pa.array(values, pa.int32()) for name, values in counts.items()}
+    scores = mined.positive_scores
     score = pa.array(scores, pa.float32(), mask=np.isneginf(scores))
     return pa.table({"qid": pa.array(qids, pa.string()), **columns, "positive_score": score})
 

@@ -96,15 +96,11 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
             f"fewer than {counted(settings.negatives, 'hard negative')} for {short_of_negatives:,} of {counted(len(questions), 'question')}"
         )
     for name, value in (
-        ("questions", len(questions)),
         ("dropped_questions", len(all_questions) - len(questions)),
-        ("steps", stream.steps),
-        ("steps_per_epoch", stream.steps_per_epoch),
         ("questions_short_of_negatives", short_of_negatives),
+        *((f"questions_with_{source}_negatives", count) for source, count in by_source.items()),
     ):
         context.events.fact(name, value)
-    for source, count in by_source.items():
-        context.events.fact(f"questions_with_{source}_negatives", count)
     passages = ((passage, ()) for _, passage in PassageLookup(corpus).stream(pa.array(needed, pa.string())))
     mapped = MappedPassages.write(passages, folder / MAPPED_FILE)
     return TrainingData(stream, mapped, held_out, matching_mode(context.settings), equal)
@@ -126,13 +122,7 @@ def warm_up_data(context: StepContext, folder: Path) -> TrainingData:
             "train.warmup_passage=with_query: each positive is the one passage that holds its question, and a warm-up has "
             "no hard negatives, so the model can learn to match texts instead of answers; `plain` avoids it"
         )
-    for name, value in (
-        ("questions", len(passages.ids_with_queries)),
-        ("steps", stream.steps),
-        ("steps_per_epoch", stream.steps_per_epoch),
-        ("passages_without_queries", len(passages) - len(passages.ids_with_queries)),
-    ):
-        context.events.fact(name, value)
+    context.events.fact("passages_without_queries", len(passages) - len(passages.ids_with_queries))
     with_question = settings.warmup_passage == "with_query"
     return TrainingData(stream, passages, equal=equal_texts(corpus), with_question=with_question)
 

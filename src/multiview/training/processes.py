@@ -37,18 +37,6 @@ Body = Callable[[StepContext], None]
 """The function that a training step runs in each of its processes, or a partial of one; defined at the top of a module."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """The job of one process of the training."""
-
-    body: Body
-    context: StepContext
-    """With the events and checkpoints of the starting process; the first process reports events."""
-    reports: Path
-    """A folder for the error lines of processes that fail."""
-    threads: int
-
-
 def on_processes(body: Body, context: StepContext) -> None:
     """Runs a training step's `body` on `train.processes` processes; a single one is this process.
 
@@ -66,13 +54,12 @@ def on_processes(body: Body, context: StepContext) -> None:
         threads = max(1, processors() // processes)
         kept = None if checkpoints is None else RemoteCheckpoints(line, checkpoints.latest())
         sent = replace(context, events=RemoteEvents(line), checkpoints=kept)
-        job = Job(body, sent, Path(folder), threads)
         try:
-            _launch(_launcher(processes, nodes), job)
+            _launch(_launcher(processes, nodes), body, sent, Path(folder), threads)
         except ChildFailedError as error:
             if raised:
                 raise raised[0] from None
-            raise _failure(error, job.reports) from None
+            raise _failure(error, Path(folder)) from None
 
 
 def processes_here(settings: Train) -> int:
@@ -107,11 +94,11 @@ def _launcher(processes: int, nodes: int) -> LaunchConfig:
     return config
 
 
-def _launch(config: LaunchConfig, job: Job) -> None:
-    """Starts the processes and waits for them. A SIGTERM ends them first, then this process, as it would without them."""
+def _launch(config: LaunchConfig, *job: object) -> None:
+    """Starts the processes, each with `_work` of a job, and waits for them. A SIGTERM ends them first, then this process, as it would without them."""
     previous = signal.getsignal(signal.SIGTERM)
     try:
-        elastic_launch(config, _work)(job)
+        elastic_launch(config, _work)(*job)
     except SignalException as ended:
         signal.signal(ended.sigval, previous)
         signal.raise_signal(ended.sigval)
@@ -121,25 +108,28 @@ def _launch(config: LaunchConfig, job: Job) -> None:
             signal.signal(signal.SIGTERM, previous)
 
 
-def _work(job: Job) -> None:
-    """The work of one process of a training."""
+def _work(body: Body, context: StepContext, reports: Path, threads: int) -> None:
+    """The work of one process of a training: `body`, with the events and checkpoints of the starting process.
+
+    The first process reports events. One that fails writes its error line into the folder `reports`.
+    """
     threading.Thread(target=_end_with_starter, daemon=True, name="starter-watch").start()
     rank = int(os.environ[environment.RANK])
     # For data loaders, and for accelerate, which chooses a number where none is set.
-    os.environ[environment.OMP_NUM_THREADS] = str(job.threads)
-    torch.set_num_threads(job.threads)
-    context = job.context if rank == 0 else replace(job.context, events=Events())
+    os.environ[environment.OMP_NUM_THREADS] = str(threads)
+    torch.set_num_threads(threads)
+    context = context if rank == 0 else replace(context, events=Events())
     try:
         if torch.cuda.is_available():
             torch.cuda.set_device(int(os.environ[environment.LOCAL_RANK]))
-        job.body(context)
+        body(context)
         if distributed.is_initialized():
             distributed.destroy_process_group()
     except BaseException as error:
         traceback.print_exc()
         bad_input, line = isinstance(error, InputError), one_line(error)
         report = {"bad_input": bad_input, "line": line if bad_input else f"training process {rank}: {line}"}
-        (job.reports / f"{rank}.json").write_text(json.dumps(report), encoding="utf-8")
+        (reports / f"{rank}.json").write_text(json.dumps(report), encoding="utf-8")
         raise SystemExit(1) from None
 
 

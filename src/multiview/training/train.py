@@ -48,7 +48,11 @@ def fit_on_processes(prepare: Callable[[StepContext, Path], TrainingData], conte
     processes_here(context.settings.train)
     check_peft(context.settings.train)
     with tempfile.TemporaryDirectory(prefix="passages-", dir=scratch()) as folder:
-        on_processes(partial(fit, prepare(context, Path(folder))), context)
+        data = prepare(context, Path(folder))
+        context.events.fact("questions", data.stream.count)
+        context.events.fact("steps", data.stream.steps)
+        context.events.fact("steps_per_epoch", data.stream.steps_per_epoch)
+        on_processes(partial(fit, data), context)
 
 
 def fit(data: TrainingData, context: StepContext) -> None:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
+from fsspec.implementations.local import LocalFileSystem
 
+from multiview.artifacts.record import file_sha256
 from multiview.artifacts.servers import errors_explained, file_system
 from multiview.config import Config
 from multiview.errors import InputError
@@ -29,15 +31,15 @@ def staged_base(base: str, setting: str = BASE) -> Iterator[str]:
     the commit in the artifact's key. Raises InputError that names `setting`, as `base_fingerprint` does."""
     with contextlib.ExitStack() as stack:
         with _naming(setting):
-            if "://" in base:
+            folder = _folder(base)
+            if folder is None and "://" not in base:
+                folder = Path(hub.fetch(base, stack))
+            filesystem, files = _files(base, folder, setting)
+            if folder is None:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="base-")))
-                filesystem, paths = _remote(base, setting)
-                for name, path in paths.items():
+                for name, path in files.items():
                     (folder / name).parent.mkdir(exist_ok=True)
                     filesystem.get_file(path, str(folder / name))
-            else:
-                folder = _folder(base) or Path(hub.fetch(base, stack))
-                _model_files(base, folder, setting)
         yield str(folder)
 
 
@@ -53,14 +55,15 @@ def base_fingerprint(base: str, setting: str = BASE) -> dict[str, str]:
     Raises InputError that names `setting` if there is no such model, or the files of a folder do not suit it.
     """
     with _naming(setting):
-        if (folder := _folder(base)) is not None:
-            files = _model_files(base, folder, setting)
-            return {"files": _digest({name: _sha256(path) for name, path in files.items()})}
-        if "://" in base:
-            filesystem, files = _remote(base, setting)
-            sums = {name: str(filesystem.checksum(path)) for name, path in files.items()}
-            return {"checksums": _digest(sums)}
-        return {"hub": hub.split_name(base)[0], "commit": hub.commit_of(base)}
+        folder = _folder(base)
+        if folder is None and "://" not in base:
+            return {"hub": hub.split_name(base)[0], "commit": hub.commit_of(base)}
+        filesystem, files = _files(base, folder, setting)
+        if folder is None:
+            return {
+                "checksums": _digest({name: str(filesystem.checksum(path)) for name, path in files.items()})
+            }
+        return {"files": _digest({name: file_sha256(Path(path)) for name, path in files.items()})}
 
 
 @contextlib.contextmanager
@@ -103,24 +106,11 @@ def _package_folder(name: str) -> Path:
     raise InputError(f"package {name!r} contains no config.json with safetensors weights beside it")
 
 
-def _model_files(base: str, folder: Path, setting: str) -> dict[str, Path]:
-    """Returns the files of a checkpoint by their names below `folder`, those of its modules too.
-
-    Raises InputError if they do not suit `setting`.
-    """
-    files = {path.name: path for pattern in hub.PATTERNS for path in folder.glob(pattern)}
-    files = dict(sorted(files.items()))
-    check_files(base, {name: functools.partial(path.open, "rb") for name, path in files.items()}, setting)
-    for name in module_folders(base, files[MODULES_FILE].read_bytes()) if MODULES_FILE in files else ():
-        inside = (path for pattern in hub.PATTERNS for path in (folder / name).glob(pattern))
-        files |= {f"{name}/{path.name}": path for path in inside}
-    return files
-
-
-def _remote(base: str, setting: str) -> tuple[fsspec.AbstractFileSystem, dict[str, str]]:
-    """Returns the file system of a URL, and the paths of the checkpoint's files on it by their names below the URL."""
+def _files(base: str, folder: Path | None, setting: str) -> tuple[fsspec.AbstractFileSystem, dict[str, str]]:
+    """Returns the file system of a local `folder`, else of a URL, and the paths of the checkpoint's files on it by their
+    names below it, those of its modules too. Raises InputError if they do not suit `setting`."""
     try:
-        filesystem, root = file_system(base)
+        filesystem, root = (LocalFileSystem(), str(folder.absolute())) if folder else file_system(base)
         with errors_explained(base):
             files = _listed(filesystem, root)
             opened = {name: functools.partial(filesystem.open, path, "rb") for name, path in files.items()}
@@ -146,8 +136,3 @@ def _listed(filesystem: fsspec.AbstractFileSystem, folder: str) -> dict[str, str
 def _digest(files: dict[str, str]) -> str:
     text = "\n".join(f"{name} {digest}" for name, digest in sorted(files.items()))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

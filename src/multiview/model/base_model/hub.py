@@ -32,25 +32,19 @@ def commit_of(base: str) -> str:
 
     Raises InputError if the hub has no such model, no such revision, or a model without weights that can be read.
     """
-    import huggingface_hub
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HFValidationError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub import HfApi, errors
 
     name, revision = split_name(base)
     info = None
     try:
-        info = huggingface_hub.HfApi().model_info(name, revision=revision, timeout=10)
-    except GatedRepoError as error:
+        info = HfApi().model_info(name, revision=revision, timeout=10)
+    except errors.GatedRepoError as error:
         raise InputError(
             f"{name} is shown by the hub to those with permission alone: set HF_TOKEN"
         ) from error
-    except RevisionNotFoundError as error:
+    except errors.RevisionNotFoundError as error:
         raise InputError(f"{name} has no revision {revision} on the hub") from error
-    except (HFValidationError, RepositoryNotFoundError) as error:
+    except (errors.HFValidationError, errors.RepositoryNotFoundError) as error:
         raise InputError(f"{base} is neither a folder here nor a model of the hub") from error
     except Exception:  # for any failure, such as being offline, the cache is used next
         pass
@@ -109,17 +103,15 @@ def convert(base: str, source: Path, target: Path) -> None:
 
 def _cached_commit(name: str, revision: str | None) -> str | None:
     """The commit of a model in the local cache; None if it is not there."""
-    import huggingface_hub
-    from huggingface_hub.errors import CacheNotFound
+    from huggingface_hub import errors, scan_cache_dir, try_to_load_from_cache
 
-    cached = huggingface_hub.try_to_load_from_cache(name, "config.json", revision=revision)
+    cached = try_to_load_from_cache(name, "config.json", revision=revision)
     if isinstance(cached, str):
         return Path(cached).parent.name
-    if (
-        revision is None
-    ):  # the cache does not know which of its commits was the newest: `fetch` asks by commit
-        with contextlib.suppress(CacheNotFound):
-            for repository in huggingface_hub.scan_cache_dir().repos:
+    # The cache does not know which of its commits was the newest: `fetch` asks by commit.
+    if revision is None:
+        with contextlib.suppress(errors.CacheNotFound):
+            for repository in scan_cache_dir().repos:
                 if (repository.repo_type, repository.repo_id) == ("model", name) and repository.revisions:
                     return max(repository.revisions, key=lambda found: found.last_modified).commit_hash
     return None
