@@ -142,7 +142,8 @@ def rollback(
     for alias, version in tracking.mirror(opened, uri).items():
         console.print(f"  MLflow: {alias} is version {version}")
     if qdrant_url:
-        settings = Export(qdrant_url=qdrant_url, alias=qdrant_alias)
+        # What the refreshes keep for later rollbacks is not known here: no collection of a champion is deleted.
+        settings = Export(qdrant_url=qdrant_url, alias=qdrant_alias, keep=champion.number)
         if loaded := try_to_follow(opened, qdrant_url, settings, console.warn):
             console.print(f"  Qdrant: {qdrant_alias} is collection {loaded.name}")
 

@@ -84,6 +84,7 @@ def launch(
     """Starts what is left of a submission on Kubeflow, with `again` also beside a silent run; with `wait` follows it to
     its end. Raises InputError if Kubeflow refuses, StepFailed if the run fails."""
     client, run = connect(connection), submission.run
+    tracking_uri = tracking_uri or os.environ.get(environment.MLFLOW_TRACKING_URI) or connection.mlflow_ui
     tag = _check_server(client, connection, submission)
     if found_going := going(client, connection, submission, tag, again):
         kfp_run, words, package = found_going
@@ -116,7 +117,6 @@ def _follow(
     submission: Submission, connection: Profile, kfp_run: ApiObject, compiled: str, tracking_uri: str | None
 ) -> None:
     run, begun = submission.run, time.time()
-    tracking_uri = tracking_uri or os.environ.get(environment.MLFLOW_TRACKING_URI) or connection.mlflow_ui
     states = follow(connection, kfp_run, submission, compiled, tracking_uri)
     done = sum(state.status != "found" for state in states)
     counts = f"{counted(done, 'step')} done, {len(states) - done} found, " if states else ""

@@ -39,8 +39,8 @@ def cron_times(cron: str, after: datetime) -> CronSim:
     """Returns the times of a cron of six fields after a time, whose zone is the cron's. Raises CronSimError."""
     *others, day = cron.replace("?", "*").split()
     # For cronsim the last day is 7, Sunday again.
-    day = re.sub(r"\b(\w+)/", r"\1-6/", day) if "-" not in day else day
-    return CronSim(" ".join([*others, day]), after)
+    days = ",".join(re.sub(r"^(\w+)/", r"\1-6/", part) for part in day.split(","))
+    return CronSim(" ".join([*others, days]), after)
 
 
 def check_cron(cron: str) -> str:

@@ -13,7 +13,15 @@ from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.config import Comparison, JsonObject, PaperFigures, Section
 from multiview.config.documents import find_document
-from multiview.config.overrides import Overrides, merge, parse_setting, read_preset, validate, value_at
+from multiview.config.overrides import (
+    Overrides,
+    flatten,
+    merge,
+    parse_setting,
+    read_preset,
+    validate,
+    value_at,
+)
 from multiview.errors import InputError
 from multiview.evaluation.costs import check_alike
 from multiview.evaluation.tables import baseline_of
@@ -80,6 +88,10 @@ class Study(Section):
             )
         if twice := [seed for seed, count in Counter(seeds).items() if count > 1]:
             raise InputError(f"--seed {twice[0]}: given twice, and a run with it would count twice")
+        if unknown := [seed for seed in seeds if self.by_seed and seed not in self.by_seed]:
+            raise InputError(
+                f"--seed {unknown[0]}: the study {self.name} has settings for the seeds {', '.join(map(str, self.by_seed))} alone"
+            )
         kept, seeds = [row for row in self.runs if row in rows] or [*self.runs], tuple(seeds) or self.seeds
         if len(kept) * max(1, len(seeds)) < 2:
             raise InputError(
@@ -90,15 +102,18 @@ class Study(Section):
         return self.model_copy(update={"runs": runs, "paper": paper, "seeds": seeds})
 
     def check_given(self, settings: Iterable[str]) -> None:
-        """Raises InputError for a setting of `--set` to which the study gives another value in all of its rows."""
+        """Raises InputError for a setting of `--set` to which the study gives other values in all of its rows."""
         for setting in settings:
-            given, name = parse_setting(setting), setting.partition("=")[0]
-            here, there = merge(given, self.settings), merge(self.settings, given)
-            if value_at(here, name) != value_at(there, name):
-                raise InputError(
-                    f"--set {setting}: the study {self.name} sets {name}={value_at(here, name)} in all of its rows; "
-                    "leave it out, or write a study of your own (docs/studies.md)"
-                )
+            given = parse_setting(setting)
+            rows = self.overrides(given).values()
+            for name, value in flatten(given):
+                values = [value_at(row, name) for row in rows]
+                if value not in values and name != "comparison.baseline":
+                    others = " or ".join(dict.fromkeys(map(str, values)))
+                    raise InputError(
+                        f"--set {setting}: the study {self.name} sets {name}={others} in all of its rows; "
+                        "leave it out, or write a study of your own (docs/studies.md)"
+                    )
 
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
         """Returns all overrides of each row: the row's over the study's over `base`, without `comparison.baseline`,

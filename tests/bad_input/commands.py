@@ -188,6 +188,10 @@ CASES = {
     "a plan of an unknown model": line("multiview plan --passages 1000 --model ./none", "./none"),
     "rates of no run": line("multiview plan --passages 1000 --from run-1 --store s", "run-1", s=None),
     "a preset with a day": preset("corpus: {source: 2020-01-01}", "2020-01-01 is a date", "quote it"),
+    "a preset with a number in base 8": preset(
+        "train: {batch_size: 0100}", "0100 is a number in base 8", "quote it"
+    ),
+    "a preset with a number in base 60": preset("train: {epochs: 1:30}", "1:30 is a number in base 8 or 60"),
     "a preset with no day": preset("corpus: {source: 2020-13-45}", "month", "quote"),
     "a preset of many aliases": preset(
         "a: &a [x, x, x, x, x, x, x, x, x, x]\n"

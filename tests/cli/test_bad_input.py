@@ -48,6 +48,11 @@ CASES = {
     "fusion of nobody": (["--set", "comparison.fusion=[dpr]"], "comparison.fusion", "there are mvr, camvr"),
     "a baseline of nobody": (["--set", "comparison.baseline=dpr"], "comparison.baseline", "dpr is no row"),
     "rows of somebody": (["--set", "comparison.rows=[mvr]"], "comparison.rows", "multiview fills it in"),
+    "a derived setting of one system": (
+        ["--set", "comparison.systems={a: {model: {include_prompt: false}}}"],
+        "model.include_prompt",
+        "multiview fills it in",
+    ),
 }
 
 

@@ -33,3 +33,8 @@ def test_gc_says_what_would_go_and_then_takes_it(
     done = multiview_command(monkeypatch, capsys, *take, *where)
     assert done.splitlines()[:-1] == forecast.splitlines()[:-1] and "removed " in done
     assert multiview_command(monkeypatch, capsys, "gc", *where) == "nothing to collect\n"
+    elsewhere = ["--store", promoted_corpus.store.url, "--tracking-uri", "sqlite:///none.db"]
+    said = multiview_command(monkeypatch, capsys, "gc", *elsewhere)
+    assert said.startswith(
+        "nothing to collect\n" + "no MLflow database at sqlite:///none.db, whose aliases would keep indexes"
+    )

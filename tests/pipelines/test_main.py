@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from multiview.artifacts.champions import current
+from multiview.config import Export
+from multiview.export import step
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.documented import words
 from tests.fixtures.inprocess import command
@@ -21,7 +23,10 @@ def test_rollback_says_what_answers(
         current(promoted_corpus.store),
         ["--store", promoted_corpus.store.url, "--tracking-uri", promoted_corpus.tracking_uri],
     )
-    output = command(monkeypatch, capsys, *words(documented), *where)
+    followed: list[Export] = []
+    monkeypatch.setattr(step, "try_to_follow", lambda store, url, settings, warn: followed.append(settings))
+    output = command(monkeypatch, capsys, *words(documented), *where, "--qdrant-url", "http://here")
+    assert followed[0].keep >= 2, "no champion's collection is deleted"
     assert output.startswith("champion 3 answers, with the index of champion 1:")
     assert "MLflow: champion is version" in output
     champion = current(promoted_corpus.store)

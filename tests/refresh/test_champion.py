@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from multiview import names
 from multiview.artifacts.champions import current
+from multiview.artifacts.record import load_record
 from multiview.artifacts.store import LocalStore
 from multiview.errors import InputError
+from multiview.refresh.champion import empty_artifacts
+from tests.fixtures.bases import random_base
 from tests.fixtures.changing_corpus import ChangingCorpus
 
 
@@ -51,6 +56,13 @@ def test_a_model_must_be_one(corpus: ChangingCorpus, wrong: str) -> None:
     assert champion is not None
     with pytest.raises(InputError, match=f"refresh.model: .* is the address of {wrong}, not of a model"):
         corpus.refresh(refresh={"model": getattr(champion, wrong).address})
+
+
+@pytest.mark.parametrize("kind", ["bert", "distilbert"])
+def test_an_empty_index_is_as_wide_as_its_model(tmp_path: Path, kind: str) -> None:
+    corpus = ChangingCorpus.make(tmp_path)
+    model = load_record(corpus.with_model_of(random_base(tmp_path / kind, kind)))
+    assert empty_artifacts(corpus.store, model)[names.INDEX].record.facts["dim"] == 32
 
 
 def test_a_store_that_was_moved_is_refreshed(corpus: ChangingCorpus) -> None:

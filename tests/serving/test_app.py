@@ -194,6 +194,12 @@ def test_a_body_that_never_ends_is_refused_in_time(loaded):
             assert sent.recv(100).startswith(b"HTTP/1.1 408")
 
 
+def test_a_passage_is_answered_in_time(loaded, monkeypatch):
+    monkeypatch.setattr(type(loaded), "passage", lambda *_: time.sleep(1))
+    with answering(Serving(Generations(Generation(loaded)), limits=Limits(timeout=0.2))) as client:
+        assert client.get("/passages/p1").status_code == 504
+
+
 def test_only_who_has_a_key_is_answered(loaded):
     with answering(Serving(Generations(Generation(loaded)), keys=["one", "two-2"])) as client:
         for headers in (

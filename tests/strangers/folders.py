@@ -12,6 +12,9 @@ LAKES = {
         ("/t: a Delta table (_delta_log)", "export"),
         sources=("t",),
     ),
+    "a Delta table in a folder with brackets": Case(
+        {"t[1]/a.parquet": towns, "t[1]/_delta_log/0.json": "{}"}, ("a Delta table",), sources=("t[1]",)
+    ),
     "a partition of a Delta table": Case(
         {"t/lang=de/a.parquet": towns, "t/_delta_log/0.json": "{}"},
         ("a Delta table",),

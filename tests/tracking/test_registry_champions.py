@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlflow import MlflowClient
 
-from multiview import tracking
+from multiview import names, tracking
 from multiview.artifacts.champions import current, rollback
 from tests.fixtures.changing_corpus import ChangingCorpus
 from tests.fixtures.shipped_refresh import aliases, ship
@@ -12,9 +12,14 @@ from tests.fixtures.shipped_refresh import aliases, ship
 
 def test_aliases_follow_the_champions_and_are_repaired(promoted_corpus: ChangingCorpus) -> None:
     promoted_corpus.add("new-2")
-    ship(promoted_corpus)
+    shipped = ship(promoted_corpus)
     champion = current(promoted_corpus.store)
     assert champion is not None and champion.number == 3
+    for run in MlflowClient(promoted_corpus.tracking_uri).search_runs(
+        ["1"], f"tags.multiview.run = '{shipped}'"
+    ):
+        if run.data.tags[names.TAG_LEVEL] != "step":
+            assert run.data.tags[names.TAG_CORPUS].endswith(champion.passages.digest[:8])
     before = aliases(promoted_corpus)
     assert before["champion"] == champion.index.digest and set(before) == {"champion", "previous"}
     promoted_corpus.rows = promoted_corpus.rows[: len(promoted_corpus.rows) // 2]

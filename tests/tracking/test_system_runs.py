@@ -31,6 +31,13 @@ SYSTEMS = {
 }
 
 
+def test_a_system_that_was_warmed_up_has_the_settings_of_its_generated_queries() -> None:
+    for warm_up in ({}, {"epochs": 1}):
+        config = {"model": {"architecture": "dpr"}, "train": {"warm_up": warm_up}}
+        found = system_runs.settings_of(Run(id="r", pipeline="training", config=config, steps=[]), "dpr", [])
+        assert ("generation" in found) == bool(warm_up)
+
+
 class Compared(ReportedRun):
     """A reported comparison of two systems and BM25."""
 

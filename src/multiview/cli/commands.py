@@ -181,6 +181,8 @@ def gc(
         return referenced(opened, days, champions, tracking.aliased_indexes(uri), report)
 
     collect(opened, referenced_now, days, delete)
+    if tracking.database(uri) == "absent":
+        print(f"no MLflow database at {uri}, whose aliases would keep indexes: --tracking-uri names another")
 
 
 def collect(

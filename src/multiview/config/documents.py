@@ -51,7 +51,16 @@ class DocumentError(yaml.MarkedYAMLError):
 
 
 class UniqueKeys(yaml.SafeLoader):
-    """PyYAML's safe loader, which by itself takes the last of two equal keys; this one refuses them."""
+    """PyYAML's safe loader, which by itself takes the last of two equal keys, 010 for eight and 1:30 for ninety; this one
+    refuses them."""
+
+    def construct_number(self, node: yaml.ScalarNode) -> int | float:
+        if re.match(r"[-+]?0[0-7_]", node.value) or ":" in node.value:
+            raise DocumentError(
+                problem=f"{node.value} is a number in base 8 or 60; quote it if it is a text",
+                problem_mark=node.start_mark,
+            )
+        return self.construct_yaml_int(node) if node.tag.endswith(":int") else self.construct_yaml_float(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -61,6 +70,10 @@ class UniqueKeys(yaml.SafeLoader):
                     raise DocumentError(problem=f"{key.value!r} is given twice", problem_mark=key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+UniqueKeys.add_constructor("tag:yaml.org,2002:int", UniqueKeys.construct_number)
+UniqueKeys.add_constructor("tag:yaml.org,2002:float", UniqueKeys.construct_number)
 
 
 @dataclass(frozen=True)

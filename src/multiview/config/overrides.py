@@ -26,9 +26,10 @@ _BETWEEN = re.compile(r"\n|;(?=\s*[\w-]+(?:\.[\w-]+)+\s*=)")
 def gather(preset: str | None, settings: Iterable[str]) -> Overrides:
     """Returns the overrides of a preset, then of `section.name=value` settings in YAML. Raises InputError."""
     overrides = merge(read_preset(preset) if preset else {}, *map(parse_setting, settings))
-    for name in DERIVED_SETTINGS:
-        if value_at(overrides, name) is not None:
-            raise InputError(f"there is no setting {name}: multiview fills it in")
+    for given in leaves(overrides):
+        for name in DERIVED_SETTINGS:
+            if f"{given}.".startswith(f"{name}."):
+                raise InputError(f"there is no setting {name}: multiview fills it in")
     return overrides
 
 

@@ -169,7 +169,7 @@ def _add_search(router: APIRouter, service: SearchService) -> None:
     @router.get("/passages/{id:text}", response_model=schemas.Passage)
     async def passage(id: str, index: IndexParameter = None) -> Response:
         """A passage of the corpus by its id, with its columns and what its views represent."""
-        async with service.chosen(index) as generation:
+        async with asyncio.timeout(service.serving.limits.timeout), service.chosen(index) as generation:
             indexed = await asyncio.to_thread(generation.retriever.passage, id)
             if indexed is None:
                 raise HTTPException(404, "the corpus has no passage with this id")

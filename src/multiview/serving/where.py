@@ -159,9 +159,9 @@ class Where:
         """Which values of a column compare so with the value that `node` writes."""
         if isinstance(column.type, pa.DictionaryType):
             column = column.dictionary_decode()
-        if pa.types.is_floating(column.type):
+        kind, value = column.type, self._value(node)
+        if pa.types.is_floating(kind):
             column = column.cast(pa.float64())
-        value = self._value(node)
         if value is None:
             if symbol not in ("==", "is"):
                 raise self._error(node, "null is neither smaller nor larger than anything; use == or !=")
@@ -171,7 +171,7 @@ class Where:
         if pa.types.is_null(column.type):
             return np.zeros(len(column), bool)
         try:
-            scalar = _scalar(column.type, value)
+            scalar = _scalar(kind, value).cast(column.type)
         except InputError as error:
             raise self._error(node, f"column {name} {error}") from None
         return _true(pc.call_function(FUNCTIONS[symbol], [column, scalar]))
@@ -237,7 +237,10 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
         if isinstance(value, Decimal):
             if pa.types.is_integer(kind) and value != value.to_integral_value():
                 raise TypeError
-            value = int(value) if pa.types.is_integer(kind) else float(value)
+            # A column of a float type holds the nearest number for a fraction.
+            value = int(value) if pa.types.is_integer(kind) else pa.scalar(float(value)).cast(kind).as_py()
+            if not isfinite(value):
+                raise TypeError
         scalar = pa.scalar(value, kind)
         if scalar.as_py() != value:  # such as a fraction, which pyarrow cuts off
             raise TypeError

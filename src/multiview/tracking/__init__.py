@@ -8,7 +8,7 @@ called at any time and any number of times: contents that MLflow has already are
 # Other rooms import all of these from here.
 # ruff: noqa: F401
 
-from multiview.tracking.client import tracking_uri
+from multiview.tracking.client import database, tracking_uri
 from multiview.tracking.finding import TrackedRun, find_run, logged_model
 from multiview.tracking.registry import (
     MODEL_URI,

@@ -17,7 +17,7 @@ from multiview.steps.runs import StepState
 from multiview.steps.table import STEPS
 from multiview.tracking.mlflow_runs import fill, parameters, set_status, settle_files, status_of
 from multiview.tracking.shipment import Shipment
-from multiview.tracking.tags import model_tags, step_tags
+from multiview.tracking.tags import model_tags, references_of, step_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -120,13 +120,13 @@ def _logged_model(shipment: Shipment, reference: Reference, run: str | None, sta
 
 def log_data(shipment: Shipment, parent: str) -> None:
     """Logs the passages and questions of a run as its datasets; for a comparison of evaluations, the first one's."""
-    references = [r for state in shipment.states for r in (*state.outputs.values(), *_all(state.inputs))]
-    evaluation = next((r for r in references if _kind(r) == names.EVALUATION), None)
-    if evaluation and not any(_kind(reference) == names.PASSAGES for reference in references):
+    logged = references_of(shipment.states)
+    evaluation = next((r for r in logged if _kind(r) == names.EVALUATION), None)
+    if evaluation and not any(_kind(reference) == names.PASSAGES for reference in logged):
         with contextlib.suppress(InputError):  # the evaluation is gone
-            references = _all(load_reference(evaluation, "MLflow", shipment.store)[1].inputs)
+            logged = _all(load_reference(evaluation, "MLflow", shipment.store)[1].inputs)
     kinds = (names.PASSAGES, names.TRAIN_QUESTIONS, names.DEV_QUESTIONS)
-    first = {_kind(reference): reference for reference in reversed(references)}
+    first = {_kind(reference): reference for reference in reversed(logged)}
     data = {kind: [first[kind].model_copy(update={"file": None})] for kind in kinds if kind in first}
     _log_datasets(shipment.client, shipment.client.get_run(parent), data)
 

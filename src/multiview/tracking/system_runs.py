@@ -122,6 +122,6 @@ def settings_of(run: Run, system: str, states: Iterable[StepState]) -> JsonObjec
         return merge(*(state.config for state in states))
     reads_queries = architecture(config.model.architecture).reads_queries
     origin = config.questions.origin
-    generates = reads_queries or origin == "generator"
+    generates = reads_queries or bool(config.train.warm_up) or origin == "generator"
     sections = (*SECTIONS, *["generation"] * generates, *["make_questions"] * (origin != "labelled"))
     return {name: getattr(config, name).model_dump(mode="json") for name in sections}

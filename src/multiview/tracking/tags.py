@@ -14,6 +14,7 @@ from multiview.errors import InputError
 from multiview.lineage.trace import corpus_name, corpus_of, trace
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, StepState
+from multiview.steps.table import STEPS
 from multiview.tracking.mlflow_runs import PARENT_RUN, Tags
 
 NO_ATTEMPT = "none"
@@ -109,12 +110,21 @@ def corpus_tag(states: Iterable[StepState]) -> str | None:
     """Returns the tag of the passages that steps read or make, else of those behind their inputs: names of files and
     digest, `passages.parquet@4c1fb96f`. None if there are none."""
     states = list(states)
-    read = [*_inputs(states)]
-    made = [reference for state in states for reference in state.outputs.values()]
-    passages = [r for r in (*made, *read) if split_address(r.address)[1] == names.PASSAGES]
-    if corpus := corpus_of(trace(passages[:1] or read[:1])):
+    passages = [r for r in references_of(states) if split_address(r.address)[1] == names.PASSAGES]
+    if corpus := corpus_of(trace(passages[:1] or [*_inputs(states)][:1])):
         return f"{corpus_name(corpus)}@{corpus.digest[:DIGITS]}"
     return f"@{passages[0].digest[:DIGITS]}" if passages else None
+
+
+def references_of(states: Sequence[StepState]) -> list[Reference]:
+    """Returns what steps made, then what they read, then what they forwarded, which an earlier run made."""
+    made: list[Reference] = []
+    forwarded: list[Reference] = []
+    for state in states:
+        kinds = STEPS[state.step].forwards if state.step in STEPS else ()
+        for kind, reference in state.outputs.items():
+            (forwarded if kind in kinds else made).append(reference)
+    return [*made, *_inputs(states), *forwarded]
 
 
 def question_tags(states: Iterable[StepState]) -> Tags:

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from multiview.data.questions import Question
-from multiview.data.reading.readers import passage_tables, questions_of
-from multiview.errors import InputError
+from multiview.data.reading.readers import OURS, passage_tables, questions_of
+from multiview.errors import InputError, Report
 from tests.fixtures.format_files import SQUAD, jsonl, parquet, passages, questions
 
 
@@ -23,6 +23,10 @@ def test_parquet_columns_by_our_names_others_carried_through(tmp_path):
         {"id": "7", "title": "", "text": "a", "url": "u"},
         {"id": "8", "title": "", "text": "b", "url": None},
     ]
+    file, report = parquet(tmp_path / "both.parquet", pid=["7"], id=["x"], text=["a"], url=["u"]), Report()
+    (table,) = passage_tables(file, columns={"id": "pid"}, report=report)
+    assert table.to_pylist() == [{"id": "7", "title": "", "text": "a", "url": "u"}]
+    assert report.remarks.first == {OURS: "both.parquet: column 'id'; rename it to keep it"}
     file = parquet(
         tmp_path / "q.parquet",
         qid=["1"],

@@ -89,6 +89,7 @@ def test_days_of_the_week_end_with_saturday():
         5,
         1,
     ], "and not with Sunday as the seventh"
+    assert next(cron_times("0 0 5 * * 1-3,5/2", MONDAY + timedelta(days=5))).isoweekday() == 1
 
 
 def test_a_cron_is_read_in_its_zone():

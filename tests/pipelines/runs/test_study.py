@@ -81,6 +81,22 @@ def test_a_setting_that_the_study_sets_itself_is_refused(project, setting, refus
         read.check_given([setting])
 
 
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("train.seed=9", "sets train.seed=1 or 2"),
+        ("train.local_weight=0.2", "sets train.local_weight=0.0 or 0.1"),
+        ("train.local_weight=0.1", ""),
+        ("comparison.baseline=b", ""),
+    ],
+)
+def test_a_setting_that_no_row_would_keep_is_refused(project, setting, line):
+    rows = {"a": {"train": {"local_weight": 0.0}}, "b": {"train": {"local_weight": 0.1}}}
+    read = read_study(write(project, runs=rows, seeds=[1, 2]))
+    with pytest.raises(InputError, match=line) if line else nullcontext():
+        read.check_given([setting])
+
+
 def test_settings_by_seed_are_those_of_all_rows_with_it(project):
     models = {1: {"train": {"model": "one"}}, 2: {"train": {"model": "two"}}}
     rows = {"a": {}, "b": {"train": {"epochs": 2}}}
@@ -88,6 +104,8 @@ def test_settings_by_seed_are_those_of_all_rows_with_it(project):
     assert {row: (of["train"]["seed"], of["train"]["model"]) for row, of in found.items()} == {
         f"{row}/seed-{seed}": (seed, model) for row in "ab" for seed, model in ((1, "one"), (2, "two"))
     }
+    with pytest.raises(InputError, match="--seed 3: the study .* has settings for the seeds 1, 2 alone"):
+        read_study(write(project, runs=rows, seeds=[1, 2], by_seed=models)).chosen([], [1, 3])
     with pytest.raises(InputError, match=r"by_seed.3: none of the seeds \[1, 2\]"):
         read_study(write(project, runs=rows, seeds=[1, 2], by_seed={3: {}}))
 

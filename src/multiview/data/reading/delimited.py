@@ -91,7 +91,7 @@ LIST_LIKE = re.compile(
 ADJACENT = re.compile(r"['\"]\s*['\"]")
 """Two strings without a comma, or one that is empty or holds a quote."""
 VALUES = (tokenize.STRING, tokenize.NUMBER)
-UNPARSED = (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError)
+UNPARSED = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError)
 
 
 def parse_list(cell: object, place: str) -> object:

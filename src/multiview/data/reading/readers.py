@@ -57,12 +57,13 @@ def passage_tables(
     remarked: set[str] = set()
     for table in with_nested_columns(found.passages(file), columns.values(), file):
         present = table.column_names
-        for name in DERIVED_COLUMNS:
+        matched = match_columns(columns, PASSAGE_COLUMNS, present)
+        for name in (*DERIVED_COLUMNS, *(name for name, column in matched.items() if column != name)):
             if name in present and name not in remarked:
                 report.remark(OURS, f"{base_name(file)}: column {name!r}; rename it to keep it")
                 remarked.add(name)
         other = next((name for name in present if "title" in name.lower()), None)
-        if other and "title" not in {*remarked, *match_columns(columns, PASSAGE_COLUMNS, present)}:
+        if other and "title" not in {*remarked, *matched}:
             line = f"{base_name(file)}: if column {other!r} has them, set corpus.columns={{title: {other!r}}}"
             report.remark(NO_TITLES, line)
             remarked.add("title")

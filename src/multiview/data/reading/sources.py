@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import os
 import re
@@ -229,7 +230,7 @@ def _refuse_lakes(fs: AbstractFileSystem, files: Iterable[str]) -> None:
     }
     for folder in sorted(folders):
         for mark, table in LAKES.items():
-            if fs.glob(f"{folder}/{mark}"):
+            if fs.glob(f"{glob.escape(folder)}/{mark}"):
                 raise InputError(
                     f"{folder}: {table} ({mark}): its files also hold rows that were overwritten or deleted; export the "
                     "current version as Parquet, as by Spark, Trino or DuckDB (delta_scan, iceberg_scan)"

@@ -1,1 +1,1 @@
-"""Backends of a step's work: this process, a fork, or several nodes."""
+"""Backends of a step's work: this process, or several nodes."""
