@@ -1,7 +1,5 @@
 """`python -m pipelines`: run, compile, submit, rerun, compare, study and schedule pipelines, and take promotions back."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn

@@ -1,7 +1,5 @@
 """The commands that use Kubeflow: `submit`, `rerun --submit` and `schedule`."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The connection to Kubeflow Pipelines: declared once, given by flags, environment variables or a profile file."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Following a run on Kubeflow to its end, by its steps' states in the store or its tasks in KFP; why it failed, also by
 the log of a pod, which Kubeflow serves to whoever may read the run; and why a pod waits."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

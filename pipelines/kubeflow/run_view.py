@@ -6,8 +6,6 @@ the task's name in the compiled pipeline, and the node KEY has the step's final 
 its own id, only the ids of its children. The last nodes of a run that has ended may still be RUNNING.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping

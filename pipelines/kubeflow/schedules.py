@@ -1,7 +1,5 @@
 """Schedules: a file of them says which pipeline runs when, with which settings; their status, whether it did."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Starting a submission on Kubeflow: its experiment, its pipeline's version, its run."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import tempfile

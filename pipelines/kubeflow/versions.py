@@ -1,7 +1,5 @@
 """Supported versions of Kubeflow Pipelines, and the check of a server's version."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """The commands that run pipelines on this machine: `run`, `compare` and `study`."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Annotated

@@ -1,8 +1,6 @@
 """Execution of a plan in this process, step after step, with progress on the screen and in MLflow; and what `--dry-run`
 prints instead: the steps that are in the store, and those that would run."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

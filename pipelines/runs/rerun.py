@@ -1,7 +1,5 @@
 """Reruns of a step of an earlier run, and of those after it: the plan is cut at inputs that MLflow knows."""
 
-from __future__ import annotations
-
 from collections.abc import Set
 
 from multiview.artifacts.record import Reference, load_record

@@ -1,7 +1,5 @@
 """The results of a run on the screen: its table, one question with its matched snippet, and commands to continue."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shlex

@@ -1,7 +1,5 @@
 """Names of metrics, and the metrics of an evaluation. One with several values is named METRIC/GROUP: see `of_group`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 

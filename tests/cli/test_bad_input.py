@@ -273,5 +273,5 @@ def test_gc_in_a_store_whose_files_cannot_be_removed_takes_nothing_and_says_so(t
     )
     assert read_whole(store, names.INDEX, "k") == record
     shutil.rmtree(store.root / names.COLLECTIONS)  # nor could the file that keeps others away be removed
-    assert multiview_command(monkeypatch, capsys, *words).endswith("removed 1 index (0.0 MB)\n")
+    assert "removed 1 index (0.0 MB)\n" in multiview_command(monkeypatch, capsys, *words)
     assert read_record(store, names.INDEX, "k") is None

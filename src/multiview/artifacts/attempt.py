@@ -1,7 +1,5 @@
 """Attempts at making an artifact: fill a folder, then publish its record; the first attempt wins."""
 
-from __future__ import annotations
-
 import shutil
 import uuid
 from datetime import UTC, datetime

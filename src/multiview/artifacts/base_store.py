@@ -1,7 +1,5 @@
 """The operations of a store, whatever keeps its files."""
 
-from __future__ import annotations
-
 import uuid
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A store in a bucket."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any, BinaryIO

@@ -5,8 +5,6 @@ number is the current champion. A successor must create the next file, which onl
 the next file with an earlier champion's index.
 """
 
-from __future__ import annotations
-
 import hashlib
 from datetime import UTC, datetime
 from typing import Literal

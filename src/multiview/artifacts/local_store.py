@@ -1,7 +1,5 @@
 """A store in a local folder."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

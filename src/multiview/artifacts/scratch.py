@@ -1,7 +1,5 @@
 """The scratch folder of a process: copies of inputs, outputs on their way to a bucket, checkpoints."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil

@@ -4,8 +4,6 @@ Two operations are the base of everything else: `create`, which creates a file e
 `replace`, which overwrites a file atomically. A file system without exclusive creation is refused.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import fsspec

@@ -1,7 +1,5 @@
 """The program `multiview`: its commands and its exit statuses."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

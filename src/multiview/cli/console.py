@@ -1,7 +1,5 @@
 """The console of every command, on which no text of a corpus, a file name or a server steers the terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`multiview export`: what leaves the store. Each command imports what it needs when it runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

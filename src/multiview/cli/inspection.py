@@ -1,7 +1,5 @@
 """`multiview inspect`: a summary of the data that a run would read."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """`multiview lineage`: the tree of an artifact's inputs, or one JSON object with every record."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

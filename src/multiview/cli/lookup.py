@@ -1,7 +1,5 @@
 """Lookup of a typed name: an address, a run, a model in MLflow, `champion` or `challenger`."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """`multiview plan`: the estimate of a pipeline for a corpus that need not exist, as a table in Markdown."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

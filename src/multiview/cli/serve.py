@@ -1,7 +1,5 @@
 """`multiview serve`: loads what is to answer, and runs the server. It imports what it needs when it runs."""
 
-from __future__ import annotations
-
 import copy
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`multiview config` and docs/configuration.md: every setting as its class documents it."""
 
-from __future__ import annotations
-
 import ast
 import json
 import types

@@ -9,8 +9,6 @@ which the key holds by content.
 # Other rooms import all of these from here.
 # ruff: noqa: F401
 
-from __future__ import annotations
-
 from multiview.config.data import (
     Bm25,
     Corpus,

@@ -1,7 +1,5 @@
 """Settings of the data, corpus, questions and BM25; and of the queries and questions that are generated from them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field

@@ -1,8 +1,6 @@
 """YAML documents: presets, studies, profiles, schedules, and the compiled pipelines that KFP writes. An error's line begins
 with the document and names the setting."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

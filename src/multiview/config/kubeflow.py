@@ -1,7 +1,5 @@
 """Settings of Kubeflow and notifications: the resources of each step's pod, and who hears of runs. They change no step's output."""
 
-from __future__ import annotations
-
 import os
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit

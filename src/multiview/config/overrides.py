@@ -1,7 +1,5 @@
 """Presets and `--set`: nested overrides of the config classes, checked with one clear line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce

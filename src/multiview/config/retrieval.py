@@ -1,7 +1,5 @@
 """Settings of encoding, the index, evaluation and comparison; and of a refresh: its gate, and what is exported."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The base class of groups of settings, and how settings become text and keys."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

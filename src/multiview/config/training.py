@@ -1,7 +1,5 @@
 """Settings of the model, its training and its hard negatives."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator

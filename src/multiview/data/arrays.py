@@ -1,7 +1,5 @@
 """Numbers in arrays: ranges of rows, and the way between Arrow and NumPy without pandas."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

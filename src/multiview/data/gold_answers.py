@@ -1,7 +1,5 @@
 """The questions' answers, looked for in their gold passages while the corpus is read: at their offsets, or anywhere."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import replace

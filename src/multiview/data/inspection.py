@@ -1,7 +1,5 @@
 """Inspection of the user's data before a run: counts, lengths and problems."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Further processes of a step, for work that Python does on one core."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Generated queries as Parquet: one row per passage, in the order of the passages."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator

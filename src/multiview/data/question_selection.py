@@ -1,7 +1,5 @@
 """The selection and the checks of questions. `split` ends at the first problem, `inspect` counts all: `report` decides."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace

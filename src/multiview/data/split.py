@@ -1,7 +1,5 @@
 """The `split` step: the user's files become shards of passages and two sets of questions."""
 
-from __future__ import annotations
-
 import tempfile
 from functools import partial
 from importlib.metadata import version

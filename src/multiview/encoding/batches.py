@@ -4,8 +4,6 @@ The shape of a batch changes the last bits of its vectors, and so does whether a
 is no attention mask. So the number of a sequence's tokens decides the shape of its batch, and the last one is filled up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -1,7 +1,5 @@
 """The cross-encoder: a model that reads a question together with a passage and scores the pair."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The comparison of several evaluations in one table, with tests of their differences."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The data, settings and cost of systems, from the records behind their evaluations; the time of a question."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

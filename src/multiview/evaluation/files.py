@@ -1,7 +1,5 @@
 """The files of an evaluation, of its analyses and of a comparison, and the figures that Kubeflow's pages show of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

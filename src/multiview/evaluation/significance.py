@@ -4,8 +4,6 @@ Both give figures by system and metric, each tested against the same system, the
 are corrected for the number of systems that are tested on it.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The public files of exports: views as Parquet with a manifest (docs/export.md), in a folder that appears whole."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil

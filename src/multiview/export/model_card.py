@@ -1,8 +1,6 @@
 """The model card of an exported model, README.md: what it is, how it is used, and what the store knows of its base,
 corpus and trainings, with the front matter that the Hugging Face hub reads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

@@ -1,8 +1,6 @@
 """The steps of a refresh that write for other systems: `export`, the champion's index in the formats that the settings
 name, and `follow-champion`, which lets a Qdrant server's alias follow the champion and fails nothing where it cannot."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Callable

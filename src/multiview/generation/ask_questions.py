@@ -4,8 +4,6 @@ Every answer is kept in the store by a digest of its request, so that none is pa
 has another share, seed or number of shards, asks for what is missing. Drafts depend on the kept answers alone.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -4,8 +4,6 @@ Drafts are made from single snippets of passages: crops of the snippet's words, 
 language model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice

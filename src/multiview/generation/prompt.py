@@ -1,7 +1,5 @@
 """The prompt by which a language model is asked for questions: a file that users replace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from string import Template
 from typing import Annotated, Any

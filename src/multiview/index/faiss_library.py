@@ -5,8 +5,6 @@ Intel's Sapphire and Emerald Rapids and on AMD's Zen 5, with which an exact sear
 its choice from `OPENBLAS_CORETYPE`, once, as it is loaded.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The corpus of an index: passages of embeddings, and where an index is refreshed, passages of the old index too."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property

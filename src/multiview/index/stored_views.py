@@ -1,7 +1,5 @@
 """Views as `encode` stored them, in a file or in a bucket, and the scores of passages by them."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import warnings

@@ -1,7 +1,5 @@
 """The body of every component, between KFP and the steps: reads and writes KFP's artifacts, and runs the step."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The first step and the exit handler of a run on Kubeflow."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -1,7 +1,5 @@
 """The last second of a step's pod, which Kubernetes has told to end: its state and its MLflow run say so."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -11,8 +11,6 @@ it there; a record that was put back stays aside as well. All this holds for one
 and then looks for those of others, so of two that begin together at least one ends.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import time

@@ -1,7 +1,5 @@
 """Repair of a damaged artifact: it is deleted, so that the command that made it recreates it alone."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Dropout of hidden states and of attention weights, set apart."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from multiview.errors import InputError

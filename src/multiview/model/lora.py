@@ -3,8 +3,6 @@
 Each linear layer computes W + (alpha / r) B A. W is frozen, and B starts at zero, so that training starts from the base.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path

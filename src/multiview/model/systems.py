@@ -3,8 +3,6 @@
 A stage of training has further differences. Nothing in this module needs torch.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

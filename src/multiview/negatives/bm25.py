@@ -1,7 +1,5 @@
 """Hard negatives from the hits of BM25 (ours, after DPR's maintainers)."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from multiview.data.answers import matching_mode

@@ -1,8 +1,6 @@
 """Judgement of pairs by a cross-encoder: of hits, so that unlabelled positives are not trained on as negatives (RocketQA
 3.3), and of what a question trains on, for distillation (`multiview.model.loss.distillation_loss`)."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain

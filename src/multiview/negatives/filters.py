@@ -1,7 +1,5 @@
 """Filters of hard negatives: retrieved passages that are positives, hold an answer or score too high."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The negatives artifact: one row per question and source."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Pipelines as plain data: their steps and the artifacts between them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from multiview.config.overrides import Overrides

@@ -1,7 +1,5 @@
 """Comparisons: of several systems over the same split, BM25 negatives and questions, or of evaluations that exist."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from multiview.artifacts.record import Reference

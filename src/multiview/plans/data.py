@@ -1,7 +1,5 @@
 """The steps that all systems of a plan share: split, made questions, negatives of round one, generated queries."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,8 +1,6 @@
 """The time, memory and disk of each step before it runs: formulas over the counts of a `Scenario`. Seconds are good to
 some tens of per cent: what changes them less is left out. Memory is stated generously."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The pod that the settings give each step, and whether it has the GPUs that the step's settings need."""
 
-from __future__ import annotations
-
 import json
 
 from multiview.config import Config, Pod

@@ -1,7 +1,5 @@
 """The refresh pipeline: the current corpus, an index made from the champion's, and the gate."""
 
-from __future__ import annotations
-
 from multiview import metric_names, names
 from multiview.artifacts.record import split_address
 from multiview.config import Config

@@ -1,7 +1,5 @@
 """What the cost of a plan depends on: the data, the model's shape, the machines with their rates, and the settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 

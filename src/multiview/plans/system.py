@@ -1,7 +1,5 @@
 """The steps of one system: its training in rounds, its embeddings, its index and its evaluation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from multiview import names

@@ -3,8 +3,6 @@
 Where a store has no champion yet, a refresh starts from an empty index over an empty corpus.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How old the champion's corpus is, and how the last refreshes ended, as the states of the store's runs tell."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The steps `gate`, which compares champion and challenger and writes the verdict, and `promote`, which carries it out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Decides whether a challenger becomes the champion: a pure function of a policy and of measurements."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

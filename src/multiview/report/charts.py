@@ -1,7 +1,5 @@
 """The report's charts, drawn by matplotlib: metrics over k, validation, models' views, and the curves of trainings."""
 
-from __future__ import annotations
-
 import base64
 import io
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Gathers the contents of the report from a comparison, its evaluations, and the artifacts behind them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator, Sequence

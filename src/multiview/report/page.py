@@ -1,7 +1,5 @@
 """The steps `report` and `refresh-report`: the pages about a comparison and about a refresh."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The questions that the report shows, with the passages that every system found for them."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Sequence

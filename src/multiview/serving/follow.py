@@ -4,8 +4,6 @@ Whoever asks takes the generation that answers at that moment and keeps it to th
 was replaced is dropped, with its memory and its local copies, when the last request that took it has ended.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import logging

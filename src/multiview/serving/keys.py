@@ -1,7 +1,5 @@
 """API keys: `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

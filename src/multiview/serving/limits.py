@@ -1,7 +1,5 @@
 """The limits of a server: sizes of requests, waiting, time."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """What the server reports: metrics for Prometheus, and errors in the log, which never repeat a question."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,7 +1,5 @@
 """Indexes that requests name instead of the one that answers: the challenger, earlier champions, any index of the store."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import re

@@ -1,7 +1,5 @@
 """A search in the shape of OpenAI's vector stores."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -9,8 +9,6 @@ missing. Python's parser reads the text into a syntax tree; nothing of it is exe
 # pyarrow.compute defines its functions when it is imported, so pyright does not see them.
 # pyright: reportAttributeAccessIssue=false
 
-from __future__ import annotations
-
 import ast
 import io
 import operator

@@ -1,7 +1,5 @@
 """Work that goes on beside a step or a run."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator

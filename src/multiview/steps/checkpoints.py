@@ -1,7 +1,5 @@
 """Checkpoints of a step: separate artifacts, which two processes that make the same output share without harm."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """The argument of a step's function: its settings, inputs, outputs and events."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

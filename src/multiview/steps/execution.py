@@ -1,7 +1,5 @@
 """Runs one step: finds its outputs in the store, or makes them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

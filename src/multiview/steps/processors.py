@@ -1,7 +1,5 @@
 """The processors of this process: those of its pod, whose node may have many more."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import os

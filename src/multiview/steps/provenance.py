@@ -1,7 +1,5 @@
 """The code and the machine that run a step, for records and states."""
 
-from __future__ import annotations
-
 import os
 import platform
 import sys

@@ -4,8 +4,6 @@ The same command continues the same run. State files are overwritten while steps
 decide whether an artifact is complete.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The declaration of a step: its inputs, outputs and function, and the key of its outputs."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Notifications, posted as JSON to an address."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Mapping

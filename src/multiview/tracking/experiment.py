@@ -4,8 +4,6 @@ MLflow's button *Share* stores a view of an experiment as a tag, and an address 
 the tag ourselves; a server that knows no such views shows the experiment without it.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

@@ -1,7 +1,5 @@
 """Shipping of a run: its state and event files become MLflow runs."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import tempfile

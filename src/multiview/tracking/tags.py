@@ -1,7 +1,5 @@
 """Tags of MLflow's runs and models, by which people filter and the shipper finds its runs."""
 
-from __future__ import annotations
-
 import getpass
 import os
 from collections.abc import Iterable, Iterator, Sequence

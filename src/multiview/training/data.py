@@ -1,7 +1,5 @@
 """The questions and the passages of a training, and of its validation."""
 
-from __future__ import annotations
-
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Validation while a model trains: held-out questions against a pool of passages, and the best model so far."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping

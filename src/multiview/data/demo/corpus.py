@@ -4,8 +4,6 @@ Each sentence states one fact. Names are shared on purpose, questions use other 
 avoid its name: word overlap finds many passages, but not all.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The demo corpus as `demo://train.json` and `demo://dev.json`, generated where it is read; `pyproject.toml` registers it."""
 
-from __future__ import annotations
-
 import hashlib
 from functools import cached_property
 from io import BytesIO

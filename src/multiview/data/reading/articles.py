@@ -1,7 +1,5 @@
 """Raw articles: text files with one article each, and long texts cut into passages."""
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterator

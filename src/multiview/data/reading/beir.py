@@ -3,8 +3,6 @@
 An archive is fetched once, checked against BEIR's MD5 and unpacked into a cache folder, which appears whole.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

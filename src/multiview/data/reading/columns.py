@@ -1,7 +1,5 @@
 """Our columns and the user's names for them: aliases, mappings, and paths into objects."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """CSV and TSV: rows under a header, and the lists that their cells hold."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import csv

@@ -1,7 +1,5 @@
 """The table of supported file formats, and the detection of a file's format."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import json

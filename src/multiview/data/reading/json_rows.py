@@ -1,7 +1,5 @@
 """Objects of JSON, one per line or in a list. Duplicate keys, lone surrogates and deep nesting are refused."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

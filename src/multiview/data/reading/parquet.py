@@ -1,7 +1,5 @@
 """Parquet files: their tables, with types that every later step can filter and show."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from collections.abc import Iterator

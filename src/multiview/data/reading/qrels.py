@@ -4,8 +4,6 @@ MS MARCO's files have neither header nor quoting. Its triples are ids of a quest
 negative; those of texts (`triples.train.*.tsv`) are refused: nothing says which passages of the corpus they are.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import sys

@@ -1,7 +1,5 @@
 """The question that a row of a user's file holds, every value of it checked."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from math import inf

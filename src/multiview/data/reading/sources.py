@@ -1,7 +1,5 @@
 """Resolution of `corpus.source` and `questions.source`: files, folders, patterns, fsspec URLs."""
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import hashlib

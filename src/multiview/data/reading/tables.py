@@ -1,7 +1,5 @@
 """Rows as Arrow tables: each column has one type, and objects become JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

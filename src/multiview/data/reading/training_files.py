@@ -7,8 +7,6 @@
 Rows are Parquet's, a list of JSON or one object per line, whatever the file is called.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Values of the user's files: texts that show nothing, numbers as texts, ids, and halves of characters."""
 
-from __future__ import annotations
-
 import base64
 import math
 import re

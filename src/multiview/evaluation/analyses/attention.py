@@ -1,7 +1,5 @@
 """How much the views of a passage differ: by what they attend to (CAMVR Eq. 14, Table 3), and by their vectors' cosine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

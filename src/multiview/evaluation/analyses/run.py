@@ -1,7 +1,5 @@
 """All analyses of a model by name, and the files that they write into the evaluation artifact."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence

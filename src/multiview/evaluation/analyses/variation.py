@@ -1,7 +1,5 @@
 """Local variation and perplexity of the views of a passage (MVR 5.2, Eq. 9-10, Table 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import numpy as np

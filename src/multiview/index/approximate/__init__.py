@@ -1,7 +1,5 @@
 """Approximate indexes, which do not read every view: faiss finds candidates; their stored views are scored exactly."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 

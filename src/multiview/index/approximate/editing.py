@@ -5,8 +5,6 @@ rows, and some BLAS kernels also for a row at another offset. An index would the
 and a refreshed index would differ from one that is built anew.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from multiview.index.approximate import FaissObject

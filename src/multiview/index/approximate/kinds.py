@@ -1,7 +1,5 @@
 """Kinds of approximate index: the sizes of their parts, and an index trained on a sample and filled in the order of views."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

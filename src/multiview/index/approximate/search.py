@@ -1,7 +1,5 @@
 """Top passages of an approximate index: its candidates, scored with all of their stored views."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Base models of the Hugging Face hub: their commit, their files, and pickled weights as safetensors."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import tempfile

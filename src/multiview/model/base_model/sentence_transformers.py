@@ -1,8 +1,6 @@
 """How the makers of a base use it, as its folder of sentence-transformers says: prompts, pooling, dense layers,
 normalisation. Needs neither torch nor transformers, and runs no code of the folder."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

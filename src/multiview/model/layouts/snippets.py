@@ -1,7 +1,5 @@
 """Snippets: a passage's sentences, merged into exactly n by Algorithm 1 of CAMVR."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A step's work in this process, on the GPUs that its pod has requested."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import warnings

@@ -3,8 +3,6 @@
 The compiled pipeline brings it without its task (`pipelines.kubeflow.pod_template`); its pods run `trainjob_node`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import hashlib

@@ -1,7 +1,5 @@
 """The table of steps, with their inputs, outputs and functions."""
 
-from __future__ import annotations
-
 from multiview.errors import InputError
 from multiview.steps.step import Step
 from multiview.steps.table import refresh, retrieval, training

@@ -1,7 +1,5 @@
 """Steps of a refresh."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from multiview import names

@@ -1,7 +1,5 @@
 """Steps that encode passages, build indexes, measure systems and compare them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from multiview import names

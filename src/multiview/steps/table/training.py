@@ -1,7 +1,5 @@
 """Steps that read the data, and make models with the negatives, queries and questions that they learn from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from multiview import names
