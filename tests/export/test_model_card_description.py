@@ -32,9 +32,7 @@ def test_an_untrained_model_has_its_corpus(indexes):
 
 def test_rounds_and_their_settings_are_told_first_round_first(tmp_path):
     store = LocalStore(tmp_path / "store")
-    base = publish(
-        store, "model", "0" * 32, "initial-model", sources={"model": {"hub": "me/base", "commit": "c0ffee"}}
-    )
+    base = publish(store, "model", "0" * 32, "initial-model", sources={"hub": "me/base", "commit": "c0ffee"})
     questions = publish(
         store,
         "train_questions",

@@ -52,21 +52,21 @@ def compare(context: StepContext) -> None:
         significance, seeds = _significance(values, comparison, context.events), ""
     legends = (
         tables.legend(significance),
-        tables.paper_legend(comparison.paper),
+        tables.PAPER_LEGEND if comparison.paper else "",
         tables.asked_legend(*tables.count_generated(folders[comparison.rows[0]])),
         tables.trained_legend(addresses),
     )
     table = tables.markdown_table(metrics, tables.marked_of(significance), comparison.paper)
     text = "\n".join(filter(None, (seeds, table, *legends))).rstrip()
     (output / files.TABLE_FILE).write_text(f"{text}\n", encoding="utf-8")
-    _write(output / files.METRICS_FILE, metrics)
-    _write(output / files.SIGNIFICANCE_FILE, significance)
-    _write(output / files.SETTINGS_FILE, differing_settings(addresses))
+    files.write_json(output / files.METRICS_FILE, metrics)
+    files.write_json(output / files.SIGNIFICANCE_FILE, significance)
+    files.write_json(output / files.SETTINGS_FILE, differing_settings(addresses))
     if comparison.paper:
         paper = {row: figures.model_dump() for row, figures in comparison.paper.items()}
-        _write(output / files.PAPER_FILE, paper)
+        files.write_json(output / files.PAPER_FILE, paper)
     if significance["baseline"] in folders:
-        _write(output / files.WON_FILE, _won(folders, significance["baseline"]))
+        files.write_json(output / files.WON_FILE, _won(folders, significance["baseline"]))
     _write_analyses(folders, output)
     costs = {system: cost_of(address) for system, address in addresses.items()}
     for figures in (metrics, costs):
@@ -87,11 +87,6 @@ def _won(folders: Mapping[str, Path], baseline: str) -> dict[str, dict[str, int]
     }
 
 
-def _write(file: Path, value: object) -> None:
-    content = json.dumps(value, indent=1, ensure_ascii=False, default=asdict)
-    file.write_text(f"{content}\n", encoding="utf-8")
-
-
 def _seeds(metrics: Metrics, comparison: Comparison, folder: Path) -> tuple[Significance, str]:
     """Writes the means over seeds, tested against the baseline's; returns the tests' description, and the table."""
     values: dict[str, dict[str, list[float]]] = {}
@@ -101,7 +96,7 @@ def _seeds(metrics: Metrics, comparison: Comparison, folder: Path) -> tuple[Sign
             of_system.setdefault(name, []).append(value)
     chosen = tables.baseline_of(comparison.baseline, list(values))
     figures = seeds_figures(values, chosen)
-    _write(folder / files.SEEDS_FILE, figures)
+    files.write_json(folder / files.SEEDS_FILE, figures)
     table = tables.seeds_table(figures, chosen, comparison.paper)
     (folder / files.SEEDS_TABLE_FILE).write_text(table, encoding="utf-8")
     return {"baseline": chosen, "test": "Welch's t-test over seeds: see seeds.json", "systems": {}}, table
@@ -115,7 +110,7 @@ def _write_analyses(folders: Mapping[str, Path], output: Path) -> None:
         return
     rows = list(dict.fromkeys(name for metrics in analyses.values() for name in metrics))
     columns = {system: [metrics.get(name) for name in rows] for system, metrics in analyses.items()}
-    _write(output / files.ANALYSES_FILE, analyses)
+    files.write_json(output / files.ANALYSES_FILE, analyses)
     (output / files.ANALYSES_TABLE_FILE).write_text(
         tables.arrow_markdown(pa.table({"metric": rows, **columns})), encoding="utf-8"
     )

@@ -1,6 +1,7 @@
 """The files of an evaluation, of its analyses and of a comparison, and the figures that Kubeflow's pages show of them."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -36,9 +37,10 @@ WON_FILE = "won.json"
 ANALYSES_PAGE_FILE = "tables.md"
 
 
-def analysis_table_file(table: str) -> str:
-    """Returns the file name of a table of the analyses."""
-    return f"{table}.parquet"
+def write_json(file: Path, value: object) -> None:
+    """Writes a value as JSON in UTF-8; dataclasses become objects."""
+    content = json.dumps(value, indent=1, ensure_ascii=False, default=asdict)
+    file.write_text(f"{content}\n", encoding="utf-8")
 
 
 def question_ids(evaluation: Path) -> list[str]:

@@ -17,12 +17,11 @@ import numpy as np
 from multiview import metric_names
 from multiview.index.exact import ALL_VIEWS
 from multiview.index.stored_views import sampled_rows
+from multiview.index.view_index import ViewIndex
 from multiview.steps.events import Events
 
 if TYPE_CHECKING:
     import ir_measures
-
-    from multiview.index.view_index import ViewIndex
 
 Values = dict[str, np.ndarray]
 """Metric to its values per question [q] float64, NaN for questions that it does not judge."""

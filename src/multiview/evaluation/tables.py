@@ -1,13 +1,10 @@
 """Metrics of several systems as tables: one row per system, one column per metric."""
 
-from __future__ import annotations
-
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 import pyarrow as pa
 
@@ -16,10 +13,8 @@ from multiview.artifacts.record import Artifact, load_record
 from multiview.config import JsonObject, PaperFigures
 from multiview.data.questions import GENERATED
 from multiview.errors import InputError, counted, nearest
-from multiview.evaluation.files import PAPER_FILE, question_ids
-
-if TYPE_CHECKING:  # not imported otherwise: scipy takes a second, and tables do not need it
-    from multiview.evaluation.significance import SeedsFigure
+from multiview.evaluation.files import question_ids
+from multiview.evaluation.significance import SeedsFigure
 
 Metrics = Mapping[str, Mapping[str, float]]
 """System to metric to value."""
@@ -172,21 +167,11 @@ def marked_of(significance: Significance) -> set[tuple[str, str]]:
     }
 
 
-def read_paper(comparison: Path) -> dict[str, PaperFigures]:
-    """Returns the papers' figures in the folder of a comparison, by row; empty where its rows have none."""
-    file = comparison / PAPER_FILE
-    content = json.loads(file.read_bytes()) if file.exists() else {}
-    return {row: PaperFigures.model_validate(figures) for row, figures in content.items()}
-
-
-def paper_legend(paper: Mapping[str, PaperFigures]) -> str:
-    """One sentence about the columns of the papers; empty without them."""
-    if not paper:
-        return ""
-    return (
-        "paper's: what the paper reports for the row, on its own corpus and base model; figures of different papers or "
-        "tables need not be comparable"
-    )
+PAPER_LEGEND = (
+    "paper's: what the paper reports for the row, on its own corpus and base model; figures of different papers or "
+    "tables need not be comparable"
+)
+"""The sentence about the columns of the papers."""
 
 
 def legend(significance: Significance) -> str:

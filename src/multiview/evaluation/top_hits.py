@@ -1,10 +1,8 @@
 """The first passages of each question, with the scores of their views and the spans of text that the views represent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +12,7 @@ from multiview.data.questions import Question
 from multiview.data.tokens import Span
 from multiview.index.indexed_passages import IndexedPassages
 from multiview.index.ranking import TopPassages
-
-if TYPE_CHECKING:
-    from multiview.index.view_index import ViewIndex
+from multiview.index.view_index import ViewIndex
 
 TOP_HITS_FILE = "best.parquet"
 HITS_PER_QUESTION = 5

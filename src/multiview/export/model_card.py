@@ -66,7 +66,7 @@ def question_length(index: Artifact | None) -> int | None:
 def describe(model: Artifact, index: Artifact | None = None) -> Description:
     """Returns the description of a model; with `index`, the corpus is that of the index."""
     records = list(_trainings(model))
-    base = _base(records[0]) if records else {}
+    base = records[0].record.sources if records else {}
     trained = [record for record in records if record.record.step == "train"]
     passages = (index or model).remembered_input("passages")
     corpus = passages.record if passages else None
@@ -89,12 +89,6 @@ def _trainings(model: Artifact) -> Iterator[Artifact]:
     if start := model.remembered_input("start"):
         yield from _trainings(start)
     yield model
-
-
-def _base(model: Artifact) -> JsonObject:
-    """Returns the source that an untrained model was made from."""
-    sources = (model.record.sources, *model.record.sources.values())
-    return next((s for s in sources if isinstance(s, dict) and {"hub", "files", "checksums"} & s.keys()), {})
 
 
 def _base_name(base: JsonObject) -> str:

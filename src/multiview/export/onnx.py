@@ -49,7 +49,8 @@ class QuestionEncoder(nn.Module):
         layout = self.model.layout
         example = layout.question("a")
         start = 0 if layout.pooling == "last" else example.views[0].runs[-1][0]
-        text = _behind(mask, start)
+        # Without the first `start` tokens of each text, of a short one without all but the last.
+        text = mask * (mask.cumsum(1) > (mask.sum(1, keepdim=True) - 1).clamp(max=start)) if start else mask
         mean = text / text.sum(1, keepdim=True)
         first = torch.zeros_like(mask)
         first[:, start if layout.pooling == "viewer" else 0] = 1
@@ -65,11 +66,6 @@ class QuestionEncoder(nn.Module):
             batch["snippets"] = (snippet / snippet.sum(1, keepdim=True).clamp(min=1))[:, None]
             batch["viewers"] = torch.zeros_like(input_ids[:, :1])
         return self.model.encode_questions(batch)  # pyright: ignore[reportArgumentType]
-
-
-def _behind(mask: Tensor, start: int) -> Tensor:
-    """Returns the mask [B, L] without the first `start` tokens of each text, of a short one without all but the last."""
-    return mask * (mask.cumsum(1) > (mask.sum(1, keepdim=True) - 1).clamp(max=start)) if start else mask
 
 
 def write_onnx(model: Path, folder: Path, question_length: int | None = None) -> None:

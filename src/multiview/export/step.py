@@ -26,7 +26,7 @@ def export(context: StepContext) -> None:
     folder = context.output(names.EXPORT)
     address = context.recorded_input(names.INDEX).address
     opened = IndexViews.open(address)
-    written = list(dict.fromkeys(context.settings.export.formats)) if opened.passages else []
+    written = list(dict.fromkeys(context.settings.export.formats)) if len(opened.index) else []
     for name in written:
         _write(name, opened, address, folder / name)
     described = {"format": "export", "version": FORMAT_VERSION, "formats": written}

@@ -68,11 +68,6 @@ class IndexViews:
         return cls(name, opened, load_layout(model), PassageRows(shard_files(passages)))
 
     @property
-    def passages(self) -> int:
-        """Number of passages, those without a view included."""
-        return len(self.index)
-
-    @property
     def dim(self) -> int:
         """Length of a vector."""
         return self.index.views.shape[1]
@@ -85,10 +80,11 @@ class IndexViews:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of `batches`, one row per view (docs/export.md). Vectors are the stored float16, widened."""
+        element = pa.field("element", pa.float32(), nullable=False)
         fields = [
             pa.field("passage_id", pa.string(), nullable=False),
             pa.field("view", pa.int32(), nullable=False),
-            pa.field("vector", vector_type(self.dim), nullable=False),
+            pa.field("vector", pa.list_(element, self.dim), nullable=False),
             pa.field("span_start", pa.int32()),
             pa.field("span_end", pa.int32()),
             pa.field("snippet", pa.string()),
@@ -132,7 +128,9 @@ class IndexViews:
         columns: list[Any] = [
             [indexed.passage.id for indexed, _ in views],
             [view.number + 1 for _, view in views],
-            pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), type=vector_type(self.dim)),
+            pa.FixedSizeListArray.from_arrays(
+                pa.array(vectors.ravel()), type=self.schema.field("vector").type
+            ),
             [start for start, _ in spans],
             [stop for _, stop in spans],
             [view.snippet for _, view in views],
@@ -144,8 +142,3 @@ class IndexViews:
             columns.append([indexed.columns for indexed, _ in views])
         by_name = dict(zip(self.schema.names, columns, strict=True))
         return pa.RecordBatch.from_pydict(by_name, schema=self.schema)
-
-
-def vector_type(dim: int) -> pa.DataType:
-    """The type of a view's vector: `dim` values of float32, none of them null."""
-    return pa.list_(pa.field("element", pa.float32(), nullable=False), dim)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -17,7 +16,7 @@ from multiview.data.questions import read_lost_questions
 from multiview.errors import InputError, one_line
 from multiview.evaluation.costs import SEARCH_SECONDS
 from multiview.evaluation.evaluate import ranks_of, values_of
-from multiview.evaluation.files import METRICS_FILE, question_ids
+from multiview.evaluation.files import METRICS_FILE, question_ids, write_json
 from multiview.evaluation.significance import RESAMPLES
 from multiview.evaluation.tables import escaped
 from multiview.index.ranker import RERANKER_FOLDER
@@ -57,8 +56,7 @@ def gate(context: StepContext) -> None:
         context.settings.comparison.seed,
     )
     folder = context.output(names.VERDICT)
-    content = json.dumps(asdict(verdict), indent=1, ensure_ascii=False)
-    (folder / names.VERDICT_FILE).write_text(f"{content}\n", encoding="utf-8")
+    write_json(folder / names.VERDICT_FILE, verdict)
     (folder / names.VERDICT_TEXT_FILE).write_text(text(verdict), encoding="utf-8")
     context.events.fact("decision", verdict.decision)
     context.events.fact("says", verdict.says)
@@ -159,9 +157,7 @@ def promote(context: StepContext) -> None:
         "challenger": context.recorded_input(names.INDEX).address,
         "failed": [{"check": check.name, "says": check.says} for check in verdict.failed],
     }
-    (context.output(names.PROMOTION) / names.PROMOTION_FILE).write_text(
-        json.dumps(outcome, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    write_json(context.output(names.PROMOTION) / names.PROMOTION_FILE, outcome)
     context.events.fact("decision", verdict.decision)
     context.events.fact("champion", now.number if now else 0)
     notify = context.settings.notify

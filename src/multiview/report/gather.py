@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from multiview import metric_names, names
 from multiview.artifacts.record import Artifact, load_record
 from multiview.artifacts.staging import LocalArtifact, stage
-from multiview.config import JsonObject
+from multiview.config import JsonObject, PaperFigures
 from multiview.errors import InputError
 from multiview.evaluation import files, tables
 from multiview.evaluation.costs import COSTS
@@ -39,7 +39,7 @@ def gather(
     metrics = _read(comparison.path, files.METRICS_FILE)
     analyses = _read(comparison.path, files.ANALYSES_FILE)
     significance = cast(tables.Significance, _read(comparison.path, files.SIGNIFICANCE_FILE))
-    found = [_artifact(staged) for staged in evaluations]
+    found = [load_record(staged.address) for staged in evaluations]
     folders = [staged.path for staged in evaluations]
     systems = []
     for position, (row, evaluation) in enumerate(zip(rows, found, strict=True)):
@@ -47,17 +47,16 @@ def gather(
         system.view_cosine = analyses.get(row, {}).get(metric_names.VIEW_COSINE)
         systems.append(system)
         with optional(f"{row}'s model"):
-            if model := evaluation and evaluation.input("model"):
+            if model := evaluation.input("model"):
                 system.architecture = load_settings(stage(*model, SETTINGS_FILE).path).architecture
                 with optional(f"{row}'s training"):
                     system.trainings = trainings(model)
         with optional(f"{row}'s training questions"):
-            system.generated_by = tables.generated_training(evaluation) if evaluation else None
+            system.generated_by = tables.generated_training(evaluation)
 
     passages = None
-    first = next((evaluation for evaluation in found if evaluation), None)
     with optional("the passages"):
-        passages = first.input("passages") if first else None
+        passages = found[0].input("passages")
     generated, question_count = tables.count_generated(folders[0])
     contents = Contents(
         systems=systems,
@@ -69,22 +68,20 @@ def gather(
         texts={},
         digest=comparison.digest,
         settings=_read(comparison.path, files.SETTINGS_FILE),
-        cost=_costs(rows, _artifact(comparison)),
+        cost=_costs(rows, load_record(comparison.address)),
         won=_read(comparison.path, files.WON_FILE),
         seeds=_read(comparison.path, files.SEEDS_FILE),
-        paper=tables.read_paper(comparison.path),
+        paper={
+            row: PaperFigures.model_validate(of)
+            for row, of in _read(comparison.path, files.PAPER_FILE).items()
+        },
         generated=generated,
     )
     with optional("the questions"):
-        questions = first.input("questions") if first else None
+        questions = found[0].input("questions")
         if passages and questions:
             contents.results, contents.texts = chosen_questions(folders, contents.base, passages, questions)
     return contents
-
-
-def _artifact(staged: LocalArtifact) -> Artifact | None:
-    """The artifact of an input; None if its address is not known."""
-    return load_record(staged.address) if staged.address else None
 
 
 def _read(folder: Path, name: str) -> JsonObject:
@@ -92,10 +89,10 @@ def _read(folder: Path, name: str) -> JsonObject:
     return json.loads(file.read_bytes()) if file.exists() else {}
 
 
-def _costs(rows: Sequence[str], comparison: Artifact | None) -> dict[str, dict[str, float]]:
+def _costs(rows: Sequence[str], comparison: Artifact) -> dict[str, dict[str, float]]:
     """Costs by system and name, from the comparison's metrics: no file holds them, because they differ between runs."""
     costs: dict[str, dict[str, float]] = {}
-    for metric in read_metrics(comparison.store, comparison.record.data) if comparison else ():
+    for metric in read_metrics(comparison.store, comparison.record.data):
         cost, _, row = metric.name.partition("/")
         if cost in COSTS and row in rows:
             costs.setdefault(row, {})[cost] = metric.value
@@ -157,5 +154,5 @@ def _matrix(folder: Path, name: str) -> np.ndarray | None:
 
 
 def _table(folder: Path, name: str) -> pa.Table | None:
-    file = folder / files.analysis_table_file(name)
+    file = folder / f"{name}.parquet"
     return pq.read_table(file) if file.exists() else None

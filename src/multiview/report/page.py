@@ -89,7 +89,7 @@ def render(contents: Contents) -> str:
         legend=tables.legend(contents.significance),
         paper=tables.paper_columns(values, contents.paper),
         paper_of_seeds=tables.paper_columns(contents.seeds, contents.paper),
-        paper_legend=tables.paper_legend(contents.paper),
+        paper_legend=tables.PAPER_LEGEND,
         settings=sorted({name for values in contents.settings.values() for name in values}),
         curves=metric_charts(contents),
         validation=validation_charts(contents),

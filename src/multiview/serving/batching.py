@@ -5,19 +5,15 @@ Each question is encoded alone (`Retriever.search`), and a batch holds only requ
 is shared.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from multiview.serving.hits import Hit
-    from multiview.serving.retriever import Retriever
+from multiview.serving.hits import Hit
+from multiview.serving.retriever import Retriever
 
 
 class TooManyWaiting(Exception):

@@ -1,20 +1,16 @@
 """What a search returns: passages with their scores and the view that gave each its score; and the same as JSON, which
 `multiview search --json` prints and the server answers with."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import Self
 
+from multiview.data.reading.tables import Row
 from multiview.data.reading.values import shown_value
-
-if TYPE_CHECKING:
-    from multiview.data.reading.tables import Row
-    from multiview.data.tokens import Span
-    from multiview.index.indexed_passages import IndexedPassage, IndexedView
+from multiview.data.tokens import Span
+from multiview.index.indexed_passages import IndexedPassage, IndexedView
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +30,7 @@ class ScoredView:
     """The generated query that the passage was read with for this view, where the architecture reads queries."""
 
     @classmethod
-    def of(cls, view: IndexedView, score: float) -> ScoredView:
+    def of(cls, view: IndexedView, score: float) -> Self:
         return cls(view.number + 1, score, view.span, view.snippet, view.query)
 
 

@@ -1,21 +1,16 @@
 """The log of questions, kept only where asked for: JSON lines with time, index, question, and ids and scores of the hits."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from multiview.artifacts.local_store import sync
 from multiview.errors import InputError
-
-if TYPE_CHECKING:
-    from multiview.serving.follow import Generation
-    from multiview.serving.hits import Hit
+from multiview.serving.follow import Generation
+from multiview.serving.hits import Hit
 
 FILE_BYTES = 64 << 20
 """Size of a file of the log, after which the next one is begun."""

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StringConstraints
 
+from multiview.serving.hits import Rank
 from multiview.serving.limits import Limits
 
 QUESTION = "When did the lighthouse stop burning oil?"
@@ -28,13 +29,6 @@ class View(BaseModel):
 class ScoredView(View):
     """A view of a passage with its score for the question."""
 
-    score: float
-
-
-class Rank(BaseModel):
-    """A passage's place in one of the rankings that were fused or reranked."""
-
-    rank: int
     score: float
 
 

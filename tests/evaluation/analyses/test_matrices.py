@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from multiview.evaluation.analyses.matrices import PairMeans, off_diagonal, view_cosines
+from multiview.evaluation.analyses.matrices import off_diagonal, pair_means, view_cosines
 
 
 def test_pairs_that_no_passage_has_count_for_nothing():
-    means = PairMeans(3)
     nan = np.nan
-    means.add(np.array([[[1.0, 4, nan], [2, 1, nan], [nan, nan, nan]]]))
-    means.add(np.array([[[3.0, nan, nan], [nan, nan, nan], [nan, nan, nan]]]))
-    assert means.means()[0, 0] == 2 and np.isnan(means.means()[2, 2])
-    assert off_diagonal("d", means.means()) == {"d": 3, "d_min": 2, "d_max": 4}
+    one = np.array([[[1.0, 4, nan], [2, 1, nan], [nan, nan, nan]]])
+    other = np.array([[[3.0, nan, nan], [nan, nan, nan], [nan, nan, nan]]])
+    means = pair_means([one, other], 3)
+    assert means[0, 0] == 2 and np.isnan(means[2, 2])
+    assert off_diagonal("d", means) == {"d": 3, "d_min": 2, "d_max": 4}
     assert off_diagonal("d", np.ones((1, 1))) == {}
 
 

@@ -20,7 +20,7 @@ from multiview.data.tokens import Mode
 from multiview.evaluation.costs import TIMED
 from multiview.evaluation.metrics import first_rank, means, top_k_accuracy
 from multiview.index.exact import ALL_VIEWS, ViewRange
-from multiview.index.indexed_passages import IndexedPassages
+from multiview.index.indexed_passages import IndexedPassages, IndexedView
 from multiview.index.ranking import TopPassages
 from multiview.model.layouts import Layout
 from multiview.negatives.filters import AnswerHits, Positives
@@ -73,18 +73,6 @@ class Findings:
 
     metrics: dict[str, float] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ViewSummary:
-    """A summary of the views that the index holds, from up to `SUMMARY_SAMPLE` random passages."""
-
-    most: int
-    """Largest number of views of a passage in the index."""
-    in_order: bool
-    """Whether the i-th row of a passage is its i-th view, because views that the index leaves out come last."""
-    padding_indexed: bool
-    """Whether the index holds padding views of these passages."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +144,7 @@ class AnalysisInput:
         if not (asked and len(self.index)):  # without passages: the first refresh's champion
             return []
         try:
-            most = self.ordered_views().most
+            most = self.ordered_views()
         except NotApplicable:
             return []
         return list(dict.fromkeys(each for ranges in asked for each in ranges(most)))
@@ -218,33 +206,35 @@ class AnalysisInput:
         return IndexedPassages(self.index, self.layout, PassageRows(shard_files(self.passages)))
 
     @cached_property
-    def view_summary(self) -> ViewSummary:
-        """The summary of the views that the index holds."""
-        in_order, padding_indexed = True, False
-        for indexed in self.indexed_passages.read(self.random_rows(len(self.index), SUMMARY_SAMPLE)):
-            in_order &= [view.number for view in indexed.views] == list(range(indexed.view_count))
-            padding_indexed |= any(view.padding for view in indexed.views)
-        return ViewSummary(int(self.index.view_counts.max()), in_order, padding_indexed)
+    def most_views(self) -> int:
+        """Largest number of views of a passage in the index."""
+        return int(self.index.view_counts.max())
+
+    @cached_property
+    def sampled_views(self) -> list[list[IndexedView]]:
+        """The views that the index holds of up to `SUMMARY_SAMPLE` random passages."""
+        rows = self.random_rows(len(self.index), SUMMARY_SAMPLE)
+        return [indexed.views for indexed in self.indexed_passages.read(rows)]
 
     @cached_property
     def shares_with_view(self) -> list[float]:
         """Share of the index's passages that have the i-th view, for each view: 1 for all where padding views are indexed."""
         counts = self.index.view_counts
-        return [float((counts > view).mean()) for view in range(self.view_summary.most)]
+        return [float((counts > view).mean()) for view in range(self.most_views)]
 
     def check_several_views(self) -> None:
         """Raises NotApplicable where the index holds one view per passage."""
-        if self.view_summary.most < 2:
+        if self.most_views < 2:
             raise NotApplicable("the index holds one view per passage")
 
-    def ordered_views(self) -> ViewSummary:
-        """Returns `view_summary`, for analyses that compare views by their position. Raises NotApplicable as
+    def ordered_views(self) -> int:
+        """Returns `most_views`, for analyses that compare views by their position. Raises NotApplicable as
         `check_several_views` does, and where the i-th row of a passage is not its i-th view."""
         self.check_several_views()
         if self.index.kept is not None:
             raise NotApplicable("index.merge_views leaves out views before other views of a passage")
-        if not self.view_summary.in_order:
+        if any(view.number != row for views in self.sampled_views for row, view in enumerate(views)):
             raise NotApplicable(
                 "the index leaves out padding views that come before other views of a passage: index padding views too"
             )
-        return self.view_summary
+        return self.most_views

@@ -7,7 +7,7 @@ import torch
 
 from multiview import metric_names
 from multiview.evaluation.analyses.analysis_input import AnalysisInput, Findings, NotApplicable, Table
-from multiview.evaluation.analyses.matrices import PairMeans, mean_cosines, off_diagonal, table_of
+from multiview.evaluation.analyses.matrices import mean_cosines, off_diagonal, pair_means, table_of
 from multiview.model.batch import make_batch, to_device
 
 PASSAGES = 1000
@@ -41,19 +41,17 @@ def attention(given: AnalysisInput) -> Findings:
     CAMVR does not say). The views of empty snippets are included, as in the paper. Metrics `attention_divergence` (the
     mean over i ≠ j), `_min` and `_max`.
     """
-    means = PairMeans(views := given.layout.max_views)
-    for values in _divergences(given, given.random_rows(len(given.index), PASSAGES)):
-        padded = np.full((1, views, views), np.nan)
-        padded[0, : len(values), : len(values)] = values
-        means.add(padded)
-    if not (metrics := off_diagonal("attention_divergence", means.means())):
+    rows = given.random_rows(len(given.index), PASSAGES)
+    means = pair_means(_divergences(given, rows), given.layout.max_views)
+    if not (metrics := off_diagonal("attention_divergence", means)):
         raise NotApplicable("no sequence has two views")
     caption = "Mean divergence between each two views of a sequence, over random passages."
-    return Findings(metrics, {"attention": Table(caption, table_of(means.means()))})
+    return Findings(metrics, {"attention": Table(caption, table_of(means))})
 
 
 def _divergences(given: AnalysisInput, passage_rows: np.ndarray) -> Iterator[np.ndarray]:
-    """D [views, views] of each sequence with at least two views; sequences of similar length share a batch, with little padding."""
+    """D [1, views, views] of each sequence with at least two views, NaN for views that it lacks; sequences of similar length
+    share a batch, with little padding."""
     layout, encoder = given.layout, given.encoder
     read = given.indexed_passages.read(passage_rows)
     sequences = [each for indexed in read for each in indexed.sequences if len(each.views) > 1]
@@ -70,13 +68,15 @@ def _divergences(given: AnalysisInput, passage_rows: np.ndarray) -> Iterator[np.
         for sequence, head, weights in zip(members, heads, batch["weights"].numpy(), strict=True):
             tokens, views = len(sequence.input_ids), len(sequence.views)
             mean = head[:, :tokens, :tokens].astype(np.float64).mean(axis=0)
-            yield divergence(view_attention(mean, weights[:views, :tokens]))
+            padded = np.full((1, layout.max_views, layout.max_views), np.nan)
+            padded[0, :views, :views] = divergence(view_attention(mean, weights[:views, :tokens]))
+            yield padded
         given.events.progress(start + len(members), len(sequences), "sequences' attention")
 
 
 def cosine(given: AnalysisInput) -> Findings:
     """Table `cosine`: view, view_1 … view_n. Metrics `view_cosine` (the mean over the pairs i ≠ j), `_min` and `_max`."""
-    views = given.ordered_views().most
+    views = given.ordered_views()
     means = mean_cosines(given.index.views, given.index.stored_counts)[:views, :views]
     caption = "Mean cosine between the views i and j of a passage, over the passages that have both."
     tables = {"cosine": Table(caption, table_of(means))}

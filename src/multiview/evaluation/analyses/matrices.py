@@ -1,47 +1,37 @@
 """Means over passages of a quantity between two views, where passages may have different views."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from multiview.index.stored_views import Matrix
-
+from multiview.index.stored_views import Matrix
 
 PASSAGES_AT_ONCE = 1024
 
 
-class PairMeans:
-    """A running mean [views, views] in float64 over the passages that have both views."""
-
-    def __init__(self, view_count: int) -> None:
-        self._sums = np.zeros((view_count, view_count))
-        self._counts = np.zeros((view_count, view_count), np.int64)
-
-    def add(self, values: np.ndarray) -> None:
-        """Adds values of passages [p, views, views], NaN where a passage lacks a view."""
-        self._sums += np.nansum(values, axis=0)
-        self._counts += (~np.isnan(values)).sum(axis=0)
-
-    def means(self) -> np.ndarray:
-        """The means [views, views] float64; NaN where no passage has both views."""
-        return np.divide(
-            self._sums, self._counts, out=np.full(self._sums.shape, np.nan), where=self._counts > 0
-        )
+def pair_means(blocks: Iterable[np.ndarray], view_count: int) -> np.ndarray:
+    """Means [views, views] float64 over the passages that have both views, NaN where none has; `blocks` hold the values of
+    some passages [p, views, views], NaN where a passage lacks a view."""
+    sums, counts = np.zeros((view_count, view_count)), np.zeros((view_count, view_count), np.int64)
+    for values in blocks:
+        sums += np.nansum(values, axis=0)
+        counts += (~np.isnan(values)).sum(axis=0)
+    return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
 
 
 def mean_cosines(vectors: Matrix, counts: np.ndarray) -> np.ndarray:
     """Mean cosine [views, views] float64 of views i and j over the passages that have both; NaN where no passage has.
     `vectors` [v, dim] are those of all passages, `counts` [p] their number per passage."""
-    means, stops = PairMeans(views := int(counts.max())), np.cumsum(counts)
-    for start in range(0, len(counts), PASSAGES_AT_ONCE):
-        block = counts[start : start + PASSAGES_AT_ONCE]
-        stop = stops[start + len(block) - 1]
-        means.add(view_cosines(vectors[stop - block.sum() : stop], block, views))
-    return means.means()
+    views, stops = int(counts.max()), np.cumsum(counts)
+
+    def blocks() -> Iterator[np.ndarray]:
+        for start in range(0, len(counts), PASSAGES_AT_ONCE):
+            block = counts[start : start + PASSAGES_AT_ONCE]
+            stop = stops[start + len(block) - 1]
+            yield view_cosines(vectors[stop - block.sum() : stop], block, views)
+
+    return pair_means(blocks(), views)
 
 
 def view_cosines(vectors: np.ndarray, counts: np.ndarray, view_count: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from multiview.evaluation.analyses.attention import attention, cosine
 from multiview.evaluation.analyses.variation import variation
 from multiview.evaluation.analyses.view_ranges import each_view, first_views, usage
 from multiview.evaluation.costs import SINGLE_QUESTION, median_milliseconds
-from multiview.evaluation.files import ANALYSES_PAGE_FILE, METRICS_FILE, analysis_table_file
+from multiview.evaluation.files import ANALYSES_PAGE_FILE, METRICS_FILE
 from multiview.evaluation.tables import arrow_markdown
 from multiview.index.stored_views import StreamedViews
 from multiview.model.layouts import TokenSequence
@@ -107,7 +107,7 @@ def analyse(folder: Path, given: AnalysisInput) -> None:
         metrics |= findings.metrics
         tables |= findings.tables
     for name, table in tables.items():
-        pq.write_table(table.rows, analyses_folder / analysis_table_file(name))
+        pq.write_table(table.rows, analyses_folder / f"{name}.parquet")
     (analyses_folder / METRICS_FILE).write_text(json.dumps(metrics, indent=1, sort_keys=True) + "\n")
     (analyses_folder / ANALYSES_PAGE_FILE).write_text(page(tables), encoding="utf-8")
     for name, value in metrics.items():
@@ -122,7 +122,7 @@ def page(tables: Mapping[str, Table]) -> str:
     """Returns Markdown: each table under its name and its caption; of a long table, only its length and file."""
     parts = ["# Analyses\n"]
     for name, table in tables.items():
-        file = f"{table.rows.num_rows} rows: `{analysis_table_file(name)}`\n"
+        file = f"{table.rows.num_rows} rows: `{name}.parquet`\n"
         rows = file if table.rows.num_rows > SHOWN_ROWS else arrow_markdown(table.rows)
         parts.append(f"## {name}\n\n{table.caption}\n\n{rows}")
     return "\n".join(parts)

@@ -36,17 +36,18 @@ def each_view(given: AnalysisInput) -> Findings:
     """Table `each_view`: view (from 1), the number and the share of passages that have it, whether padding views are among
     them, and accuracy and gold recall; the last row, with view null, is the whole index. Metrics as `recall_at_5/view_1`.
     """
-    summary = given.ordered_views()
-    rankings = [given.rankings[each] for each in (*single_views(summary.most), ALL_VIEWS)]
+    most = given.ordered_views()
+    padding = any(view.padding for views in given.sampled_views for view in views)
+    rankings = [given.rankings[each] for each in (*single_views(most), ALL_VIEWS)]
     rows: list[dict[str, float | None]] = []
     metrics: dict[str, float] = {}
     for view, ranking in enumerate(rankings):
         figures = given.accuracy(ranking.holds) | gold_recall(ranking.gold, given)
-        alone = view < summary.most
+        alone = view < most
         has = given.index.view_counts > (view if alone else 0)
         about = {"view": view + 1 if alone else None, "passages": int(has.sum())}
         share = {metric_names.SHARE_OF_PASSAGES: given.shares_with_view[view if alone else 0]}
-        rows.append({**about, **share, "padding_views": summary.padding_indexed, **figures})
+        rows.append({**about, **share, "padding_views": padding, **figures})
         if alone:
             figures |= share
             metrics |= {metric_names.of_view(view, name): value for name, value in figures.items()}
@@ -76,14 +77,14 @@ def first_views(given: AnalysisInput) -> Findings:
     MRR@10 over k is a metric (Figure 3), and table `query_diversity` has both by the self-BLEU-4 of the queries as
     drawn (section 5.2, Figure 4). Metrics `rouge_l`, of all queries, and `self_bleu_4`, the mean over these passages.
     """
-    summary = given.ordered_views()
+    most = given.ordered_views()
     queries = given.index.queries(np.unique(given.gold[given.gold >= 0]).tolist())
     asked = np.array([row for row, gold in enumerate(given.gold.tolist()) if queries.get(gold)], np.int64)
-    rouge = best_rouge(given, asked, queries, summary.most)
+    rouge = best_rouge(given, asked, queries, most)
     rows: list[dict[str, float]] = []
     metrics: dict[str, float] = {}
-    for each in (*leading_views(summary.most), ALL_VIEWS):
-        k, ranking = each[1] or summary.most, given.rankings[each]
+    for each in (*leading_views(most), ALL_VIEWS):
+        k, ranking = each[1] or most, given.rankings[each]
         figures = given.accuracy(ranking.holds)
         figures |= gold_recall(ranking.gold, given) | mean_reciprocal_rank(ranking.gold, given)
         if rouge is not None:
@@ -157,7 +158,7 @@ def usage(given: AnalysisInput) -> Findings:
     """Table `usage`: view (from 1); share_of_passages that have it; top_1 and gold, the numbers of questions;
     share_of_top_1 and share_of_gold. The shares are metrics.
     """
-    views = given.ordered_views().most
+    views = given.ordered_views()
     first = given.top.winning_views[:, 0]
     top_1 = np.bincount(first[first >= 0], minlength=views)
     gold = np.bincount(_gold_winners(given), minlength=views)
