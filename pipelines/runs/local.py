@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from multiview import environment, tracking
+from multiview import tracking
 from multiview.artifacts.scratch import remove_scratch
 from multiview.artifacts.store import LocalStore, Store
 from multiview.errors import InputError, StepFailed, one_line
@@ -34,7 +34,6 @@ def run_here(plan: Plan, run: Run, store: Store, tracking_uri: str, debug: bool 
     log = _log_file(store, run)
     with Progress(store, run.id, run.steps, started=time.time()) as progress:
         with (
-            _code_of(run),
             # What cannot be shipped now is shipped below, where errors are reported.
             tracking.ship_live(store, run.id, tracking_uri),
             contextlib.nullcontext() if debug else _output_to(log),
@@ -115,19 +114,6 @@ def ship_or_say(store: Store, run: Run, uri: str) -> str | None:
         command = shlex.join(["multiview", "sync", "--store", store.url, "--tracking-uri", uri])
         return f"not all of this run is in MLflow. {one_line(error)}. Later: {command}"
     return None
-
-
-@contextlib.contextmanager
-def _code_of(run: Run) -> Iterator[None]:
-    """Names the commit of this checkout, which steps record as the code that ran them."""
-    named = environment.GIT_SHA in os.environ
-    if run.git_sha and not named:
-        os.environ[environment.GIT_SHA] = run.git_sha
-    try:
-        yield
-    finally:
-        if not named:
-            os.environ.pop(environment.GIT_SHA, None)
 
 
 def dry_run_lines(plan: Plan, store: Store) -> Iterator[str]:

@@ -61,5 +61,5 @@ def test_the_columns_keep_their_types(indexes):
 
 
 def test_what_does_not_belong_together_is_refused(indexes):
-    with pytest.raises(InputError, match="search needs one of kind index"):
+    with pytest.raises(InputError, match="is the address of .*, not of an index"):
         IndexViews.open(f"{indexes.store.url}/{indexes.record('split', 'passages').folder}")

@@ -10,7 +10,7 @@ from multiview import tracking
 from multiview.artifacts.store import LocalStore
 from multiview.cli.app import app, run_app
 from multiview.errors import InputError
-from multiview.tracking.client import connect, connect_to_read, explained
+from multiview.tracking.client import connect, explained
 from tests.fixtures.reported_run import ReportedRun
 from tests.fixtures.servers import new_database
 
@@ -70,14 +70,14 @@ def test_a_file_that_cannot_be_opened_for_writing_is_refused_before_mlflow_tries
         InputError, match=r"mlflow\.db cannot be written to \(Permission denied\): name another"
     ):
         connect(uri)
-    connect_to_read(uri)
+    connect(uri, writes=False)
 
 
-@pytest.mark.parametrize("connects", [connect, connect_to_read])
-def test_a_file_that_is_no_database_is_refused_before_mlflow_tries(tmp_path, connects):
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_file_that_is_no_database_is_refused_before_mlflow_tries(tmp_path, writes):
     (tmp_path / "mlflow.db").write_text("much" * 1000)
     with pytest.raises(InputError, match=r"^MLflow's database \S+mlflow\.db is no SQLite file: move it away"):
-        connects(f"sqlite:///{tmp_path}/mlflow.db")
+        connect(f"sqlite:///{tmp_path}/mlflow.db", writes)
 
 
 def test_a_damaged_database_is_one_line(reported, tmp_path):
@@ -97,7 +97,7 @@ def test_a_damaged_database_is_one_line(reported, tmp_path):
 def test_what_mlflow_says_of_a_request_stays(tmp_path):
     uri = new_database(tmp_path)
     with pytest.raises(InputError, match=f"^MLflow at {uri}: .*nobody"), explained(uri):
-        connect_to_read(uri).get_registered_model("nobody")
+        connect(uri, writes=False).get_registered_model("nobody")
 
 
 def test_a_database_in_a_folder_that_mlflow_would_read_as_another_is_refused(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from multiview import environment, names
 from multiview.artifacts import champions
-from multiview.artifacts.record import Artifact, Reference, load_record, load_reference
+from multiview.artifacts.record import Artifact, Reference, load_record
 from multiview.artifacts.staging import stage
 from multiview.artifacts.store import open_store
 from multiview.config.overrides import leaves, parse_settings
@@ -81,8 +81,7 @@ def execute(
     with _shipping(reporter, alone, uri), killed_by_sigterm(reporter, uri), reporter.failures():
         run_step(declared, reporter, config, _references(declared, artifacts, shard))
         for output in outputs:
-            page = names.REPORT_PAGE_FILE if output == names.REPORT else None
-            _write_output(artifacts[output], reporter.state.outputs[output], path, page)
+            _write_output(artifacts[output], reporter.state.outputs[output], path)
         if declared.figures_path:
             first = load_record(reporter.state.outputs[outputs[0]].address)
             figures, metrics = load_function(declared.figures_path)(*first), artifacts[names.METRICS]
@@ -164,14 +163,11 @@ def open_index(address: str, **artifacts: KfpArtifact) -> str:
     """Hands on the artifacts of an index: the `index` at an address, or of a store's champion, with its `model` and
     `passages`. Returns the address of the passages' Parquet files, as for `corpus.source`. Raises InputError for an
     address of something else, and for a store without a champion."""
-    store, record = index = _load_index(address)
-    if record.kind != names.INDEX:
-        raise InputError(f"{address} is the address of {record.kind}, not of an index")
-    model, passages = (
-        load_reference(record.inputs[name][0], "the index", store) for name in (names.MODEL, names.PASSAGES)
-    )
+    from multiview.serving.retriever import load_artifacts
+
+    index, model, passages = load_artifacts(_load_index(address).address)
     for name, found in ((names.INDEX, index), (names.MODEL, model), (names.PASSAGES, passages)):
-        _write_output(artifacts[name], found.reference, "", None)
+        _write_output(artifacts[name], found.reference, "")
     return f"{passages.store.url}/{passages.record.data}"
 
 
@@ -186,10 +182,11 @@ def _load_index(address: str) -> Artifact:
         raise InputError(f"{error}; nor is it a store with a champion") from error
 
 
-def _write_output(artifact: KfpArtifact, reference: Reference, path: str, page: str | None) -> None:
-    """Writes an output's reference into the metadata of its KFP artifact, and its record or its page into the file."""
+def _write_output(artifact: KfpArtifact, reference: Reference, path: str) -> None:
+    """Writes an output's reference into the metadata of its KFP artifact, and its record or a report's page into the file."""
     artifact.metadata.update(address=reference.address, digest=reference.digest, path=path)
     store, record = load_record(reference.address)
+    page = names.REPORT_PAGE_FILE if record.kind == names.REPORT else None
     content = (stage(store, record, page).path / page).read_bytes() if page else record.to_json()
     Path(artifact.path).write_bytes(content)
 

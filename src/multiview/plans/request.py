@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 
-from multiview import environment
 from multiview.artifacts.store import Store
 from multiview.config import Config, JsonObject
 from multiview.config.overrides import Overrides, gather, merge, outcome, validate
 from multiview.errors import InputError, counted
 from multiview.plans import PIPELINES, make_plan
 from multiview.plans.plan import Plan
+from multiview.steps.provenance import git_sha
 from multiview.steps.runs import Run, run_id
 
 
@@ -88,7 +84,7 @@ def describe(request: Request, store: Store) -> Run:
         pipeline=plan.name,
         config=request.overrides,
         preset=request.preset,
-        git_sha=_git_sha(),
+        git_sha=git_sha(),
         rerun_of=request.rerun_of,
         study=request.study,
         compares=list(request.compares),
@@ -109,15 +105,3 @@ def _identity(request: Request, store: Store) -> JsonObject:
     if request.schedule:
         return identity | {"schedule": request.schedule}
     return identity | {"sources": {str(path): content for path, content in fingerprints.items()}}
-
-
-def _git_sha() -> str | None:
-    """The commit of this checkout, with `-dirty` where its files differ from it; in an image, the image's."""
-    if sha := os.environ.get(environment.GIT_SHA):
-        return sha
-    if shutil.which("git") is None:
-        return None
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    command += ["--abbrev=40", "--exclude=*"]  # the commit alone, and no tag's name
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    return result.stdout.strip() or None

@@ -194,9 +194,7 @@ def check_index(address: str) -> Artifact:
     """Returns the index at `address`. Raises InputError if there is none."""
     index = load_record(address)
     if index.record.kind != names.INDEX:
-        raise InputError(
-            f"{address} is the address of an artifact of kind {index.record.kind}: search needs one of kind {names.INDEX}"
-        )
+        raise InputError(f"{address} is the address of {index.record.kind}, not of an index")
     return index
 
 

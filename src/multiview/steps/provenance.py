@@ -2,6 +2,8 @@
 
 import os
 import platform
+import shutil
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
@@ -10,9 +12,25 @@ from multiview import environment, names
 
 
 def code_version() -> dict[str, str]:
-    """Returns the commit and the image of the running code, if the environment names them."""
-    variables = {"git_sha": environment.GIT_SHA, "image": environment.IMAGE}
-    return {name: os.environ[variable] for name, variable in variables.items() if os.environ.get(variable)}
+    """Returns the commit and the image of the running code, as far as they are known."""
+    known = {"git_sha": git_sha(), "image": os.environ.get(environment.IMAGE)}
+    return {name: value for name, value in known.items() if value}
+
+
+def git_sha() -> str | None:
+    """Returns the commit of the running code: in an image, the image's, else the checkout's."""
+    return os.environ.get(environment.GIT_SHA) or _checkout()
+
+
+@cache
+def _checkout() -> str | None:
+    """The commit of this checkout, with `-dirty` where its files differ from it; None outside of one."""
+    if shutil.which("git") is None:
+        return None
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    command += ["--abbrev=40", "--exclude=*"]  # the commit alone, and no tag's name
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return result.stdout.strip() or None
 
 
 def machine() -> dict[str, object]:

@@ -84,7 +84,6 @@ class StepState(BaseModel, frozen=True):
     ended: float | None = None
     error: str | None = None
     bad_input: bool = False
-    log: str | None = None
     git_sha: str | None = None
     image: str | None = None
     """The image of the code that did the step, or found its outputs."""

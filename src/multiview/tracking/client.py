@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from multiview import environment, names
 from multiview.artifacts.local_store import sync
@@ -64,16 +64,12 @@ def tracking_uri(store: Store) -> str:
     return f"sqlite:///{folder}/mlflow.db"
 
 
-def connect_to_read(uri: str) -> MlflowClient:
-    """Returns an MLflow client that reads. Raises InputError for an SQLite file that is missing, or cannot be read."""
-    if database(uri) == "absent":
+def connect(uri: str, writes: bool = True) -> MlflowClient:
+    """Returns an MLflow client. Raises InputError for an SQLite file that cannot be written to, or, for a client that only
+    reads, be read."""
+    if not writes and database(uri) == "absent":
         raise InputError(f"there is no MLflow database at {uri}: give --tracking-uri or --store")
-    return connect(uri, "rb")
-
-
-def connect(uri: str, mode: Literal["rb", "r+b"] = "r+b") -> MlflowClient:
-    """Returns an MLflow client, which writes unless `mode` is rb. Raises InputError for an SQLite file that cannot be opened in `mode`."""
-    _check_file(uri, mode)
+    _check_file(uri, writes)
     for name, value in PATIENCE.items():
         os.environ.setdefault(name, value)
     if without_secrets(uri) != uri:  # MLflow prints the address of each run that ends
@@ -85,17 +81,17 @@ def connect(uri: str, mode: Literal["rb", "r+b"] = "r+b") -> MlflowClient:
     return MlflowClient(uri)
 
 
-def _check_file(uri: str, mode: Literal["rb", "r+b"]) -> None:
-    """Raises TrackingUnavailable for an SQLite file that cannot be opened in a mode, or is no database: MLflow would try for minutes."""
+def _check_file(uri: str, writes: bool) -> None:
+    """Raises TrackingUnavailable for an SQLite file that cannot be opened, or is no database: MLflow would try for minutes."""
     if not (match := _SQLITE_FILE.fullmatch(uri)):
         return
     try:
-        with Path(match["file"]).open(mode) as opened:
+        with Path(match["file"]).open("r+b" if writes else "rb") as opened:
             beginning = opened.read(len(SQLITE))
     except FileNotFoundError:  # MLflow makes it
         return
     except OSError as error:
-        how = "read" if mode == "rb" else "written to"
+        how = "written to" if writes else "read"
         raise TrackingUnavailable(
             f"MLflow's database {match['file']} cannot be {how} ({error.strerror}): {NAME_ANOTHER}"
         ) from error

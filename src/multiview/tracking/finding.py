@@ -14,7 +14,7 @@ from multiview.artifacts.record import Reference
 from multiview.errors import InputError
 from multiview.steps.path import StepPath
 from multiview.steps.runs import Run, Status, StepState
-from multiview.tracking.client import RUN_FILE, connect_to_read, deleted, explained, our_experiment
+from multiview.tracking.client import RUN_FILE, connect, deleted, explained, our_experiment
 from multiview.tracking.mlflow_runs import PARENT_RUN, runs_below
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class TrackedRun:
 def logged_model(uri: str, model_id: str) -> Reference:
     """Returns the artifact of a logged model. Raises InputError if MLflow has no such model, or it is not multiview's."""
     with explained(uri):
-        tags = connect_to_read(uri).get_logged_model(model_id).tags
+        tags = connect(uri, writes=False).get_logged_model(model_id).tags
     if not {names.TAG_ADDRESS, names.TAG_SHA256} <= set(tags):
         raise InputError(f"logged model {model_id} is not one of multiview's")
     return Reference(address=tags[names.TAG_ADDRESS], digest=tags[names.TAG_SHA256])
@@ -64,7 +64,7 @@ def find_run(uri: str, run: str, store: str | None = None) -> TrackedRun:
     if not re.fullmatch(r"[\w.-]+", run):
         raise InputError(f"{run!r} is no run id: give an MLflow, Kubeflow or multiview run id")
     with explained(uri):
-        client: MlflowClient = connect_to_read(uri)
+        client: MlflowClient = connect(uri, writes=False)
         experiment = our_experiment(client)
         if experiment is None:
             raise InputError(f"MLflow at {uri} has no experiment {names.EXPERIMENT}: nothing was run with it")

@@ -15,7 +15,7 @@ from multiview.artifacts.store import Store
 from multiview.errors import InputError, counted
 from multiview.lineage.trace import corpus_name, corpus_of, trace
 from multiview.refresh.champion import challenger_of
-from multiview.tracking.client import connect, connect_to_read, database, explained, our_experiment
+from multiview.tracking.client import connect, database, explained, our_experiment
 from multiview.tracking.mlflow_runs import every_page
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def registered_index(uri: str, model: str) -> str:
     named = MODEL_URI.fullmatch(model)
     assert named is not None
     with explained(uri):
-        client = connect_to_read(uri)
+        client = connect(uri, writes=False)
         if named["alias"]:
             version = client.get_model_version_by_alias(named["name"], named["alias"])
         else:
@@ -89,7 +89,7 @@ def aliased_indexes(uri: str) -> list[str]:
     if database(uri) == "absent":
         return []
     with explained(uri):
-        client = connect_to_read(uri)
+        client = connect(uri, writes=False)
         models = every_page(client.search_registered_models)
         versions = [(model.name, version) for model in models for version in set(model.aliases.values())]
         addresses = [client.get_model_version(*version).tags.get(names.TAG_INDEX) for version in versions]
