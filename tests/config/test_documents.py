@@ -109,12 +109,3 @@ def test_a_compiled_pipeline_is_read_with_the_settings_of_its_pods():
     ir, pods = read_compiled(compiled_text("training"))
     assert ir["pipelineInfo"]["name"] == "training" and pods["exec-split"]["activeDeadlineSeconds"]
     assert read_compiled("root: {}\n") == ({"root": {}}, {})
-
-
-def test_a_document_s_former_name_is_understood_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    former = [find_document("camvr-plus", "preset") for _ in range(2)]
-    assert former == [find_document("snippet-means", "preset")] * 2
-    assert (
-        capsys.readouterr().err
-        == "warning: the preset camvr-plus is called snippet-means now; the next release knows the new name only\n"
-    )

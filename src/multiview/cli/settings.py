@@ -17,7 +17,7 @@ from multiview.config import Config, Section
 from multiview.config.documents import document_names
 from multiview.config.kubeflow import GpuPod, Pod
 from multiview.config.overrides import SYSTEMS, flatten, gather
-from multiview.config.section import DERIVED, UNKEYED, marked, plain
+from multiview.config.section import DERIVED, UNKEYED, plain
 from multiview.errors import InputError, nearest
 from multiview.model.layouts import LAYOUTS
 from multiview.model.systems import resolve
@@ -152,13 +152,13 @@ def written(value: object) -> str:
 def _settings(defaults: Section, values: Section, prefix: str) -> Iterator[Setting]:
     for name, field in type(defaults).model_fields.items():
         default, value = getattr(defaults, name), getattr(values, name)
-        if marked(field, DERIVED):
+        if DERIVED in field.metadata:
             continue
         if isinstance(default, Section) and not isinstance(default, GpuPod):
             yield from _settings(default, value, f"{prefix}.{name}")
         else:
             type_, meaning = _type(field.annotation, field), _paragraph(field.description)
-            keyed = not marked(field, UNKEYED)
+            keyed = UNKEYED not in field.metadata
             yield Setting(f"{prefix}.{name}", type_, written(default), written(value), meaning, keyed)
 
 

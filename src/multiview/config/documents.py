@@ -3,10 +3,8 @@ with the document and names the setting."""
 
 import json
 import re
-import sys
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -23,8 +21,6 @@ NAMED = re.compile(r"'(?!<|.')[^']*'|\"[^\"]{2,}\"")
 """Quotations from the file in YAML's errors, but not tokens ('<scalar>') and single characters."""
 FOLDERS = {"preset": "presets", "study": "studies"}
 """The folders of the documents shipped with this package, by kind."""
-RENAMED = {"camvr-plus": "snippet-means", "camvr-plus-views": "snippet-means-views"}
-"""Former names of presets and studies, which are understood for one more release."""
 
 MESSAGES = {
     "string_type": "expected a text, in quotes where YAML reads it as something else",
@@ -154,22 +150,12 @@ def read_compiled(text: str) -> tuple[JsonObject, JsonObject]:
 
 def find_document(name: str, kind: str) -> Document:
     """Reads a YAML file, or a document of this package by its name. Raises InputError with the nearest names."""
-    name = _present_name(kind, name)
     if _is_yaml(name):
         return read_document(Path(name), kind)
     if name not in document_names(kind):
         others = nearest(name, document_names(kind))
         raise InputError(f"there is no {kind} {name!r}{others} (a file's name ends in .yaml or .yml)")
     return read_document(_folder(kind) / f"{name}.yaml", kind, name)
-
-
-@cache
-def _present_name(kind: str, name: str) -> str:
-    """Returns the name of a document that is perhaps given by its former one, of which it warns the first time."""
-    if name in RENAMED:
-        new, until = RENAMED[name], "the next release knows the new name only"
-        print(f"warning: the {kind} {name} is called {new} now; {until}", file=sys.stderr)
-    return RENAMED.get(name, name)
 
 
 def checked(section: type[Checked], content: Mapping[str, object], where: str = "") -> Checked:

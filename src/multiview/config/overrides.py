@@ -6,7 +6,7 @@ from functools import reduce
 
 from multiview.config import Config, JsonObject
 from multiview.config.documents import checked, find_document, read_value
-from multiview.config.section import DERIVED, marked
+from multiview.config.section import DERIVED
 from multiview.errors import InputError
 
 Overrides = JsonObject
@@ -15,7 +15,7 @@ DERIVED_SETTINGS = [
     f"{name}.{setting}"
     for name, section in Config()
     for setting, field in type(section).model_fields.items()
-    if marked(field, DERIVED)
+    if DERIVED in field.metadata
 ]
 _BETWEEN = re.compile(r"\n|;(?=\s*[\w-]+(?:\.[\w-]+)+\s*=)")
 """What separates two settings in a text: the end of a line, or a semicolon before a setting's name."""

@@ -15,7 +15,6 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from multiview.errors import UndeclaredAccess, nearest
@@ -23,10 +22,10 @@ from multiview.errors import UndeclaredAccess, nearest
 JsonObject: TypeAlias = dict[str, Any]
 """A JSON object. Its values have no static type: they are whatever `json.loads` returns."""
 
-UNKEYED: FieldInfo = Field(json_schema_extra={"unkeyed": True})
+UNKEYED = "unkeyed"
 """Marks a setting that is no part of the key: it never changes the output, or the key holds it by content."""
 
-DERIVED: FieldInfo = Field(json_schema_extra={"derived": True})
+DERIVED = "derived"
 """Marks a field that plans fill in from other settings, so that nobody sets it and `multiview config` does not list it."""
 
 UNKNOWN = "unknown_setting"
@@ -86,7 +85,7 @@ class Section(BaseModel):
     def _names_are_known(cls, values: object) -> object:
         for name in values if isinstance(values, dict) else ():
             if isinstance(name, str) and name not in cls.model_fields:
-                known = [each for each, field in cls.model_fields.items() if not marked(field, DERIVED)]
+                known = [each for each, field in cls.model_fields.items() if DERIVED not in field.metadata]
                 context = {"name": name, "nearest": nearest(name, known)}
                 raise PydanticCustomError(UNKNOWN, "there is no setting {name}{nearest}", context)
         return values
@@ -126,7 +125,7 @@ class Section(BaseModel):
         invalidates no artifact; a default that changes must come with a new step version (a test holds the defaults)."""
         settings: dict[str, object] = {}
         for name, field in type(self).model_fields.items():
-            if name not in self.__dict__ or marked(field, UNKEYED):
+            if name not in self.__dict__ or UNKEYED in field.metadata:
                 continue
             value = getattr(self, name)
             if isinstance(value, Section):
@@ -135,12 +134,6 @@ class Section(BaseModel):
             elif value != field.get_default(call_default_factory=True):
                 settings[name] = value
         return json.loads(canonical_json(settings))
-
-
-def marked(field: FieldInfo, mark: FieldInfo) -> bool:
-    """Returns whether a field carries `UNKEYED` or `DERIVED`."""
-    own, wanted = field.json_schema_extra, mark.json_schema_extra
-    return isinstance(own, dict) and isinstance(wanted, dict) and own.items() >= wanted.items()
 
 
 def canonical_json(value: object) -> str:

@@ -74,18 +74,12 @@ def _holds(text: TokenizedText, wanted: AnswerPatterns) -> bool:
 
 def find_answers(text: str | TokenizedText, answers: Sequence[str], mode: Mode = "string") -> list[Span]:
     """Returns the spans of all matches of all answers, in code points of the original text, sorted by start."""
-    matches: set[Span] = set()
+    tokens = TokenizedText(text, mode) if isinstance(text, str) else text
     if mode == "regex":
-        decomposed, origin = decompose(text if isinstance(text, str) else text.text)
-        for answer in answers:
-            for match in _pattern(answer).finditer(decomposed):
-                if match.end() > match.start():
-                    matches.add(original_span(origin, *match.span()))
-    else:
-        tokens = TokenizedText(text, mode) if isinstance(text, str) else text
-        for answer in answers:
-            matches.update(tokens.find(answer))
-    return sorted(matches)
+        decomposed, origin = decompose(tokens.text)
+        matches = (match.span() for answer in answers for match in _pattern(answer).finditer(decomposed))
+        return sorted({original_span(origin, *span) for span in matches if span[0] < span[1]})
+    return sorted({span for answer in answers for span in tokens.find(answer)})
 
 
 def check_patterns(answers: Iterable[str]) -> None:

@@ -100,11 +100,11 @@ def sort_by_use(source_names: Sequence[str], config: Config) -> dict[Use, list[s
     by_use: dict[Use, list[str]] = {"corpus": [], "train": [], "dev": []}
     for source in source_names:
         files = sources.expand_source(source, "corpus")
-        if sources.is_collection(source):
+        if judged := sources.judged_uses(source):
             split = sources.named_split(source)
             by_use["corpus"].append(files[0] if split and not is_beir(source) else source)
             named: list[Use] = ["train" if split == "train" else "dev"]
-            for use in named if split else sources.judged_uses(source):
+            for use in named if split else judged:
                 by_use[use].append(source)
             continue
         uses: dict[str, Use] = {file: _use(file, config) for file in files}

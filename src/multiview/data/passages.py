@@ -89,8 +89,7 @@ def read_passages(folder: Path) -> Iterator[Passage]:
 def passages_of(table: pa.RecordBatch | pa.Table) -> Iterator[Passage]:
     """Yields the passages of a table that has the columns of a shard."""
     id_, title, text, ends = (table.column(name).to_pylist() for name in COLUMNS)
-    for row in zip(id_, title, text, ends, strict=True):
-        yield Passage(row[0], row[1], row[2], tuple(row[3]))
+    yield from map(Passage, id_, title, text, map(tuple, ends))
 
 
 class PassageRows:
@@ -178,9 +177,6 @@ class PassageLookup:
         self._rows = PassageRows(files)
         ids = [chunk for file in files for chunk in pq.read_table(file, columns=["id"]).column("id").chunks]
         self._ids = pa.chunked_array(ids, pa.string())
-
-    def __len__(self) -> int:
-        return len(self._ids)
 
     def passages(self, ids: Iterable[str]) -> dict[str, Passage]:
         """Returns id to passage."""

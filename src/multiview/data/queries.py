@@ -10,7 +10,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.data.passages import ROW_GROUP, Passage
+from multiview.data.passages import Passage, read_tables
 from multiview.errors import InputError
 from multiview.steps.context import StepContext
 from multiview.steps.path import shard_file, shard_name
@@ -68,11 +68,9 @@ def iterate_queries(folder: Path) -> Iterator[Row]:
     """Yields the rows of a folder's files of queries, with a thousand in memory. Raises InputError when there are no files."""
     if not (files := sorted(Path(folder).glob("*.parquet"))):
         raise InputError(f"{folder}: no queries in it; run the generate-queries step")
-    for file in files:
-        with pq.ParquetFile(file, pre_buffer=False) as parquet:  # otherwise the whole file is read ahead
-            for batch in parquet.iter_batches(ROW_GROUP, columns=SCHEMA.names):
-                ids, queries = (batch.column(name).to_pylist() for name in SCHEMA.names)
-                yield from zip(ids, map(tuple, queries), strict=True)
+    for batch in read_tables(files, SCHEMA.names):
+        ids, queries = (batch.column(name).to_pylist() for name in SCHEMA.names)
+        yield from zip(ids, map(tuple, queries), strict=True)
 
 
 def distinct(queries: Iterable[str]) -> tuple[str, ...]:

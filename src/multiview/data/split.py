@@ -103,7 +103,7 @@ def check_sources(settings: Config) -> None:
     if settings.questions.source or settings.questions.dev_source:
         return
     if settings.questions.origin == "labelled":
-        collection = next(filter(sources.is_collection, settings.corpus.source), "")
+        collection = next(filter(sources.judged_uses, settings.corpus.source), "")
         raise InputError(
             "questions.source: no questions are named; name the files of the training questions"
             + (f", as in questions.source={collection}" if collection else "")

@@ -124,19 +124,15 @@ def question_groups(sources: Iterable[str], use: Use) -> list[list[str]]:
     return [*collections, list(single)] if single else collections
 
 
-def is_collection(source: str) -> bool:
-    """Whether a source is a collection: passages and judged queries in separate files."""
-    with contextlib.suppress(InputError):
-        return is_corpus(expand_source(source, "corpus")[0]) and bool(judged_uses(source))
-    return False
-
-
 def judged_uses(source: str) -> list[Use]:
-    """Returns the uses, of training and dev questions, for which a source has judgements."""
+    """Returns the uses, of training and dev questions, for which a collection (passages and judged queries in separate
+    files) has judgements; none for any other source."""
     uses: list[Use] = []
     for use in SPLITS:
         with contextlib.suppress(InputError):
-            if any(map(split_of, expand_source(source, use))):
+            if is_corpus(expand_source(source, "corpus")[0]) and any(
+                map(split_of, expand_source(source, use))
+            ):
                 uses.append(use)
     return uses
 
