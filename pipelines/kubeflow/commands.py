@@ -26,7 +26,7 @@ from pipelines.kubeflow.submission import Submission, prepare
 from pipelines.kubeflow.versions import SINCE, check_version, server_tag
 from pipelines.runs import results
 from pipelines.runs.commands import PipelineName
-from pipelines.runs.local import dry_run_lines
+from pipelines.runs.local import dry_run_lines, ship_or_say
 
 console = Console(soft_wrap=True)
 schedule = typer.Typer(no_args_is_help=True, help="Recurring runs of a file in the repository.")
@@ -82,7 +82,8 @@ def launch(
     """Starts what is left of a submission on Kubeflow, with `again` also beside a silent run; with `wait` follows it to
     its end. Raises InputError if Kubeflow refuses, StepFailed if the run fails."""
     client, run = connect(connection), submission.run
-    tracking_uri = tracking_uri or os.environ.get(environment.MLFLOW_TRACKING_URI) or connection.mlflow_ui
+    server = tracking_uri or os.environ.get(environment.MLFLOW_TRACKING_URI)
+    tracking_uri = server or connection.mlflow_ui
     tag = _check_server(client, connection, submission)
     if found_going := going(client, connection, submission, tag, again):
         kfp_run, words, package = found_going
@@ -90,6 +91,8 @@ def launch(
         found = submission.found()
         if len(found) == len(run.steps):
             console.print(f"{run.id}: {counted(len(found), 'step')} found, nothing to start\n")
+            if server and (unshipped := ship_or_say(open_store(submission.store), run, server)):
+                console.print(unshipped, style="yellow")
             _show(submission, connection, list(found.values()), tracking_uri)
             return
         submission = submission.rest(found)

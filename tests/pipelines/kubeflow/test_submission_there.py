@@ -19,8 +19,10 @@ from multiview.plans.plan import Outputs, Plan
 from multiview.plans.request import Request
 from multiview.steps.runs import Run, StepState, read_state, read_states, write_state
 from multiview.steps.work import Work
+from multiview.tracking import find_run
 from pipelines.kubeflow import follow
 from tests.fixtures.compiled import all_tasks, imports, tasks_of
+from tests.fixtures.servers import new_database
 
 SUBMIT = "submit training --preset small.yaml --set corpus.shards=2"
 SHARDS = ("shard-00", "shard-01")
@@ -91,6 +93,16 @@ def test_a_run_whose_steps_are_all_there_starts_nothing_and_prints_its_result(ku
     }
     assert command(f"{SUBMIT} --host {kubeflow.url} --store {store.url}").count("nothing to start") == 1
     assert not kubeflow.changes()
+
+
+def test_a_run_whose_steps_are_all_there_is_in_mlflow_if_that_is_named(
+    kubeflow, command, store, plan, monkeypatch, tmp_path
+):
+    put(plan, store)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := new_database(tmp_path / "mlflow"))
+    assert "not all of this run" not in command(f"{SUBMIT} --host {kubeflow.url} --store {store.url}")
+    (run,) = store.folders(names.RUNS)
+    assert find_run(uri, run).run.id == run
 
 
 def test_who_may_only_read_the_store_sees_the_result_too(kubeflow, command, store, plan, monkeypatch):
