@@ -49,12 +49,13 @@ class UniqueKeys(yaml.SafeLoader):
     refuses them."""
 
     def construct_number(self, node: yaml.ScalarNode) -> int | float:
-        if re.match(r"[-+]?0[0-7_]", node.value) or ":" in node.value:
+        whole = node.tag.endswith(":int")
+        if ":" in node.value or (whole and re.match(r"[-+]?0[0-7_]", node.value)):
             raise DocumentError(
                 problem=f"{node.value} is a number in base 8 or 60; quote it if it is a text",
                 problem_mark=node.start_mark,
             )
-        return self.construct_yaml_int(node) if node.tag.endswith(":int") else self.construct_yaml_float(node)
+        return self.construct_yaml_int(node) if whole else self.construct_yaml_float(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
