@@ -15,7 +15,6 @@ from multiview.config import Comparison, JsonObject, PaperFigures, Section
 from multiview.config.documents import find_document
 from multiview.config.overrides import (
     Overrides,
-    flatten,
     merge,
     parse_setting,
     read_preset,
@@ -88,9 +87,9 @@ class Study(Section):
             )
         if twice := [seed for seed, count in Counter(seeds).items() if count > 1]:
             raise InputError(f"--seed {twice[0]}: given twice, and a run with it would count twice")
-        if unknown := [seed for seed in seeds if self.by_seed and seed not in self.by_seed]:
+        if unknown := [seed for seed in seeds if self.by_seed and seed not in self.seeds]:
             raise InputError(
-                f"--seed {unknown[0]}: the study {self.name} has settings for the seeds {', '.join(map(str, self.by_seed))} alone"
+                f"--seed {unknown[0]}: the study {self.name} has settings by seed, and its seeds are {list(self.seeds)}"
             )
         kept, seeds = [row for row in self.runs if row in rows] or [*self.runs], tuple(seeds) or self.seeds
         if len(kept) * max(1, len(seeds)) < 2:
@@ -104,16 +103,15 @@ class Study(Section):
     def check_given(self, settings: Iterable[str]) -> None:
         """Raises InputError for a setting of `--set` to which the study gives other values in all of its rows."""
         for setting in settings:
-            given = parse_setting(setting)
-            rows = self.overrides(given).values()
-            for name, value in flatten(given):
-                values = [value_at(row, name) for row in rows]
-                if value not in values and name != "comparison.baseline":
-                    others = " or ".join(dict.fromkeys(map(str, values)))
-                    raise InputError(
-                        f"--set {setting}: the study {self.name} sets {name}={others} in all of its rows; "
-                        "leave it out, or write a study of your own (docs/studies.md)"
-                    )
+            given, name = parse_setting(setting), setting.partition("=")[0]
+            shared = merge(given, self.settings)
+            rows = [merge(shared, row) for row in self.overrides(given).values()]
+            if not any(merge(row, given) == row for row in rows):
+                values = " or ".join(dict.fromkeys(str(value_at(row, name)) for row in rows))
+                raise InputError(
+                    f"--set {setting}: the study {self.name} sets {name}={values} in all of its rows; "
+                    "leave it out, or write a study of your own (docs/studies.md)"
+                )
 
     def overrides(self, base: Overrides) -> dict[str, Overrides]:
         """Returns all overrides of each row: the row's over the study's over `base`, without `comparison.baseline`,

@@ -36,5 +36,6 @@ def test_gc_says_what_would_go_and_then_takes_it(
     elsewhere = ["--store", promoted_corpus.store.url, "--tracking-uri", "sqlite:///none.db"]
     said = multiview_command(monkeypatch, capsys, "gc", *elsewhere)
     assert said.startswith(
-        "nothing to collect\n" + "no MLflow database at sqlite:///none.db, whose aliases would keep indexes"
+        "nothing to collect\n"
+        + "there is no MLflow database at sqlite:///none.db, so no alias keeps an index"
     )

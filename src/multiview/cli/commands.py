@@ -182,7 +182,9 @@ def gc(
 
     collect(opened, referenced_now, days, delete)
     if tracking.database(uri) == "absent":
-        print(f"no MLflow database at {uri}, whose aliases would keep indexes: --tracking-uri names another")
+        print(
+            f"there is no MLflow database at {uri}, so no alias keeps an index; name another with --tracking-uri"
+        )
 
 
 def collect(

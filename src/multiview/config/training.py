@@ -76,7 +76,7 @@ class Train(Section):
     rounds: Annotated[int, Field(ge=0), UNKEYED] = 2
     """Number of rounds. 0: the untrained model; 1: training on BM25 or given negatives; 2: a second training with mined negatives (CAMVR Appendix C); 3 or more: each mines with the model of the round before (*ours*). Shapes the DAG."""
     model: Annotated[str | None, UNKEYED] = None
-    """Address of a model to start from instead of `model.base`, with the settings that it was saved with; others in section model are refused. Shapes the DAG."""
+    """Address of a model to start from instead of `model.base`, with the settings that it was saved with; others in section model, unless they are defaults, are refused. Shapes the DAG."""
     start_from: Annotated[Literal["pretrained", "round_one"], UNKEYED] = "pretrained"
     """Model that round two starts from (DPR, tevatron: the pretrained checkpoint); with `round_one`, a later round starts from the round before. Shapes the DAG."""
     round_two: Annotated[JsonObject, UNKEYED] = {}

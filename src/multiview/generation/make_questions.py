@@ -146,6 +146,7 @@ def write_drafts(context: StepContext, ask: Ask, least_words: int = 1, language:
 
     rest, file = drawn(), context.output(names.DRAFTS) / FILE
     questions = write_by_parts(context, iter(lambda: list(islice(rest, ROW_GROUP)), []), make, file, SCHEMA)
+    context.events.progress(total, total, "passages")
     for name, value in (("passages", total), ("snippets", snippets), ("questions", questions)):
         context.events.fact(name, value)
 

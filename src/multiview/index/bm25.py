@@ -112,6 +112,7 @@ class Terms:
 
 
 def load_index(folder: Path) -> bm25s.BM25 | None:
+    """Returns the index that `Terms.save` wrote into `folder`, mapped from there; None over no terms."""
     if not (folder / "vocab.index.json").is_file():
         return None
     return bm25s.BM25.load(folder, mmap=True, show_progress=False)

@@ -41,7 +41,8 @@ def resolve(overrides: Overrides) -> Config:
     name = validate(overrides).model.architecture
     config = validate(merge(architecture(name).defaults, overrides))
     check(config.model, config.train)
-    _check_first_views(config)
+    if not config.train.model:
+        _check_first_views(config)
     return config
 
 
@@ -97,9 +98,12 @@ def with_saved(config: Config, saved: Model, subject: str) -> Config:
     usual = Model.model_validate(architecture(saved.architecture).defaults.get("model", {}))
     for name in sorted(config.model.model_fields_set - {"base", "seed", "question_prompt", "passage_prompt"}):
         given, own = getattr(config.model, name), getattr(saved, name)
-        if given not in (own, getattr(usual, name)):
+        cut = name.endswith("_length") and architecture(saved.architecture).as_base and given > own
+        if given not in (own, getattr(usual, name)) and not cut:  # to the base's own length
             raise InputError(f"model.{name}: {given}, but {subject} has {own}: set model.{name}={own}")
-    return config.model_copy(update={"model": saved.model_copy(update={"base": config.model.base})})
+    config = config.model_copy(update={"model": saved.model_copy(update={"base": config.model.base})})
+    _check_first_views(config)
+    return config
 
 
 def resolve_systems(overrides: Overrides) -> dict[str, Config]:

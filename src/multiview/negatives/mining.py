@@ -52,7 +52,7 @@ class MiningResult:
     found: np.ndarray
     """[q, depth] bool: answer-holding hits that become positives."""
     positive_scores: np.ndarray
-    """[q] float32: s+, -inf where no positive is in the index; None without a margin."""
+    """[q] float32: s+, -inf where no positive is in the index, and everywhere without a margin."""
 
 
 def cross_encoder_fingerprint(settings: Config) -> JsonObject:

@@ -121,13 +121,15 @@ def challenger_of(store: Store, champion: Champion) -> Reference | None:
 
 def empty_artifacts(store: Store, model: Artifact) -> Artifacts:
     """Returns an empty index, its empty corpus, and the model that encodes its questions, by kind of artifact."""
-    from transformers import AutoConfig
-
     # The length of the model's vectors stands in its settings if it has dense layers, else in its encoder's.
     settings = load_settings(stage(*model, SETTINGS_FILE).path)
     file = next(file.path for file in model.record.files if file.path.endswith("/config.json"))
-    encoder = AutoConfig.from_pretrained(stage(*model, file).path / file)
-    dim = settings.dense[-1].width if settings.dense else encoder.hidden_size
+    config = stage(*model, file).path / file
+    dim = settings.dense[-1].width if settings.dense else json.loads(config.read_text()).get("hidden_size")
+    if dim is None:  # under another name, which transformers knows
+        from transformers import AutoConfig
+
+        dim = AutoConfig.from_pretrained(config).hidden_size
     corpus = Artifact(store, empty_corpus(store))
     index = Artifact(store, empty_index(store, model.reference, corpus.reference, dim))
     return {names.INDEX: index, names.PASSAGES: corpus, names.CHAMPION_MODEL: model}

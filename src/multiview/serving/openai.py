@@ -19,18 +19,18 @@ def condition(filter: Filter) -> str:
     >>> condition(Filter(type="eq", key="source", value="news"))
     "(columns['source'] == 'news')"
     """
-    given = filter.model_fields_set - {"type"}
     if filter.type in ("and", "or"):
-        if given - {"filters"}:
+        if filter.key is not None or filter.value is not None:
             raise ConditionError(f"filters: {filter.type} joins filters, and takes neither key nor value")
         if not filter.filters:
             raise ConditionError(f"filters: {filter.type} joins no filter")
         return f"({f' {filter.type} '.join(map(condition, filter.filters))})"
     if filter.key is None:
         raise ConditionError(f"filters: {filter.type} has no key")
-    if given != {"key", "value"}:
-        why = "has no value" if "value" not in given else "compares, and takes no filters"
-        raise ConditionError(f"filters: {filter.type} {why}")
+    if filter.filters:
+        raise ConditionError(f"filters: {filter.type} compares, and takes no filters")
+    if "value" not in filter.model_fields_set:
+        raise ConditionError(f"filters: {filter.type} has no value")
     if isinstance(filter.value, list) != (filter.type in ("in", "nin")):
         raise ConditionError(
             f"filters: {filter.type} takes {'one value' if isinstance(filter.value, list) else 'a list'}"

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
 from functools import reduce
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -157,9 +157,9 @@ class Where:
         """Which values of a column compare so with the value that `node` writes."""
         if isinstance(column.type, pa.DictionaryType):
             column = column.dictionary_decode()
-        kind, value = column.type, self._value(node)
-        if pa.types.is_floating(kind):
-            column = column.cast(pa.float64())
+        value = self._value(node)
+        if pa.types.is_floating(column.type):
+            value, column = _nearest(value, column.type), column.cast(pa.float64())
         if value is None:
             if symbol not in ("==", "is"):
                 raise self._error(node, "null is neither smaller nor larger than anything; use == or !=")
@@ -169,7 +169,7 @@ class Where:
         if pa.types.is_null(column.type):
             return np.zeros(len(column), bool)
         try:
-            scalar = _scalar(kind, value).cast(column.type)
+            scalar = _scalar(column.type, value)
         except InputError as error:
             raise self._error(node, f"column {name} {error}") from None
         return _true(pc.call_function(FUNCTIONS[symbol], [column, scalar]))
@@ -220,6 +220,12 @@ def _true(column: pa.Array) -> Mask:
     return column.fill_null(False).to_numpy(zero_copy_only=False)
 
 
+def _nearest(value: Value | None, kind: pa.DataType) -> Value | None:
+    """The number that a column of floats, perhaps of 32 or 16 bits, holds for a fraction; any other value as it is."""
+    nearest = pa.scalar(float(value)).cast(kind).as_py() if isinstance(value, Decimal) else inf
+    return nearest if isfinite(nearest) else value
+
+
 def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
     """The value as exactly that value of a column's type. Raises InputError, as the end of a sentence about the column."""
     try:
@@ -235,10 +241,7 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
         if isinstance(value, Decimal):
             if pa.types.is_integer(kind) and value != value.to_integral_value():
                 raise TypeError
-            # A column of a float type holds the nearest number for a fraction.
-            value = int(value) if pa.types.is_integer(kind) else pa.scalar(float(value)).cast(kind).as_py()
-            if not isfinite(value):
-                raise TypeError
+            value = int(value) if pa.types.is_integer(kind) else float(value)
         scalar = pa.scalar(value, kind)
         if scalar.as_py() != value:  # such as a fraction, which pyarrow cuts off
             raise TypeError

@@ -95,7 +95,7 @@ def _launcher(processes: int, nodes: int) -> LaunchConfig:
 
 
 def _launch(config: LaunchConfig, *job: object) -> None:
-    """Starts the processes, each with `_work` of a job, and waits for them. A SIGTERM ends them first, then this process, as it would without them."""
+    """Starts the processes, which do `_work(*job)`, and waits for them. A SIGTERM ends them first, then this process, as it would without them."""
     previous = signal.getsignal(signal.SIGTERM)
     try:
         elastic_launch(config, _work)(*job)

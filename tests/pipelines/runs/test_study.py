@@ -88,11 +88,16 @@ def test_a_setting_that_the_study_sets_itself_is_refused(project, setting, refus
         ("train.local_weight=0.2", "sets train.local_weight=0.0 or 0.1"),
         ("train.local_weight=0.1", ""),
         ("comparison.baseline=b", ""),
+        ("kubeflow.train.node_selector={cloud.google.com/gke: l4}", ""),
+        ("evaluation.depth=20", "sets evaluation.depth=10"),
+        ("train.warm_up={epochs: 5}", "sets train.warm_up={}"),
     ],
 )
 def test_a_setting_that_no_row_would_keep_is_refused(project, setting, line):
     rows = {"a": {"train": {"local_weight": 0.0}}, "b": {"train": {"local_weight": 0.1}}}
-    read = read_study(write(project, runs=rows, seeds=[1, 2]))
+    settings = {"evaluation": {"depth": 10}, "train": {"warm_up": {}}}
+    read = read_study(write(project, runs=rows, seeds=[1, 2], settings=settings, by_seed={1: {}}))
+    assert read.chosen([], [2, 1]).seeds == (2, 1)
     with pytest.raises(InputError, match=line) if line else nullcontext():
         read.check_given([setting])
 
@@ -104,7 +109,7 @@ def test_settings_by_seed_are_those_of_all_rows_with_it(project):
     assert {row: (of["train"]["seed"], of["train"]["model"]) for row, of in found.items()} == {
         f"{row}/seed-{seed}": (seed, model) for row in "ab" for seed, model in ((1, "one"), (2, "two"))
     }
-    with pytest.raises(InputError, match="--seed 3: the study .* has settings for the seeds 1, 2 alone"):
+    with pytest.raises(InputError, match=r"--seed 3: .* its seeds are \[1, 2\]"):
         read_study(write(project, runs=rows, seeds=[1, 2], by_seed=models)).chosen([], [1, 3])
     with pytest.raises(InputError, match=r"by_seed.3: none of the seeds \[1, 2\]"):
         read_study(write(project, runs=rows, seeds=[1, 2], by_seed={3: {}}))
