@@ -138,8 +138,8 @@ def test_lengths_that_a_base_cut_and_views_that_a_saved_model_has_are_no_contrad
     cut = Model(architecture="sentence-transformer", passage_length=256)
     given = resolve({"model": {"architecture": "sentence-transformer", "passage_length": 512}})
     assert with_saved(given, cut, "it").model == cut
-    meta, train = {"architecture": "meta"}, {"model": "store/model/key"}
-    config = resolve({"model": meta, "train": train, "evaluation": {"views": 12}})
-    assert with_saved(config, Model(**meta, views=16), "it").model.views == 16
+    meta, start = {"architecture": "meta"}, {"model": "store/model/key"}
+    config = resolve({"model": meta, "train": start, "evaluation": {"views": 12}})
+    assert with_saved(config, Model(architecture="meta", views=16), "it").model.views == 16
     with pytest.raises(InputError, match="but model.views is 4"):
-        with_saved(config, Model(**meta, views=4), "it")
+        with_saved(config, Model(architecture="meta", views=4), "it")
