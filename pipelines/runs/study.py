@@ -13,14 +13,7 @@ from multiview import names
 from multiview.artifacts.record import Reference
 from multiview.config import Comparison, JsonObject, PaperFigures, Section
 from multiview.config.documents import find_document
-from multiview.config.overrides import (
-    Overrides,
-    merge,
-    parse_setting,
-    read_preset,
-    validate,
-    value_at,
-)
+from multiview.config.overrides import Overrides, merge, parse_setting, read_preset, validate, value_at
 from multiview.errors import InputError
 from multiview.evaluation.costs import check_alike
 from multiview.evaluation.tables import baseline_of
