@@ -95,3 +95,25 @@ def test_found_positives_are_drawn_where_asked_and_are_never_negatives(tmp_path:
     # The offset is into p000, the question's own; no offset outlives its passage.
     assert [q.answer_starts for q in items.questions] == [(3,), (3,), None]
     assert [q.positive_ids[0] for q in items.questions] == ["p000", "gone", "p003"]
+
+
+def test_a_found_positive_that_a_held_out_question_asks_for_is_not_trained_on(tmp_path: Path) -> None:
+    passages = [training_material.passage(i) for i in range(10)]
+    questions = [Question(f"q{i}", "?", ("x",), None, (f"p{i:03d}",) if i else ()) for i in range(10)]
+    found = [f"p{i:03d}" for i in range(10)]
+    inputs = {
+        "passages": training_material.write_shard(tmp_path / "passages", passages),
+        **training_material.write_training_data(tmp_path, questions, {q.qid: [] for q in questions}),
+    }
+    file = inputs["negatives"].path / "negatives.parquet"
+    table = pq.read_table(file)
+    pq.write_table(table.append_column("positive_ids", pa.array([found] * len(table))), file)
+    for drawn in ("first", "drawn"):
+        train = Train(batch_size=3, epochs=1, negatives=0, validate_steps=1, positive_passage=drawn)
+        data = training_data(StepContext(Config(train=train), inputs, {}, RecordedEvents()), tmp_path)
+        assert isinstance(data.stream, QuestionStream) and data.held_out
+        held = {id_ for ids in data.held_out.gold.values() for id_ in ids}
+        trained = set().union(*data.stream.positives)
+        assert held and trained and held.isdisjoint(trained)
+        # Nor are they negatives of the questions that they may answer.
+        assert all(held <= set(question.positive_ids) for question in data.stream.questions)

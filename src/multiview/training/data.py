@@ -58,6 +58,7 @@ class TrainingData:
 def training_data(context: StepContext, folder: Path) -> TrainingData:
     """Returns the questions to train on and those to validate on, with their passages, which are written into `folder`.
 
+    No held-out question's gold passage is trained on, also where mining has found it as a positive of another question.
     A question without a positive in the corpus is dropped and counted. Raises InputError where none is left.
     """
     settings, negatives = context.settings.train, context.optional_input("negatives")
@@ -66,7 +67,8 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
     all_questions, held_out = _held_out(settings, all_questions, negatives, corpus, context)
     if negatives is not None:
         all_questions = with_found_positives(all_questions, read_positives(negatives.path))
-    gold = _gold(all_questions, corpus)
+    held = {id_ for ids in held_out.gold.values() for id_ in ids} if held_out else set()
+    gold = {qid: [id_ for id_ in ids if id_ not in held] for qid, ids in _gold(all_questions, corpus).items()}
     questions = [question for question in all_questions if gold[question.qid]]
     most = 1 if settings.positive_passage == "first" else None
     positives = [gold[question.qid][:most] for question in questions]

@@ -120,7 +120,7 @@ STEPS = (
     Step(
         name="train",
         about="One round of training.",
-        version=10,
+        version=11,
         function_path="multiview.training.train:train",
         settings=("train", *MATCHING),
         inputs=("start", "passages", "questions", "negatives"),
