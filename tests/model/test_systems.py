@@ -1,11 +1,16 @@
 """Configs of systems: what an architecture brings, what presets and systems change, what is refused."""
 
+from pathlib import Path
+
 import pytest
 
-from multiview.config import Model
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.store import LocalStore
+from multiview.config import JsonObject, Model, canonical_json
 from multiview.config.overrides import gather, validate
 from multiview.errors import InputError
-from multiview.model.systems import resolve, resolve_systems, stage_settings, with_saved
+from multiview.model.base_model.checkpoint import SETTINGS_FILE
+from multiview.model.systems import resolve, resolve_systems, stage_settings
 
 
 @pytest.mark.parametrize(
@@ -124,22 +129,40 @@ SAVED = {
 }
 
 
+def address(tmp_path: Path, saved: JsonObject) -> str:
+    """The address of a model with these settings, without weights."""
+    attempt = Attempt(LocalStore(tmp_path), "model", "".join(filter(str.isalnum, canonical_json(saved))))
+    (attempt.path / SETTINGS_FILE).write_text(canonical_json(saved))
+    attempt.publish(step="train", step_version=1, config={}, inputs={})
+    return f"{tmp_path}/model/{attempt.key}"
+
+
 @pytest.mark.parametrize("name", SAVED)
-def test_a_run_from_a_saved_model_has_its_settings_and_refuses_others(name):
-    saved = Model.model_validate({"architecture": "camvr", **SAVED})
-    config, others = resolve({"model": SAVED}), getattr(resolve({}).model, name)
-    assert with_saved(resolve({}), saved, "it").model == with_saved(config, saved, "it").model == saved
-    line = f"model.{name}: {SAVED[name]}, but it has {others}: set model.{name}={others}"
-    with pytest.raises(InputError, match=line):
-        with_saved(config, saved.model_copy(update={name: others}), "it")
+def test_a_run_from_a_saved_model_has_its_settings_and_refuses_others(name, tmp_path):
+    start = {"train": {"model": (where := address(tmp_path, {"architecture": "camvr", **SAVED}))}}
+    saved, others = Model.model_validate({"architecture": "camvr", **SAVED}), getattr(resolve({}).model, name)
+    for given in ({}, SAVED):
+        assert resolve({"model": given, **start}).model == saved
+    systems = {"comparison": {"systems": {"a": start, "b": {}}}}
+    assert getattr(resolve_systems(systems)["a"].model, name) == SAVED[name]
+    start["train"]["model"] = where = address(tmp_path, {"architecture": "camvr", **SAVED, name: others})
+    line = rf"model.{name}: {SAVED[name]}, but train.model: {where} has {others}: set model.{name}={others}"
+    with pytest.raises(InputError, match=rf"^{line}"):
+        resolve({"model": SAVED, **start})
+    with pytest.raises(InputError, match=rf"^comparison\.systems\.a: {line}"):
+        resolve_systems({"model": SAVED, **systems})
 
 
-def test_lengths_that_a_base_cut_and_views_that_a_saved_model_has_are_no_contradiction():
-    cut = Model(architecture="sentence-transformer", passage_length=256)
-    given = resolve({"model": {"architecture": "sentence-transformer", "passage_length": 512}})
-    assert with_saved(given, cut, "it").model == cut
-    meta, start = {"architecture": "meta"}, {"model": "store/model/key"}
-    config = resolve({"model": meta, "train": start, "evaluation": {"views": 12}})
-    assert with_saved(config, Model(architecture="meta", views=16), "it").model.views == 16
-    with pytest.raises(InputError, match="but model.views is 4"):
-        with_saved(config, Model(architecture="meta", views=4), "it")
+def test_lengths_that_a_base_cut_and_views_that_a_saved_model_has_are_no_contradiction(tmp_path):
+    base = {"architecture": "sentence-transformer"}
+    start = {"train": {"model": address(tmp_path, {**base, "passage_length": 256})}}
+    assert resolve({"model": {**base, "passage_length": 512}, **start}).model.passage_length == 256
+    meta = {"architecture": "meta"}
+    for views in (16, 4):
+        start = {"train": {"model": address(tmp_path, {**meta, "views": views})}}
+        asked = {"model": meta, "evaluation": {"views": 12}, **start}
+        if views == 16:
+            assert resolve(asked).model.views == 16
+        else:
+            with pytest.raises(InputError, match="but model.views is 4"):
+                resolve(asked)

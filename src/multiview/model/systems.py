@@ -5,11 +5,15 @@ A stage of training has further differences. Nothing in this module needs torch.
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from pydantic import ValidationError
 
+from multiview import names
+from multiview.artifacts.record import load_record
+from multiview.artifacts.staging import stage
 from multiview.config import Config, Model
 from multiview.config.overrides import PLACES, Overrides, merge, validate
 from multiview.errors import InputError
@@ -34,16 +38,29 @@ SHAPE = {"rounds", "model", "start_from", *STAGES}
 
 
 def resolve(overrides: Overrides) -> Config:
-    """Returns the config of one system: the overrides over the defaults of its architecture.
+    """Returns the config of one system: the overrides over the defaults of its architecture, with the settings of the model
+    at `train.model` where there is one.
 
-    Raises InputError with the name of a wrong setting.
+    Raises InputError with the name of a wrong setting, and for a `train.model` that is none or does not fit the settings.
     """
     name = validate(overrides).model.architecture
     config = validate(merge(architecture(name).defaults, overrides))
     check(config.model, config.train)
-    if not config.train.model:
-        _check_first_views(config)
+    if address := config.train.model:
+        saved = _saved_settings(address)
+        check(saved, config.train)
+        config = _with_saved(config, saved, f"train.model: {address}")
+    _check_first_views(config)
     return config
+
+
+@cache
+def _saved_settings(address: str) -> Model:
+    """The settings of the model at `train.model`, which never changes."""
+    store, record = load_record(address, "train.model")
+    if record.kind != names.MODEL:
+        raise InputError(f"train.model: {address} is the address of {record.kind}, not of a model")
+    return load_settings(stage(store, record, SETTINGS_FILE).path)
 
 
 def _check_first_views(config: Config) -> None:
@@ -88,7 +105,7 @@ def check_saved(saved: Model, wanted: Model, subject: str) -> None:
             raise InputError(f"model.{name}: {given!r}, but {subject} has {own!r}: leave it out")
 
 
-def with_saved(config: Config, saved: Model, subject: str) -> Config:
+def _with_saved(config: Config, saved: Model, subject: str) -> Config:
     """Returns a config with the settings of a saved model, which `subject` names, in place of its own.
 
     Raises InputError where the own ones are neither the defaults nor the saved ones. `base` is not saved, and seeds are a
@@ -101,9 +118,7 @@ def with_saved(config: Config, saved: Model, subject: str) -> Config:
         cut = name.endswith("_length") and architecture(saved.architecture).as_base and given > own
         if given not in (own, getattr(usual, name)) and not cut:  # to the base's own length
             raise InputError(f"model.{name}: {given}, but {subject} has {own}: set model.{name}={own}")
-    config = config.model_copy(update={"model": saved.model_copy(update={"base": config.model.base})})
-    _check_first_views(config)
-    return config
+    return config.model_copy(update={"model": saved.model_copy(update={"base": config.model.base})})
 
 
 def resolve_systems(overrides: Overrides) -> dict[str, Config]:

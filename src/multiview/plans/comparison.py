@@ -10,7 +10,7 @@ from multiview.evaluation.tables import baseline_of
 from multiview.model.systems import WITHOUT_MODEL, resolve, resolve_systems
 from multiview.plans.data import add_data
 from multiview.plans.plan import Input, Node, Output, Plan
-from multiview.plans.system import SystemSteps, started
+from multiview.plans.system import SystemSteps
 from multiview.steps.path import StepPath
 
 BM25, DOCT5QUERY = WITHOUT_MODEL
@@ -22,7 +22,7 @@ def comparison(overrides: Overrides) -> Plan:
 
     Where a system needs generated queries, DocT5Query is another row beside BM25.
     """
-    systems = {name: started(system) for name, system in resolve_systems(overrides).items()}
+    systems = resolve_systems(overrides)
     config = validate(overrides)
     plan = Plan("comparison")
     data = add_data(plan, config, systems.values())

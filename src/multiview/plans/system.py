@@ -2,15 +2,11 @@
 
 from dataclasses import dataclass
 
-from multiview import names
 from multiview.artifacts.record import load_record
-from multiview.artifacts.staging import stage
 from multiview.config import Config, Search
 from multiview.config.overrides import Overrides
 from multiview.errors import InputError
-from multiview.model.base_model.checkpoint import SETTINGS_FILE
-from multiview.model.layouts import check
-from multiview.model.systems import load_settings, resolve, stage_settings, with_saved
+from multiview.model.systems import resolve, stage_settings
 from multiview.plans.data import Data, add_data, reads_queries
 from multiview.plans.plan import Input, Node, Output, Plan
 from multiview.steps.path import WARM_UP, StepPath
@@ -113,24 +109,9 @@ def index_step(step: str, config: Config) -> str:
     return step if config.search == Search() else f"{step}-with-search"
 
 
-def started(config: Config) -> Config:
-    """Returns the settings of a system, with those of the model at `train.model` where there is one.
-
-    Raises InputError for an artifact that is no model, and for one that does not fit the settings.
-    """
-    if not (address := config.train.model):
-        return config
-    store, record = load_record(address, "train.model")
-    if record.kind != names.MODEL:
-        raise InputError(f"train.model: {address} is the address of {record.kind}, not of a model")
-    saved = load_settings(stage(store, record, SETTINGS_FILE).path)
-    check(saved, config.train)
-    return with_saved(config, saved, f"train.model: {address}")
-
-
 def training(overrides: Overrides) -> Plan:
     """Trains and evaluates one system, named by its architecture."""
-    config = started(resolve(overrides))
+    config = resolve(overrides)
     plan = Plan("training")
     data = add_data(plan, config, [config])
     SystemSteps(plan, config.model.architecture, config, data).add()
