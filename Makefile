@@ -45,7 +45,7 @@ $(VENV)/tested: pyproject.toml constraints.txt
 demo: $(VENV)/ready
 	$(BIN)/python -m pipelines run comparison --preset demo $(DEMO)
 
-# The smallest table of docs/results.md, on SQuAD in MULTIVIEW_DATA, in ten minutes. RESULTS takes further options.
+# The smallest table of docs/results-tables.md, on SQuAD in MULTIVIEW_DATA, in four minutes. RESULTS takes further options.
 results-quick: $(VENV)/ready
 	$(BIN)/python -m pipelines run comparison --preset results-quick $(RESULTS)
 

@@ -165,7 +165,7 @@ def gc(
     tracking_uri: TrackingUri = None,
     debug: Debug = False,
 ) -> None:
-    """Collect attempts, checkpoints, embeddings and indexes that no champion, alias or recent run refers to."""
+    """Collect attempts, checkpoints, embeddings, changes, indexes and exports that no champion, alias or recent run refers to."""
     from multiview import tracking
     from multiview.artifacts.store import open_store
     from multiview.errors import InputError

@@ -84,7 +84,7 @@ class Train(Section):
     warm_up: Annotated[JsonObject, UNKEYED] = {}
     """Settings of this section for a stage on generated queries before round one, as in {epochs: 10}; empty: no such stage (Dual Cross Encoder 3.5). Shapes the DAG."""
     warmup_passage: Literal["plain", "with_query"] = "plain"
-    """Input of a passage in the warm-up stage: alone, as in the authors' code, or with its query, which invites a shortcut (docs/queries.md)."""
+    """Input of a passage in the warm-up stage: alone, as in the authors' code, or with its query, by which the model can learn to match texts instead of answers."""
     positive: Literal["max", "answer", "both", "each"] = "max"
     """The positive score s+: the max over views (MVR Eq. 6), the view of the answer's snippet (CAMVR Eq. 13), the mean of these two losses (*ours*), or each view that holds an answer, against every view of the negatives (MVR 5.1)."""
     positive_passage: Literal["first", "drawn"] = "first"
