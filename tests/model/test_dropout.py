@@ -81,7 +81,11 @@ def test_attention_dropout_is_what_attention_drops(kind: str, monkeypatch: pytes
 
 def test_a_base_that_does_not_tell_its_attention_dropout_refuses_another(base: Path) -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.1))
-    set_dropout(model, 0.2)
-    set_dropout(model, 0.2, 0.2)
+    assert set_dropout(model, 0.2) and set_dropout(model, 0.2, 0.2)
     with pytest.raises(InputError, match=r"train\.attention_dropout"):
         set_dropout(model, 0.2, 0.0)
+
+
+def test_a_base_without_dropout_of_hidden_states_says_so() -> None:
+    model = AutoModel.from_config(AutoConfig.for_model("qwen3", **SMALL, num_key_value_heads=2, head_dim=16))
+    assert not set_dropout(model, 0.9, 0.0)

@@ -166,3 +166,31 @@ def test_lengths_that_a_base_cut_and_views_that_a_saved_model_has_are_no_contrad
         else:
             with pytest.raises(InputError, match="but model.views is 4"):
                 resolve(asked)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "refused"),
+    [
+        ({}, {"validate_steps": 5}, True),
+        ({"validate_steps": 5}, {"seed": 1}, True),
+        ({"validate_steps": 5}, {"validation_questions": 600}, True),
+        ({"validate_steps": 5}, {"validation_questions": 100}, False),
+        ({"validate_steps": 5}, {"validate_steps": None}, False),
+        ({"validate_steps": 5}, {"validate_steps": 9}, False),
+    ],
+)
+def test_round_two_goes_on_only_from_a_model_that_was_not_trained_on_its_validation(one, two, refused):
+    for start_from in ("round_one", "pretrained"):
+        config = resolve({"train": {"rounds": 2, "start_from": start_from, **one, "round_two": two}})
+        if refused and start_from == "round_one":
+            with pytest.raises(InputError, match="^train.round_two: round one would train on questions"):
+                stage_settings(config, "round_two")
+        else:
+            stage_settings(config, "round_two")
+
+
+def test_a_fixed_temperature_needs_the_fixed_schedule():
+    with pytest.raises(InputError, match="^train.temperature.value: an annealed one has no value"):
+        resolve({"train": {"temperature": {"value": 0.05}}})
+    fixed = {"schedule": "fixed", "value": 0.05}
+    assert resolve({"train": {"temperature": fixed}}).train.temperature.value == 0.05

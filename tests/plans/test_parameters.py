@@ -175,7 +175,7 @@ def test_the_command_of_a_refusal_starts_the_run_that_was_asked_for(tmp_path, mo
     own = [
         "questions.origin=crop",
         "corpus.source=gs://b/some passages.tsv",
-        "train.temperature={value: 0.5}",
+        "train.temperature={schedule: fixed, value: 0.5}",
     ]
     pipeline = compiled("training", preset, *own, "kubeflow.gpu.memory=16Gi")
     Path("small.yaml").unlink()

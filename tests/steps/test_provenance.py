@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from multiview import environment
+from multiview.steps.provenance import machine
 
 PROGRAM = """
 import json, sys
@@ -37,3 +38,9 @@ def test_instructions_that_somebody_chose_are_named(name: str) -> None:
     value = {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": "AVX2"}.get(name, "any")
     alone, *_ = machines(**{name: value})
     assert alone["kernels"] == {name: value}
+
+
+def test_the_device_is_the_one_that_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "NVIDIA Card")
+    assert [machine(name)["device"] for name in ("auto", "cuda:1", "cpu")] == ["NVIDIA Card"] * 2 + ["cpu"]

@@ -1,5 +1,6 @@
 """Validation while a model trains: what it holds out and measures, what it hands on, and how it resumes."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Config, Corpus, Questions, Train
-from multiview.data.questions import read_questions, write_questions
+from multiview.data.questions import Question, read_questions, write_questions
 from multiview.errors import InputError
 from multiview.model.encoder import BiEncoder
 from multiview.steps.context import StepContext
@@ -255,11 +256,61 @@ def test_two_processes_validate_once_and_stop_together(
     assert BiEncoder.load(two.output).settings == BiEncoder.load(one.output).settings
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_a_model_whose_vectors_are_nan_finds_nothing(
+    whole: Run, data: dict[str, LocalArtifact], tmp_path: Path
+) -> None:
+    model, settings = BiEncoder.load(whole.output), Train(**SETTINGS)
+    found = training_data(StepContext(Config(train=settings), data, {}), tmp_path)
+    assert found.held_out is not None
+    with torch.no_grad():
+        next(model.parameters()).fill_(torch.nan)
+    figures = Validation(model, found.held_out, found.passages, settings, torch.device("cpu")).figures()
+    assert (figures["recall_at_1"], figures["mrr_at_10"]) == (0, 0)
+
+
 def test_most_questions_are_left_to_train_on(data: dict[str, LocalArtifact], tmp_path: Path) -> None:
     settings, events = Train.model_validate({**SETTINGS, "validation_questions": 30}), RecordedEvents()
     found = training_data(StepContext(Config(train=settings), data, {}, events), tmp_path)
     assert found.held_out is not None and len(found.held_out.questions) == 6
     assert "train.validation_questions 30: only 6 of 30 questions held out" in events.warnings[0]
+
+
+def test_questions_that_share_a_gold_passage_with_many_held_out_ones_are_counted(tmp_path: Path) -> None:
+    passages = [training_material.passage(i) for i in range(30)]
+    questions = [
+        Question(f"q{i}", "?", ("x",), None, tuple(passages[(i + j) % 30].id for j in range(4)))
+        for i in range(30)
+    ]
+    inputs = {
+        "passages": training_material.write_shard(tmp_path / "passages", passages),
+        **training_material.write_training_data(tmp_path, questions, {}),
+    }
+    for asked, warned in ((1, False), (6, True)):
+        settings, events = Train.model_validate({**SETTINGS, "validation_questions": asked}), RecordedEvents()
+        training_data(StepContext(Config(train=settings), inputs, {}, events), tmp_path)
+        neither = events.facts["questions_about_validation_passages"]
+        assert (neither > 6) == warned
+        lines = [line for line in events.warnings if "share a gold passage with a held-out one" in line]
+        assert lines == [] if not warned else f"{neither} of 30 questions" in lines[0]
+
+
+def test_no_text_is_validated_on_and_trained_on_under_two_ids(tmp_path: Path) -> None:
+    passages = [training_material.passage(i) for i in range(20)]
+    passages += [replace(passages[i], id=f"again-{i:02d}") for i in range(20)]
+    questions = [Question(f"q{i}", "?", ("x",), None, (passages[i].id,)) for i in range(40)]
+    inputs = {
+        "passages": training_material.write_shard(tmp_path / "passages", passages),
+        **training_material.write_training_data(tmp_path, questions, {}),
+    }
+    text = {passage.id: (passage.title, passage.text) for passage in passages}
+    for seed in range(5):
+        settings = Train.model_validate({**SETTINGS, "negatives": 0, "seed": seed})
+        data = training_data(StepContext(Config(train=settings), inputs, {}, RecordedEvents()), tmp_path)
+        assert isinstance(data.stream, QuestionStream) and data.held_out
+        held = {text[id_] for ids in data.held_out.gold.values() for id_ in ids}
+        trained = {text[id_] for ids in data.stream.positives for id_ in ids}
+        assert held and trained and held.isdisjoint(trained)
 
 
 def test_too_few_questions_are_refused(tmp_path: Path) -> None:

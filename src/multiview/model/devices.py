@@ -61,7 +61,7 @@ def read_behind(results: Iterator[tuple[Name, Tensor]]) -> Iterator[tuple[Name, 
     waiting: tuple[Name, Tensor, torch.cuda.Event | None] | None = None
     for name, result in results:
         # Into pinned memory, behind the work that computes the result and before any later work.
-        copy = result.to("cpu", non_blocking=True)
+        copy = result.to("cpu", non_blocking=result.is_cuda)
         done = torch.cuda.Event() if result.is_cuda else None
         if done is not None:
             done.record(torch.cuda.current_stream(result.device))

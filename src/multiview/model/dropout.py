@@ -5,19 +5,20 @@ from torch import nn
 from multiview.errors import InputError
 
 
-def set_dropout(model: nn.Module, hidden: float, attention: float | None = None) -> None:
+def set_dropout(model: nn.Module, hidden: float, attention: float | None = None) -> bool:
     """Sets the dropout of hidden states to `hidden`, and of attention weights to `attention`, by default `hidden` too.
 
-    Raises InputError for a base model whose attention dropout is not found, where it is to be another than `hidden`.
+    Returns whether the model drops hidden states anywhere: bases such as Qwen3 and Gemma 3 do not. Raises InputError for a base model whose attention dropout is not found, where it is to be another than `hidden`.
     """
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = hidden
+    dropouts = [module for module in model.modules() if isinstance(module, nn.Dropout)]
+    for module in dropouts:
+        module.p = hidden
     found = [_set_attention_dropout(m, hidden if attention is None else attention) for m in attentions(model)]
     if attention not in (None, hidden) and not (found and all(found)):
         raise InputError(
             "train.attention_dropout: the base model does not tell its attention dropout; leave it out"
         )
+    return bool(dropouts)
 
 
 def attentions(model: nn.Module) -> list[nn.Module]:

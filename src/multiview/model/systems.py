@@ -152,7 +152,7 @@ def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None
 
     Raises InputError with the name of a wrong setting.
     """
-    overrides = config.model_dump(exclude_unset=True)
+    one, overrides = config.train, config.model_dump(exclude_unset=True)
     for name in STAGES:
         overrides.get("train", {}).pop(name, None)
     changes: Mapping[str, object] = getattr(config.train, stage) if stage else {}
@@ -173,4 +173,19 @@ def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None
         check(config.model, config.train)
     except InputError as error:
         raise InputError(f"train.{stage}: {error}") from error
+    if (
+        stage == "round_two"
+        and config.train.start_from == "round_one"
+        and config.train.validate_steps is not None
+    ):
+        held = (
+            one.validation_questions
+            if one.validate_steps is not None and one.seed == config.train.seed
+            else 0
+        )
+        if config.train.validation_questions > held:
+            raise InputError(
+                "train.round_two: round one would train on questions that round two validates on; set validate_steps, "
+                "seed and validation_questions for both rounds, or train.start_from=pretrained"
+            )
     return config

@@ -151,7 +151,7 @@ def reads_queries(config: Config) -> bool:
     return architecture(config.model.architecture).reads_queries
 
 
-DEVICE = re.compile(r"auto|cpu|(cuda|mps|xpu)(:[0-9]+)?")
+DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 
 
 def check_names(config: Config) -> None:

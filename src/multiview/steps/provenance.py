@@ -33,8 +33,8 @@ def _checkout() -> str | None:
     return result.stdout.strip() or None
 
 
-def machine() -> dict[str, object]:
-    """Returns the code's version, and everything that can change the last bits of a float."""
+def machine(device: str = "auto") -> dict[str, object]:
+    """Returns the code's version, and everything that can change the last bits of a float on a device (`encode.device`)."""
     description: dict[str, object] = {
         **code_version(),
         "multiview": names.VERSION,
@@ -50,7 +50,8 @@ def machine() -> dict[str, object]:
         description["torch"] = torch.__version__
         description["instruction_set"] = torch.backends.cpu.get_cpu_capability()
         description["threads"] = torch.get_num_threads()
-        description["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+        on_gpu = device != "cpu" and torch.cuda.is_available()
+        description["device"] = torch.cuda.get_device_name() if on_gpu else "cpu"
     return description
 
 

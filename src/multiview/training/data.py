@@ -58,23 +58,26 @@ class TrainingData:
 def training_data(context: StepContext, folder: Path) -> TrainingData:
     """Returns the questions to train on and those to validate on, with their passages, which are written into `folder`.
 
-    No held-out question's gold passage is trained on, also where mining has found it as a positive of another question.
+    No text of a held-out question's gold passage is trained on, under another id or found by mining for another question
+    neither.
     A question without a positive in the corpus is dropped and counted. Raises InputError where none is left.
     """
     settings, negatives = context.settings.train, context.optional_input("negatives")
     source, corpus = context.input("questions").path, context.input("passages").path
-    all_questions = read_questions(source)
-    all_questions, held_out = _held_out(settings, all_questions, negatives, corpus, context)
-    if negatives is not None:
-        all_questions = with_found_positives(all_questions, read_positives(negatives.path))
-    held = {id_ for ids in held_out.gold.values() for id_ in ids} if held_out else set()
-    gold = {qid: [id_ for id_ in ids if id_ not in held] for qid, ids in _gold(all_questions, corpus).items()}
+    given, found = read_questions(source), read_positives(negatives.path) if negatives is not None else {}
+    equal = equal_texts(corpus, positive_ids(with_found_positives(given, found)))
+    training, held_out = _held_out(settings, given, negatives, corpus, equal, context)
+    all_questions = with_found_positives(training, found)
+    held = {equal.get(id_, id_) for ids in held_out.gold.values() for id_ in ids} if held_out else set()
+    gold = {
+        qid: [id_ for id_ in ids if equal.get(id_, id_) not in held]
+        for qid, ids in _gold(all_questions, corpus).items()
+    }
     questions = [question for question in all_questions if gold[question.qid]]
     most = 1 if settings.positive_passage == "first" else None
     positives = [gold[question.qid][:most] for question in questions]
     if not questions:
         raise InputError(f"{source}: no question has its positive passage in the corpus")
-    equal = equal_texts(corpus, positive_ids(questions))
     pool = _pool(negatives if settings.negatives else None, questions, equal)
     if settings.distill_weight and negatives is None:
         raise InputError("train.distill_weight: without negatives there is nothing to distil; set it to 0")
@@ -132,6 +135,7 @@ def _held_out(
     questions: list[Question],
     negatives: LocalArtifact | None,
     corpus: Path,
+    equal: Mapping[str, str],
     context: StepContext,
 ) -> tuple[list[Question], ValidationSet | None]:
     """The questions to train on, with those that have no positive in the corpus, and the ones held out of them."""
@@ -140,21 +144,28 @@ def _held_out(
     gold = _gold(questions, corpus)
     without = [question for question in questions if not gold[question.qid]]
     known = [question for question in questions if gold[question.qid]]
-    training, held = hold_out(known, gold, settings.validation_questions, settings.seed)
+    texts = {qid: [equal.get(id_, id_) for id_ in ids] for qid, ids in gold.items()}
+    training, held = hold_out(known, texts, settings.validation_questions, settings.seed)
+    neither = len(known) - len(training) - len(held)
+    if neither > HELD_OUT_SHARE * len(known):
+        context.events.warning(
+            f"train.validation_questions {settings.validation_questions}: {neither:,} of {counted(len(known), 'question')} share a "
+            "gold passage with a held-out one and are not trained on; set fewer, or train.validate_steps to null"
+        )
     if len(held) < settings.validation_questions:
         context.events.warning(
             f"train.validation_questions {settings.validation_questions}: only {len(held):,} of {counted(len(known), 'question')} "
             "held out, so that most are left to train on"
         )
     ids = (name for batch in read_tables(corpus, ["id"]) for name in batch.column("id").to_pylist())
-    pool = pool_of(held, gold, _pool(negatives, held), ids, settings)
+    pool = pool_of(held, gold, _pool(negatives, held, equal), ids, settings)
     for name, value in (
         ("validation_questions", len(held)),
         ("validation_passages", len(pool)),
-        ("questions_about_validation_passages", len(known) - len(training) - len(held)),
+        ("questions_about_validation_passages", neither),
     ):
         context.events.fact(name, value)
-    return training + without, ValidationSet(held, gold, pool)
+    return training + without, ValidationSet(held, {q.qid: gold[q.qid] for q in held}, pool)
 
 
 def _gold(questions: Sequence[Question], corpus: Path) -> dict[str, list[str]]:
@@ -194,7 +205,7 @@ def hold_out(
 ) -> tuple[list[Question], list[Question]]:
     """Returns the questions to train on and up to `number` questions to validate on, with no gold passage in common.
 
-    `gold` are each question's positives in the corpus, at least one. Passages are drawn by `seed`, and all questions
+    `gold` are each question's positives in the corpus, at least one, equal texts by one id. Passages are drawn by `seed`, and all questions
     whose first positive is drawn are held out, until they are `number` or a fifth of all. Other questions with a gold
     passage of these are in neither list: training would show it. Raises InputError where one of the lists is empty.
     """

@@ -64,7 +64,10 @@ def fit(data: TrainingData, context: StepContext) -> None:
     start = context.input("start").path
     check(load_settings(start), settings)
     model = BiEncoder.load(start)
-    set_dropout(model, settings.dropout, settings.attention_dropout)
+    if not set_dropout(model, settings.dropout, settings.attention_dropout) and settings.dropout:
+        context.events.warning(
+            f"train.dropout {settings.dropout}: the base drops no hidden states, so it has no effect on them"
+        )
     if settings.lora_rank:
         model.add_adapters(settings.lora_rank, settings.seed)
     model.encode_again = settings.chunk is not None

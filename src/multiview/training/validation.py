@@ -92,8 +92,8 @@ class Validation:
             scores = np.maximum.reduceat(of_views, self._starts, axis=1)
             for position, (views_of, of) in enumerate(zip(of_views, scores, strict=True), start):
                 gold = max(self._gold[position], key=lambda passage: (of[passage], -passage))
-                # Of passages that tie the one with the smaller id comes first, as in a search.
-                better = (of > of[gold]).sum() + (of[:gold] == of[gold]).sum()
+                # Of passages that tie the one with the smaller id comes first, as in a search; NaN never finds its gold one.
+                better = (~(of <= of[gold])).sum() + (of[:gold] == of[gold]).sum()
                 first[position] = 1 + better
                 in_gold = slice(self._starts[gold], self._starts[gold] + self._counts[gold])
                 winners[position] = self._numbers[in_gold][views_of[in_gold].argmax()]

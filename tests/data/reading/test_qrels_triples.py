@@ -26,6 +26,9 @@ def test_they_give_negatives_and_positives_where_no_judgement_does(tmp_path):
     assert report.remarks.counts == {UNKNOWN_JUDGED: 1}
     judged = questions(*queries, str(folder / "qrels.train.tsv"))
     assert [(q.qid, q.positive_ids) for q in judged] == [("121352", ("5", "4")), ("634306", ("1",))]
+    none = put(tmp_path / "qrels.tsv", "121352\t0\t77\t0\n")
+    judged = questions(*queries, none)
+    assert [(q.qid, q.positive_ids) for q in judged] == [("121352", ("5", "4")), ("634306", ("0", "1"))]
 
 
 def test_the_first_negatives_are_kept_and_the_others_counted(tmp_path):

@@ -177,7 +177,8 @@ def questions_of(
     formats = {file: detect(file, form, "questions.format", columns.values()) for file in files}
     companions = [file for file in files if FORMATS[formats[file]].is_companion]
     positives, negatives = read_triples([file for file in files if formats[file] == "triples"], report)
-    judged = positives | judgements([file for file in files if formats[file] == "qrels"], report)
+    judged = judgements([file for file in files if formats[file] == "qrels"], report)
+    judged |= {qid: found for qid, found in positives.items() if not judged.get(qid)}
     unknown, known = dict.fromkeys(judged), set[str]()
     judges = ", ".join(map(base_name, companions))
     if judged and not any(judged.values()):

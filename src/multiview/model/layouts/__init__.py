@@ -3,7 +3,7 @@
 Nothing in this package needs torch, so settings can be checked before anything heavy is loaded.
 """
 
-from multiview.config import Model, Train
+from multiview.config import Model, Temperature, Train
 from multiview.errors import InputError, nearest
 from multiview.model.layouts.base import (
     Layout,
@@ -71,6 +71,10 @@ def check(model: Model, train: Train) -> None:
         raise InputError(
             f"train.validate_steps: a validation reads passages alone, and architecture {kind.name} reads them with queries; "
             "set it to null"
+        )
+    if train.temperature.schedule == "annealed" and train.temperature.value != Temperature().value:
+        raise InputError(
+            "train.temperature.value: an annealed one has no value; set train.temperature.schedule=fixed too"
         )
     if train.validate_steps is None and train.patience is not None:
         raise InputError(

@@ -48,7 +48,7 @@ def work_here(work: Work, reporter: StepReporter) -> dict[str, Record]:
                     inputs=work.references,
                     sources=work.sources,
                     facts=log.facts,
-                    environment=machine(),
+                    environment=machine(context.settings.encode.device),
                 )[0]
                 for kind, attempt in attempts.items()
             }
