@@ -1,6 +1,7 @@
 """A step's work in this process, on the GPUs that its pod has requested."""
 
 import contextlib
+import json
 import os
 import warnings
 
@@ -39,6 +40,7 @@ def work_here(work: Work, reporter: StepReporter) -> dict[str, Record]:
             step.function()(context)
             log.begin("writes its outputs")
             work.check_inputs(context)
+            device = json.loads(work.config).get("encode", {}).get("device", "auto")
             log.close()  # what is published is found from then on, and its events are not made again
             return {
                 kind: attempt.publish(
@@ -48,7 +50,7 @@ def work_here(work: Work, reporter: StepReporter) -> dict[str, Record]:
                     inputs=work.references,
                     sources=work.sources,
                     facts=log.facts,
-                    environment=machine(context.settings.encode.device),
+                    environment=machine(device),
                 )[0]
                 for kind, attempt in attempts.items()
             }
