@@ -49,7 +49,8 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     indexes = [reference.address for reference in finished_outputs(states, names.INDEX).values()]
     if indexes:
         champion, program = promotion["champion"] if promotion else None, _command("multiview")
-        index = champion["index"]["address"] if champion else indexes[-1]
+        made = promotion["challenger"] if promotion else indexes[-1]
+        index = champion["index"]["address"] if champion else made
         served = f"--index {shlex.quote(index)}"
         console.print(f"Ask it:       {program} search {shlex.quote(question or 'a question')} {served}")
         if champion:  # the server follows the next ones

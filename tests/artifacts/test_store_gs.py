@@ -33,6 +33,10 @@ def test_artifacts_in_a_bucket(bucket):
     )
 
 
+def test_threads_that_stage_the_same_artifact_both_have_it_whole(bucket):
+    assert on_buckets.run_on(bucket, on_buckets.TWO_THREADS) == "whole\n"
+
+
 def test_sources_in_a_bucket(bucket):
     assert on_buckets.run_on(bucket, on_buckets.SOURCES) == "read\n"
 

@@ -92,6 +92,17 @@ def test_a_filled_folder_is_refused_and_an_empty_one_filled(indexes, tmp_path):
         write_views(views, tmp_path / "out")
 
 
+def test_a_folder_that_cannot_be_replaced_is_refused_before_the_work(indexes, tmp_path, monkeypatch):
+    views = IndexViews.open(indexes.index("mvr"))
+    (tmp_path / "here").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    for out in (Path(), tmp_path / "link"):
+        with pytest.raises(InputError, match="cannot be replaced by the finished folder"):
+            write_views(views, out)
+    assert not any((tmp_path / "here").iterdir())
+
+
 def test_what_was_begun_is_not_left_behind(indexes, tmp_path, monkeypatch):
     views = IndexViews.open(indexes.index("mvr"))
 

@@ -128,6 +128,21 @@ def test_products_are_as_near_to_scores_as_stated(device, given_vectors, few):
     assert (np.abs(found.double().cpu().numpy() - scores) <= bounds).all()
 
 
+@pytest.mark.parametrize("having", [0, 5, 200])
+def test_a_view_that_few_passages_have_is_searched_in_one_pass(having, monkeypatch):
+    """Passages without it are no candidates: nobody looks for them among ever more."""
+    rng, k = np.random.default_rng(0), 100
+    counts = np.r_[np.full(having, 2), np.ones(2000 - having, int)]
+    views = rng.standard_normal((int(counts.sum()), 16)).astype(np.float16)
+    offsets, ties = np.cumsum(counts) - counts, rng.permutation(len(counts))
+    queries = rng.standard_normal((9, 16)).astype(np.float32)
+    passes, best = [], ExactSearch._best
+    monkeypatch.setattr(ExactSearch, "_best", lambda *given: passes.append(1) or best(*given))
+    (found,) = ExactSearch(views, offsets, ties, longest_view(views), "cpu").top(queries, k, [(1, 2)])
+    assert len(passes) == 1
+    assert_equal(found, by_brute_force(views, offsets, ties, queries, k, (1, 2), None))
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_large_search_equals_brute_force(device):
     """With the numbers that are used, not those of small tests; the precision that somebody chose stays."""

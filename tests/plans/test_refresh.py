@@ -20,6 +20,13 @@ def test_a_metric_of_the_gate_that_is_not_measured_is_named_before_anything(
         ChangingCorpus.make(tmp_path).plan(gate={"drops": {}, "least": {name: 0.5}})
 
 
+def test_a_rank_beyond_those_that_are_retrieved_is_named_before_anything(tmp_path: Path) -> None:
+    corpus = ChangingCorpus.make(tmp_path)
+    corpus.plan(gate={"must_find": {"q1": 10}})
+    with pytest.raises(InputError, match=r"gate.must_find.q1: rank 11 is beyond evaluation.depth=10"):
+        corpus.plan(gate={"must_find": {"q1": 11}})
+
+
 def test_a_refresh_trains_no_generator(tmp_path: Path) -> None:
     model = {"architecture": "dual-cross", "views": 1}
     with pytest.raises(InputError, match=r"generation.fine_tune: .*generation.model=ADDRESS"):

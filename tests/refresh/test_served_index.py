@@ -9,6 +9,7 @@ import pytest
 import multiview
 from multiview.artifacts.record import Record, Reference
 from multiview.artifacts.store import LocalStore
+from multiview.data.questions import read_questions
 from multiview.model.systems import resolve
 from multiview.plans.plan import Output, Plan
 from multiview.steps.path import StepPath
@@ -126,3 +127,33 @@ def test_where_nothing_changed_no_model_is_loaded(served, monkeypatch):
     assert refreshed["changes"]["changes"].facts["to_encode"] == 0
     assert refreshed["encode/shard-00"]["embeddings"].facts["views"] == 0
     assert refreshed["index"]["index"].digest == index.digest
+
+
+@pytest.mark.parametrize("length", [8, None])
+def test_an_evaluation_asks_as_a_search_of_its_index_does(served, length, monkeypatch):
+    """Also where `encode` says another length by now, as in a refresh that compares a champion of then."""
+    built_with, asked_with = (
+        served.config.model_copy(
+            update={"encode": served.config.encode.model_copy(update={"question_length": given})}
+        )
+        for given in (length, 24 if length else 8)
+    )
+    monkeypatch.setattr(served, "config", built_with)
+    index = served.address(served.build()["index"]["index"])
+    plan, model, passages = served.plan()
+    split = plan.node("split")
+    questions = {name: split.output(name) for name in ("dev_questions", "train_questions")}
+    asked = {"questions": questions["dev_questions"], "train_questions": questions["train_questions"]}
+    inputs = {"index": index, "model": model, "passages": passages, **asked}
+    plan.add(StepPath("evaluate"), "evaluate", asked_with, **inputs)
+    records = run_plan(plan, served.store)
+    folder = served.store.root / records["evaluate"]["evaluation"].data
+    texts = {
+        q.qid: q.question for q in read_questions(served.store.root / records["split"]["dev_questions"].data)
+    }
+    found = {qid: [] for qid in texts}
+    for line in (folder / "run.trec").read_text().splitlines():
+        qid, _, id_, _, score, _ = line.split()
+        found[qid].append((id_, pytest.approx(float(score), rel=1e-5)))
+    hits = multiview.load(index.address).search(list(texts.values()), k=5)
+    assert [[(hit.id, hit.score) for hit in each] for each in hits] == [each[:5] for each in found.values()]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,7 +165,7 @@ def _copy(
     left: dict[str, StoredFile] = {}
     for entry in files:
         path, target = f"{record.data}/{entry.path}", folder / entry.path
-        part = target.with_name(f"{target.name}.part")
+        part = target.with_name(f"{target.name}.{uuid.uuid4().hex}.part")  # another thread may stage it too
         if target.is_file():  # staged and checked earlier by this process
             continue
         if entry.path in streamed:

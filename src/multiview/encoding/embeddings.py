@@ -20,7 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from multiview.config import JsonObject
+from multiview.artifacts.record import Record
+from multiview.config import Encode, JsonObject
 from multiview.errors import InputError, counted
 
 VIEWS_FILE = "views.f16"
@@ -45,6 +46,15 @@ ROWS_PER_BLOCK = 4096
 """Rows that share a digest, which are read to check one of them; also the passages per row group of `rows.parquet`."""
 
 REBUILD = "delete this artifact's folder and run `encode` again"
+
+
+def encoded_with(index: Record, device: str) -> Encode:
+    """Returns the settings that an index was encoded with, and its questions are, on a `device`: those of its record, without
+    the ones that this version does not have."""
+    known = {
+        name: value for name, value in index.config.get("encode", {}).items() if name in Encode.model_fields
+    }
+    return Encode.model_validate(known | {"device": device})
 
 
 class EmbeddingsWriter:

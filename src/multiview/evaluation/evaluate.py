@@ -16,11 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multiview import metric_names
+from multiview.artifacts.record import load_record
 from multiview.data.answers import matching_mode
 from multiview.data.passages import Passage, PassageLookup, PassageRows, read_passages, shard_files
 from multiview.data.processes import rare_collections
 from multiview.data.queries import with_queries
 from multiview.data.questions import Question, read_questions
+from multiview.encoding.embeddings import encoded_with
 from multiview.errors import InputError
 from multiview.evaluation.costs import SEARCH_SECONDS, SINGLE_QUESTION, median_milliseconds
 from multiview.evaluation.files import METRICS_FILE, QRELS_FILE, QUESTIONS_FILE, RUN_FILE
@@ -39,12 +41,13 @@ from multiview.negatives.filters import AnswerHits, Positives
 from multiview.steps.context import StepContext
 
 if TYPE_CHECKING:
+    from multiview.encoding.encode import Encoder
     from multiview.index.ranker import Ranker
-    from multiview.model.layouts import Layout
 
 
 def evaluate(context: StepContext) -> None:
     """Step: search the index for every question, by views or however else it ranks, and measure the passages that it finds.
+    Questions are encoded as a search of this index encodes them, whatever `encode` says now.
 
     Inputs `model`, `index`, `passages`, `questions`, `train_questions` (may be absent); output `evaluation` (see
     `write_evaluation` and `analyses`). For an approximate index, also reports the share of the true top passages that
@@ -57,19 +60,20 @@ def evaluate(context: StepContext) -> None:
     index = ViewIndex.of_step(context)
     questions = _questions(context)
     texts = [question.question for question in questions]
-    encoder = Encoder(context.input("model").path, context.settings.encode, questions_only=True)
+    made, device = load_record(context.input("index").address).record, context.settings.encode.device
+    encoder = Encoder(context.input("model").path, encoded_with(made, device), questions_only=True)
     queries = encoder.question_vectors(
         texts, lambda done: context.events.progress(done, len(texts), "questions")
     )
     index = index.first_views(context.settings.evaluation.views, encoder.layout)
     corpus = PassageRows(shard_files(context.input("passages").path))
-    ranker = Ranker(index, context.input("index").path, corpus, context.settings.encode)
-    evaluate_queries(context, ranker, encoder.layout, questions, queries)
+    ranker = Ranker(index, context.input("index").path, corpus, encoder.settings)
+    evaluate_queries(context, ranker, encoder, questions, queries)
 
 
 @rare_collections()
 def evaluate_queries(
-    context: StepContext, ranker: Ranker, layout: Layout, questions: list[Question], queries: np.ndarray
+    context: StepContext, ranker: Ranker, encoder: Encoder, questions: list[Question], queries: np.ndarray
 ) -> None:
     """`evaluate` by encoded `queries` [q, dim] float32. Analyses but `speed` are of the ranking by views."""
     from multiview.evaluation.analyses.analysis_input import AnalysisInput
@@ -79,7 +83,7 @@ def evaluate_queries(
     training = context.optional_input("train_questions")
     given = AnalysisInput(
         model=context.input("model").path,
-        layout=layout,
+        layout=encoder.layout,
         index=index,
         passages=context.input("passages").path,
         questions=questions,
@@ -87,7 +91,7 @@ def evaluate_queries(
         queries=queries,
         ask=partial(ranker.search, k=settings.depth),
         settings=settings,
-        encode=context.settings.encode,
+        encode=encoder.settings,
         matching=matching_mode(context.settings),
         events=context.events,
     )

@@ -53,6 +53,8 @@ def refuse_filled(out: Path) -> None:
     """Raises InputError where `out` is a file, or a folder that is not empty."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"--out: {out} exists and is not an empty folder: name another, or remove it")
+    if out.is_symlink() or out.is_mount() or out.resolve() == Path.cwd():
+        raise InputError(f"--out: {out} cannot be replaced by the finished folder: name one inside it")
 
 
 def write_views(views: IndexViews, out: Path) -> JsonObject:

@@ -262,7 +262,10 @@ class _Candidates:
         rest = max(0, products.shape[1] - self._k)
         kth = np.partition(products, rest, axis=1)[:, rest]
         lowest = np.maximum(kth - 2 * bounds, floors - bounds)
-        uncertain = (self._seen > products.shape[1]) & (products.min(axis=1) >= lowest)
+        least = products.min(
+            axis=1
+        )  # what was not kept is no higher, and -inf where no further passage has a view
+        uncertain = (self._seen > products.shape[1]) & (least >= lowest) & (least > -np.inf)
         return (products >= lowest[:, None]) & (products > -np.inf) & ~uncertain[:, None], uncertain
 
 

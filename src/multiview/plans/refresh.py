@@ -78,6 +78,11 @@ def _check_gate(config: Config) -> None:
                     f"gate.{setting}: {metric} is not measured: with evaluation.at={list(cuts)} and "
                     f"evaluation.depth={depth} there are {', '.join(metrics)}"
                 )
+    for qid, rank in config.gate.must_find.items():
+        if rank > depth:
+            raise InputError(
+                f"gate.must_find.{qid}: rank {rank} is beyond evaluation.depth={depth}; raise that, or lower the rank"
+            )
 
 
 def _check_questions(config: Config) -> None:

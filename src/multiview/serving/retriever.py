@@ -17,9 +17,9 @@ from multiview.artifacts.record import Artifact, load_record, load_reference
 from multiview.artifacts.staging import Check, stage
 from multiview.artifacts.staging import verify as read_all
 from multiview.artifacts.store import LocalStore
-from multiview.config import Encode
 from multiview.data.passages import PassageRows, shard_files
 from multiview.data.reading.values import has_half
+from multiview.encoding.embeddings import encoded_with
 from multiview.errors import InputError
 from multiview.index.indexed_passages import IndexedPassage, IndexedPassages
 from multiview.serving.hits import NO_VIEW, Hit, Rank, ScoredView
@@ -224,7 +224,7 @@ def load(address: str, *, device: str = "auto", verify: bool = False, views: int
     from multiview.index.view_index import INDEX_FILE, ViewIndex
     from multiview.model import devices
 
-    settings = Encode.model_validate(found.record.config.get("encode", {}) | {"device": device})
+    settings = encoded_with(found.record, device)
     searching = devices.device(settings.device, "encode.device")
     check: Check = "bytes" if verify else "writes"
     copies: list[Path] = []

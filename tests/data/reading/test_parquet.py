@@ -6,6 +6,7 @@ import pytest
 
 from multiview.config import Corpus
 from multiview.data.reading.parquet import parquet_tables
+from multiview.errors import InputError
 from tests.fixtures.forked import run_forked
 from tests.fixtures.split_run import Done, settings
 
@@ -36,6 +37,44 @@ def test_a_column_of_views_is_read_as_texts_and_bytes_that_can_be_filtered(tmp_p
     assert table.filter(pa.array([True, False, True])).column("more").to_pylist() == expected[::2]
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.list_view(pa.string()),
+        pa.large_list_view(pa.large_string()),
+        pa.struct([("x", pa.list_view(pa.string()))]),
+    ],
+)
+def test_no_value_of_a_list_view_is_lost(tmp_path, kind):
+    lists = [["a"], ["b", "c"], None, [], ["d"]]
+    values = [{"x": each} for each in lists] if pa.types.is_struct(kind) else lists
+    for number, column in enumerate((pa.array(values, kind), pa.array([*values, *values], kind)[2:7])):
+        pq.write_table(pa.table({"more": column}), file := tmp_path / f"{number}.parquet")
+        (table,) = parquet_tables(str(file))
+        table.validate(full=True)
+        assert table["more"].to_pylist() == column.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "whole"),
+    [
+        ([43_200_000_000_000], pa.time64("ns"), True),
+        ([43_200_000_000_123], pa.time64("ns"), False),
+        ([86_400, None], pa.duration("s"), True),
+        ([10**15], pa.duration("s"), False),
+        ([[10**15]], pa.list_(pa.duration("s")), False),
+    ],
+)
+def test_times_that_python_cannot_hold_are_refused(tmp_path, values, kind, whole):
+    pq.write_table(pa.table({"more": pa.array(values, kind)}), file := tmp_path / "p.parquet")
+    if whole:
+        (table,) = parquet_tables(str(file))
+        assert table["more"].type == kind
+    else:
+        with pytest.raises(InputError, match=r"'more' of type .* holds invalid dates or times .*; write it as text"):
+            list(parquet_tables(str(file)))
+
+
 def test_passages_with_columns_of_views_are_carried_along(tmp_path, files):
     columns = {
         "id": [f"p{i}" for i in range(25)],
@@ -56,6 +95,7 @@ CHANGES = """
 import sys
 from pathlib import Path
 
+from multiview.errors import InputError
 from multiview.data.reading.parquet import parquet_tables
 from multiview.errors import InputError
 

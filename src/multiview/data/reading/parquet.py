@@ -72,16 +72,19 @@ def parquet_rows(file: str) -> Iterator[Row]:
 def plain_column(column: pa.Array, location: str) -> pa.Array:
     """Returns a column whose values every later step can filter, show and export: views and categories become what they
     stand for, UUIDs their 36 characters, other extension types (JSON) what is stored, and bytes texts where all of them
-    are UTF-8; within lists, structs and maps too. Raises InputError, which `location` begins, for days and times that Python
-    cannot hold and show, such as those after 9999 or of an unknown zone.
+    are UTF-8; within lists, structs and maps too. Raises InputError, which `location` begins, for days, times and durations
+    that Python cannot hold and show, such as those after 9999, of an unknown zone or of nanoseconds.
     """
     if isinstance(column, pa.ExtensionArray) and column.type != pa.uuid():
         column = column.storage
     try:
         plain = _plain(column)
-        leaves = _leaves(plain.type)
-        if any(pa.types.is_timestamp(leaf) or pa.types.is_date(leaf) for leaf in leaves):
-            pc.call_function("min_max", [plain]).as_py() if leaves == [plain.type] else plain.to_pylist()
+        if plain.type == pa.time64("ns"):
+            plain.cast(pa.time64("us"))  # all that Python holds
+        if pa.types.is_timestamp(plain.type) or pa.types.is_date(plain.type):
+            pc.call_function("min_max", [plain]).as_py()
+        elif any(map(pa.types.is_temporal, _types(plain.type))):
+            plain.to_pylist()
     except (OverflowError, ValueError) as error:
         fault = f"of type {column.type} holds invalid dates or times ({error})"
         raise InputError(f"{location} {fault}; write it as text") from None
@@ -89,8 +92,10 @@ def plain_column(column: pa.Array, location: str) -> pa.Array:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    is_extended = any(isinstance(leaf, pa.BaseExtensionType) for leaf in _leaves(column.type))
-    values = _plain_values(column.to_pylist()) if is_extended else None  # Arrow cannot cast lists of them
+    # Arrow cannot cast lists of extension types, and loses the end of list views.
+    uncast = (pa.BaseExtensionType, pa.ListViewType, pa.LargeListViewType)
+    by_value = any(isinstance(kind, uncast) for kind in _types(column.type))
+    values = _plain_values(column.to_pylist()) if by_value else None
     for bytes_as in (pa.string(), pa.binary()):
         kind = _plain_type(column.type, bytes_as)
         if kind.equals(column.type):
@@ -100,10 +105,11 @@ def _plain(column: pa.Array) -> pa.Array:
     return column
 
 
-def _leaves(kind: pa.DataType) -> list[pa.DataType]:
-    """Returns the types of the values within a type; for one that is not nested, itself."""
-    inner = [kind.field(number).type for number in range(kind.num_fields)]
-    return [leaf for each in inner for leaf in _leaves(each)] if inner else [kind]
+def _types(kind: pa.DataType) -> Iterator[pa.DataType]:
+    """Yields a type and the types of the values within it."""
+    yield kind
+    for number in range(kind.num_fields):
+        yield from _types(kind.field(number).type)
 
 
 def _plain_type(kind: pa.DataType, bytes_as: pa.DataType) -> pa.DataType:

@@ -66,10 +66,11 @@ STEPS = (
     Step(
         name="evaluate",
         about="Metrics of an index on the dev questions, and analyses of its model.",
-        version=19,
+        version=20,
         function_path="multiview.evaluation.evaluate:evaluate",
-        settings=("evaluation", "encode", *MATCHING),
+        settings=("evaluation", "encode.device", *MATCHING),
         inputs=("model", "index", "passages", "questions", "train_questions"),
+        traced_inputs=("index",),  # for the settings that questions are encoded with
         outputs=(names.EVALUATION,),
         gpu=True,
     ),
