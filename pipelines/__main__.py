@@ -23,6 +23,7 @@ from multiview.cli.options import (
 )
 from multiview.config import Export
 from multiview.config.overrides import Overrides, merge, parse_setting
+from multiview.errors import InputError
 from multiview.plans import PIPELINES
 from multiview.plans.request import Request
 from pipelines.kubeflow import commands as kubeflow
@@ -137,8 +138,13 @@ def rollback(
     console.print(f"champion {champion.number} answers, with the index of champion {champion.restores}:")
     console.print(f"  {champions.address_of(opened, champion)}")
     uri = tracking_uri or tracking.tracking_uri(opened)
-    for alias, version in tracking.mirror(opened, uri).items():
-        console.print(f"  MLflow: {alias} is version {version}")
+    try:
+        for alias, version in tracking.mirror(opened, uri).items():
+            console.print(f"  MLflow: {alias} is version {version}")
+    except InputError as error:  # a second rollback would go back once more
+        console.warn(
+            f"{error}; the rollback holds, and the next sync brings the aliases up to date: multiview sync"
+        )
     if qdrant_url:
         # What the refreshes keep for later rollbacks is not known here: no collection of a champion is deleted.
         settings = Export(qdrant_url=qdrant_url, alias=qdrant_alias, keep=champion.number)

@@ -18,7 +18,7 @@ from multiview.errors import InputError
 from multiview.evaluation.costs import check_alike
 from multiview.evaluation.tables import baseline_of
 from multiview.plans.plan import Plan
-from multiview.steps.path import StepPath, last_rounds
+from multiview.steps.path import StepPath, last_rounds, unfinished_rounds
 from multiview.tracking import TrackedRun
 
 RowName = Annotated[str, Field(coerce_numbers_to_str=True)]
@@ -161,12 +161,15 @@ def rows_of_runs(runs: Sequence[TrackedRun]) -> dict[str, tuple[Reference, str |
 
 
 def evaluations_of_run(run: TrackedRun) -> dict[str, Reference]:
-    """Returns each system's last evaluation, in the run's order; of a run found by a system's id, that system's."""
+    """Returns each system's last evaluation, in the run's order; of a run found by a system's id, that system's. Raises
+    InputError where a later round's is still to come."""
     order = {path: number for number, path in enumerate(run.run.steps)}
     evaluated = [path for path, step in run.steps_of_system().items() if names.EVALUATION in step.outputs]
     # Not in MLflow's order; steps of the run that a rerun was cut out of come last.
     evaluated.sort(key=lambda path: order.get(path, len(order)))
     last = last_rounds(map(StepPath.parse, evaluated))
+    if missing := unfinished_rounds(last, run.run.steps, "evaluate"):
+        raise InputError(f"run {run.run.id} has not finished {missing[0]}: let it finish, then compare")
     return {system: run.steps[str(path)].outputs[names.EVALUATION] for system, path in last.items()}
 
 

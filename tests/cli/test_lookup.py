@@ -113,6 +113,18 @@ def test_a_run_stands_for_what_it_ends_with_and_for_its_index(run) -> None:
         run_index("r", run(camvr_encode=ENCODE), NEAR)
 
 
+def test_an_earlier_round_s_index_is_not_its_run_s(tmp_path) -> None:
+    store, paths = LocalStore(tmp_path), ["camvr/round-1/index", "camvr/round-2/index"]
+    described = Run(id="r", pipeline="training", config={}, steps=paths)
+    write_run(store, described)
+    first = [StepState.model_validate({"path": paths[0], "step": "index", "status": "done", **INDEX})]
+    for run in (first, TrackedRun("id", "store", described, {paths[0]: first[0]})):
+        with pytest.raises(
+            InputError, match="^run r has not finished camvr/round-2/index: let it finish, or "
+        ):
+            run_index("r", run, store)
+
+
 def test_a_failed_step_s_index_is_not_its_run_s() -> None:
     with pytest.raises(InputError, match="has no index yet"):
         run_index("r", store_run(camvr_index={**INDEX, "status": "failed"}), NEAR)

@@ -18,7 +18,7 @@ from multiview.data.answers import has_answer
 from multiview.data.queries import FILE
 from multiview.data.questions import Question, relevance
 from multiview.errors import InputError
-from multiview.evaluation.evaluate import evaluate, evaluate_bm25, write_evaluation
+from multiview.evaluation.evaluate import best_ranks_of, evaluate, evaluate_bm25, ranks_of, write_evaluation
 from multiview.evaluation.top_hits import HitViews
 from multiview.index.bm25 import Bm25Index
 from multiview.index.ranking import TopPassages
@@ -325,3 +325,17 @@ def test_bm25_on_squad_reaches_the_figures_measured_for_it(tmp_path):
     for name, value in measured.items():
         # 303 of 10,570 questions (standard error 0.02 at top-5), and our stemmer and stop words.
         assert metrics[name] == pytest.approx(value, abs=0.05), name
+
+
+def test_a_gold_passage_counts_for_a_question_whose_answer_no_passage_holds(tmp_path):
+    """Of yes or no: what wins against a baseline needs an answer, what must be found is a gold or answer-holding passage."""
+    columns = {
+        "rank_of_first_answer": [None, 4, None, 2],
+        "rank_of_first_gold": [1, 2, None, None],
+        "accuracy_at_1": [0.0, 0.0, 0.0, None],
+    }
+    kinds = [pa.int32(), pa.int32(), pa.float64()]
+    arrays = [pa.array(values, kind) for values, kind in zip(columns.values(), kinds, strict=True)]
+    pq.write_table(pa.table(arrays, names=list(columns)), tmp_path / "questions.parquet")
+    assert best_ranks_of(tmp_path).tolist() == [1, 2, np.inf, 2]
+    assert ranks_of(tmp_path).tolist() == [np.inf, 4, np.inf, np.inf]

@@ -207,6 +207,17 @@ def test_a_failure_is_posted_where_mlflow_or_the_run_itself_is_missing(tmp_path,
             Notify(url=receiver.url),
         )
     assert [notice["message"] for notice in receiver.notices] == ["why", "why"]
+    for _ in range(2):  # as Kubeflow tries the exit handler again
+        with pytest.raises(InputError, match="MLflow at http"):
+            close_run(
+                str(tmp_path / "store"),
+                described(steps=["split"]),
+                "bbbb",
+                "FAILED",
+                "why",
+                Notify(url=receiver.url),
+            )
+    assert len(receiver.notices) == 2
 
 
 def test_pods_ship_their_own_events_and_the_run_ends_without_a_driver(tmp_path, monkeypatch, receiver):

@@ -35,6 +35,12 @@ def test_rollback_says_what_answers(
         and champion is not None
         and aliases(promoted_corpus)["previous"] == first.index.digest
     )
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    away = [*where[:2], "--tracking-uri", "http://127.0.0.1:9", "--qdrant-url", "http://here", "--to", "2"]
+    output = command(monkeypatch, capsys, "rollback", *away)
+    assert "warning: MLflow at http://127.0.0.1:9" in output and "the rollback holds" in output
+    assert len(followed) == 2
+    command(monkeypatch, capsys, "rollback", *where)
     line = command(monkeypatch, capsys, "rollback", *where, status=2)
     assert line == "error: champion 1 is the first: there is none to go back to\n"
     assert "has no champion 9; it has: 1, 2, 3" in command(

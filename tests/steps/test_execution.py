@@ -58,9 +58,11 @@ def test_a_step_whose_effect_was_removed_is_done_again(store: LocalStore) -> Non
     marked = replace(COUNT, still_holds="tests.fixtures.counting_step:holds")
     made, _ = run(marked, store, "one two")
     assert run(marked, store, "one two")[1].state.status == "done"
+    again, _ = run(marked, store, "one two")
+    assert again["counts"].data != made["counts"].data, "what was done last counts"
     store.create(f"marks/{made['counts'].key}", b"")
     assert run(marked, store, "one two")[1].state.status == "found"
-    assert len(CALLS) == 2
+    assert len(CALLS) == 3
 
 
 def test_a_failing_step_leaves_its_line_and_no_artifact(store: LocalStore) -> None:

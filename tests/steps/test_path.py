@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiview.steps import path as module
-from multiview.steps.path import WARM_UP, StepPath, last_rounds
+from multiview.steps.path import WARM_UP, StepPath, last_rounds, unfinished_rounds
 
 NAMES = st.one_of(
     st.from_regex(r"[A-Za-z0-9_-]{1,12}", fullmatch=True),
@@ -64,3 +64,20 @@ def test_the_last_round_is_the_highest_and_not_the_last_in_the_alphabet():
 
 def test_the_example_is_true():
     assert doctest.testmod(module).failed == 0
+
+
+def test_a_row_whose_last_round_is_to_come_is_unfinished():
+    planned = [
+        "camvr/round-1/evaluate",
+        "camvr/round-2/evaluate",
+        "mvr/round-2/evaluate",
+        "bm25/evaluate",
+        "compare",
+    ]
+
+    def missing(*done: str) -> list[str]:
+        return unfinished_rounds(last_rounds(map(StepPath.parse, done)), planned, "evaluate")
+
+    assert missing("camvr/round-1/evaluate", "bm25/evaluate") == ["camvr/round-2/evaluate"]
+    assert missing("camvr/round-1/evaluate", "camvr/round-2/evaluate", "mvr/round-2/evaluate") == []
+    assert missing("mvr/round-3/evaluate", "other/evaluate") == [], "of a run that this one reruns in part"

@@ -8,8 +8,10 @@ from unittest.mock import Mock
 import pytest
 from mlflow import MlflowClient
 
-from multiview import tracking
+from multiview import names, tracking
 from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.record import Reference
+from multiview.artifacts.store import LocalStore
 from multiview.cli.lookup import Lookup
 from multiview.errors import InputError
 from multiview.steps.events import MetricEvent
@@ -79,6 +81,20 @@ def test_a_logged_model_leads_to_its_artifact(expected, uri, tmp_path):
     assert typed == reference
     with pytest.raises(InputError, match="^MLflow at .*camvr"):
         tracking.logged_model(uri, "camvr")
+
+
+def test_a_model_that_a_step_only_reads_has_the_settings_that_made_it(tmp_path, uri):
+    """As with `train.model` of another store, whose training another MLflow knows, or none."""
+    attempt = Attempt(LocalStore(tmp_path / "other"), "model", "0123456789abcdef")
+    (attempt.path / "weights").write_text("x")
+    made, _ = attempt.publish(step="train", step_version=1, config={"train": {"seed": 7}}, inputs={})
+    start = Reference.to(LocalStore(tmp_path / "other"), made)
+    reported = ReportedRun(tmp_path, uri, "reads")
+    reported.events("camvr/round-1/train", "a", inputs={"start": [start]}, config={"train": {"seed": 1}})
+    tracking.ship(reported.store, reported.run.id, uri)
+    digest = f"tags.{names.TAG_SHA256} = '{made.digest}'"
+    (model,) = MlflowClient(uri).search_logged_models(["1"], filter_string=digest)
+    assert (model.name, model.params) == ("train-01234567", {"train.seed": "7"})
 
 
 def test_the_commit_and_the_image_are_those_that_made_it(tmp_path, uri):

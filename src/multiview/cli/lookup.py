@@ -11,7 +11,7 @@ from multiview.artifacts.record import Reference, in_store, load_record, load_re
 from multiview.artifacts.store import Store, open_store
 from multiview.errors import InputError
 from multiview.refresh.champion import challenger_of
-from multiview.steps.path import StepPath, last_rounds
+from multiview.steps.path import StepPath, last_rounds, unfinished_rounds
 from multiview.steps.runs import StepState, find_run, finished_outputs, read_states
 from multiview.tracking import MODEL_URI, TrackedRun
 
@@ -142,12 +142,15 @@ def run_index(name: str, run: AnyRun, near: Store) -> str:
                 return in_store(index, near).address
     states = run if isinstance(run, list) else run.steps_of_system().values()
     indexes = finished_outputs(states, names.INDEX)
-    last = {
-        system: in_store(indexes[str(path)], near).address
-        for system, path in last_rounds(map(StepPath.parse, sorted(indexes))).items()
-    }
+    paths = last_rounds(map(StepPath.parse, sorted(indexes)))
+    last = {system: in_store(indexes[str(path)], near).address for system, path in paths.items()}
     if not last:
         raise InputError(f"run {name} has no index yet: finish it, or give --index")
+    described = find_run(near, name) if isinstance(run, list) else run.run
+    if missing := unfinished_rounds(paths, described.steps if described else (), "index"):
+        raise InputError(
+            f"run {name} has not finished {missing[0]}: let it finish, or give --index with an address"
+        )
     if len(last) > 1:
         listed = ", ".join(f"{system}: {address}" for system, address in last.items())
         raise InputError(f"run {name} has several systems; choose one with --index: {listed}")

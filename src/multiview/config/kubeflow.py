@@ -25,6 +25,10 @@ ObjectName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])
 Quantity = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(m|[KMGTP]i?)?$", coerce_numbers_to_str=True)]
 """An amount as Kubernetes writes it: 500m, 2, 16Gi."""
 
+Processors = Annotated[str, Field(pattern=r"^([0-9]+(\.[0-9]+)?|[0-9]+m)$", coerce_numbers_to_str=True)]
+Memory = Annotated[str, Field(pattern=r"^[0-9]+([KMGTP]i|[MGTP])?$", coerce_numbers_to_str=True)]
+"""Amounts as KFP takes them: 0.5 and 500m, 16Gi; no 1.5Gi."""
+
 
 class Toleration(Section):
     """A node taint that a pod tolerates."""
@@ -64,9 +68,9 @@ class NodeAffinity(Section):
 class Pod(Section):
     """Resources of a pod. Memory is both request and limit; processor time has no limit."""
 
-    cpu: Quantity = "2"
+    cpu: Processors = "2"
     """Processors requested."""
-    memory: Quantity = "8Gi"
+    memory: Memory = "8Gi"
     """Memory requested, which is also the limit."""
     gpus: Annotated[int, Field(ge=0)] = 0
     """Number of accelerators; with 0 the step runs in the CPU image. Only `train` and `warm-up` use several, and other steps have one of them. Refused for a step that would leave them idle."""

@@ -222,6 +222,13 @@ def ranks_of(folder: Path) -> np.ndarray:
     return np.nan_to_num(np.where(answered, answer, gold), nan=np.inf)
 
 
+def best_ranks_of(folder: Path) -> np.ndarray:
+    """Rank per question [q] float64 of its first gold or answer-holding passage; inf where none was retrieved."""
+    table = pq.read_table(folder / QUESTIONS_FILE)
+    ranks = [_floats(table, f"rank_of_first_{kind}") for kind in ("answer", "gold")]
+    return np.nan_to_num(np.fmin(*ranks), nan=np.inf)
+
+
 def values_of(folder: Path, metrics: Collection[str]) -> dict[str, np.ndarray]:
     """Per-question values [q] float64 of those `metrics` that have them; NaN where a question is not judged."""
     present = pq.read_schema(folder / QUESTIONS_FILE).names

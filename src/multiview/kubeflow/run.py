@@ -142,7 +142,11 @@ def close_run(
             elif run:
                 began = opened.read(_start_file(run, job))
                 since = float(began or "inf") - CLOCK_DIFFERENCE  # a start that never opened has done nothing
-                states = [state for state in read_states(opened, run.id) if state.started >= since]
+                states = [
+                    state
+                    for state in read_states(opened, run.id)
+                    if state.started >= since and state.path != CLOSE_RUN
+                ]
                 complete = set(run.steps) <= {state.path for state in states if state.finished} | {*there}
                 if uri := os.environ.get(environment.MLFLOW_TRACKING_URI):
                     from multiview import tracking
@@ -150,10 +154,19 @@ def close_run(
                     tracking.ship(opened, run.id, uri, ended=None if complete else "FAILED")
                     mlflow = tracking.find_run(uri, run.id, opened.url).mlflow_id
         finally:
-            if (address := notified(notify)) and not complete:
+            if (address := notified(notify)) and not complete and not _told(store, job):
                 pages = notify.model_dump(exclude_none=True)
                 named = run or Run(id=pipeline, pipeline=pipeline, config={"notify": pages})
                 post(address, failure_message(store, named, job, status, message, states, mlflow))
+                _told(store, job, now=True)
+
+
+def _told(store: str, job: str, now: bool = False) -> bool:
+    """Whether an attempt of the exit handler has told of a start's failure, `now` or before; not where no store can say."""
+    with contextlib.suppress(Exception):
+        opened, file = open_store(store), f"{names.STARTS}/{job}.told"
+        return opened.create(file, b"") if now else opened.read(file) is not None
+    return False
 
 
 def _start_file(run: Run, job: str) -> str:

@@ -15,7 +15,7 @@ from multiview.config.kubeflow import notified
 from multiview.data.questions import read_lost_questions
 from multiview.errors import InputError, one_line
 from multiview.evaluation.costs import SEARCH_SECONDS
-from multiview.evaluation.evaluate import ranks_of, values_of
+from multiview.evaluation.evaluate import best_ranks_of, values_of
 from multiview.evaluation.files import METRICS_FILE, question_ids, write_json
 from multiview.evaluation.significance import RESAMPLES
 from multiview.evaluation.tables import escaped
@@ -83,7 +83,7 @@ def measurements(artifacts: Mapping[str, Artifact], evaluation: LocalArtifact) -
         bytes=sum(file.bytes for file in index.files),
         seconds_per_question=load_record(evaluation.address).record.facts[SEARCH_SECONDS],
         values=values_of(evaluation.path, metrics),
-        ranks=ranks_of(evaluation.path),
+        ranks=best_ranks_of(evaluation.path),
         columns=passages.facts.get("columns"),
         ranking=index.config.get("search", {}).get("mode", "dense")
         + ", reranked" * any(file.path.startswith(RERANKER_FOLDER) for file in index.files),

@@ -28,7 +28,7 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
     if (found := find_outputs(work, store)) and (outputs := claim_outputs(work, found, reporter)):
         return outputs
     old = work.find(store).get(step.outputs[0])
-    if old and not _forwards_hold(store, step, old):  # else it would be found again, whatever is made now
+    if old and not _holds(store, step, old):  # else it would be found again, whatever is made now
         store.remove(f"{old.folder}/{names.RECORD_FILE}")
     template = template_here() if step.multi_node else None
     for _ in range(ATTEMPTS):
@@ -45,10 +45,9 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
 def find_outputs(work: Work, store: Store) -> dict[str, Record]:
     """Returns the records of a step's outputs by kind; none unless all of them are in the store and still hold."""
     step, outputs = work.step, work.find(store)
-    if len(outputs) < len(step.outputs) or not _forwards_hold(store, step, outputs[step.outputs[0]]):
-        return {}
-    still_holds = not step.still_holds or load_function(step.still_holds)(store, outputs[step.outputs[0]])
-    return outputs if still_holds else {}
+    return (
+        outputs if len(outputs) == len(step.outputs) and _holds(store, step, outputs[step.outputs[0]]) else {}
+    )
 
 
 def claim_outputs(
@@ -78,6 +77,12 @@ def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> di
     for output, reference in _forwards(store, step, outputs[step.outputs[0]]).items():
         references[output] = load_reference(reference, f"{step.name} {output}", store).reference
     return references
+
+
+def _holds(store: Store, step: Step, record: Record) -> bool:
+    """Whether what a step forwards is there, and its effects besides its outputs still hold."""
+    effects = not step.still_holds or load_function(step.still_holds)
+    return _forwards_hold(store, step, record) and (effects is True or effects(store, record))
 
 
 def _forwards_hold(store: Store, step: Step, record: Record) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 WARM_UP = "warm-up"
@@ -97,3 +97,11 @@ def last_rounds(paths: Iterable[StepPath]) -> dict[str, StepPath]:
         if known is None or (path.round or 0) >= (known.round or 0):
             last[path.row] = path
     return last
+
+
+def unfinished_rounds(done: Mapping[str, StepPath], planned: Iterable[str], step: str) -> list[str]:
+    """Returns the `planned` steps called `step` that are a row's last, where only one of an earlier round is `done`."""
+    last = last_rounds(path for path in map(StepPath.parse, planned) if path.step == step)
+    return [
+        str(path) for row, path in last.items() if row in done and (path.round or 0) > (done[row].round or 0)
+    ]

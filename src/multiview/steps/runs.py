@@ -134,6 +134,17 @@ def write_run(store: Store, run: Run) -> None:
     if not run.created:
         run = run.model_copy(update={"created": datetime.now(UTC).isoformat(timespec="seconds")})
     store.create(_run_file(run.id), run.model_dump_json(indent=1).encode())
+    if run.study:  # which may have found the run of another study, or of none
+        store.create(f"{_studies(run.id)}/{run.study}", b"")
+
+
+def studies_of(store: Store, run: Run) -> list[str]:
+    """Returns the names of the studies that a run is a row of."""
+    return sorted(file.rpartition("/")[2] for file in store.files(_studies(run.id)))
+
+
+def _studies(run: str) -> str:
+    return f"{names.RUNS}/{run}/studies"
 
 
 def find_run(store: Store, run: str) -> Run | None:

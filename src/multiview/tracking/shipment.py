@@ -12,7 +12,7 @@ from multiview.artifacts.store import LocalStore, Store
 from multiview.evaluation.files import METRICS_FILE, TABLE_FILE
 from multiview.evaluation.tables import escaped, markdown_table
 from multiview.steps.path import StepPath, last_rounds
-from multiview.steps.runs import Run, StepState, finished_outputs
+from multiview.steps.runs import Run, StepState, finished_outputs, studies_of
 from multiview.tracking.client import RUN_FILE, connect, our_experiment, settle
 from multiview.tracking.experiment import VIEW_TAG, experiment_tags
 from multiview.tracking.mlflow_runs import (
@@ -56,7 +56,9 @@ class Shipment:
 
     def __init__(self, store: Store, run: Run, uri: str, states: list[StepState], ended: str | None = None):
         """`states` are those of all steps that have begun; `ended` is the status of a run that stopped without a step saying so."""
-        self.store, self.run, self.uri, self.states, self.ended = store, run, uri, states, ended
+        # `study` names all studies that the run is a row of.
+        self.run = run.model_copy(update={"study": " ".join(studies_of(store, run)) or run.study})
+        self.store, self.uri, self.states, self.ended = store, uri, states, ended
         self.client = connect(uri)
         experiment = self._experiment(uri)
         self.experiment = experiment.experiment_id

@@ -15,7 +15,7 @@ from multiview.artifacts.store import Store
 from multiview.errors import InputError
 from multiview.steps.background import repeated
 from multiview.steps.events import read_events
-from multiview.steps.runs import StepState, read_run, read_states
+from multiview.steps.runs import Run, StepState, read_run, read_states, studies_of
 from multiview.tracking.client import (
     TrackingUnavailable,
     connect,
@@ -63,7 +63,7 @@ def ship(
                 set_status(shipment.client, shipment.client.get_run(parent), "RUNNING", 0.0)
                 store.remove(marker)  # so that its end is shipped again, whatever its steps find
             return True
-        new = ended or store.read(marker) != _fingerprint(store, states, uri)
+        new = ended or store.read(marker) != _fingerprint(store, run, states, uri)
         if new:
             shipment = Shipment(store, run, uri, states, ended)
             shipment.end(_ship(shipment, states))
@@ -71,7 +71,7 @@ def ship(
             mirror(store, uri)
         if new:
             settle(uri)
-            store.replace(marker, _fingerprint(store, states, uri))
+            store.replace(marker, _fingerprint(store, run, states, uri))
         return bool(new)
 
 
@@ -162,9 +162,9 @@ def _ship(shipment: Shipment, states: list[StepState]) -> str:
     return parent
 
 
-def _fingerprint(store: Store, states: Iterable[StepState], uri: str) -> bytes:
+def _fingerprint(store: Store, run: Run, states: Iterable[StepState], uri: str) -> bytes:
     """Digest of the state that MLflow should have of a run, and of the database that has it."""
-    lines = [uri, database(uri)]
+    lines = [uri, database(uri), *studies_of(store, run)]
     for state in sorted(states, key=lambda s: s.path):
         events = sum(1 for _ in read_events(store, state.attempt)) if state.attempt else 0
         status = "done" if state.status == "found" else state.status

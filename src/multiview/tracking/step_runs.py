@@ -105,12 +105,17 @@ def _logged_model(shipment: Shipment, reference: Reference, run: str | None, sta
     model = found[0] if found else None
     if model is None:
         tags = model_tags(shipment.run, state, reference, shipment.corpus)
+        name, settings = state.path.replace("/", "-"), state.config
+        if run is None:  # a step that only reads it, as from another store
+            with contextlib.suppress(InputError):
+                made = load_reference(reference, "MLflow", shipment.store).record
+                name, settings = f"{made.step}-{made.key[:8]}", made.config
         model = client.create_logged_model(
             shipment.experiment,
-            name=state.path.replace("/", "-"),
+            name=name,
             source_run_id=run,
             tags={tag: value for tag, value in tags.items() if value},
-            params=parameters(state.config),
+            params=parameters(settings),
             model_type="bi-encoder",
         )
     if str(model.status) != "READY":

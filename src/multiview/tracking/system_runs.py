@@ -79,7 +79,12 @@ def _figures(shipment: Shipment, opened: MlflowRun, system: str) -> tuple[list[M
             logged.add(name)
             metrics += _figures_of_step(shipment, system, state)
     error = next((f"{state.path}: {state.error}" for state in states if state.error), None)
-    tags: Tags = {names.TAG_CORPUS: shipment.corpus, names.TAG_ERROR: error, **question_tags(states)}
+    tags: Tags = {
+        "study": shipment.run.study,
+        names.TAG_CORPUS: shipment.corpus,
+        names.TAG_ERROR: error,
+        **question_tags(states),
+    }
     return metrics, {**tags, names.TAG_FIGURES: " ".join(sorted(logged))}
 
 

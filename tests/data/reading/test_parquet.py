@@ -71,7 +71,9 @@ def test_times_that_python_cannot_hold_are_refused(tmp_path, values, kind, whole
         (table,) = parquet_tables(str(file))
         assert table["more"].type == kind
     else:
-        with pytest.raises(InputError, match=r"'more' of type .* holds invalid dates or times .*; write it as text"):
+        with pytest.raises(
+            InputError, match=r"'more' of type .* holds invalid dates or times .*; write it as text"
+        ):
             list(parquet_tables(str(file)))
 
 

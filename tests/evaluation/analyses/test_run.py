@@ -87,7 +87,7 @@ def test_an_index_in_a_bucket_is_analysed_as_a_copy_is(padded, tmp_path):
 
 def with_index(analysed: AnalysedModel, folder: Path) -> AnalysedModel:
     other = copy(analysed)
-    other.inputs = {**analysed.inputs, "index": LocalArtifact(folder, "index")}
+    other.inputs = {**analysed.inputs, "index": replace(analysed.inputs["index"], path=folder)}
     return other
 
 

@@ -9,7 +9,7 @@ import yaml
 from multiview import tracking
 from multiview.artifacts.store import open_store
 from multiview.errors import InputError
-from multiview.steps.runs import read_run
+from multiview.steps.runs import read_run, write_run
 from pipelines.runs.study import read_study
 from tests.fixtures.inprocess import command
 from tests.fixtures.project import Project
@@ -154,8 +154,17 @@ def test_the_runs_of_a_study_are_a_group_in_mlflow(project, monkeypatch, capsys)
     client = MlflowClient(project.tracking)
     experiment = client.get_experiment_by_name("multiview")
     assert experiment is not None
-    found = client.search_runs([experiment.experiment_id], "tags.study = 'lengths'")
+    found = client.search_runs([experiment.experiment_id], "tags.study LIKE '%lengths%'")
     assert {run.data.tags["multiview.run"] for run in found} >= {run.id for run in runs}
+    # Another study with the same row finds its run, which is then of both.
+    again = run.model_copy(update={"study": "others"})
+    write_run(store, again)
+    tracking.ship(store, run.id, project.tracking)
+    found = client.search_runs([experiment.experiment_id], "tags.study = 'lengths others'")
+    levels = {
+        each.data.tags["multiview.level"] for each in found if each.data.tags["multiview.run"] == run.id
+    }
+    assert levels == ({"pipeline", "system"} if run.pipeline == "training" else {"pipeline"})
 
 
 def test_systems_of_a_preset_are_the_first_rows(tmp_path):
