@@ -97,8 +97,13 @@ def test_a_folder_that_cannot_be_replaced_is_refused_before_the_work(indexes, tm
     (tmp_path / "here").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
-    for out in (Path(), tmp_path / "link"):
-        with pytest.raises(InputError, match="cannot be replaced by the finished folder"):
+    (tmp_path / "broken").symlink_to(tmp_path / "gone")
+    for out, way in (
+        (Path(), "name one inside it"),
+        (tmp_path / "link", "name one inside it"),
+        (tmp_path / "broken", "remove the link"),
+    ):
+        with pytest.raises(InputError, match=f"cannot be replaced by the finished folder: {way}"):
             write_views(views, out)
     assert not any((tmp_path / "here").iterdir())
 

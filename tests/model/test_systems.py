@@ -10,7 +10,8 @@ from multiview.config import JsonObject, Model, canonical_json
 from multiview.config.overrides import gather, validate
 from multiview.errors import InputError
 from multiview.model.base_model.checkpoint import SETTINGS_FILE
-from multiview.model.systems import resolve, resolve_systems, stage_settings
+from multiview.model.systems import resolve, resolve_systems, shared, stage_settings
+from multiview.plans.estimate import base_config
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,22 @@ def test_lengths_that_a_base_cut_and_views_that_a_saved_model_has_are_no_contrad
         else:
             with pytest.raises(InputError, match="but model.views is 4"):
                 resolve(asked)
+
+
+def test_what_systems_share_need_be_no_system(tmp_path):
+    """The compiler's parameters and `plan` read it of a comparison, whose systems may all have another architecture."""
+    dpr = {"model": {"architecture": "dpr"}}
+    start = {"train": {"model": address(tmp_path, {"architecture": "dpr"})}}
+    overrides = {
+        **start,
+        "comparison": {"systems": {"a": dpr, "b": {**dpr, "train": {"learning_rate": 1e-4}}}},
+    }
+    assert [system.model.architecture for system in resolve_systems(overrides).values()] == ["dpr", "dpr"]
+    with pytest.raises(InputError, match="is a dpr model: set model.architecture=dpr"):
+        resolve(start)
+    assert (
+        shared(start).model.architecture == base_config("comparison", overrides).model.architecture == "camvr"
+    )
 
 
 @pytest.mark.parametrize(

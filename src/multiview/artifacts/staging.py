@@ -176,10 +176,12 @@ def _copy(
             continue
         try:
             store.fetch(path, part)
+            _check(store, record, entry, part, read=True)
+            part.replace(target)
         except FileNotFoundError as error:
             raise DamagedRecord(broken_file(store, record, entry.path, "is missing")) from error
-        _check(store, record, entry, part, read=True)
-        part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
     return left
 
 

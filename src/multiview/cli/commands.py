@@ -287,7 +287,7 @@ def plan(
 
     overrides = gather(preset, settings or [])
     data = round(passages), words, round(training_questions), round(dev_questions)
-    shape = shape_of(model or base_config(overrides).model.base)
+    shape = shape_of(model or base_config(pipeline, overrides).model.base)
     scenario = Scenario(*data, shape, changed, gpus, gpu, cores, memory * 1e9)
     measured = (open_store(store), calibrated) if calibrated else None
     print(*plan_lines(pipeline, scenario, overrides, measured), sep="\n")

@@ -37,9 +37,9 @@ def plan_lines(
         raise InputError(f"there is no GPU {scenario.gpu!r}{nearest(scenario.gpu, GPUS)}")
     factors = factors_of(*measured, scenario) if measured else {}
     if "shards" not in overrides.get("corpus", {}):
-        overrides = merge(overrides, {"corpus": {"shards": shards_for(overrides, scenario)}})
+        overrides = merge(overrides, {"corpus": {"shards": shards_for(pipeline, overrides, scenario)}})
     yield from _table(Request.make(pipeline, overrides), factors, scenario)
-    whole = replace(scenario, config=base_config(overrides))
+    whole = replace(scenario, config=base_config(pipeline, overrides))
     sizes = {kind: decimal(round(whole.view_bytes + faiss_bytes(kind, whole))) for kind in (EXACT, *FACTORY)}
     kinds, shards = ", ".join(f"{kind} {size}" for kind, size in sizes.items()), whole.config.corpus.shards
     yield f"\n{counted(round(whole.view_count), 'view')}; an index of each kind: {kinds}."

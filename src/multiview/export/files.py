@@ -54,7 +54,8 @@ def refuse_filled(out: Path) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"--out: {out} exists and is not an empty folder: name another, or remove it")
     if out.is_symlink() or out.is_mount() or out.resolve() == Path.cwd():
-        raise InputError(f"--out: {out} cannot be replaced by the finished folder: name one inside it")
+        way = "name one inside it" if out.exists() else "remove the link, or name another"
+        raise InputError(f"--out: {out} cannot be replaced by the finished folder: {way}")
 
 
 def write_views(views: IndexViews, out: Path) -> JsonObject:

@@ -262,9 +262,8 @@ class _Candidates:
         rest = max(0, products.shape[1] - self._k)
         kth = np.partition(products, rest, axis=1)[:, rest]
         lowest = np.maximum(kth - 2 * bounds, floors - bounds)
-        least = products.min(
-            axis=1
-        )  # what was not kept is no higher, and -inf where no further passage has a view
+        # What was not kept is no higher than the least; where that is -inf, no other passage has a view.
+        least = products.min(axis=1)
         uncertain = (self._seen > products.shape[1]) & (least >= lowest) & (least > -np.inf)
         return (products >= lowest[:, None]) & (products > -np.inf) & ~uncertain[:, None], uncertain
 

@@ -37,14 +37,19 @@ SHAPE = {"rounds", "model", "start_from", *STAGES}
 """Settings of section train that are equal for all stages."""
 
 
+def shared(overrides: Overrides) -> Config:
+    """Returns the overrides over the defaults of their architecture: what the systems of a comparison share, which need be
+    no system itself. Raises InputError with the name of a wrong setting."""
+    return validate(merge(architecture(validate(overrides).model.architecture).defaults, overrides))
+
+
 def resolve(overrides: Overrides) -> Config:
     """Returns the config of one system: the overrides over the defaults of its architecture, with the settings of the model
     at `train.model` where there is one.
 
     Raises InputError with the name of a wrong setting, and for a `train.model` that is none or does not fit the settings.
     """
-    name = validate(overrides).model.architecture
-    config = validate(merge(architecture(name).defaults, overrides))
+    config = shared(overrides)
     check(config.model, config.train)
     if address := config.train.model:
         saved = _saved_settings(address)

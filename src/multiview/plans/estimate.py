@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from multiview.config import Config
 from multiview.config.overrides import Overrides, merge, validate
 from multiview.generation.prompt import read_prompt
-from multiview.model.systems import resolve, resolve_systems
+from multiview.model.systems import resolve, resolve_systems, shared
 from multiview.negatives.negatives_file import BM25
 from multiview.plans.plan import Node
 from multiview.plans.request import Request
@@ -252,21 +252,22 @@ def estimate(request: Request, scenario: Scenario) -> dict[StepPath, Cost]:
 
 def config_of(node: Node, request: Request) -> Config:
     """The whole config around a step: the settings of its system, overridden by its own."""
-    config = base_config(request.overrides)
+    config = base_config(request.plan.name, request.overrides)
     if request.plan.name == "comparison":
         systems, name = resolve_systems(request.overrides), node.path.system or ""
         config = systems.get(name) or systems.get(name.removesuffix(f"-{BM25}"), config)
     return validate(merge(config.model_dump(mode="json"), json.loads(node.config)))
 
 
-def base_config(overrides: Overrides) -> Config:
-    """The config of what all systems of a request share, over the defaults of its architecture."""
-    return resolve({name: value for name, value in overrides.items() if name != "comparison"})
+def base_config(pipeline: str, overrides: Overrides) -> Config:
+    """The config of a pipeline's system, or of what all systems of a comparison share."""
+    given = {name: value for name, value in overrides.items() if name != "comparison"}
+    return shared(given) if pipeline == "comparison" else resolve(given)
 
 
-def shards_for(overrides: Overrides, scenario: Scenario) -> int:
+def shards_for(pipeline: str, overrides: Overrides, scenario: Scenario) -> int:
     """The number of shards, each encoded within `SHARD_SECONDS`; a multiple of the GPUs where possible."""
     gpus = min(max(1, scenario.gpus), MOST_SHARDS)
-    one = replace(scenario, gpus=min(1, scenario.gpus), config=base_config(overrides))
+    one = replace(scenario, gpus=min(1, scenario.gpus), config=base_config(pipeline, overrides))
     wanted = gpus * math.ceil(max(2, cost_of("encode", one).seconds / SHARD_SECONDS) / gpus)
     return wanted if wanted <= MOST_SHARDS else MOST_SHARDS // gpus * gpus

@@ -27,7 +27,7 @@ from multiview.config.overrides import (
     value_at,
 )
 from multiview.errors import InputError
-from multiview.model.systems import resolve
+from multiview.model.systems import resolve, shared
 from multiview.plans import PIPELINES, make_plan
 from multiview.plans.plan import Plan
 from multiview.plans.request import Request
@@ -178,7 +178,8 @@ class CompiledRequest(BaseModel, frozen=True):
 def parameters_of(request: Request) -> tuple[Parameter, ...]:
     """Returns the typed parameters of a request's pipeline: those whose value a step reads. The systems of a comparison
     may all have a learning rate of their own; then there is no parameter for it."""
-    values = resolve(request.overrides).model_dump(mode="json")
+    base = shared if request.plan.name == "comparison" else resolve
+    values = base(request.overrides).model_dump(mode="json")
     steps = [json.loads(node.config) for node in request.plan.nodes.values()]
     parameters = []
     for name, setting in SETTINGS.items():

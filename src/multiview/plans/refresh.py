@@ -19,7 +19,8 @@ lost gold passages by `gate.max_lost_questions`."""
 
 def refresh(overrides: Overrides) -> Plan:
     """Encodes the changes of the corpus, edits the champion's index, evaluates it, and promotes it if the gate passes."""
-    config = resolve(merge(DEFAULTS, overrides))
+    # A refresh trains nothing, so the model that trainings start from is not asked for.
+    config = resolve(merge(DEFAULTS, overrides, {"train": {"model": None}}))
     check_names(config)
     _check_gate(config)
     _check_questions(config)

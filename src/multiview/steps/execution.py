@@ -81,8 +81,8 @@ def references_of(step: Step, store: Store, outputs: Mapping[str, Record]) -> di
 
 def _holds(store: Store, step: Step, record: Record) -> bool:
     """Whether what a step forwards is there, and its effects besides its outputs still hold."""
-    effects = not step.still_holds or load_function(step.still_holds)
-    return _forwards_hold(store, step, record) and (effects is True or effects(store, record))
+    effects = step.still_holds
+    return _forwards_hold(store, step, record) and (not effects or load_function(effects)(store, record))
 
 
 def _forwards_hold(store: Store, step: Step, record: Record) -> bool:

@@ -140,7 +140,10 @@ def write_run(store: Store, run: Run) -> None:
 
 def studies_of(store: Store, run: Run) -> list[str]:
     """Returns the names of the studies that a run is a row of."""
-    return sorted(file.rpartition("/")[2] for file in store.files(_studies(run.id)))
+    found = {file.rpartition("/")[2] for file in store.files(_studies(run.id))} | {run.study or ""}
+    return sorted(
+        name for name in found if name and not name.startswith(".")
+    )  # hidden: on its way into the store
 
 
 def _studies(run: str) -> str:

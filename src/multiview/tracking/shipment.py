@@ -56,8 +56,8 @@ class Shipment:
 
     def __init__(self, store: Store, run: Run, uri: str, states: list[StepState], ended: str | None = None):
         """`states` are those of all steps that have begun; `ended` is the status of a run that stopped without a step saying so."""
-        # `study` names all studies that the run is a row of.
-        self.run = run.model_copy(update={"study": " ".join(studies_of(store, run)) or run.study})
+        studies = studies_of(store, run)
+        self.run = run.model_copy(update={"study": f"|{'|'.join(studies)}|" if studies else None})
         self.store, self.uri, self.states, self.ended = store, uri, states, ended
         self.client = connect(uri)
         experiment = self._experiment(uri)

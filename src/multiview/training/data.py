@@ -58,9 +58,9 @@ class TrainingData:
 def training_data(context: StepContext, folder: Path) -> TrainingData:
     """Returns the questions to train on and those to validate on, with their passages, which are written into `folder`.
 
-    No text of a held-out question's gold passage is trained on, under another id or found by mining for another question
-    neither.
-    A question without a positive in the corpus is dropped and counted. Raises InputError where none is left.
+    No question's positive is a gold passage of a held-out question, whether under another id of the same text or found by
+    mining; it may be a hard negative. A question without a positive in the corpus is dropped and counted. Raises InputError
+    where none is left.
     """
     settings, negatives = context.settings.train, context.optional_input("negatives")
     source, corpus = context.input("questions").path, context.input("passages").path

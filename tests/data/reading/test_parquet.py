@@ -63,6 +63,8 @@ def test_no_value_of_a_list_view_is_lost(tmp_path, kind):
         ([86_400, None], pa.duration("s"), True),
         ([10**15], pa.duration("s"), False),
         ([[10**15]], pa.list_(pa.duration("s")), False),
+        ([[1]], pa.list_(pa.time64("ns")), False),
+        ([[1]], pa.list_(pa.time64("us")), True),
     ],
 )
 def test_times_that_python_cannot_hold_are_refused(tmp_path, values, kind, whole):

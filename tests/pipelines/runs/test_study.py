@@ -154,13 +154,13 @@ def test_the_runs_of_a_study_are_a_group_in_mlflow(project, monkeypatch, capsys)
     client = MlflowClient(project.tracking)
     experiment = client.get_experiment_by_name("multiview")
     assert experiment is not None
-    found = client.search_runs([experiment.experiment_id], "tags.study LIKE '%lengths%'")
+    found = client.search_runs([experiment.experiment_id], "tags.study LIKE '%|lengths|%'")
     assert {run.data.tags["multiview.run"] for run in found} >= {run.id for run in runs}
     # Another study with the same row finds its run, which is then of both.
     again = run.model_copy(update={"study": "others"})
     write_run(store, again)
     tracking.ship(store, run.id, project.tracking)
-    found = client.search_runs([experiment.experiment_id], "tags.study = 'lengths others'")
+    found = client.search_runs([experiment.experiment_id], "tags.study = '|lengths|others|'")
     levels = {
         each.data.tags["multiview.level"] for each in found if each.data.tags["multiview.run"] == run.id
     }

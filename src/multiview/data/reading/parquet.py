@@ -73,7 +73,7 @@ def plain_column(column: pa.Array, location: str) -> pa.Array:
     """Returns a column whose values every later step can filter, show and export: views and categories become what they
     stand for, UUIDs their 36 characters, other extension types (JSON) what is stored, and bytes texts where all of them
     are UTF-8; within lists, structs and maps too. Raises InputError, which `location` begins, for days, times and durations
-    that Python cannot hold and show, such as those after 9999, of an unknown zone or of nanoseconds.
+    that Python cannot hold and show, such as those after 9999, of an unknown zone, or times of day with nanoseconds.
     """
     if isinstance(column, pa.ExtensionArray) and column.type != pa.uuid():
         column = column.storage
@@ -81,6 +81,8 @@ def plain_column(column: pa.Array, location: str) -> pa.Array:
         plain = _plain(column)
         if plain.type == pa.time64("ns"):
             plain.cast(pa.time64("us"))  # all that Python holds
+        elif pa.time64("ns") in _types(plain.type):
+            raise ValueError("times of nanoseconds within lists or structs")
         if pa.types.is_timestamp(plain.type) or pa.types.is_date(plain.type):
             pc.call_function("min_max", [plain]).as_py()
         elif any(map(pa.types.is_temporal, _types(plain.type))):
