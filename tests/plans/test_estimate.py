@@ -33,7 +33,7 @@ def test_indexes_have_the_bytes_of_the_formula(tmp_path: Path, kind: str) -> Non
     ids = [f"passage-{number}" for number in range(passages)]
     write_index(tmp_path / "index", write_embeddings(tmp_path / "shard", ids, list(vectors)), kind=kind)
     files = {file.name: file.stat().st_size for file in (tmp_path / "index").iterdir()}
-    config = base_config({"model": {"views": views}})
+    config = base_config("training", {"model": {"views": views}})
     scenario = Scenario(passages, 9, 9, 9, ModelShape(1, dim, dim), config=config)
     centroids = 4 * scenario.view_count**0.5 * 4 * dim if kind in ("compact", "tiny") else 0.0
     faiss = faiss_bytes(kind, scenario)
@@ -52,7 +52,7 @@ def test_every_step_has_its_cost(pipeline: str) -> None:
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("gpus", [0, 8])
 def test_more_passages_and_questions_never_take_less(step: str, gpus: int) -> None:
-    some = replace(SCENARIO, config=base_config({}), gpus=gpus)
+    some = replace(SCENARIO, config=base_config("training", {}), gpus=gpus)
     more = replace(some, passages=2e8, questions=1e6, dev_questions=1e5)
     for name in ("seconds", "memory", "disk", "gpu_memory"):
         assert getattr(cost_of(step, more), name) >= getattr(cost_of(step, some), name), name
@@ -78,7 +78,7 @@ def test_steps_are_estimated_with_the_settings_of_their_system_and_stage() -> No
     assert nodes["a/round-1/train"].model.tied and not nodes["b/round-1/train"].model.tied
     assert nodes["b/round-2/encode"].encode.compute == "bfloat16"
     assert (nodes["a/round-1/train"].train.epochs, nodes["a/round-2/train"].train.epochs) == (40, 3)
-    assert nodes["bm25/evaluate"].bm25 == base_config(overrides).bm25
+    assert nodes["bm25/evaluate"].bm25 == base_config("comparison", overrides).bm25
 
 
 def test_a_fused_row_is_estimated_with_the_settings_of_its_system() -> None:
@@ -94,4 +94,4 @@ def test_a_fused_row_is_estimated_with_the_settings_of_its_system() -> None:
     [(1e4, 0, 2), (1e4, 8, 8), (21e6, 8, 8), (1e9, 8, 96), (1e9, 64, 64), (1e9, 128, 100)],
 )
 def test_a_shard_is_done_within_hours(passages: float, gpus: int, shards: int) -> None:
-    assert shards_for({}, replace(SCENARIO, passages=passages, gpus=gpus)) == shards
+    assert shards_for("training", {}, replace(SCENARIO, passages=passages, gpus=gpus)) == shards
