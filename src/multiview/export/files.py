@@ -50,7 +50,7 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 
 def refuse_filled(out: Path) -> None:
-    """Raises InputError where `out` is a file, or a folder that is not empty."""
+    """Raises InputError where `out` is a file, a folder that is not empty, or one that no other can take the place of."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"--out: {out} exists and is not an empty folder: name another, or remove it")
     if out.is_symlink() or out.is_mount() or out.resolve() == Path.cwd():

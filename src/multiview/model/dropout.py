@@ -8,7 +8,8 @@ from multiview.errors import InputError
 def set_dropout(model: nn.Module, hidden: float, attention: float | None = None) -> bool:
     """Sets the dropout of hidden states to `hidden`, and of attention weights to `attention`, by default `hidden` too.
 
-    Returns whether the model drops hidden states anywhere: bases such as Qwen3 and Gemma 3 do not. Raises InputError for a base model whose attention dropout is not found, where it is to be another than `hidden`.
+    Returns whether the model drops hidden states anywhere: bases such as Qwen3 and Gemma 3 do not. Raises InputError for a
+    base model whose attention dropout is not found, where it is to be another than `hidden`.
     """
     dropouts = [module for module in model.modules() if isinstance(module, nn.Dropout)]
     for module in dropouts:

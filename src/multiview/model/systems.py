@@ -178,17 +178,10 @@ def stage_settings(config: Config, stage: Literal["warm_up", "round_two"] | None
         check(config.model, config.train)
     except InputError as error:
         raise InputError(f"train.{stage}: {error}") from error
-    if (
-        stage == "round_two"
-        and config.train.start_from == "round_one"
-        and config.train.validate_steps is not None
-    ):
-        held = (
-            one.validation_questions
-            if one.validate_steps is not None and one.seed == config.train.seed
-            else 0
-        )
-        if config.train.validation_questions > held:
+    two = config.train
+    if stage == "round_two" and two.start_from == "round_one" and two.validate_steps is not None:
+        alike = one.validate_steps is not None and one.seed == two.seed
+        if two.validation_questions > (one.validation_questions if alike else 0):
             raise InputError(
                 "train.round_two: round one would train on questions that round two validates on; set validate_steps, "
                 "seed and validation_questions for both rounds, or train.start_from=pretrained"

@@ -45,9 +45,8 @@ def run_step(step: Step, reporter: StepReporter, config: str, inputs: Inputs) ->
 def find_outputs(work: Work, store: Store) -> dict[str, Record]:
     """Returns the records of a step's outputs by kind; none unless all of them are in the store and still hold."""
     step, outputs = work.step, work.find(store)
-    return (
-        outputs if len(outputs) == len(step.outputs) and _holds(store, step, outputs[step.outputs[0]]) else {}
-    )
+    whole = len(outputs) == len(step.outputs)
+    return outputs if whole and _holds(store, step, outputs[step.outputs[0]]) else {}
 
 
 def claim_outputs(
