@@ -49,8 +49,8 @@ def show_results(console: Console, states: list[StepState], tracking_uri: str | 
     indexes = [reference.address for reference in finished_outputs(states, names.INDEX).values()]
     if indexes:
         champion, program = promotion["champion"] if promotion else None, _command("multiview")
-        made = promotion["challenger"] if promotion else indexes[-1]
-        index = champion["index"]["address"] if champion else made
+        refused = promotion["challenger"] if promotion else None  # there is no champion yet
+        index = champion["index"]["address"] if champion else refused or indexes[-1]
         served = f"--index {shlex.quote(index)}"
         console.print(f"Ask it:       {program} search {shlex.quote(question or 'a question')} {served}")
         if champion:  # the server follows the next ones

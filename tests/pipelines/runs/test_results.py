@@ -29,6 +29,7 @@ def test_what_a_refresh_promoted_is_served_with_the_next_champions(store, champi
         "decision": "promote",
         "says": "all checks passed",
         "champion": {"number": 2, "why": "refresh", "index": {"address": index.address}},
+        "challenger": f"{store}/index/other",
     }
     monkeypatch.setattr(results, "_promotion", lambda states: promotion if champion else None)
     console = Console(file=io.StringIO(), color_system=None, width=200)
@@ -38,6 +39,19 @@ def test_what_a_refresh_promoted_is_served_with_the_next_champions(store, champi
     lines = {line.partition(":")[0]: line for line in console.file.getvalue().splitlines()}
     assert lines["Serve it"].endswith(f"multiview serve {options}")
     assert shlex.split(lines["Ask it"])[-2:] == ["--index", index.address]
+
+
+def test_a_first_challenger_that_was_refused_is_the_index_to_ask(monkeypatch):
+    """Not the index of nothing that it was compared with, which a step after it may hand on."""
+    promotion = {"decision": "refuse", "says": "too few", "champion": None, "challenger": "/a/store/index/k"}
+    monkeypatch.setattr(results, "_promotion", lambda states: promotion)
+    console = Console(file=io.StringIO(), color_system=None, width=200)
+    empty = Reference(address="/a/store/index/empty", digest="0" * 64)
+    state = StepState(path="champion-now", step="champion-now", status="done", outputs={names.INDEX: empty})
+    show_results(console, [state], None)
+    assert isinstance(console.file, io.StringIO)
+    asked = [line for line in console.file.getvalue().splitlines() if "--index" in line]
+    assert asked and all(line.endswith("--index /a/store/index/k") for line in asked if "search" in line)
 
 
 @pytest.mark.parametrize(
