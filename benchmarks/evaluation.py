@@ -86,8 +86,8 @@ class Given:
         with tempfile.TemporaryDirectory() as output:
             context = StepContext(Config.partial(sections), inputs, {"evaluation": Path(output)}, Events())
             corpus = PassageRows(shard_files(self.folder / "passages"))
-            ranker = Ranker(self.index, self.folder / "index", corpus, Encode(device="cpu"))
-            evaluate_queries(context, ranker, self.layout, self.questions, self.queries)
+            ranker = Ranker(self.index, self.folder / "index", corpus, encode := Encode(device="cpu"))
+            evaluate_queries(context, ranker, self.layout, encode, self.questions, self.queries)
 
     def searches(self, analyses: Sequence[Analysis]) -> object:
         """All rankings that `evaluate` and some analyses ask for, in one pass."""

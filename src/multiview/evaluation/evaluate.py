@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.artifacts.record import load_record
+from multiview.config import Encode
 from multiview.data.answers import matching_mode
 from multiview.data.passages import Passage, PassageLookup, PassageRows, read_passages, shard_files
 from multiview.data.processes import rare_collections
@@ -41,8 +42,8 @@ from multiview.negatives.filters import AnswerHits, Positives
 from multiview.steps.context import StepContext
 
 if TYPE_CHECKING:
-    from multiview.encoding.encode import Encoder
     from multiview.index.ranker import Ranker
+    from multiview.model.layouts import Layout
 
 
 def evaluate(context: StepContext) -> None:
@@ -68,12 +69,17 @@ def evaluate(context: StepContext) -> None:
     index = index.first_views(context.settings.evaluation.views, encoder.layout)
     corpus = PassageRows(shard_files(context.input("passages").path))
     ranker = Ranker(index, context.input("index").path, corpus, encoder.settings)
-    evaluate_queries(context, ranker, encoder, questions, queries)
+    evaluate_queries(context, ranker, encoder.layout, encoder.settings, questions, queries)
 
 
 @rare_collections()
 def evaluate_queries(
-    context: StepContext, ranker: Ranker, encoder: Encoder, questions: list[Question], queries: np.ndarray
+    context: StepContext,
+    ranker: Ranker,
+    layout: Layout,
+    encode: Encode,
+    questions: list[Question],
+    queries: np.ndarray,
 ) -> None:
     """`evaluate` by encoded `queries` [q, dim] float32. Analyses but `speed` are of the ranking by views."""
     from multiview.evaluation.analyses.analysis_input import AnalysisInput
@@ -83,7 +89,7 @@ def evaluate_queries(
     training = context.optional_input("train_questions")
     given = AnalysisInput(
         model=context.input("model").path,
-        layout=encoder.layout,
+        layout=layout,
         index=index,
         passages=context.input("passages").path,
         questions=questions,
@@ -91,7 +97,7 @@ def evaluate_queries(
         queries=queries,
         ask=partial(ranker.search, k=settings.depth),
         settings=settings,
-        encode=encoder.settings,
+        encode=encode,
         matching=matching_mode(context.settings),
         events=context.events,
     )
