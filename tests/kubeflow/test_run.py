@@ -185,38 +185,19 @@ def test_what_an_earlier_start_did_is_no_success_of_this_one(tmp_path, monkeypat
 def test_a_failure_is_posted_where_mlflow_or_the_run_itself_is_missing(tmp_path, monkeypatch, receiver):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_database(tmp_path))
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    with pytest.raises(InputError, match="has no run"):
-        close_run(
-            str(tmp_path / "store"),
-            described(steps=["split"]),
-            "aaaa",
-            "FAILED",
-            "why",
-            Notify(url=receiver.url),
-        )
+    where, run = str(tmp_path / "store"), described(steps=["split"])
+
+    def close(job: str, line: str) -> None:
+        with pytest.raises(InputError, match=line):
+            close_run(where, run, job, "FAILED", "why", Notify(url=receiver.url))
+
+    close("aaaa", "has no run")
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    open_run(str(tmp_path / "store"), described(steps=["split"]), "bbbb")
+    open_run(where, run, "bbbb")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    with pytest.raises(InputError, match="MLflow at http"):
-        close_run(
-            str(tmp_path / "store"),
-            described(steps=["split"]),
-            "bbbb",
-            "FAILED",
-            "why",
-            Notify(url=receiver.url),
-        )
+    close("bbbb", "MLflow at http")
     assert [notice["message"] for notice in receiver.notices] == ["why", "why"]
-    for _ in range(2):  # as Kubeflow tries the exit handler again
-        with pytest.raises(InputError, match="MLflow at http"):
-            close_run(
-                str(tmp_path / "store"),
-                described(steps=["split"]),
-                "bbbb",
-                "FAILED",
-                "why",
-                Notify(url=receiver.url),
-            )
+    close("bbbb", "MLflow at http")  # as Kubeflow tries the exit handler again
     assert len(receiver.notices) == 2
 
 

@@ -154,19 +154,12 @@ def close_run(
                     tracking.ship(opened, run.id, uri, ended=None if complete else "FAILED")
                     mlflow = tracking.find_run(uri, run.id, opened.url).mlflow_id
         finally:
-            if (address := notified(notify)) and not complete and not _told(store, job):
+            if (address := notified(notify)) and not complete and not start.notified:
                 pages = notify.model_dump(exclude_none=True)
                 named = run or Run(id=pipeline, pipeline=pipeline, config={"notify": pages})
                 post(address, failure_message(store, named, job, status, message, states, mlflow))
-                _told(store, job, now=True)
-
-
-def _told(store: str, job: str, now: bool = False) -> bool:
-    """Whether an attempt of the exit handler has told of a start's failure, `now` or before; not where no store can say."""
-    with contextlib.suppress(Exception):
-        opened, file = open_store(store), f"{names.STARTS}/{job}.told"
-        return opened.create(file, b"") if now else opened.read(file) is not None
-    return False
+                with contextlib.suppress(Exception):  # else a retry tells once more
+                    write_start(open_store(store), job, start.model_copy(update={"notified": True}))
 
 
 def _start_file(run: Run, job: str) -> str:

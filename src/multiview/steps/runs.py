@@ -66,6 +66,8 @@ class Start(BaseModel, frozen=True):
 
     run: str | None = None
     error: str | None = None
+    notified: bool = False
+    """Whether `notify.url` was told of its failure."""
 
 
 class StepState(BaseModel, frozen=True):
@@ -141,9 +143,8 @@ def write_run(store: Store, run: Run) -> None:
 def studies_of(store: Store, run: Run) -> list[str]:
     """Returns the names of the studies that a run is a row of."""
     found = {file.rpartition("/")[2] for file in store.files(_studies(run.id))} | {run.study or ""}
-    return sorted(
-        name for name in found if name and not name.startswith(".")
-    )  # hidden: on its way into the store
+    # A hidden file is on its way into the store.
+    return sorted(name for name in found if name and not name.startswith("."))
 
 
 def _studies(run: str) -> str:

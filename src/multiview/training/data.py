@@ -205,9 +205,10 @@ def hold_out(
 ) -> tuple[list[Question], list[Question]]:
     """Returns the questions to train on and up to `number` questions to validate on, with no gold passage in common.
 
-    `gold` are each question's positives in the corpus, at least one, equal texts by one id. Passages are drawn by `seed`, and all questions
-    whose first positive is drawn are held out, until they are `number` or a fifth of all. Other questions with a gold
-    passage of these are in neither list: training would show it. Raises InputError where one of the lists is empty.
+    `gold` are each question's positives in the corpus, at least one, equal texts by one id. Passages are drawn by `seed`,
+    and all questions whose first positive is drawn are held out, until they are `number` or a fifth of all. Other questions
+    with a gold passage of these are in neither list: training would show it. Raises InputError where one of the lists is
+    empty.
     """
     of_passage: defaultdict[str, list[Question]] = defaultdict(list)
     for question in sorted(questions, key=lambda question: question.qid):
