@@ -211,3 +211,9 @@ def test_a_fixed_temperature_needs_the_fixed_schedule():
         resolve({"train": {"temperature": {"value": 0.05}}})
     fixed = {"schedule": "fixed", "value": 0.05}
     assert resolve({"train": {"temperature": fixed}}).train.temperature.value == 0.05
+
+
+def test_a_ratio_of_warm_up_needs_no_number_of_its_steps():
+    with pytest.raises(InputError, match="^train.warmup_ratio: train.warmup_steps comes before it"):
+        resolve({"train": {"warmup_ratio": 0.2}})
+    assert resolve({"train": {"warmup_ratio": 0.2, "warmup_steps": None}}).train.warmup_ratio == 0.2

@@ -113,7 +113,7 @@ class Train(Section):
     warmup_steps: Annotated[int, Field(ge=0)] | None = 1237
     """Warm-up in steps (DPR); none: from `warmup_ratio`."""
     warmup_ratio: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Warm-up as a share of all steps, when `warmup_steps` is none."""
+    """Warm-up as a share of all steps, when `warmup_steps` is none or more than half of them."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     """AdamW's weight decay."""
     max_grad_norm: Annotated[float, Field(gt=0)] = 2.0

@@ -76,6 +76,10 @@ def check(model: Model, train: Train) -> None:
         raise InputError(
             "train.temperature.value: an annealed one has no value; set train.temperature.schedule=fixed too"
         )
+    if train.warmup_steps is not None and train.warmup_ratio != Train().warmup_ratio:
+        raise InputError(
+            "train.warmup_ratio: train.warmup_steps comes before it; set train.warmup_steps=null too"
+        )
     if train.validate_steps is None and train.patience is not None:
         raise InputError(
             "train.patience counts validations, and there are none: set train.validate_steps too"
