@@ -65,6 +65,13 @@ class Study(Section):
             raise ValueError(f"seeds: has one twice, and a run with it would count twice: {list(self.seeds)}")
         if unknown := [seed for seed in self.by_seed if seed not in self.seeds]:
             raise ValueError(f"by_seed.{unknown[0]}: none of the seeds {list(self.seeds)}")
+        seeded = (
+            row for row, changes in self.runs.items() if self.seeds and "seed" in changes.get("train", {})
+        )
+        if row := next(seeded, None):
+            raise ValueError(
+                f"runs.{row}.train.seed: would train the same model for each of the seeds {list(self.seeds)}; leave it out"
+            )
         if len(self.runs) * max(1, len(self.seeds)) < 2:
             raise ValueError(
                 "runs: expected two or more rows, each with the settings that it changes, or several seeds"

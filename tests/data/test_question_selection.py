@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiview.data.question_selection import (
+    ASKED_AGAIN,
     LOST_GOLD,
     UNKNOWN_POSITIVES,
     held_out,
@@ -14,6 +15,7 @@ from multiview.data.question_selection import (
     one_per_passage,
     questions_per_passage,
     with_known_positives,
+    with_shared_positives,
 )
 from multiview.data.questions import Question
 from multiview.errors import Report
@@ -87,6 +89,32 @@ def test_held_out_questions_share_no_passage_with_training(questions, share, see
     assert len(dev_passages) == min(max(round(share * len(passages)), 1), len(passages) - 1)
     assert sorted(train + dev, key=questions.index) == questions
     assert set(held_out(shuffled(questions, random), share, seed)[1]) == set(dev)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 9)), max_size=20),
+    st.integers(0, 3),
+)
+@settings(max_examples=100, deadline=None)
+def test_rows_that_ask_the_same_share_their_gold_passages_and_are_held_out_together(rows, seed):
+    questions = [
+        Question(f"q{row}", f"What is {asked}?", (f"a{answer}",), (0,), (f"p{passage}",))
+        for row, (asked, answer, passage) in enumerate(rows)
+    ]
+    report = Report()
+    shared = with_shared_positives(questions, report)
+    for question, found in zip(questions, shared, strict=True):
+        alike = {
+            q.positive_ids[0]
+            for q in questions
+            if (q.question, q.answers) == (question.question, question.answers)
+        }
+        assert found.positive_ids[0] == question.positive_ids[0] and found.answer_starts == (0,)
+        assert set(found.positive_ids) == alike and len(found.positive_ids) == len(alike)
+    assert sum(len(q.positive_ids) > 1 for q in shared) == report.remarks.counts.get(ASKED_AGAIN, 0)
+    if rows:
+        train, dev = held_out(shared, 0.3, seed)
+        assert not {(q.question, q.answers) for q in train} & {(q.question, q.answers) for q in dev}
 
 
 def test_unknown_positives_go_and_with_the_first_of_them_its_offsets():

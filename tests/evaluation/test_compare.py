@@ -8,10 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from multiview.artifacts.staging import LocalArtifact
+from multiview.artifacts.attempt import Attempt
+from multiview.artifacts.staging import LocalArtifact, stage
+from multiview.artifacts.store import LocalStore
 from multiview.config import Comparison, Config
 from multiview.errors import InputError
 from multiview.evaluation.compare import compare
+from multiview.evaluation.evaluate import comparable_ranks
 from multiview.steps.context import StepContext
 from tests.fixtures.ascii_files import in_ascii
 from tests.fixtures.events import RecordedEvents
@@ -122,6 +125,20 @@ def test_a_comparison_against_a_named_row(tmp_path: Path) -> None:
     assert "no row differs from bm25" in (output / "table.md").read_text()
     with pytest.raises(InputError, match=r"comparison\.baseline: bm52 is no row; did you mean bm25"):
         compared(tmp_path / "other", {"mvr": [0.0], "bm25": [0.0]}, baseline="bm52")
+
+
+def test_a_question_is_not_won_by_retrieving_more_passages(tmp_path: Path) -> None:
+    store, evaluations = LocalStore(tmp_path), []
+    for depth, ranks in ((100, [1, 100, None, None]), (1000, [1, 100, 101, 150])):
+        attempt = Attempt(store, "evaluation", f"depth-{depth}")
+        table = questions(["a", "b", "c", "d"])
+        gold = table.schema.get_field_index("rank_of_first_gold")
+        table = table.set_column(gold, "rank_of_first_gold", pa.array(ranks, pa.int32()))
+        pq.write_table(table, attempt.path / "questions.parquet")
+        about = {"step": "evaluate", "step_version": 1, "config": {}, "inputs": {}}
+        record, _ = attempt.publish(**about, facts={"depth": depth})
+        evaluations.append(stage(store, record))
+    assert comparable_ranks(evaluations).tolist() == 2 * [[1, 100, np.inf, np.inf]]
 
 
 @pytest.mark.parametrize("seeds", [{}, {"größer": "größer", "mvr": "mvr"}], ids=["rows", "seeds"])

@@ -89,6 +89,20 @@ def test_a_metric_that_was_not_measured_is_a_refusal() -> None:
     assert failed(verdict(LENIENT, measured(30, values=nothing))) == [f"drops.{METRIC}"]
 
 
+@pytest.mark.parametrize("judged", [("accuracy_at_1", "accuracy_at_5", "accuracy_at_20"), ("mrr_at_10",)])
+def test_the_gate_as_it_comes_takes_questions_with_answers_or_with_gold_passages(
+    judged: tuple[str, ...],
+) -> None:
+    def answers(right: int) -> dict[str, np.ndarray]:
+        return dict.fromkeys(judged, (np.arange(QUESTIONS) < right).astype(float))
+
+    champion = replace(CHAMPION, values=answers(30))
+    assert verdict(Gate(), measured(30, values=answers(30)), champion).decision == "promote"
+    worse = verdict(Gate(), measured(10, values=answers(10)), champion)
+    assert failed(worse) == [f"drops.{name}" for name in judged]
+    assert verdict(Gate(), measured(30, values={}), champion).decision == "refuse"
+
+
 @pytest.mark.parametrize(("passages", "passed"), [(801, True), (800, True), (799, False), (0, False)])
 def test_a_corpus_that_has_shrunk_is_an_accident(passages: int, passed: bool) -> None:
     found = verdict(Gate(drops={}, largest_shrinkage=0.2), measured(30, passages=passages))

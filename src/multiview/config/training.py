@@ -31,7 +31,7 @@ class Model(Section):
     """A view's vector: its viewer token (the papers), the mean of its snippet's tokens, the sum of both, or its last token. *Ours.*"""
     normalise: bool = False
     """Scale every vector to length one. *Ours.*"""
-    scale: float | None = None
+    scale: Annotated[float, Field(gt=0)] | None = None
     """Factor of the inner products that are the scores; none: 20 when normalised, else 1. *Ours.*"""
     tied: bool = False
     """One encoder for questions and passages (Dual Cross Encoder) or two (DPR)."""

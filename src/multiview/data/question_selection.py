@@ -1,6 +1,7 @@
 """The selection and the checks of questions. `split` ends at the first problem, `inspect` counts all: `report` decides."""
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -19,6 +20,7 @@ UNKNOWN_POSITIVES = "gold passages that are not in the corpus, of questions that
 UNKNOWN_NEGATIVES = "given negatives that are not in the corpus, left out"
 MAY_BE_JOINED = "questions without gold passages whose answers hold |: each is one answer, not a list"
 NO_ANSWERS = "training questions without answers: train.positive=answer takes their best view"
+ASKED_AGAIN = "questions with the text and answers of another: each has the gold passages of all these rows"
 IN_BOTH = "questions in both train and dev: both keep them; remove them from one of the two files"
 """Kinds of remarks."""
 
@@ -44,8 +46,8 @@ def select(settings: Config, scan: CorpusScan, report: Report) -> Selection:
     if not section.source and not section.dev_source:  # the training questions are made by another step
         _check_shards(settings, passages, report)
         return Selection([], [], passages)
-    train = _with_gold(scan.train, "train", settings, scan, report)
-    dev = _with_gold(scan.dev, "dev", settings, scan, report)
+    train = with_shared_positives(_with_gold(scan.train, "train", settings, scan, report), report)
+    dev = with_shared_positives(_with_gold(scan.dev, "dev", settings, scan, report), report)
     for question in train:
         if not question.positive_ids:
             report.remark(NO_GOLD, f"question {question.qid}")
@@ -76,9 +78,10 @@ def select(settings: Config, scan: CorpusScan, report: Report) -> Selection:
         kept = {id_ for q in (*train, *dev) for id_ in (*q.positive_ids, *q.negative_ids)}
     _check_shards(settings, kept, report)
     dev = limited(dev, section.dev_limit, section.seed)
-    trained = {(about, q.question) for q in train for about in (q.qid, *q.positive_ids)}
+    trained = {(about, q.question) for q in train for about in (q.qid, q.answers, *q.positive_ids)}
     for question in dev:
-        if any((about, question.question) in trained for about in (question.qid, *question.positive_ids)):
+        abouts = (question.qid, question.answers, *question.positive_ids)
+        if any((about, question.question) in trained for about in abouts):
             report.remark(IN_BOTH, f"question {question.qid}")
     for question in train:
         if not question.answers:
@@ -171,12 +174,30 @@ def one_per_passage(questions: Sequence[Question], seed: int) -> list[Question]:
 
 def held_out(questions: Sequence[Question], share: float, seed: int) -> tuple[list[Question], list[Question]]:
     """Returns training and dev questions, these about a `share` of the first positive passages, drawn by `seed`: at least one
-    passage, and none where there is only one."""
+    passage, and none where there is only one. What a dev question asks is in no training question."""
     passages = sorted({q.positive_ids[0] for q in questions}, key=lambda id_: seeded_hash(seed, id_))
     dev_count = min(max(1, round(share * len(passages))), max(0, len(passages) - 1))
     train = set(passages[dev_count:])
     dev = [q for q in questions if q.positive_ids[0] not in train]
-    return [q for q in questions if q.positive_ids[0] in train], dev
+    asked = {(q.question, q.answers) for q in dev}
+    return [q for q in questions if q.positive_ids[0] in train and (q.question, q.answers) not in asked], dev
+
+
+def with_shared_positives(questions: Sequence[Question], report: Report) -> list[Question]:
+    """Returns the questions, each with its own positives first, then those of the others with its text and answers.
+
+    A file of pairs has a row for each positive of a question: it must be no negative of the question's other rows.
+    """
+    shared: dict[tuple[str, tuple[str, ...]], dict[str, int]] = defaultdict(dict)
+    for q in questions:
+        shared[q.question, q.answers] |= q.grades
+    found: list[Question] = []
+    for q in questions:
+        grades = {**q.grades, **shared[q.question, q.answers], **q.grades} if q.positive_ids else {}
+        if len(grades) > len(q.positive_ids):
+            report.remark(ASKED_AGAIN, f"question {q.qid}")
+        found.append(q.with_grades(grades) if len(grades) > len(q.positive_ids) else q)
+    return found
 
 
 def with_known_positives(

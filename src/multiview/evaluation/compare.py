@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from multiview import metric_names, names
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Comparison
 from multiview.evaluation import files, tables
 from multiview.evaluation.costs import check_alike, cost_of, differing_settings
-from multiview.evaluation.evaluate import ranks_of, values_of
+from multiview.evaluation.evaluate import comparable_ranks, values_of
 from multiview.evaluation.significance import CONFIDENCE, RESAMPLES, paired_figures, seeds_figures
 from multiview.evaluation.tables import Metrics, Significance
 from multiview.steps.context import StepContext
@@ -66,7 +67,7 @@ def compare(context: StepContext) -> None:
         paper = {row: figures.model_dump() for row, figures in comparison.paper.items()}
         files.write_json(output / files.PAPER_FILE, paper)
     if significance["baseline"] in folders:
-        files.write_json(output / files.WON_FILE, _won(folders, significance["baseline"]))
+        files.write_json(output / files.WON_FILE, _won(evaluations, significance["baseline"]))
     _write_analyses(folders, output)
     costs = {system: cost_of(address) for system, address in addresses.items()}
     for figures in (metrics, costs):
@@ -76,9 +77,9 @@ def compare(context: StepContext) -> None:
     context.events.fact("baseline", significance["baseline"])
 
 
-def _won(folders: Mapping[str, Path], baseline: str) -> dict[str, dict[str, int]]:
-    """Numbers of questions `won`, `lost` and `tied` per system, against the baseline, by the ranks of `ranks_of`."""
-    ranks = {system: ranks_of(folder) for system, folder in folders.items()}
+def _won(evaluations: Mapping[str, LocalArtifact], baseline: str) -> dict[str, dict[str, int]]:
+    """Numbers of questions `won`, `lost` and `tied` per system, against the baseline, by their `comparable_ranks`."""
+    ranks = dict(zip(evaluations, comparable_ranks([*evaluations.values()]), strict=True))
     base = ranks.pop(baseline)
     outcomes = {"won": np.less, "lost": np.greater, "tied": np.equal}
     return {

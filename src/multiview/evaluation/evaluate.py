@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from multiview import metric_names
 from multiview.artifacts.record import load_record
+from multiview.artifacts.staging import LocalArtifact
 from multiview.config import Encode
 from multiview.data.answers import matching_mode
 from multiview.data.passages import Passage, PassageLookup, PassageRows, read_passages, shard_files
@@ -226,6 +227,17 @@ def ranks_of(folder: Path) -> np.ndarray:
     accuracy = [name for name in table.column_names if name.startswith(metric_names.ACCURACY_PREFIX)]
     answered = table[accuracy[0]].is_valid().to_numpy() if accuracy else np.zeros(len(table), bool)
     return np.nan_to_num(np.where(answered, answer, gold), nan=np.inf)
+
+
+def comparable_ranks(evaluations: Sequence[LocalArtifact]) -> np.ndarray:
+    """`ranks_of` each evaluation [systems, q], inf beyond the depth to which all of them retrieved."""
+    ranks = np.stack([ranks_of(staged.path) for staged in evaluations])
+    depths = [
+        load_record(staged.address).record.facts.get("depth", np.inf)
+        for staged in evaluations
+        if staged.address
+    ]
+    return np.where(ranks > min(depths, default=np.inf), np.inf, ranks)
 
 
 def best_ranks_of(folder: Path) -> np.ndarray:

@@ -245,8 +245,8 @@ class ViewIndex:
         return [True] * int(self.stored_counts[row]) if self.kept is None else self.kept[row].as_py()
 
     def view_scores(self, query: np.ndarray, row: int) -> np.ndarray:
-        """Scores of all views of one passage [views] float32, which explain why it was found."""
-        return self.views_of(row) @ np.asarray(query, dtype=np.float32)
+        """Scores of all views of one passage [views] float32, which explain why it was found; equal views score equally."""
+        return (self.views_of(row).astype(np.float64) @ np.asarray(query, np.float64)).astype(np.float32)
 
     def views_of(self, row: int) -> np.ndarray:
         """The views of one passage [views, dim] float32."""

@@ -80,7 +80,9 @@ def gather(
     with optional("the questions"):
         questions = found[0].input("questions")
         if passages and questions:
-            contents.results, contents.texts = chosen_questions(folders, contents.base, passages, questions)
+            contents.results, contents.texts = chosen_questions(
+                evaluations, contents.base, passages, questions
+            )
     return contents
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from multiview.artifacts.record import Artifact
-from multiview.artifacts.staging import stage
+from multiview.artifacts.staging import LocalArtifact, stage
 from multiview.data.passages import PassageLookup
 from multiview.data.questions import iterate_questions, seeded_hash
 from multiview.data.reading.tables import Row
-from multiview.evaluation.evaluate import ranks_of
+from multiview.evaluation.evaluate import comparable_ranks
 from multiview.evaluation.files import question_ids
 from multiview.evaluation.top_hits import TOP_HITS_FILE
 from multiview.report.contents import QuestionResults, outcome
@@ -30,15 +30,16 @@ KINDS = ("won", "lost", "wrong", "right")
 
 
 def chosen_questions(
-    folders: Sequence[Path], base: int, passages: Artifact, questions: Artifact
+    evaluations: Sequence[LocalArtifact], base: int, passages: Artifact, questions: Artifact
 ) -> tuple[list[QuestionResults], dict[str, tuple[str, str]]]:
     """Returns the chosen questions, and title and text of the passages that they name.
 
-    `folders` are the systems' evaluations of the same questions, `base` is the position of the baseline. Memory does
+    `evaluations` are the systems', of the same questions, `base` is the position of the baseline. Memory does
     not grow with the corpus. Raises InputError for a passage that is not in the corpus.
     """
+    folders = [staged.path for staged in evaluations]
     qids = question_ids(folders[0])
-    first_right = np.stack([ranks_of(folder) for folder in folders], axis=1)
+    first_right = comparable_ranks(evaluations).T
     ranks = [[None if np.isinf(rank) else int(rank) for rank in row] for row in first_right]
     chosen = _choice(qids, ranks, base, min(SHOWN_QUESTIONS, SHOWN_RANKINGS // len(folders)))
     hits = [_hits(folder, list(chosen)) for folder in folders]

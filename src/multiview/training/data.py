@@ -83,6 +83,10 @@ def training_data(context: StepContext, folder: Path) -> TrainingData:
         raise InputError("train.distill_weight: without negatives there is nothing to distil; set it to 0")
     teacher = read_teacher(negatives.path) if settings.distill_weight and negatives else None
     stream = QuestionStream(questions, positives, pool, settings, teacher)
+    if stream.batch_size == 1 and not settings.negatives:
+        raise InputError(
+            f"{source}: one question, and train.negatives=0, leave no negative to learn from; give more"
+        )
     if stream.batch_size < settings.batch_size:
         context.events.warning(
             f"train.batch_size {settings.batch_size}: there are only {counted(len(questions), 'question')}, so batches hold {len(questions):,}"

@@ -1,6 +1,7 @@
 """Which views win, and how much they are alike."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -9,9 +10,9 @@ import pytest
 from multiview.evaluation.analyses.analysis_input import NotApplicable
 from multiview.evaluation.analyses.attention import cosine
 from multiview.evaluation.analyses.matrices import mean_cosines
-from multiview.evaluation.analyses.view_ranges import usage
+from multiview.evaluation.analyses.view_ranges import gold_winners, usage
 from multiview.model.layouts import LAYOUTS
-from tests.fixtures.analysed_model import DEPTH
+from tests.fixtures.analysed_model import DEPTH, hand_index
 from tests.fixtures.searched_views import stored_views
 
 
@@ -31,6 +32,16 @@ def test_usage_counts_the_winners_of_the_first_and_of_the_gold_passage(camvr):
     metrics = usage(subject).metrics
     assert metrics["share_of_top_1/view_2"] == first[1] / first.sum()
     assert metrics["share_of_gold/view_1"] == gold[0] / gold.sum()
+
+
+def test_of_equal_views_the_first_wins_however_many_they_are():
+    rng = np.random.default_rng(0)
+    for views in range(1, 10):
+        equal = [np.repeat(rng.normal(size=(1, 768)), views, axis=0) for _ in range(30)]
+        index = hand_index(equal, [f"p{number:02}" for number in range(30)])
+        queries, gold = rng.normal(size=(30, 768)).astype(np.float32), np.arange(30)
+        assert len({*index.view_scores(queries[0], 0)}) == 1
+        assert gold_winners(SimpleNamespace(index=index, queries=queries, gold=gold)).tolist() == [0] * 30
 
 
 def test_cosines_are_means_over_the_passages_that_have_both_views(camvr, monkeypatch):

@@ -115,7 +115,9 @@ def test_settings_by_seed_are_those_of_all_rows_with_it(project):
         read_study(write(project, runs=rows, seeds=[1, 2], by_seed={3: {}}))
 
 
-def test_a_row_that_sets_a_seed_keeps_it(project):
+def test_a_row_that_sets_a_seed_keeps_it_if_seeds_would_not_train_one_model_again(project):
+    with pytest.raises(InputError, match=r"runs.base.train.seed: .* seeds \[1, 2\]"):
+        read_study(write(project, runs={"base": {"train": {"seed": 0}}}, seeds=[1, 2]))
     file = write(project, runs={"base": {"model": {"seed": 0}, "train": {"rounds": 0}}}, seeds=[1, 2])
     rows = read_study(file).overrides({"model": {"seed": 7}})
     assert [(changes["model"]["seed"], changes["train"]["seed"]) for changes in rows.values()] == [

@@ -58,7 +58,7 @@ def variation(given: AnalysisInput) -> Findings:
         if not numbers:
             continue
         passage = given.index.passage_id(int(given.gold[question]))
-        scores = views @ vector
+        scores = views.astype(np.float64) @ vector
         view = numbers[scores.argmax()] + 1
         winners.setdefault(passage, []).append(view)
         if len(views) > 1:
@@ -69,7 +69,7 @@ def variation(given: AnalysisInput) -> Findings:
                     "views": len(views),
                     "view": view,
                     "lv_cosine": local_variation(cosines(vector, views)),
-                    "lv_softmax": local_variation(softmax(scores.astype(np.float64))),
+                    "lv_softmax": local_variation(softmax(scores)),
                 }
             )
     if not rows:

@@ -161,7 +161,7 @@ def usage(given: AnalysisInput) -> Findings:
     views = given.ordered_views()
     first = given.top.winning_views[:, 0]
     top_1 = np.bincount(first[first >= 0], minlength=views)
-    gold = np.bincount(_gold_winners(given), minlength=views)
+    gold = np.bincount(gold_winners(given), minlength=views)
     columns: dict[str, np.ndarray] = {
         "view": np.arange(1, views + 1),
         metric_names.SHARE_OF_PASSAGES: np.array(given.shares_with_view),
@@ -180,12 +180,10 @@ def usage(given: AnalysisInput) -> Findings:
     return Findings(metrics, {"usage": Table(caption, pa.table(columns))})
 
 
-def _gold_winners(given: AnalysisInput) -> np.ndarray:
+def gold_winners(given: AnalysisInput) -> np.ndarray:
     """The view, from 0, that scores best in the gold passage of each question that has one with views in the index."""
-    rows = np.flatnonzero((given.gold >= 0) & (given.index.view_counts[given.gold] > 0))
-    rows = rows[np.argsort(given.gold[rows])]  # so that views are read in their order
-    winners = [given.index.view_scores(given.queries[row], int(given.gold[row])).argmax() for row in rows]
-    return np.array(winners, np.int64)
+    _, winners = given.index.pair_scores(given.queries, np.arange(len(given.gold)), given.gold)
+    return winners[winners >= 0]
 
 
 # --- the quality and diversity of generated queries (Dual Cross Encoder, section 5) -------------------

@@ -80,6 +80,11 @@ def check(model: Model, train: Train) -> None:
         raise InputError(
             "train.warmup_ratio: train.warmup_steps comes before it; set train.warmup_steps=null too"
         )
+    if not train.negatives and 1 in (train.batch_size, train.negative_group):
+        alone = "batch_size" if train.batch_size == 1 else "negative_group"
+        raise InputError(
+            f"train.negatives: 0 with train.{alone}=1 leaves a question no negative to learn from; raise one of them"
+        )
     if train.validate_steps is None and train.patience is not None:
         raise InputError(
             "train.patience counts validations, and there are none: set train.validate_steps too"
