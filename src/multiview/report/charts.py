@@ -129,7 +129,7 @@ def _alone(contents: Contents, system: System) -> Chart | None:
     metric = next((name for name in system.alone if not name.endswith("_at_1")), next(iter(system.alone)))
     title = f"{metric_names.short(metric)} of each view alone, {system.name}"
     series = {"": system.alone[metric]}
-    return _bars(title, contents.look(system), series, 1.02, system.metrics.get(metric))
+    return _bars(title, contents.look(system), series, 1.02, system.together.get(metric))
 
 
 def _heat_map(title: str, name: str, top: float | None, contents: Contents, system: System) -> Chart | None:

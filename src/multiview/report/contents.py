@@ -62,6 +62,8 @@ class System:
     """`share_of_top_1` and `share_of_gold` to each view's share."""
     alone: Mapping[str, list[float]] = field(default_factory=dict)
     """Metric to its value per view, with that view alone."""
+    together: Mapping[str, float] = field(default_factory=dict)
+    """Metric to its value with all views, without BM25 and reranking."""
     attention: np.ndarray | None = None
     """Divergence between views i and j [views, views], nan where no sequence has both."""
     cosine: np.ndarray | None = None

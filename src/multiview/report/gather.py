@@ -138,11 +138,12 @@ def _analyses(folder: Path) -> dict[str, Any]:
     """The fields of a `System` that the tables of its analyses fill."""
     usage, each = _table(folder, "usage"), _table(folder, "each_view")
     shares = (metric_names.SHARE_OF_TOP_1, metric_names.SHARE_OF_GOLD)
-    views = [row for row in each.to_pylist() if row["view"] is not None] if each else []
+    *views, together = each.to_pylist() if each else [{}]
     accuracies = [n for n in each.column_names if n.startswith(metric_names.ACCURACY_PREFIX)] if each else []
     return {
         "usage": {name: usage[name].to_pylist() for name in shares if usage and name in usage.column_names},
         "alone": {name: [row[name] for row in views] for name in accuracies},
+        "together": {name: together[name] for name in accuracies},
         "attention": _matrix(folder, "attention"),
         "cosine": _matrix(folder, "cosine"),
     }
