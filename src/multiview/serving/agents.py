@@ -1,4 +1,4 @@
-"""Tools for agents: `/mcp` speaks the Model Context Protocol (MCP), and each call of a tool is a request to its route."""
+"""Tools for agents: `/mcp` speaks the Model Context Protocol (MCP); each tool call becomes a request to a route."""
 
 import contextlib
 import json
@@ -30,12 +30,12 @@ ABOUT = {
 
 
 def agent_routes(app: FastAPI, serving: Serving) -> APIRouter:
-    """Returns the route of two tools, `search` and `passage`, which ask the routes of `app` in this process."""
+    """Returns the route `/mcp`, whose tools `search` and `passage` call the routes of `app` in this process."""
     fields = schemas.search_body(serving.limits).model_json_schema()["properties"]
     inputs = {"search": {"question": fields.pop("questions")["items"], **fields}}
     inputs["passage"] = {"id": {"type": "string"}, "index": fields["index"]}
     outputs = {"search": schemas.Answers.model_json_schema(), "passage": schemas.Passage.model_json_schema()}
-    key = {"X-API-Key": serving.keys[0]} if serving.keys else {}  # `/mcp` has seen the agent's own
+    key = {"X-API-Key": serving.keys[0]} if serving.keys else {}  # `/mcp` has checked the agent's own
     routes = httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://multiview", headers=key)
 
     async def tools(context: Any, params: Any) -> types.ListToolsResult:
@@ -81,7 +81,7 @@ def agent_routes(app: FastAPI, serving: Serving) -> APIRouter:
 
     @contextlib.asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
-        # Without sessions, any replica answers any request. MetricsMiddleware bounds bodies; hosts are the proxy's to check.
+        # Without sessions, any replica can answer. MetricsMiddleware limits bodies; checking hosts is up to the proxy.
         app.state.mcp = StreamableHTTPSessionManager(
             server, json_response=True, stateless=True, max_request_body_size=sys.maxsize
         )
@@ -92,7 +92,7 @@ def agent_routes(app: FastAPI, serving: Serving) -> APIRouter:
 
     @router.post("/mcp", include_in_schema=False)
     async def mcp(request: Request) -> Response:
-        if "origin" in request.headers:  # a page may reach by DNS rebinding what its author cannot
+        if "origin" in request.headers:  # by DNS rebinding, a web page can reach what its author cannot
             raise HTTPException(403, "pages in a browser may not ask: there is a header Origin")
         return _SdkResponse()
 

@@ -1,4 +1,4 @@
-"""The server: answers questions from the champion, or from the index that it was given, over HTTP."""
+"""The HTTP server, which answers questions from the champion or from a given index."""
 
 import asyncio
 import base64
@@ -43,22 +43,22 @@ MESSAGES = {
     "model_attributes_type": "not a JSON object; a body is sent with the header Content-Type: application/json",
     "string_pattern_mismatch": "the question is blank",
 }
-"""Our words for kinds of invalid input that pydantic describes for programmers."""
+"""Our words for invalid input that pydantic describes in a programmer's terms."""
 DEEPEST_NAMED = 20
-"""Most parts of the place in a body that a refusal names."""
+"""Most parts of an invalid field's path that a refusal names."""
 OTHER_REFUSALS: tuple[tuple[type[Exception], int, str, dict[str, str]], ...] = (
     (ConditionError, 422, "", {}),
     (NoSuchIndex, 404, "", {}),
     (TooManyWaiting, 429, "too many requests wait; try again", {"Retry-After": "1"}),
     (TimeoutError, 504, "the request took too long", {}),
 )
-"""Other errors with their status and message; empty: the error's own message."""
+"""Other errors with status, message and headers; an empty message stands for the error's own."""
 
 IndexParameter = Annotated[str | None, Query(max_length=500, description=schemas.INDEX)]
 
 
 class _AnyText(PathConvertor):
-    """The rest of a path as it is: `path` ends before a line end, and so would find another passage."""
+    """The whole rest of a path. Starlette's `path` stops at a line end, and so would find another passage."""
 
     regex = "(?s:.*)"
 
@@ -119,20 +119,20 @@ async def _follow(follower: Follower, seconds: float) -> None:
 
 
 def _add_probes(app: FastAPI, serving: Serving, metrics: Metrics, tasks: list[asyncio.Task[None]]) -> None:
-    """Adds the routes that need no key, because they reveal nothing of questions and passages."""
+    """Adds the routes that need no key, as they reveal nothing about questions and passages."""
 
     def broken() -> bool:
         return not tasks or any(task.done() for task in tasks)
 
     @app.get("/healthz", response_model=schemas.Health, responses={503: {"model": schemas.Health}})
     async def healthz() -> JSONResponse:
-        """Whether the process works; where it does not, only a new process helps."""
+        """Whether the process works; if it does not, only a restart helps."""
         health = schemas.Health(status="broken" if broken() else "ok")
         return JSONResponse(health.model_dump(), 503 if broken() else 200)
 
     @app.get("/readyz", response_model=schemas.State, responses={503: {"model": schemas.State}})
     async def readyz() -> JSONResponse:
-        """Whether questions are answered, from what, and why the store's champion does not answer where it does not."""
+        """Whether questions are answered, from which index, and why not from the store's champion, if so."""
         newest, fresh = serving.generations.newest, serving.follower and serving.follower.freshness
         state = schemas.State(
             status="broken" if broken() else "ready",
@@ -157,7 +157,7 @@ def _add_search(router: APIRouter, service: SearchService) -> None:
 
     @router.post("/search", response_model=schemas.Answers)
     async def search(body: SearchRequest) -> Response:  # pyright: ignore[reportInvalidTypeForm]
-        """Search: the best passages of each question, with the snippet that matched."""
+        """Search: the best passages for each question, with the snippet that matched."""
         async with service.chosen(body.index) as generation:
             wanted = Search(body.k, body.explain, body.where)
             hits = await service.search(generation, body.questions, wanted)
@@ -179,7 +179,7 @@ def _add_search(router: APIRouter, service: SearchService) -> None:
 def _add_indexes(router: APIRouter, service: SearchService) -> None:
     @router.get("/indexes", response_model=schemas.IndexChoices)
     async def indexes() -> Response:
-        """What answers, and the indexes that requests may name: the newest 100, champions first."""
+        """The index that answers, and those that requests may name: the newest 100, champions first."""
         async with asyncio.timeout(service.serving.limits.timeout), service.chosen(None) as generation:
             choices = await service.serving.named_indexes.choices() if service.serving.named_indexes else []
             return _json(
@@ -204,7 +204,7 @@ def _add_vector_stores(router: APIRouter, service: SearchService) -> None:
         vector_store_id: Annotated[str, Path(examples=[CHAMPION])],
         body: VectorStoreSearchRequest,  # pyright: ignore[reportInvalidTypeForm]
     ) -> Response:
-        """Search in the shape of OpenAI's vector stores: the store is `champion`, or the key of the index that answers."""
+        """Search in the shape of OpenAI's vector stores; the store is `champion` or the key of the answering index."""
         where = openai.condition(body.filters) if body.filters else None
         least = body.ranking_options.score_threshold if body.ranking_options else None
         with service.serving.generations.using() as generation:
@@ -221,7 +221,7 @@ def _json(content: object) -> Response:
 
 
 def _add_explorer(app: FastAPI) -> None:
-    """Adds a page that asks the other routes; it holds nothing of the corpus and so needs no key."""
+    """Adds the explorer page, which calls the other routes. It contains nothing from the corpus, so it needs no key."""
     style, script = _text("explorer.css"), _text("drawing.js") + _text("explorer.js")
     template = jinja2.Template(_text("explorer.html"), autoescape=True, undefined=jinja2.StrictUndefined)
     html = template.render(style=Markup(style), script=Markup(script))
@@ -252,12 +252,12 @@ def _text(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """A text's source expression for a Content-Security-Policy."""
+    """The source expression by which a Content-Security-Policy allows a text."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _add_refusals(app: FastAPI) -> None:
-    """Answers every error in one shape, which repeats nothing of the request's body."""
+    """Answers every error in one shape, which never repeats a question."""
 
     @app.exception_handler(StarletteHTTPException)
     async def refused(request: Request, error: StarletteHTTPException) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""Joining the questions of concurrent requests: those that arrive while the model is busy are searched together.
+"""Batching of concurrent requests: questions that arrive while the model is busy are searched together.
 
 Each question is encoded alone (`Retriever.search`), and a batch holds only requests with the same `k`, `explain` and
 `where` to one retriever, so an answer is the same to the bit whatever it shared a batch with. The pass over the views
@@ -31,7 +31,7 @@ class Search:
 
 @dataclass(eq=False)
 class _WaitingRequest:
-    """A request that waits."""
+    """A request in the queue."""
 
     retriever: Retriever
     questions: Sequence[str]
@@ -45,22 +45,23 @@ class Batcher:
     def __init__(
         self, questions: int, waiting: int, report_batch: Callable[[int], object] = lambda size: None
     ) -> None:
-        """A batch has up to `questions` questions, or one request; `report_batch` gets its size."""
+        """A batch holds up to `questions` questions, or one larger request; up to `waiting` requests may wait.
+        `report_batch` gets the size of each batch."""
         self._questions, self._most_waiting, self._report_batch = questions, waiting, report_batch
         self._requests: deque[_WaitingRequest] = deque()
         self._reading = 0
-        # A thread of its own, for which conditions and passages that are read leave no other waiting.
+        # Its own thread: the default pool may be full of conditions and passages being read.
         self._thread = ThreadPoolExecutor(1, "multiview-search")
         self._arrived = asyncio.Event()
 
     @property
     def waiting(self) -> int:
-        """Number of requests that wait or whose condition is being read, without those in the batch of this moment."""
+        """Number of requests that wait or whose condition is being read, not counting those in the current batch."""
         return len(self._requests) + self._reading
 
     async def search(self, retriever: Retriever, questions: Sequence[str], search: Search) -> list[list[Hit]]:
-        """Returns the hits of each question. Raises TooManyWaiting, and what the search raises. A condition is read
-        before the request joins the others, so that these do not wait for it."""
+        """Returns the hits of each question. Raises TooManyWaiting, and what the search raises. A condition is
+        evaluated before the request is queued, so that other requests do not wait for it."""
         if self.waiting >= self._most_waiting:
             raise TooManyWaiting
         if search.where is not None:
@@ -75,7 +76,7 @@ class Batcher:
         try:
             return await request.answers
         finally:
-            if request in self._requests:  # whoever asked has gone, or the time is over
+            if request in self._requests:  # the client is gone, or the time is up
                 self._requests.remove(request)
 
     async def run(self) -> None:
@@ -111,7 +112,7 @@ class Batcher:
             if len(batch) == 1:
                 _settle(batch[0], error)
                 return
-            for request in batch:  # one of them is to blame, and the others are not to suffer for it
+            for request in batch:  # alone, so that only the one to blame fails
                 await self._answer([request])
             return
         for request in batch:

@@ -1,7 +1,7 @@
 """Following the champion: the next one is loaded and verified beside the old one, which answers until then.
 
-Whoever asks takes the generation that answers at that moment and keeps it to the end of the request. A generation that
-was replaced is dropped, with its memory and its local copies, when the last request that took it has ended.
+A request keeps to its end the generation that answered when it began. A replaced generation is dropped, with its memory
+and its local copies, when the last request that uses it has ended.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from multiview.serving.retriever import Retriever, load
 RETRY_SECONDS = 60.0
 """Time after which a champion that could not be loaded is tried again."""
 LOOK_SECONDS = 60.0
-"""Time between two looks at the store's refreshes, which may be a listing of thousands of files."""
+"""Time between two looks at the store's refreshes, each of which may list thousands of files."""
 TRIAL = "which passage answers?"
 """The question that a retriever must answer before it gets those of users."""
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Generation:
-    """A retriever and the champion that it was loaded for; none for an index that was named."""
+    """A retriever, and the champion that it was loaded for; None for an index that was named."""
 
     retriever: Retriever
     champion: Champion | None = None
@@ -49,18 +49,18 @@ class Generation:
 
     @property
     def name(self) -> str:
-        """`champion 17` and its index, or the index."""
+        """`champion 17, index ADDRESS`; for an index that was named, `index ADDRESS`."""
         champion = f"champion {self.champion.number}, " if self.champion else ""
         return f"{champion}index {self.retriever.address}"
 
 
 class Generations:
-    """The generation that answers, the indexes that requests named, and replaced ones whose requests have not ended."""
+    """The generation that answers, indexes that requests named, and replaced generations that requests still use."""
 
     def __init__(self, first: Generation) -> None:
         self._lock = threading.Lock()
         self._newest = first
-        self._beside: dict[str, Generation] = {}  # by address, the one asked for longest ago first
+        self._beside: dict[str, Generation] = {}  # by address, the least recently used first
         self._replaced: list[Generation] = []
         self._loading = 0
         self._copies_lock = threading.Lock()
@@ -68,7 +68,7 @@ class Generations:
 
     @property
     def newest(self) -> Generation:
-        """The generation that answers new requests; `using` keeps it."""
+        """The generation that answers new requests; `using` holds it."""
         return self._newest
 
     @property
@@ -105,7 +105,8 @@ class Generations:
             return address in (self._newest.retriever.address, *self._beside)
 
     def load_beside(self, address: str, most: int, device: str = "auto", views: int | None = None) -> None:
-        """Loads an index for requests that name it, and keeps the `most` that were named last. Raises InputError."""
+        """Loads an index for requests that name it; the `most` such indexes that were named last stay loaded. Raises
+        InputError if it cannot be loaded."""
         with self.loading():
             other = Generation(_loaded(address, device, views))
             with self._lock:
@@ -127,7 +128,7 @@ class Generations:
                 self._loading -= 1
 
     def remove_copies(self) -> None:
-        """Removes local copies that no generation reads any more; none while an index is loaded."""
+        """Removes local copies that no generation reads any more; does nothing while an index is being loaded."""
         with self._copies_lock:
             if self._loading:
                 return
@@ -142,28 +143,29 @@ class Generations:
     def _drop_ended(self) -> None:
         ended = [each for each in self._replaced if not each.requests]
         self._replaced = [each for each in self._replaced if each.requests]
-        for each in ended:  # whose retriever somebody may hold
+        for each in ended:  # somebody may still hold its retriever
             weakref.finalize(each.retriever, self._leftover.update, each.retriever.copies)
 
 
 def open_generation(
     store: Store, champion: Champion, device: str = "auto", views: int | None = None
 ) -> Generation:
-    """Returns a champion's generation, whose every byte was checked. Raises InputError for a damaged artifact."""
+    """Returns a champion's generation, with every byte checked and a trial question answered. Raises InputError for a
+    damaged artifact."""
     retriever = _loaded(address_of(store, champion), device, views, verify=True)
     retriever.search([TRIAL], k=1)
     return Generation(retriever, champion)
 
 
 def _loaded(address: str, device: str, views: int | None, verify: bool = False) -> Retriever:
-    """Loads an index and sorts its ids, so that the first request with tied passages does not wait for it."""
+    """Loads an index and sorts its ids, so that the first request with tied passages need not wait."""
     retriever = load(address, device=device, verify=verify, views=views)
     retriever.index.tie_order.sort()
     return retriever
 
 
 class Follower:
-    """Keeps the store's champion answering; `check` looks once."""
+    """Keeps the store's champion answering; each `check` looks for a new one."""
 
     def __init__(self, store: Store, device: str = "auto", views: int | None = None) -> None:
         """Loads the champion (see `load`). Raises InputError where the store has none, or it cannot be loaded."""
@@ -177,16 +179,16 @@ class Follower:
         self.failures = 0
         """Number of times that a champion could not be loaded."""
         self.freshness: Freshness | None = None
-        """How old the corpus of the champion is that answers; none before the first `look`."""
+        """How fresh the corpus of the answering champion is; None before the first `look`."""
         self._look_at, self._noticed = 0.0, False
         self._failed: Champion | None = None
         self._retry_at = 0.0
         self._checking = threading.Lock()
 
     def check(self) -> bool:
-        """Lets the store's champion answer if another one does; returns whether it was replaced. A champion that cannot
-        be loaded is logged and described by `problem`; the old one goes on. It is tried again after `RETRY_SECONDS`,
-        another one at once. One thread checks at a time; others return at once."""
+        """Switches to the store's champion if an older one answers; returns whether it did. Where the new one cannot be
+        loaded, this is logged and told in `problem`, and the old one goes on; the same champion is tried again after
+        `RETRY_SECONDS`, another one at once. One thread checks at a time; others return immediately."""
         if not self._checking.acquire(blocking=False):
             return False
         try:
@@ -220,7 +222,7 @@ class Follower:
         self.loads, self._look_at = self.loads + 1, 0.0
         log.info("%s answers", following.name)
         del answering
-        gc.collect()  # the memory of what was replaced, as far as it lies in cycles
+        gc.collect()  # frees what was replaced, even if it is in reference cycles
         return True
 
     def look(self) -> None:
@@ -246,9 +248,9 @@ class Follower:
 
 
 class ChampionRetriever:
-    """Answers from the store's champion, whichever it is when a question is asked: `load("champion", follow=True)`.
-    A question starts a look for a new champion in a background thread, at most every few seconds; the old one answers
-    until the new one is loaded."""
+    """Answers from the store's champion even as it changes: `load("champion", follow=True)`. A question makes a
+    background thread look for a new champion, at most every few seconds; the old one answers until the new one is
+    loaded."""
 
     def __init__(self, follower: Follower, every: float = POLL_SECONDS) -> None:
         """`every` is the least time between two looks, in seconds."""

@@ -1,4 +1,4 @@
-"""What a search returns: passages with their scores and the view that gave each its score; and the same as JSON, which
+"""What a search returns: passages, each with its score and the view that earned it; and the same as JSON, which
 `multiview search --json` prints and the server answers with."""
 
 import json
@@ -18,7 +18,7 @@ class ScoredView:
     """One view of a passage with its score, and the text that the view represents."""
 
     number: int
-    """Position among all views of the passage, from 1, the views of empty snippets included: the 3 of `[VIE3]`."""
+    """Position among all views of the passage, from 1, counting those of empty snippets too: 3 for `[VIE3]`."""
     score: float
     span: Span | None
     """The part of the text that the view represents, [start, stop) in code points; none for the title, and where
@@ -54,7 +54,7 @@ class Hit:
     title: str
     text: str
     score: float
-    """The best view's score; where views do not rank alone, BM25's score, a sum of reciprocal ranks, or a logit."""
+    """The best view's score; if not only views rank, BM25's score, a sum of reciprocal ranks, or a reranker's logit."""
     best: ScoredView
     """The view that suits the question best; numbered 0 for a passage without views."""
     columns: Row
@@ -62,7 +62,7 @@ class Hit:
     views: tuple[ScoredView, ...] = ()
     """Every indexed view of the passage, in order, where `search` was called with `explain`; else empty."""
     ranks: dict[str, Rank] = field(default_factory=dict)
-    """The passage's places, with `explain`, by those of `dense`, `bm25` and `hybrid` that rank and found it."""
+    """With `explain`, the passage's place in each of the rankings `dense`, `bm25` and `hybrid` that found it."""
 
     @property
     def snippet(self) -> str | None:
@@ -76,7 +76,7 @@ class Hit:
 
 
 def as_json(content: object) -> str:
-    """Returns JSON without line ends, all of it ASCII, so that nothing in a text ends a line; dates are strings."""
+    """Returns JSON in one line of ASCII, so that nothing in a text can break the line; dates are strings."""
     return json.dumps(content, default=shown_value, allow_nan=False)
 
 
@@ -118,14 +118,14 @@ def passage_fields(found: IndexedPassage) -> dict[str, object]:
 
 
 def _view_fields(number: int, view: ScoredView | IndexedView) -> dict[str, object]:
-    """`query` is there for architectures that read queries."""
+    """The fields of a view; `query` only for architectures that read queries."""
     query = {"query": view.query} if view.query is not None else {}
     return {"view": number, "span": view.span, "snippet": view.snippet, **query}
 
 
 def finite(value: object) -> object:
-    """Returns the value with None in place of NaN and infinities, which JSON cannot hold; pandas writes NaN for a missing
-    number."""
+    """Returns the value with None in place of NaN and infinities, which JSON cannot hold; pandas writes NaN for missing
+    numbers."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""API keys: `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
+"""API keys, which a request gives as `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
 
 import hashlib
 import hmac
@@ -18,9 +18,9 @@ HEADER = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same 
 
 
 def read_keys(file: Path | None) -> list[str]:
-    """Returns the keys of a file, one per line, else of the environment, separated by white space; empty: everybody may
-    ask. Lines that begin with `#` are comments. Raises InputError for a file that is missing or has no key, for a
-    variable that is set and blank, and for a key that no header can hold."""
+    """Returns the keys in a file, one per line, or without a file those in the environment, separated by white space;
+    none means that everybody may ask. Lines that begin with `#` are comments. Raises InputError for a file that is
+    missing or has no key, for a variable that is set but blank, and for a key that a header cannot hold."""
     if file is None:
         source, way_out = environment.API_KEYS, "name one, or leave it unset and everybody may ask"
         if (text := os.environ.get(environment.API_KEYS)) is None:
@@ -56,7 +56,7 @@ class KeyCheck:
         bearer: Annotated[HTTPAuthorizationCredentials | None, Security(BEARER)],
         header: Annotated[str | None, Security(HEADER)],
     ) -> None:
-        """Raises 401 unless the request has one of the keys, or none is asked for. Each key is compared in the same time."""
+        """Raises 401 unless the request has one of the keys, or none is needed. Keys are compared in constant time."""
         given = [_digest(key) for key in (bearer.credentials if bearer else None, header) if key]
         equal = [hmac.compare_digest(one, known) for one in given for known in self._digests]
         if self._digests and not any(equal):
@@ -66,5 +66,5 @@ class KeyCheck:
 
 
 def _digest(key: str) -> bytes:
-    """Keys of any length compare in the same time by their digests."""
+    """The digest of a key, so that keys of any length are compared in the same time."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()

@@ -28,7 +28,7 @@ from multiview.serving.batching import Batcher
 from multiview.serving.follow import Follower, Generations
 from multiview.serving.limits import Limits
 
-disable_created_metrics()  # a second time series for each, with the time when it began
+disable_created_metrics()  # which would be a second time series per counter: when it began
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +89,8 @@ class StateCollector(Collector):
 
 
 class MetricsMiddleware:
-    """ASGI middleware: counts requests, bounds their bodies in size and time, and turns errors into answers and log lines of one line."""
+    """ASGI middleware: counts requests, limits the size of bodies and the time that they take to arrive, and turns
+    errors into answers and single log lines."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, limits: Limits) -> None:
         self._app, self._metrics, self._limits = app, metrics, limits
@@ -100,7 +101,7 @@ class MetricsMiddleware:
             return
         begun, status, received, is_whole = time.perf_counter(), 0, 0, False
         most = self._limits.body_bytes
-        if scope["method"] == "HEAD":  # probes of load balancers; the server keeps the body to itself
+        if scope["method"] == "HEAD":  # load balancers probe by HEAD; the server drops the body
             scope = {**scope, "method": "GET"}
 
         async def counted_receive() -> Message:
@@ -135,7 +136,8 @@ class MetricsMiddleware:
 
 
 def described(error: BaseException) -> str:
-    """Returns an error's kind and place in one line, without its text, which may repeat a question; an InputError's is ours."""
+    """Returns one line about an error: an InputError's text, which is ours; else kind and place, because the text may
+    repeat a question."""
     if isinstance(error, InputError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
@@ -144,7 +146,7 @@ def described(error: BaseException) -> str:
 
 
 def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """Returns an answer that is no success: `{"error": {"message": "…"}}`."""
+    """Returns an error response: `{"error": {"message": "…"}}`."""
     return JSONResponse({"error": {"message": message}}, status, headers)
 
 

@@ -1,4 +1,4 @@
-"""Indexes that requests name instead of the one that answers: the challenger, earlier champions, any index of the store."""
+"""Indexes that requests name in place of the one that answers: challenger, earlier champions, any of the store."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from multiview.serving.follow import Generation, Generations
 from multiview.serving.schemas import IndexChoice
 
 LISTED = 100
-"""Newest indexes that are listed, and newest champions whose indexes are marked as such."""
+"""Number of newest indexes to list, and of newest champions whose indexes are marked as such."""
 KEY = re.compile(r"\w[\w.-]*")
 
 MOST_WORKS = 8
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class NoSuchIndex(InputError):
-    """A name of no index that the server may load, or of one that cannot be loaded."""
+    """A name that no index the server may load has, or whose index cannot be loaded."""
 
 
 class NamedIndexes:
@@ -44,7 +44,8 @@ class NamedIndexes:
         device: str = "auto",
         views: int | None = None,
     ) -> None:
-        """`find` returns the address of an index by a typed name, and raises InputError; `most` are kept loaded."""
+        """`find` returns the address of an index by a name as typed by a user, or raises InputError; up to `most` stay
+        loaded."""
         self._generations, self._store, self._find = generations, store, find
         self._most, self._how = most, (device, views)
         self._flights = SingleFlight()
@@ -58,7 +59,7 @@ class NamedIndexes:
                 try:
                     generation = held.enter_context(self._generations.using(address))
                     break
-                except KeyError:  # not loaded, or others were asked for while it was
+                except KeyError:  # not loaded, or dropped for others meanwhile
                     address = await self._flights.result(name, lambda: self._load(name))
             yield generation
 
@@ -67,12 +68,12 @@ class NamedIndexes:
         return await self._flights.result("choices", lambda: list(self._choices()))
 
     def _own(self, key: str) -> str:
-        """The address of the index with a key, which need not exist; that of the index which answers lies in any store."""
+        """The address of the index with this key, existing or not; the answering one may be in another store."""
         answering = self._generations.newest.retriever.address
         return answering if answering.endswith(f"/{key}") else f"{self._store.url}/{names.INDEX}/{key}"
 
     def _load(self, name: str) -> str:
-        """Loads the index that is named if it is not yet; returns its address."""
+        """Loads the named index unless it is loaded; returns its address. Raises NoSuchIndex."""
         try:
             address = self._address(name)
             if not self._generations.loaded(address):
@@ -82,8 +83,8 @@ class NamedIndexes:
         return address
 
     def _address(self, name: str) -> str:
-        """The address of the index with this key, else of what `find` knows by this name. Raises InputError for any other
-        name, and for an index of another store, which is not opened."""
+        """The address of the index with this key, else of the one that `find` knows by this name. Raises InputError for
+        any other name, and for an index in another store, which is never opened."""
         key = name
         if not KEY.fullmatch(name) or read_record(self._store, names.INDEX, name) is None:
             try:
@@ -91,7 +92,7 @@ class NamedIndexes:
             except InputError:
                 url, kind, key = "", "", ""
             if (url, kind) != (self._store.url, names.INDEX) or not KEY.fullmatch(key):
-                # Commands tell operators, who may see the server's paths, what is wrong with a name.
+                # What `find` says is for operators, who may see the server's paths.
                 raise InputError(
                     f"there is no index {name}: name a key that GET /indexes lists, a run's id, "
                     f"{names.CHAMPION} or {names.CHALLENGER}"
@@ -141,15 +142,15 @@ class NamedIndexes:
 
 
 class SingleFlight:
-    """Long work that requests wait for, done once and to its end in a thread, for the requests of one event loop."""
+    """Runs long work in a thread, once and to its end, for all requests of one event loop that wait for it."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "multiview-loading")
         self._under_way: dict[str, asyncio.Future[Any]] = {}
 
     async def result(self, name: str, work: Callable[[], T]) -> T:
-        """Returns the result of a work, which requests for the same name share and which goes on to its end though all of them
-        give up. Raises TooManyWaiting, and what the work raises."""
+        """Returns the result of `work`, which requests for the same name share and which runs to its end even if all of
+        them give up. Raises TooManyWaiting, and what `work` raises."""
         if name not in self._under_way:
             if len(self._under_way) >= MOST_WORKS:
                 raise TooManyWaiting
@@ -161,4 +162,4 @@ class SingleFlight:
     def _ended(self, name: str, done: asyncio.Future[Any]) -> None:
         del self._under_way[name]
         if not done.cancelled():
-            done.exception()  # fetched, or asyncio logs it where nobody waits any more
+            done.exception()  # fetched here, or asyncio would log it if nobody waits any more

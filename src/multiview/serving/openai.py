@@ -1,4 +1,4 @@
-"""A search in the shape of OpenAI's vector stores."""
+"""Searches in the shape of OpenAI's vector stores: filters as conditions, hits as pages of results."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ OPERATORS = {
 
 
 def condition(filter: Filter) -> str:
-    """Returns a filter as the text of a condition (`multiview.serving.where`).
+    """Returns a filter as the text of a condition (`multiview.serving.where`). Raises ConditionError for a bad one.
 
     >>> condition(Filter(type="eq", key="source", value="news"))
     "(columns['source'] == 'news')"
@@ -60,7 +60,7 @@ def _result(hit: Hit) -> Result:
 
 
 def _attribute(value: object) -> str | bool | int | float:
-    """The value of a column where only texts, numbers and flags may be: lists and structs as JSON, dates as ISO text."""
+    """A column's value as OpenAI allows it, as text, number or flag: lists and structs as JSON, dates as ISO text."""
     if isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, list | dict):

@@ -1,4 +1,4 @@
-"""The log of questions, kept only where asked for: JSON lines with time, index, question, and ids and scores of the hits."""
+"""The optional log of questions: JSON lines with time, index, champion, question, condition, and hits (id, score)."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ from multiview.serving.follow import Generation
 from multiview.serving.hits import Hit
 
 FILE_BYTES = 64 << 20
-"""Size of a file of the log, after which the next one is begun."""
+"""Size at which a log file is full and the next one is begun."""
 FILES_KEPT = 9
 """Earlier files of the log, `FILE.1` the newest, that are kept."""
 
@@ -28,7 +28,7 @@ class QuestionLog:
         try:
             with file.open("a+b") as written:
                 written.seek(max(written.tell() - 1, 0))
-                if written.read() not in (b"", b"\n"):  # torn, as by a loss of power
+                if written.read() not in (b"", b"\n"):  # the last line is torn, as by a loss of power
                     written.write(b"\n")
             self._handler = _Handler(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
         except OSError as error:

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 QUESTIONS_AT_ONCE = 256
 """Questions that are searched and looked up together. Memory depends on it; results do not."""
 CONDITIONS_KEPT = 32
-"""Conditions whose passages are remembered, at a bit per passage."""
+"""Conditions whose matching passages are cached, at one bit per passage."""
 
 
 class Retriever:
     """Answers questions from one index, with the model that made its views; `load` returns a retriever. Any number of
-    threads may call `search`: they take turns with the encoder and its tokenizer alone.
+    threads may call `search`: they take turns only at the encoder and its tokenizer.
 
     >>> retriever = load(address)
     >>> len(retriever), retriever.architecture, retriever.exact
@@ -53,10 +53,10 @@ class Retriever:
         sources: Sequence[Artifact] = (),
         copies: Collection[Path] = (),
     ) -> None:
-        """`corpus` has the passages of the index in the same order; `sources` are the artifacts that they are read from."""
+        """`corpus` has the passages of the index in the same order; `sources` are the artifacts they are read from."""
         self.address = address
         self.copies = frozenset(copies)
-        """The folders with local copies of artifacts in a bucket, which are read until the retriever is dropped."""
+        """Folders with local copies of a bucket's artifacts, which are needed until the retriever is dropped."""
         self.index = ranker.index
         self._ranker, self._encoder = ranker, encoder
         self._corpus = corpus
@@ -64,7 +64,7 @@ class Retriever:
             self._passages = IndexedPassages(self.index, encoder.layout, corpus)
         self._sources = sources
         self._turn = threading.Lock()
-        # No method of this object, which would keep it alive until a collection of cycles.
+        # A bound method here would form a cycle and keep this object alive until cycles are collected.
         self._satisfying = lru_cache(CONDITIONS_KEPT)(partial(satisfying, corpus))
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class Retriever:
 
     @property
     def ranking(self) -> str:
-        """How passages are ranked, as `hybrid, reranked`; empty where views alone rank."""
+        """How passages are ranked, such as `hybrid, reranked`; empty if only views rank."""
         return self._ranker.name
 
     @property
@@ -91,15 +91,15 @@ class Retriever:
     ) -> list[list[Hit]]:
         """Returns the k best passages of each question, best first; fewer where the corpus is smaller.
 
-        They are ranked as the index was built to be searched (`ranking`). Scores are exact, and so are the passages where
-        `exact` says so; of passages that tie, the one with the smaller id comes first. `explain` adds the scores of all
+        They are ranked the way the index was built for (`ranking`). Scores are exact; an index that is not `exact` may
+        miss passages. Of passages that tie, the one with the smaller id comes first. `explain` adds the scores of all
         views, and the ranks that were fused or reranked. `where` is a condition on the corpus's columns
         (`multiview.serving.where`): the k best of the passages that satisfy it are found, exactly by any index. Raises
-        ConditionError, with the position, for a text that is no condition, and InputError for a question that UTF-8 cannot
-        write.
+        ConditionError, with the position, for a text that is no condition, and InputError for a question that UTF-8
+        cannot encode.
 
-        Each question is encoded alone: its hits and their scores are the same to the bit in whatever list, order and
-        thread it is asked, on the same machine with the same number of torch's threads.
+        Each question is encoded alone: its hits and their scores are the same to the bit in any list, order or thread,
+        on the same machine with the same number of torch threads.
 
         >>> (hits,) = load(address).search(["Who found the island?"], k=1, explain=True)
         >>> best = max(hits[0].views, key=lambda view: view.score)
@@ -127,8 +127,8 @@ class Retriever:
             return self._encoder.question_vector(question)
 
     def among(self, where: str) -> np.ndarray:
-        """Returns which passages satisfy the condition `where` [p] bool; the masks of the most recent conditions are cached,
-        one bit per passage. Raises ConditionError, with the position, for a text that is no condition."""
+        """Returns which passages satisfy the condition `where` [p] bool; the latest masks are cached, at one bit per
+        passage. Raises ConditionError, with the position, for a text that is no condition."""
         Where(where, self._corpus.schema)
         with _checked_on_error(self._sources):
             return np.unpackbits(self._satisfying(where), count=len(self)).view(bool)
@@ -199,8 +199,8 @@ def check_index(address: str) -> Artifact:
 
 
 def load_artifacts(address: str) -> tuple[Artifact, Artifact, Artifact]:
-    """Returns an index, its model and its passages, which are looked up in the index's store first: it may be moved.
-    Raises InputError where there is no index at `address`, or its record names another artifact that is not there."""
+    """Returns an index, its model and its passages. Model and passages are looked up in the index's store first, as it
+    may have been moved. Raises InputError if there is no index at `address`, or if one of them is gone."""
     index = check_index(address)
     model, corpus = (
         load_reference(index.record.inputs[name][0], f"index {address}", index.store)
@@ -213,9 +213,9 @@ def load(address: str, *, device: str = "auto", verify: bool = False, views: int
     """Returns the retriever of the index at `address`, `<store>/index/<key>`.
 
     Files in a bucket are copied and checked. Files in a local store are checked by size, and by sha256 with `verify` or
-    if they were written to since they were last found whole. `device` is cpu, cuda or auto. `views` is the number of each
-    passage's first views that are searched (architecture meta); by default all. Raises InputError if there is no index at
-    `address`, or if the model or the passages that its record names are missing, truncated or altered.
+    if they were written to since they were last found whole. `device` is cpu, cuda or auto. `views` is how many of each
+    passage's views, from the first, are searched (architecture meta); by default all. Raises InputError if there is no
+    index at `address`, or if the model or the passages that its record names are missing, truncated or altered.
     """
     found, model, corpus = load_artifacts(address)
     # Imported only now, because importing torch takes seconds and the errors above should not wait for it.
@@ -252,7 +252,7 @@ def load(address: str, *, device: str = "auto", verify: bool = False, views: int
 
 @contextlib.contextmanager
 def _checked_on_error(sources: Iterable[Artifact]) -> Iterator[None]:
-    """Raises InputError where reading the artifacts `sources` fails and a file of theirs is damaged."""
+    """Raises InputError if the block fails and a file of the artifacts `sources` is damaged."""
     try:
         yield
     except Exception:

@@ -85,7 +85,7 @@ class IndexChoice(BaseModel):
 
 
 class IndexChoices(BaseModel):
-    """What answers, and what requests may name beside it."""
+    """The index that answers, and those that requests may name beside it."""
 
     index: str
     champion: int | None
@@ -104,7 +104,7 @@ class Health(BaseModel):
 
 
 class State(BaseModel):
-    """What answers."""
+    """Whether questions are answered, and from which index."""
 
     status: Literal["ready", "broken"]
     index: str
@@ -123,7 +123,7 @@ class Message(BaseModel):
 
 
 class Refusal(BaseModel):
-    """The body of every answer that is no success."""
+    """The body of every error response."""
 
     error: Message
 
@@ -158,7 +158,7 @@ class ResultsPage(BaseModel):
 
 
 class RankingOptions(BaseModel):
-    """How results are ranked, in OpenAI's shape: there is one ranker."""
+    """How results are ranked, in OpenAI's shape; there is only one ranker."""
 
     model_config = ConfigDict(extra="forbid")
     ranker: str | None = None
@@ -176,7 +176,7 @@ class Filter(BaseModel):
 
 
 def search_body(limits: Limits) -> type[BaseModel]:
-    """Returns the body of `POST /search` under some limits."""
+    """Returns the model of `POST /search`'s body under these limits."""
     most, first = limits.max_k, {"questions": [QUESTION]}
     examples = [first, {**first, "k": 3, "explain": True, "where": 'id != "p7"'}]
 
@@ -194,7 +194,7 @@ def search_body(limits: Limits) -> type[BaseModel]:
 
 
 def openai_body(limits: Limits) -> type[BaseModel]:
-    """Returns the body of a search in OpenAI's shape under some limits."""
+    """Returns the model of the body of a search in OpenAI's shape under these limits."""
     most = min(50, limits.max_k)
     example = {"query": QUESTION, "max_num_results": 3, "rewrite_query": False}
     one_or_several = BeforeValidator(

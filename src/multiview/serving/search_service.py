@@ -20,12 +20,12 @@ class Serving:
 
     generations: Generations
     follower: Follower | None = None
-    """Which replaces the generation that answers; none for an index that was named."""
+    """Replaces the generation that answers by the next champion; None for an index that was named."""
     named_indexes: NamedIndexes | None = None
-    """Indexes that requests may name; none: no request may."""
+    """Indexes that requests may name; if None, they may name no other."""
     limits: Limits = field(default_factory=Limits)
     keys: Sequence[str] = ()
-    """API keys; empty: everybody may ask."""
+    """API keys; if empty, everybody may ask."""
     question_log: QuestionLog | None = None
     poll_seconds: float = POLL_SECONDS
     """Time between two looks at the store's champion."""
@@ -42,7 +42,8 @@ class SearchService:
 
     @contextlib.asynccontextmanager
     async def chosen(self, index: str | None) -> AsyncIterator[Generation]:
-        """The generation that a request names, to the end of the request. Raises NoSuchIndex."""
+        """Holds the generation that a request names until the end of the block. Raises NoSuchIndex, TooManyWaiting, and
+        TimeoutError if loading takes too long."""
         newest = self.serving.generations.newest
         async with contextlib.AsyncExitStack() as held:
             if index is None or (index == CHAMPION and newest.champion):
@@ -59,7 +60,7 @@ class SearchService:
     async def search(
         self, generation: Generation, questions: Sequence[str], search: Search
     ) -> list[list[Hit]]:
-        """Returns the hits of each question. Raises TimeoutError after `limits.timeout`, TooManyWaiting."""
+        """Returns the hits of each question. Raises TooManyWaiting, and TimeoutError after `limits.timeout`."""
         async with asyncio.timeout(self.serving.limits.timeout):
             hits = await self.batcher.search(generation.retriever, questions, search)
         if self.serving.question_log is not None:

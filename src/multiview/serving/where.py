@@ -44,15 +44,15 @@ NEGATED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 """The operator that each of these negates."""
 FUNCTIONS = {"==": "equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The operator that says the same with its sides exchanged."""
+"""The operator that says the same with its sides swapped."""
 
 
 class ConditionError(InputError):
-    """A text that is no condition on the columns of a corpus; the line names the position."""
+    """A text is no condition on the columns of a corpus; the message names the position."""
 
 
 class Where:
-    """A condition, read from a text for a corpus of certain columns.
+    """A condition, parsed from a text for a corpus with certain columns.
 
     >>> table = pa.record_batch({"id": ["a", "b", "c"], "year": [1999, 2004, None]})
     >>> where = Where("year < 2000 or year is null", table.schema)
@@ -62,28 +62,28 @@ class Where:
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         """Raises ConditionError for a text that is no condition on `schema`."""
-        self._text, self._schema = text.lstrip(), schema  # an indented expression is none
+        self._text, self._schema = text.lstrip(), schema  # Python takes no indented expression
         self._indent = len(text) - len(self._text)
         self.columns: list[str] = []
         """The columns that the condition reads, in the order of their first use."""
         try:
             self._tree = self._parsed()
-            # What is wrong with a condition is found without rows, also that it is too deep for any.
+            # An empty batch is enough to find every error, even nesting that is too deep to evaluate.
             self.mask(pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema.names))
         except RecursionError:
             raise ConditionError("where: too many conditions within conditions") from None
 
     def mask(self, batch: pa.RecordBatch) -> Mask:
-        """Returns which rows of a batch, which has `columns` at least, satisfy the condition [rows] bool."""
+        """Returns which rows of a batch that has at least `columns` satisfy the condition [rows] bool."""
         return self._mask(self._tree, batch)
 
     def _parsed(self) -> ast.expr:
         if len(self._text) > MOST_CHARACTERS:
             raise ConditionError(f"where: {len(self._text)} characters; at most {MOST_CHARACTERS} are read")
-        # With blanks for the line ends, it needs no parentheses.
+        # With line ends as blanks, a condition of several lines needs no parentheses.
         flat = self._flat = self._text.translate(str.maketrans("\r\n", "  "))
         try:
-            with warnings.catch_warnings(action="ignore"):  # of unknown escapes, which it would print
+            with warnings.catch_warnings(action="ignore"):  # about unknown escapes
                 tree = ast.parse(flat, mode="eval").body
         except SyntaxError as error:
             if not error.offset:
@@ -134,7 +134,7 @@ class Where:
         if symbol == "in":
             if (lists := self._column(right)) is not None:
                 return self._listed(batch.column(lists), lists, left, right) != negated
-            # Python reads a single value in parentheses as the value.
+            # To Python, a single value in parentheses is just the value.
             values = right.elts if isinstance(right, ast.Tuple | ast.List | ast.Set) else [right]
             symbol = "=="
         elif name is None:
@@ -154,7 +154,7 @@ class Where:
         return found
 
     def _with_value(self, node: ast.expr, name: str, column: Any, symbol: str) -> Mask:
-        """Which values of a column compare so with the value that `node` writes."""
+        """Which values of a column stand in the relation `symbol` to the value of `node`."""
         if isinstance(column.type, pa.DictionaryType):
             column = column.dictionary_decode()
         value = self._value(node)
@@ -175,7 +175,7 @@ class Where:
         return _true(pc.call_function(FUNCTIONS[symbol], [column, scalar]))
 
     def _column(self, node: ast.expr) -> str | None:
-        """The column that a node names; None for another node. Raises ConditionError for a column that is not there."""
+        """The column that a node names; None if it is no name. Raises ConditionError for an unknown column."""
         names = list(column_names(self._schema))
         match node:
             case ast.Subscript(value=ast.Name(id="columns"), slice=ast.Constant(value=str(name))):
@@ -193,7 +193,7 @@ class Where:
         return name
 
     def _value(self, node: ast.expr) -> Value | None:
-        """The value that a node writes. Raises ConditionError for any other node."""
+        """The value of a literal. Raises ConditionError for any other node."""
         match node:
             case ast.Name(id=name) if name in CONSTANTS:
                 return CONSTANTS[name]
@@ -209,7 +209,7 @@ class Where:
         raise self._error(node, "a string, a number, true, false or null is expected here")
 
     def _error(self, node: ast.expr, why: str) -> ConditionError:
-        # Python counts bytes of UTF-8.
+        # Python's offset counts bytes of UTF-8.
         return self._error_at(len(self._text.encode()[: node.col_offset].decode()), why)
 
     def _error_at(self, offset: int, why: str) -> ConditionError:
@@ -221,13 +221,13 @@ def _true(column: pa.Array) -> Mask:
 
 
 def _nearest(value: Value | None, kind: pa.DataType) -> Value | None:
-    """The number that a column of floats, perhaps of 32 or 16 bits, holds for a fraction; any other value as it is."""
+    """The float, perhaps of 32 or 16 bits, that a column holds for a fraction; any other value unchanged."""
     nearest = pa.scalar(float(value)).cast(kind).as_py() if isinstance(value, Decimal) else inf
     return nearest if isfinite(nearest) else value
 
 
 def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
-    """The value as exactly that value of a column's type. Raises InputError, as the end of a sentence about the column."""
+    """The value converted exactly to a column's type. Raises InputError with the end of a sentence about the column."""
     try:
         if isinstance(value, bool) != pa.types.is_boolean(kind):
             raise TypeError
@@ -235,7 +235,7 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
             return pa.scalar(Decimal(str(value)), kind)
         if pa.types.is_date(kind):
             return pa.scalar(str(value)).cast(kind)
-        if isinstance(kind, pa.TimestampType):  # without a zone, the time is of UTC where the column has one
+        if isinstance(kind, pa.TimestampType):  # a time without a zone is UTC if the column has one
             zone = kind.tz if datetime.fromisoformat(str(value)).tzinfo else None
             return pa.scalar(str(value)).cast(pa.timestamp("us", zone)).cast(kind)
         if isinstance(value, Decimal):
@@ -243,7 +243,7 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
                 raise TypeError
             value = int(value) if pa.types.is_integer(kind) else float(value)
         scalar = pa.scalar(value, kind)
-        if scalar.as_py() != value:  # such as a fraction, which pyarrow cuts off
+        if scalar.as_py() != value:  # such as a fraction, which pyarrow truncates
             raise TypeError
         return scalar
     except (ValueError, ArithmeticError, TypeError, pa.ArrowException):
@@ -254,7 +254,7 @@ def _scalar(kind: pa.DataType, value: Value) -> pa.Scalar:
 
 
 def satisfying(corpus: PassageRows, text: str) -> np.ndarray:
-    """Returns which passages of a corpus satisfy a condition, eight per byte [p / 8] uint8, as `np.packbits` packs them."""
+    """Returns which passages of a corpus satisfy a condition, packed by `np.packbits`, eight per byte [p / 8] uint8."""
     where = Where(text, corpus.schema)
     # `true` names no column, but batches without one have no rows.
     batches = corpus.batches(where.columns or ["id"])
