@@ -70,7 +70,7 @@ class Attempt:
         path = f"{self.folder}/{names.RECORD_FILE}"
         if not self.store.create(path, record.to_json()):
             data = self.store.read(path) or self.store.read(f"{self.folder}/{names.ASIDE_FILE}")
-            if data is None:  # removed by hand at this very moment
+            if data is None:  # removed by hand at that very moment
                 raise FileNotFoundError(f"{self.store.url}/{path}")
             record = parse_record(data, f"{self.store.url}/{self.folder}")
         ours = record.attempt == self.id

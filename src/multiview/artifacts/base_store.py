@@ -20,7 +20,7 @@ class Entry:
 
 
 class Store(ABC):
-    """Files by path relative to `url`, with `/` as separator."""
+    """A store's files, by their paths relative to `url`, with `/` as separator."""
 
     url: str
 
@@ -53,7 +53,7 @@ class Store(ABC):
 
     @abstractmethod
     def remove(self, path: str) -> None:
-        """Removes a file, or a folder with its content; nothing happens if it is gone."""
+        """Removes a file, or a folder with its content; does nothing if it is gone."""
 
     @abstractmethod
     def workspace(self, path: str) -> Path:
@@ -69,10 +69,10 @@ class Store(ABC):
 
     @abstractmethod
     def read_part(self, path: str, start: int, stop: int) -> bytes:
-        """Returns the bytes [start, stop) of a file that has as many. Raises FileNotFoundError."""
+        """Returns the bytes [start, stop) of a file that is at least that long. Raises FileNotFoundError."""
 
     def check_exists(self) -> None:
-        """Raises InputError for an empty store: it was named wrongly, or nothing was made in it yet."""
+        """Raises InputError for an empty store: its name is wrong, or nothing was made in it yet."""
         if not self.folders(""):
             raise InputError(f"store {self.url}: there is nothing; is it the right one?")
 

@@ -29,15 +29,15 @@ class BucketStore(Store):
         if protocol == "s3":
             import s3fs.core
 
-            # S3 asks for a repetition while another exclusive write of the same file is under way.
+            # S3 asks to try again while another exclusive write of the same file is under way.
             s3fs.core.set_custom_error_handler(lambda error: "ConditionalRequestConflict" in str(error))
 
     def create(self, path: str, data: bytes) -> bool:
         try:
             self._ask("pipe_file", path, data, mode="create")
         except Exception:
-            # The existing file decides. A request is repeated after a lost answer and then refused, and
-            # servers of S3 name a refusal differently: s3fs knows only AWS's name.
+            # The existing file decides. A request whose answer was lost is repeated and then refused, and
+            # S3 servers differ in the error of a refusal: s3fs knows only that of AWS.
             existing = self.read(path)
             if existing is None:
                 raise
@@ -82,7 +82,7 @@ class BucketStore(Store):
                 with errors_explained(self.url):
                     self.fs.put_file(str(file), f"{self.root}/{path}/{relative}", chunksize=part)
             except Exception:
-                # As in `create`: putting the parts together was done, its answer was lost, and the repetition found none.
+                # As in `create`: the parts were joined, the answer was lost, and the repetition found no parts.
                 written = self._found("info", f"{path}/{relative}")
                 if written is None or written["size"] != file.stat().st_size:
                     raise
@@ -102,7 +102,7 @@ class BucketStore(Store):
             return b"".join(self.fs.cat_ranges([file] * len(starts), starts, stops, on_error="raise"))
 
     def _ask(self, operation: str, path: str, *arguments: object, **options: object) -> Any:
-        """Returns the result of fsspec's `operation` on a path. Raises InputError without access or answer."""
+        """Returns the result of fsspec's `operation` on a path. Raises InputError without access or an answer."""
         with errors_explained(self.url):
             return getattr(self.fs, operation)(f"{self.root}/{path}", *arguments, **options)
 

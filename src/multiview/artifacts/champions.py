@@ -1,8 +1,8 @@
-"""The champion, the index that answers queries: files that are created exclusively and never changed.
+"""Champions, the indexes that answer queries: files that are created exclusively and never changed.
 
 `champions/000017.json` names an index with its model and passages, and its predecessor. The file with the highest
-number is the current champion. A successor must create the next file, which only one process can. A rollback writes
-the next file with an earlier champion's index.
+number describes the current champion. A successor must create the next file, which only one process can. A rollback
+writes the next file with an earlier champion's index.
 """
 
 import hashlib
@@ -27,13 +27,13 @@ class Champion(BaseModel):
 
     number: int
     predecessor: int | None
-    """The number of the champion that it was compared with; None for the first champion."""
+    """The number of the champion that it followed; None for the first champion."""
     why: Literal["first", "refresh", "rollback"]
     index: Reference
     model: Reference
     passages: Reference
     verdict: Reference | None = None
-    """The verdict of the gate that let it pass; None after a rollback, because the restored champion has its verdict."""
+    """The verdict of the gate that let it pass; None after a rollback: the restored champion's file has it."""
     restores: int | None = None
     """After a rollback: the number of the champion whose index this is."""
     created: str = ""
@@ -117,7 +117,7 @@ def crown(store: Store, champion: Champion) -> Champion:
 
 
 def store_fingerprint(settings: Config, store: Store | None) -> dict[str, object]:
-    """Returns the current champion, with its content: a number is used again after its file was removed by hand."""
+    """Returns the current champion's number and digest: if its file is removed by hand, the number is used again."""
     if store is None:
         return {}
     champion = current(store)
@@ -128,7 +128,7 @@ def store_fingerprint(settings: Config, store: Store | None) -> dict[str, object
 
 
 def rollback(store: Store, to: int | None = None) -> Champion:
-    """Creates and returns the next champion with the index of champion `to`, or of the current one's predecessor; two
+    """Creates and returns the next champion, with the index of champion `to` or of the current one's predecessor; two
     rollbacks go back twice. Raises InputError if there is none to go back to, or its artifacts are gone."""
     now = champion_of(store)
     target = read_champion(store, _before(store, now) if to is None else to)

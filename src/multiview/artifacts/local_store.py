@@ -29,7 +29,7 @@ class LocalStore(Store):
         try:
             os.link(temporary, target)
         except FileExistsError:
-            # A network file system may repeat a link after a lost answer: then the existing link is ours.
+            # A network file system repeats a request whose answer was lost: then the existing link is ours.
             return temporary.stat().st_nlink == 2
         except OSError as error:
             if error.errno not in NO_HARD_LINKS:
@@ -40,7 +40,7 @@ class LocalStore(Store):
             ) from error
         finally:
             temporary.unlink()
-        for folder in target.parents[: len(Path(path).parts)]:  # whose names may all be new, up to the root
+        for folder in target.parents[: len(Path(path).parts)]:  # all of them may be new, up to the root
             sync(folder)
         return True
 
@@ -58,7 +58,7 @@ class LocalStore(Store):
 
     def entries(self, path: str) -> list[Entry]:
         entries = []
-        for folder, _, names in os.walk(self.root / path):  # which passes over what is removed meanwhile
+        for folder, _, names in os.walk(self.root / path):  # skips what is removed meanwhile
             for file in (Path(folder, name) for name in names):
                 with contextlib.suppress(FileNotFoundError):
                     status = file.stat()
@@ -132,20 +132,20 @@ def make_folder(folder: Path, exist_ok: bool = True) -> Path:
 
 
 def rename_whole(part: Path, folder: Path) -> None:
-    """Renames a filled folder atomically and durably: after a loss of power the name exists with every file or not at all."""
+    """Renames a filled folder atomically and durably: after a loss of power it has every file or is not there."""
     sync_all(part)
     part.rename(folder)
     sync(folder.parent)
 
 
 def sync_all(folder: Path) -> None:
-    """Lets everything below a folder survive a loss of power, but not the folder's own name."""
+    """Makes everything below a folder survive a loss of power, but not the folder's own name."""
     for path in (*folder.rglob("*"), folder):
         sync(path)
 
 
 def sync(path: Path) -> None:
-    """Lets the bytes of a file, or the names in a folder, survive a loss of power."""
+    """Makes the bytes of a file, or the names in a folder, survive a loss of power."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -2,7 +2,7 @@
 
 An artifact's data are under `<store>/<kind>/<key>/attempts/<id>/`. `artifact.json` is created last and exclusively, in
 `<store>/<kind>/<key>/`: without it there is no artifact, and the first of several attempts wins. Its seal, a sha256 of
-its other content, tells a record with a changed byte from another record.
+its other content, tells a damaged record from a valid one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEAL = "seal"
 
 
 class DamagedRecord(InputError):
-    """A record was altered, or is none; or a file is not as its record says."""
+    """A record was altered or cannot be read as one, or a file is not as its record says."""
 
 
 class ArtifactGone(InputError):
@@ -124,13 +124,13 @@ class Artifact(NamedTuple):
         return Reference.to(*self)
 
     def input(self, name: str) -> Artifact | None:
-        """Returns the first artifact that was read as input `name`, if any. Raises InputError if the artifact is gone."""
+        """Returns the first artifact that was read as input `name`, if any. Raises InputError if it is gone."""
         if not (references := self.record.inputs.get(name)):
             return None
         return load_reference(references[0], f"{self.record.folder}: {name}", self.store)
 
     def remembered_input(self, name: str) -> Artifact | None:
-        """Returns the artifact that was read as input `name`, even if its files were collected; None if it is gone."""
+        """Returns the artifact read as input `name`, even if its files were collected; None if it is gone."""
         try:
             return self.input(name)
         except InputError:
@@ -171,8 +171,8 @@ def read_record(store: Store, kind: str, key: str, file: str = names.RECORD_FILE
 
 
 def read_whole(store: Store, kind: str, key: str) -> Record | None:
-    """Returns the record of an artifact, though `multiview gc` may have put it aside: the files stay while a run refers
-    to the artifact. Returns None if there is none."""
+    """Returns the record of an artifact even if `multiview gc` has put it aside, as its files stay while a run refers to
+    it; None if there is none."""
     return read_record(store, kind, key) or read_record(store, kind, key, names.ASIDE_FILE)
 
 
@@ -182,9 +182,9 @@ def read_collected(store: Store, kind: str, key: str) -> Record | None:
 
 
 def parse_record(data: bytes, address: str) -> Record:
-    """Returns the record in a file's bytes.
+    """Returns the record that a file's bytes hold.
 
-    Raises DamagedRecord if it is none or was altered, and InputError if a later version of multiview wrote it.
+    Raises DamagedRecord if they hold none or it was altered, and InputError if a later version of multiview wrote it.
     """
     try:
         content = json.loads(data)
@@ -203,14 +203,15 @@ def _seal(content: JsonObject) -> str:
 
 
 def way_out(address: str) -> str:
-    """Returns the end of an error line about the damaged artifact at an address."""
+    """Returns the end of an error line about the damaged artifact at an address: how to mend it."""
     return f"remove the folder {address} (multiview repair {quote(address)}) and run again"
 
 
 def split_address(address: str, where: str = "") -> tuple[str, str, str]:
-    """Returns store URL, kind and key of an address `<store>/<kind>/<key>`. Raises InputError; its line begins with `where`."""
+    """Returns store URL, kind and key of an address `<store>/<kind>/<key>`. Raises InputError, with a line that begins
+    with `where`, for anything else."""
     parts = address.rstrip("/").rsplit("/", 2)
-    # With `..` for a kind it would be another artifact than its record says, which `multiview repair` takes for damaged.
+    # With `..` as kind, the record found would name another address, and `multiview repair` would take it for damaged.
     if len(parts) != 3 or not all(parts) or {".", ".."} & {*parts[1:]} or "\0" in address:
         raise InputError(f"{where}{address!r} is no artifact address: expected STORE/KIND/KEY")
     return parts[0], parts[1], parts[2]
@@ -235,7 +236,7 @@ def load_record(address: str, setting: str = "") -> Artifact:
 
 
 def in_store(reference: Reference, store: Store) -> Reference:
-    """Returns the reference to the same artifact in `store`, such as a copy of its own; `reference` if it is not there."""
+    """Returns a reference to the same artifact in `store` if that has it too, such as a copy; else `reference`."""
     _, kind, key = split_address(reference.address)
     record = read_whole(store, kind, key)
     same = record is not None and record.digest == reference.digest
@@ -247,10 +248,10 @@ ReadRecord = Callable[[Store, str, str], Record | None]
 
 
 def find(reference: Reference, near: Store | None, read: ReadRecord = read_whole) -> Artifact | None:
-    """Returns the artifact of a reference, None if it is gone or was rebuilt with other bytes.
+    """Returns the artifact of a reference; None if it is gone or was rebuilt with other bytes.
 
-    The store `near` is tried before the reference's own, because equal digests are equal content: the references of a
-    store that was moved or copied stay valid.
+    The store `near` is tried before the reference's own, so references in a store that was moved or copied stay valid;
+    equal digests mean equal content.
     """
     url, kind, key = split_address(reference.address)
     for store in _stores(near, url):
@@ -267,13 +268,13 @@ def _stores(near: Store | None, url: str) -> Iterator[Store]:
 
 
 def load_reference(reference: Reference, reader: str, near: Store | None = None) -> Artifact:
-    """Returns the artifact of a reference of `reader`, as `find` does. Raises ArtifactGone or, if it was rebuilt with
-    other bytes, InputError."""
+    """Returns the artifact of a reference, as `find` does. Raises ArtifactGone if it is gone, and InputError if it was
+    rebuilt with other bytes; the line names `reader`."""
     if artifact := find(reference, near):
         return artifact
     url, kind, key = split_address(reference.address)
     record = read_whole(open_store(url), kind, key)
-    if record is None or record.digest == reference.digest:  # made again at this very moment
+    if record is None or record.digest == reference.digest:  # if equal, made again at this very moment
         raise ArtifactGone(
             f"{reader}: there is no artifact at {reference.address}: run the step that makes it again"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from multiview import environment
 
 _folders: dict[int, Path] = {}
-"""The scratch folder by process, because a fork inherits its parent's entry, which is not its own."""
+"""The scratch folder by process id: a fork inherits its parent's entry, but the folder is not its own."""
 
 
 def scratch() -> Path:

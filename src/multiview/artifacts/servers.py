@@ -1,4 +1,4 @@
-"""Servers of buckets and web pages: protocols, time-outs, and clear errors for a refusal or no answer."""
+"""Servers of buckets and web pages: protocols, time-outs, and clear errors where one refuses or does not answer."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ SILENT = {
     ("requests", "ConnectionError"),
     ("requests", "Timeout"),
 }
-"""Libraries' errors for a server without an answer."""
+"""Libraries' errors for a server that does not answer: module and class."""
 
-# They log tracebacks of what they repeat, or of what raises anyway, which without any handler go to the terminal.
+# They log tracebacks of errors that they retry or raise anyway; without a handler, these would go to the terminal.
 for library in ("aiohttp", "asyncio", "botocore", "fsspec", "gcsfs", "s3fs", "urllib3"):
     logging.getLogger(library).addHandler(logging.NullHandler())
 
 
 def time_outs(url: str) -> dict[str, Any]:
-    """Returns fsspec's options that end requests to a server which has gone silent; s3fs does so itself.
+    """Returns the fsspec options that end requests to a server that has gone silent; s3fs needs none.
 
-    aiohttp, which gcsfs and fsspec's file system for the web build on, would end every transfer after 300 s.
+    By default aiohttp, on which gcsfs and fsspec's file system for the web build, ends every transfer after 300 s.
     """
     scheme = url.partition("://")[0]
     if scheme not in ("http", "https", "gs", "gcs"):
@@ -54,7 +54,7 @@ def time_outs(url: str) -> dict[str, Any]:
 
 
 def file_system(url: str, **options: Any) -> tuple[AbstractFileSystem, str]:
-    """Returns the file system of an address and the path in it, with `options` and our time-outs."""
+    """Returns the file system of a URL, with `options` and our time-outs, and the path in it."""
     from fsspec.core import url_to_fs
 
     return url_to_fs(url, **options, **time_outs(url))
@@ -62,7 +62,8 @@ def file_system(url: str, **options: Any) -> tuple[AbstractFileSystem, str]:
 
 @contextmanager
 def errors_explained(url: str) -> Iterator[None]:
-    """Turns a library's error about credentials, or about a server without an answer, into an InputError that names `url`."""
+    """Turns a library's error about credentials, an archived object or a silent server into an InputError that names
+    `url`."""
     try:
         yield
     except Exception as error:
@@ -93,16 +94,16 @@ def _is_refusal(error: Exception) -> bool:
 
 
 def _is_silence(error: Exception) -> bool:
-    """Whether there was no answer."""
+    """Whether a server did not answer."""
     kinds = {(_library(kind), kind.__name__) for kind in type(error).__mro__}
     return isinstance(error, TimeoutError | ConnectionError) or not kinds.isdisjoint(SILENT)
 
 
 def of_the_web(error: Exception) -> bool:
-    """Whether an error is of a library that asks servers: they refuse, break off, or answer no HTTP."""
+    """Whether an error comes from a library that talks to servers: one refused, broke off, or did not speak HTTP."""
     return _library(type(error)) in ("aiohttp", "botocore")
 
 
 def _library(kind: type) -> str:
-    """Returns the name of the library that has a class, so that errors are told apart and no library is imported."""
+    """Returns the name of a class's library: errors are told apart by it without importing any library."""
     return kind.__module__.partition(".")[0]

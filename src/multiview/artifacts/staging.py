@@ -1,8 +1,8 @@
 """Artifacts as local files: in place where the store is local, verified copies elsewhere.
 
 A local store keeps in `<attempt>.verified.json` which files have been read and found as their record says, so that a
-step reads each byte of its inputs once and not in every step. A file counts as unchanged while its size, time of
-writing, time of its inode's change, and inode are the same: whatever writes to a file changes one of them.
+step need not read a file again to check it. A file counts as unchanged while its size, time of writing, time of its
+inode's change, inode and device are the same: whatever writes to a file changes one of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from multiview.artifacts.store import BucketStore, LocalStore, Store
 Stamp = list[int]
 """Size, time of writing, time of the inode's change (both in ns since 1970), inode, and device of a file."""
 SETTLED = 50_000_000
-"""Nanoseconds after which another write would get another time; clocks of file systems tick every 10 ms or less."""
+"""Nanoseconds after which another write would get another time; file systems' clocks tick at least every 10 ms."""
 Check = Literal["writes", "changes", "bytes"]
 
 
@@ -38,17 +38,17 @@ def is_settled(found: Stamp) -> bool:
 
 
 def same_writing(first: Stamp, second: Stamp) -> bool:
-    """Whether nothing was written between two stamps; new links or rights change the other time."""
+    """Whether nothing was written between two stamps; the inode's time is ignored: links and permissions change it."""
     return first[:2] == second[:2] and first[3:] == second[3:]
 
 
 def verified_file(data: str) -> str:
-    """Returns the file, relative to the store, for the artifact whose files are in `data`."""
+    """Returns the path, in the store, of the file with the stamps of the artifact in `data`."""
     return f"{data}.verified.json"
 
 
 def read_stamps(store: LocalStore, data: str) -> dict[str, Stamp]:
-    """Returns the stamps of an artifact's verified files by path; empty if there is no file, or a damaged one."""
+    """Returns the stamps of an artifact's verified files by path; empty if they were not kept or cannot be read."""
     try:
         stamps = json.loads(store.read(verified_file(data)) or b"{}")
         return {str(path): list(found) for path, found in stamps.items()}
@@ -57,7 +57,7 @@ def read_stamps(store: LocalStore, data: str) -> dict[str, Stamp]:
 
 
 def remember(store: LocalStore, data: str, stamps: Mapping[str, Stamp]) -> None:
-    """Adds stamps of verified files; a store that cannot be written keeps none."""
+    """Adds stamps of verified files; does nothing if the store cannot be written to."""
     if stamps:
         merged = {**read_stamps(store, data), **stamps}
         with contextlib.suppress(OSError):
@@ -102,11 +102,12 @@ def stage(
     check: Check = "changes",
     streamed: Collection[str] = (),
 ) -> LocalArtifact:
-    """Returns an artifact's files, or one of them, on local disk; but its files of `streamed` stay in a bucket.
+    """Returns an artifact's files, or one of them, on local disk; those named in `streamed` stay in a bucket.
 
-    Copies are checked by sha256 as they arrive, streamed files by their sizes. Files of a local store are read if they
-    are not known as whole and unchanged; with `check="bytes"` in any case, and with `check="writes"` only if they have
-    changed since they were found whole. Raises DamagedRecord for a file that is missing, short or altered.
+    Copies are checked by sha256 as they arrive, streamed files by size. Files of a local store are checked by size, and
+    by sha256 unless they were found whole and have not changed since; with `check="bytes"` always, and with
+    `check="writes"` only if they have changed since they were found whole. Raises DamagedRecord for a file that is
+    missing, short or altered.
     """
     files = [record.file(file)] if file else record.files
     digest, address = files[0].sha256 if file else record.digest, f"{store.url}/{record.folder}"
@@ -121,7 +122,7 @@ def stage(
 
 
 def _folder(record: Record, file: str | None) -> Path:
-    """Returns the scratch folder of an artifact, by its digest: all artifacts of one step have the same key."""
+    """Returns the scratch folder of an artifact. It is named by digest, because all outputs of a step share one key."""
     return scratch() / record.digest / (file or "whole")
 
 
@@ -141,7 +142,7 @@ def verify(store: Store, record: Record) -> None:
 def _check_in_place(
     store: LocalStore, record: Record, files: Iterable[File], check: Check
 ) -> dict[Path, Stamp]:
-    """Returns the stamps of files as they were when they were checked."""
+    """Checks files of a local store; returns their stamps at the time of the check."""
     known, whole, stamps = read_stamps(store, record.data), {}, {}
     for entry in files:
         try:
@@ -161,7 +162,7 @@ def _check_in_place(
 def _copy(
     store: BucketStore, record: Record, files: Iterable[File], folder: Path, streamed: Collection[str]
 ) -> dict[str, StoredFile]:
-    """Copies files into `folder`, but those of `streamed`, which it returns."""
+    """Copies files into `folder`, except those named in `streamed`, which it returns."""
     left: dict[str, StoredFile] = {}
     for entry in files:
         path, target = f"{record.data}/{entry.path}", folder / entry.path

@@ -1,7 +1,7 @@
-"""A store: the local folder or bucket prefix of all artifacts.
+"""A store: the local folder or bucket prefix with all artifacts.
 
-Two operations are the base of everything else: `create`, which creates a file exclusively and whole, and
-`replace`, which overwrites a file atomically. A file system without exclusive creation is refused.
+Everything else rests on two operations: `create`, which creates a file exclusively and whole, and `replace`, which
+overwrites a file atomically. A file system without exclusive creation is refused.
 """
 
 from pathlib import Path
@@ -18,13 +18,13 @@ from multiview.errors import InputError
 __all__ = ["BucketStore", "Entry", "LocalStore", "Store", "open_store"]
 
 MORE_THAN_A_NAME = ("::", "?", "%")
-"""What fsspec takes for a chain of file systems, and MLflow for the query of its database's URI or an escaped
-character: files of the store would lie beside it."""
+"""Parts of a path that fsspec reads as a chain of file systems, or MLflow as a query or an escaped character in its
+database's URI: files of the store would end up outside it."""
 
 
 def open_store(url: str) -> Store:
-    """Returns the store at a local folder or a `gs://` or `s3://` URL. Raises InputError for other file systems, none of
-    which is known to create files exclusively, for a path with a part of `MORE_THAN_A_NAME`, and for no address."""
+    """Returns the store at a local folder or a `gs://` or `s3://` URL. Raises InputError for other file systems, as none
+    is known to create files exclusively, for a path with a part of `MORE_THAN_A_NAME`, and for a blank URL."""
     if not url.strip():
         raise InputError(
             "a store has an address: --store names none; give a folder (. is this one), or a gs:// or s3:// URL"
