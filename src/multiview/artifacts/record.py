@@ -171,8 +171,8 @@ def read_record(store: Store, kind: str, key: str, file: str = names.RECORD_FILE
 
 
 def read_whole(store: Store, kind: str, key: str) -> Record | None:
-    """Returns the record of an artifact even if `multiview gc` has put it aside, as its files stay while a run refers to
-    it; None if there is none."""
+    """Returns the record of an artifact even if `multiview gc` has put it aside, as its files stay while a run refers
+    to it; None if there is none."""
     return read_record(store, kind, key) or read_record(store, kind, key, names.ASIDE_FILE)
 
 

@@ -23,8 +23,8 @@ database's URI: files of the store would end up outside it."""
 
 
 def open_store(url: str) -> Store:
-    """Returns the store at a local folder or a `gs://` or `s3://` URL. Raises InputError for other file systems, as none
-    is known to create files exclusively, for a path with a part of `MORE_THAN_A_NAME`, and for a blank URL."""
+    """Returns the store at a local folder or a `gs://` or `s3://` URL. Raises InputError for other file systems, as
+    none is known to create files exclusively, for a path with a part of `MORE_THAN_A_NAME`, and for a blank URL."""
     if not url.strip():
         raise InputError(
             "a store has an address: --store names none; give a folder (. is this one), or a gs:// or s3:// URL"

@@ -1,14 +1,14 @@
-"""Garbage of a store: unfinished attempts, and checkpoints, embeddings, changes, indexes and exports without references.
+"""Garbage in a store: unfinished attempts, and checkpoints, embeddings, changes, indexes and exports nobody refers to.
 
 An artifact is kept while it is young, or while a champion, an alias in MLflow or a recent run refers to it. Models,
-passages, questions, evaluations and all other kinds are never collected. The records go first: a half-removed artifact
-does not exist, and the same command later removes the rest.
+passages, questions, evaluations and all other kinds are never collected. Records are removed first: a half-removed
+artifact does not exist, and the same command later removes the rest.
 
-Runs may go on meanwhile. A step that finds an artifact writes that into its run and then looks for the artifact once
-more; we put all records aside, look at the runs once more, and put back what is referred to by now. So one of the two
-sees the other: an artifact that a step found stays, or the step makes it again. While its record is aside, a step reads
-it there; a record that was put back stays aside as well. All this holds for one collection at a time: each writes a file
-and then looks for those of others, so of two that begin together at least one ends.
+Runs may go on meanwhile. A step that finds an artifact notes that in its run and then looks for the artifact once more;
+a collection puts all records aside, looks at the runs once more, and puts back what is referred to by then. So one sees
+the other: the artifact that a step found stays, or the step makes it again. While a record is aside, steps read it
+there; a record that was put back stays aside as well. All this holds for one collection at a time: each writes a file
+and then looks for those of others, so of two that begin together at least one gives up.
 """
 
 import json
@@ -30,7 +30,7 @@ from multiview.errors import InputError
 from multiview.steps.runs import StepState, find_run, read_states
 
 COLLECTED = (names.CHECKPOINT, names.EMBEDDINGS, names.CHANGES, names.INDEX, names.EXPORT)
-"""Kinds of artifacts that can be made again from the artifacts that are kept."""
+"""Kinds of artifacts to collect: they can be made again from those that are kept."""
 OTHERS = (names.RUNS, names.CHAMPIONS, names.STARTS, names.COLLECTIONS, names.ANSWERS)
 """Folders of a store that hold no artifacts."""
 ATTEMPT = "attempt"
@@ -40,18 +40,18 @@ ATTEMPTS = "attempts"
 DAY = 86_400.0
 """Seconds per day."""
 LIVE_DAYS = 7.0
-"""Days that a step may work, or a run may be between two steps, and still count as alive."""
+"""Days that a step may work, or a run may pause between two steps, and still count as alive."""
 START_SECONDS = 60.0
 """Seconds within which the first steps of a run begin."""
 DEAD_SECONDS = 43_200.0
-"""Seconds of silence after which a collection counts as dead: half a day, so that tomorrow's does the work."""
+"""Seconds of silence after which a collection counts as dead: half a day, so that the next day's can do the work."""
 ALIVE_SECONDS = 600.0
 """Seconds between two signs of life of a collection."""
 
 ArtifactId = tuple[str, str]
 """Kind and key of an artifact."""
 ReportKept = Callable[[str], object]
-"""Receives a line for each damaged file, with the way out. What the file may describe is kept."""
+"""Receives a line for each damaged file, with the way out; whatever the file may describe is kept."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def referenced(
             for state in states:
                 read = (reference for references in state.inputs.values() for reference in references)
                 addresses += [reference.address for reference in (*state.outputs.values(), *read)]
-            # Published, perhaps, by a step that has yet to write so.
+            # A step may have published these without having noted it yet.
             made |= {(kind, state.key) for state in states for kind in COLLECTED}
     return made | {_artifact_id(address) for address in addresses}
 
@@ -109,7 +109,7 @@ def _champion_references(store: Store, champions: int) -> Iterator[Reference]:
 
 
 def _may_be_running(store: Store, run: str, states: list[StepState], report_kept: ReportKept) -> bool:
-    """Whether a run has unfinished steps, and one of its steps was at work recently; True where nobody can say."""
+    """Whether a run has unfinished steps and one was at work recently; True if its description cannot be read."""
     try:
         described = find_run(store, run)
     except InputError as error:
@@ -123,7 +123,7 @@ def _may_be_running(store: Store, run: str, states: list[StepState], report_kept
     current = [state for state in states if state.started >= first - START_SECONDS]
     finished = {state.path for state in current if state.finished}
     failed = any(state.failed and (state.ended or state.started) >= first for state in current)
-    working = any(state.status == "running" for state in current)  # beside a step that failed
+    working = any(state.status == "running" for state in current)  # even beside a step that failed
     last = max((state.ended or state.started for state in states), default=0.0)
     unfinished = (working or not failed) and not finished.issuperset(steps)
     return unfinished and last >= time.time() - LIVE_DAYS * DAY
@@ -153,7 +153,7 @@ def _collectable(
     except InputError as error:  # left for a person to inspect
         report_kept(str(error))
         return
-    if aside:  # by another collection, which may be alive
+    if aside:  # put there by another collection, which may be alive
         record, since = aside, min(since, time.time() - DAY)
     if record and kind in COLLECTED and not _is_kept(folder, keep) and not _young(entries, since):
         yield Garbage(kind, folder, sum(entry.bytes for entry in entries))
@@ -169,7 +169,7 @@ def _collectable(
 
 
 def _attempt_of(path: str) -> str:
-    """Returns the attempt that a file is of; one that a process was killed while writing begins with a dot."""
+    """Returns the attempt that a file belongs to; a leading dot marks a file whose writer was killed."""
     return path.split("/")[3].lstrip(".").partition(".")[0]
 
 
@@ -180,10 +180,11 @@ def _young(entries: Iterable[Entry], since: float) -> bool:
 def remove_all(
     store: Store, pieces: Iterable[Garbage], referenced_now: Callable[[], set[ArtifactId]]
 ) -> Iterator[Garbage]:
-    """Removes pieces, and yields each that is gone; what `referenced_now` returns once all are put aside is put back.
+    """Removes pieces, and yields each that is gone. All are put aside first, and those that `referenced_now` then
+    returns are put back.
 
     The record of an artifact stays under another name, so that lineages can still be traced through it. `pieces` is
-    read when no other collection is at work. Raises InputError where one is.
+    only read once no other collection is at work. Raises InputError if one is.
     """
     with only_collection(store) as say_alive:
         pieces = list(pieces)
@@ -210,7 +211,7 @@ def _drop(store: Store, garbage: Garbage) -> None:
         if not (record := store.read(aside)):
             return
         store.replace(f"{garbage.path}/{names.COLLECTED_FILE}", record)
-        store.remove(aside)  # from now on nobody begins to read it
+        store.remove(aside)  # from now on no step starts to read it
         data = parse_record(record, garbage.path).data  # other attempts, which may be alive, are left alone
         store.remove(verified_file(data))
     else:
@@ -230,21 +231,22 @@ def _put_aside(store: Store, garbage: Garbage) -> None:
 
 
 def _put_back(store: Store, folder: str) -> None:
-    """Undoes `_put_aside`. If another attempt has made the artifact since, both stay: a step may be reading the first."""
+    """Undoes `_put_aside`. If another attempt made the artifact since, both stay: a step may be reading the old one."""
     if data := store.read(f"{folder}/{names.ASIDE_FILE}"):
         store.create(f"{folder}/{names.RECORD_FILE}", data)
 
 
 def _is_kept(folder: str, keep: Set[ArtifactId]) -> bool:
-    """Whether something refers to the artifact in a folder; a checkpoint's key is its model's, and a step."""
+    """Whether something refers to the artifact in a folder; a checkpoint's key is its model's key and a step."""
     kind, key = folder.split("/")
     return (kind, key.rpartition("-")[0] if kind == names.CHECKPOINT else key) in keep
 
 
 def rollback(store: Store, to: int | None = None) -> Champion:
-    """Makes an earlier champion's index the next champion's (see `champions.rollback`), which no collection removes
-    meanwhile; what a killed one has put aside is put back. Raises InputError where a collection is at work."""
-    champions.champion_of(store)  # else nothing is written
+    """Makes an earlier champion's index the next champion's (see `champions.rollback`), with collections kept away
+    meanwhile. Artifacts of it that a killed collection put aside are put back. Raises InputError if a collection is at
+    work."""
+    champions.champion_of(store)  # raises before anything is written
     with only_collection(store):
         champion = champions.rollback(store, to)
         for artifact in champion.load(store).values():
@@ -261,7 +263,7 @@ def _artifact_id(address: str) -> ArtifactId:
 def only_collection(store: Store) -> Iterator[Callable[[], None]]:
     """Keeps other collections away from a store; yields a function to call before each change, as a sign of life.
 
-    Raises InputError if another collection is at work; so does the function, if this one counted as dead meanwhile.
+    Raises InputError if another collection is at work; the function does if this one was taken for dead meanwhile.
     """
     file, said = f"{names.COLLECTIONS}/{uuid.uuid4().hex}.json", time.time()
     begun = json.dumps(
@@ -284,12 +286,12 @@ def only_collection(store: Store) -> Iterator[Callable[[], None]]:
         _check_alone(store, file)
         yield say_alive
     finally:
-        with suppress(OSError):  # where no file can be removed, what was to be collected says so
+        with suppress(OSError):  # if files cannot be removed, the collection itself has failed with that
             store.remove(file)
 
 
 def _check_alone(store: Store, own: str) -> None:
-    """Removes the files of dead collections. Raises InputError where another one is at work."""
+    """Removes the files of dead collections. Raises InputError if another one is at work."""
     for other in store.entries(names.COLLECTIONS):
         if other.path == own:
             continue

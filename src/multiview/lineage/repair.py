@@ -1,4 +1,4 @@
-"""Repair of a damaged artifact: it is deleted, so that the command that made it recreates it alone."""
+"""Repair of a damaged artifact: it is deleted, so that the command that made it makes only this one again."""
 
 import shlex
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from multiview.steps.runs import read_states
 
 
 def repair(address: str) -> Iterator[str]:
-    """Deletes a damaged artifact, the record first; yields a line per flaw, and one about the outcome. Superfluous files
-    are deleted alone, and a whole artifact stays. Raises InputError if there is nothing at the address."""
+    """Deletes a damaged artifact, its record first; yields a line per flaw, and one about the outcome. If the only flaw
+    is superfluous files, only these are deleted. Raises InputError if there is nothing at the address."""
     url, kind, key = split_address(address)
     store = open_store(url)
     folder = f"{kind}/{key}"
@@ -40,7 +40,7 @@ def repair(address: str) -> Iterator[str]:
     yield from (flaw.partition(": remove ")[0] for flaw in flaws)
     for file in (names.ASIDE_FILE, names.RECORD_FILE):
         store.remove(f"{folder}/{file}")
-    if record:  # else nobody knows which attempt was the artifact's: `multiview gc` collects them
+    if record:  # else it is unknown which attempt was the artifact's: `multiview gc` collects them
         store.remove(verified_file(record.data))
         store.remove(record.data)
     yield _removed(store, kind, key)

@@ -44,7 +44,7 @@ class LineageNode:
 
     @property
     def last(self) -> bool:
-        """Whether the lineage ends here: at the older index from which an index was refreshed, if nothing else read it."""
+        """Whether the lineage ends here: at the older index that an index was refreshed from, unless others read it."""
         return self.inputs.keys() != self.record.inputs.keys()
 
     @property
@@ -65,11 +65,11 @@ class LineageNode:
 
 @dataclass(frozen=True)
 class Input:
-    """One artifact, as named in the record of its reader."""
+    """An artifact as the record of its reader names it."""
 
     reference: Reference
     node: LineageNode | None
-    """The artifact; None if it does not exist or was replaced by another one."""
+    """The artifact; None if it is gone, damaged, or replaced by another one."""
     flaw: str | None = None
     """One line about why there is no node; None if there is one."""
 
@@ -158,13 +158,14 @@ def corpus_name(passages: Record) -> str:
 
 
 def flaws(lineage: Lineage, progress: Callable[[int], None] = lambda size: None) -> Iterator[str]:
-    """Yields one line per flaw of a lineage, reading every byte of its files; `progress` gets the size of each piece.
+    """Yields one line per flaw of a lineage, reading every byte of its files; `progress` gets each piece's size.
 
-    Flaws are files that are missing, short, altered or superfluous, records that were altered (by their seal), artifacts
-    that were replaced since they were read (by their digests), and settings, inputs or sources that do not match the key.
+    Flaws are files that are missing, short, altered or superfluous, records that were altered (told by their seals),
+    artifacts that were replaced since they were read (told by their digests), and settings, inputs or sources that do
+    not match the key.
 
-    Neither digest nor key covers facts, environment and times, so their changes are not detected in a record that was
-    rewritten with a new seal. Sources outside the store are not read again.
+    Neither digest nor key covers facts, environment and times, so a change to these goes undetected in a record that
+    was rewritten with a new seal. Sources outside the store are not read again.
     """
     yield from lineage.broken
     for node in lineage.nodes:
@@ -172,7 +173,7 @@ def flaws(lineage: Lineage, progress: Callable[[int], None] = lambda size: None)
 
 
 def node_flaws(node: LineageNode, progress: Callable[[int], None] = lambda size: None) -> Iterator[str]:
-    """Yields one line per flaw of one artifact, as `flaws` does of all."""
+    """Yields one line per flaw of one artifact, as `flaws` does for a whole lineage."""
     store, record, ending = node.store, node.record, way_out(node.address)
     if record.digest != digest_of(record.files):
         yield f"{node.address}: its digest is not that of the files that its record names: {ending}"
@@ -188,13 +189,14 @@ def node_flaws(node: LineageNode, progress: Callable[[int], None] = lambda size:
 
 
 def superfluous_files(store: Store, record: Record) -> list[str]:
-    """Returns the paths, relative to its store, of files among an artifact's that its record does not name."""
+    """Returns the files in an artifact's folder that its record does not name, as paths relative to its store."""
     recorded = {f"{record.data}/{file.path}" for file in record.files}
     return [path for path in store.files(record.data) if path not in recorded]
 
 
 def _key(node: LineageNode) -> str | None:
-    """Returns the key that an artifact should have by its record; None if inputs are broken, or its step is not known."""
+    """Returns the key that an artifact should have by its record; None if an input is broken, or if this version does
+    not know the step or has another version of it."""
     record, step = node.record, STEPS.get(node.record.step)
     if step is None or step.version != record.step_version:
         return None

@@ -1,1 +1,1 @@
-"""The report: one self-contained page about a comparison, and one about a refresh."""
+"""Reports: one self-contained page about a comparison, and one about a refresh."""

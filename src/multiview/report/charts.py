@@ -1,4 +1,4 @@
-"""The report's charts, drawn by matplotlib: metrics over k, validation, models' views, and the curves of trainings."""
+"""The report's charts, drawn by matplotlib: metrics over k, validation, the models' views, and training curves."""
 
 import base64
 import io
@@ -25,21 +25,21 @@ VALIDATION = {
     metric_names.of_validation(metric_names.MRR): "Validation: MRR@10",
     metric_names.of_validation(metric_names.VIEW_COSINE): "Validation: cosine between views",
 }
-"""Metrics of a training with one chart of all systems, and its title."""
+"""Training metrics with one chart for all systems, and its title."""
 CURVES = {"loss": "Training loss", "temperature": "Temperature", "fallback_share": "Share of fallbacks"}
-"""Metrics of a training with a chart per system, and its title."""
+"""Training metrics with a chart per system, and its title."""
 USAGE = {
     metric_names.SHARE_OF_TOP_1: "of the first passages",
     metric_names.SHARE_OF_GOLD: "of the gold passages",
 }
-"""Shares that each view wins, with their legends."""
+"""Shares of passages that a view wins, with their legends."""
 
 SMALL, WIDE = (4.2, 2.8), (5.2, 3.2)
-"""Inches of a chart."""
+"""Width and height of a chart in inches."""
 TICKS = 8
-"""Most ticks of an axis, and most views of a heat map with values written on it."""
+"""Most ticks on an axis, and most views in a heat map whose values are written out."""
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "multiview", "axes.axisbelow": True}
-"""Texts stay texts, and equal data give equal bytes."""
+"""Text stays text in the SVG, and equal data give equal bytes."""
 
 
 class Chart(NamedTuple):
@@ -78,7 +78,7 @@ def metric_charts(contents: Contents) -> list[Chart]:
 
 @matplotlib.rc_context(STYLE)
 def validation_charts(contents: Contents) -> list[Chart]:
-    """Returns the charts of `VALIDATION` over the steps of all rounds, a line per system and round."""
+    """Returns the charts of `VALIDATION` over the steps of all rounds, with a line per system and round."""
     charts = []
     for name, title in VALIDATION.items():
         axes = _axes(WIDE)
@@ -133,7 +133,7 @@ def _alone(contents: Contents, system: System) -> Chart | None:
 
 
 def _heat_map(title: str, name: str, top: float | None, contents: Contents, system: System) -> Chart | None:
-    """Means between views i (down) and j (across), on one colour scale for all systems; written out where few."""
+    """Means between views i (down) and j (across), on one colour scale for all systems; written out if few."""
     values = getattr(system, name)
     if values is None:
         return None
@@ -156,7 +156,7 @@ def _heat_map(title: str, name: str, top: float | None, contents: Contents, syst
 
 
 def _training_curve(name: str, contents: Contents, system: System) -> Chart | None:
-    """One of `CURVES` over the steps of all rounds, a line per round."""
+    """One of `CURVES` over the steps of all rounds, with a line per round."""
     if not (curves := system.curves(name)):
         return None
     axes = _axes()
@@ -177,7 +177,7 @@ def _marked_line(axes: Axes, look: Look, at: Any, values: Sequence[float]) -> No
 def _bars(
     title: str, look: Look, series: Mapping[str, Sequence[float]], top: float, dashed: float | None
 ) -> Chart:
-    """A chart of bars per view, one of each series, with a dashed line; several series have a legend."""
+    """A bar chart with one bar per view and series, a dashed line, and a legend if there are several series."""
     axes, width = _axes(), 0.8 / len(series)
     for number, (label, values) in enumerate(series.items()):
         at = np.arange(1, len(values) + 1) + (number - (len(series) - 1) / 2) * width
@@ -207,7 +207,7 @@ def _drawn(
     high: float | None = None,
     shares: bool = True,
 ) -> Chart:
-    """The chart of finished axes, whose values end at `low` and `high`."""
+    """The chart of finished axes, whose y-axis goes from `low` to `high`."""
     axes.set_xlabel(label)
     axes.set_ylim(low, high)
     if shares:

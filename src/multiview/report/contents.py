@@ -14,7 +14,7 @@ Outcome = Literal["won", "lost", "tied"]
 
 
 class Look(NamedTuple):
-    """The look of a system in every chart and table: colour, matplotlib's marker, and the same as a character."""
+    """The look of a system in every chart and table: colour, marker in matplotlib, and the marker as a character."""
 
     colour: str
     marker: str
@@ -44,9 +44,9 @@ class Training:
 
     name: str
     curves: dict[str, dict[int, float]]
-    """Metric as training reports it (`loss`, `view_1_wins`, …) to value by step, counted over all trainings."""
+    """Metric as training reports it (`loss`, `view_1_wins`, …) to value by step, counted on over all trainings."""
     start: int = 0
-    """Steps of the trainings before it."""
+    """Number of steps of the trainings before it."""
 
 
 @dataclass
@@ -55,13 +55,13 @@ class System:
 
     name: str
     position: int
-    """Position in the comparison, from 0; the system's colour goes by it."""
+    """Position in the comparison, from 0, which decides the system's look."""
     metrics: Mapping[str, float]
     architecture: str | None = None
     usage: Mapping[str, list[float]] = field(default_factory=dict)
-    """`share_of_top_1` and `share_of_gold` to each view's share."""
+    """`share_of_top_1` and `share_of_gold`, each to the share of every view."""
     alone: Mapping[str, list[float]] = field(default_factory=dict)
-    """Metric to its value per view, with that view alone."""
+    """Metric to its values with each view alone."""
     together: Mapping[str, float] = field(default_factory=dict)
     """Metric to its value with all views, without BM25 and reranking."""
     attention: np.ndarray | None = None
@@ -87,7 +87,7 @@ class QuestionResults:
     answers: tuple[str, ...]
     gold: tuple[str, ...]
     ranks: tuple[int | None, ...]
-    """Rank of the first right passage, per system."""
+    """Rank of the first right passage, per system; None if it found none."""
     hits: Sequence[Sequence[Row]]
     """Passages found per system, best first, as rows of an evaluation's first hits (`top_hits.SCHEMA`)."""
 
@@ -104,7 +104,7 @@ def outcome(rank: int | None, base: int | None) -> Outcome:
 
 @dataclass
 class Contents:
-    """Everything that the page shows."""
+    """Everything that the page about a comparison shows."""
 
     systems: list[System]
     baseline: str
@@ -120,11 +120,11 @@ class Contents:
     cost: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     won: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seeds: Mapping[str, Mapping[str, JsonObject]] = field(default_factory=dict)
-    """System to metric to a `SeedsFigure`, of a study with several seeds."""
+    """System to metric to a `SeedsFigure`, for a study with several seeds."""
     generated: int = 0
     """Number of questions that were generated from the corpus."""
     paper: Mapping[str, PaperFigures] = field(default_factory=dict)
-    """What papers report for the rows of a study, by row or by system of several seeds."""
+    """What papers report for the rows of a study, by row or, with several seeds, by system."""
 
     @property
     def base(self) -> int:

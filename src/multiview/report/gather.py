@@ -27,7 +27,8 @@ from multiview.steps.events import Events, read_metrics
 def gather(
     rows: Sequence[str], comparison: LocalArtifact, evaluations: Sequence[LocalArtifact], events: Events
 ) -> Contents:
-    """Returns the page's contents from `evaluations`, in the order of `rows`; warns of what is gone from the store."""
+    """Returns the page's contents, from a comparison and its `evaluations` in the order of `rows`; what is gone from
+    the store is left out with a warning."""
 
     @contextlib.contextmanager
     def optional(subject: str) -> Iterator[None]:
@@ -92,7 +93,7 @@ def _read(folder: Path, name: str) -> JsonObject:
 
 
 def _costs(rows: Sequence[str], comparison: Artifact) -> dict[str, dict[str, float]]:
-    """Costs by system and name, from the comparison's metrics: no file holds them, because they differ between runs."""
+    """Costs by system and name, from the comparison's metrics: no file holds them, as they differ from run to run."""
     costs: dict[str, dict[str, float]] = {}
     for metric in read_metrics(comparison.store, comparison.record.data):
         cost, _, row = metric.name.partition("/")
@@ -110,7 +111,7 @@ def trainings(model: Artifact) -> list[Training]:
         negatives = trained.input("negatives")
         if negatives and negatives.record.step == "teach":
             negatives = negatives.input("hard_negatives")
-        # Mined with the model of the round before, whichever this one started from.
+        # Negatives are mined with the model of the round before, whatever this round started from.
         trained = negatives.input("model") if negatives and negatives.record.step == "mine" else None
     stages = [(f"round {number}", made) for number, made in enumerate(rounds, start=1)]
     start = rounds[0].input("start") if rounds else model
@@ -126,7 +127,7 @@ def trainings(model: Artifact) -> list[Training]:
 
 
 def _curves(made: Artifact, start: int) -> dict[str, dict[int, float]]:
-    """The curves of a training, its steps counted from `start`; for a step that was reported twice, the last value."""
+    """The curves of a training, its steps counted on from `start`; of a step reported twice, the last value."""
     curves: dict[str, dict[int, float]] = {}
     for metric in read_metrics(made.store, made.record.data):
         if metric.step is not None:

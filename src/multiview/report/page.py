@@ -35,9 +35,9 @@ COUNTS = {
     "to_encode": "encoded",
     "passages": "passages now",
 }
-"""Facts about the changes of a corpus, and their names on the page about a refresh."""
+"""Facts about the changes to a corpus, with their names on the page about a refresh."""
 HEADLINES = ("accuracy_at_1", "accuracy_at_5", "accuracy_at_20", "mrr_at_10", "ndcg_at_10", "recall_at_5")
-"""Metrics that the summary may name, at most `SHOWN_HEADLINES` of them, in this order."""
+"""Metrics that the summary may name, in this order; it names at most `SHOWN_HEADLINES`."""
 SHOWN_HEADLINES = 4
 ALIKE = 0.99
 """Mean cosine between views above which they have collapsed into one."""
@@ -46,7 +46,7 @@ ALL_WINS = 0.9
 
 
 def report(context: StepContext) -> None:
-    """Step: one self-contained HTML page about a comparison, with what the records and events behind it tell.
+    """Step: write one self-contained HTML page about a comparison, with what the records and events behind it tell.
 
     Inputs `comparison` and `evaluations`, in the order of `settings.comparison.rows`; output `report`: `report.html`.
     """
@@ -55,7 +55,7 @@ def report(context: StepContext) -> None:
 
 
 def refresh_report(context: StepContext) -> None:
-    """Step: one self-contained HTML page about a refresh: the changes, the making of the index, and the verdict.
+    """Step: write one self-contained HTML page about a refresh: the changes, how the index was made, and the verdict.
 
     Inputs: `promotion`, `verdict`, `changes` and `index`; output `report`: `report.html`.
     """
@@ -167,7 +167,7 @@ def _best(contents: Contents, metric: str) -> JsonObject | None:
 
 
 def _tested(contents: Contents, system: str) -> JsonObject | None:
-    """On how many metrics a system was tested, and on how many it is significantly better or worse than the baseline."""
+    """The number of metrics on which a system was tested, is significantly better, and is significantly worse."""
     figures = contents.significance["systems"][system].values()
     tested = [figure for figure in figures if figure["corrected_p"] is not None]
     differences = [figure["difference"] for figure in tested if figure["corrected_p"] < tables.LEVEL]
@@ -231,7 +231,7 @@ def _cost(value: float, name: str) -> str:
 
 
 def _score(score: float) -> str:
-    """A score with two decimals, or with four below 1, as scores of fused rankings are."""
+    """A score with two decimals; with four if below 1, as scores of fused rankings are."""
     return f"{score:.2f}" if abs(score) >= 1 or score == 0 else f"{score:.4f}"
 
 

@@ -21,7 +21,7 @@ from multiview.report.contents import QuestionResults, outcome
 
 SHOWN_QUESTIONS = 240
 SHOWN_RANKINGS = 600
-"""Most rankings to show: with more systems there are fewer questions."""
+"""Most rankings to show: the more systems, the fewer questions."""
 HITS_PER_RANKING = 2
 GOLD_PER_QUESTION = 3
 
@@ -64,7 +64,7 @@ def chosen_questions(
 def _choice(
     qids: Sequence[str], ranks: Sequence[Sequence[int | None]], base: int, most: int
 ) -> dict[str, int]:
-    """At most `most` questions and their rows, in turns from the kinds, within a kind in the same random order."""
+    """At most `most` questions and their rows, taken in turn from each kind, in a fixed random order within a kind."""
     rows = {qid: row for row, qid in enumerate(qids)}
     members: dict[str, list[str]] = {kind: [] for kind in KINDS}
     for qid in sorted(qids, key=lambda qid: seeded_hash(0, qid)):
@@ -78,7 +78,7 @@ def _kind(ranks: Sequence[int | None], base: int) -> str:
     if 1 not in ranks:
         return "wrong"
     outcomes = [outcome(rank, ranks[base]) for rank in ranks]
-    # Where a weak system is among the rows it loses most questions: won ones are rarer, and come first.
+    # A weak system would lose most questions: those that some system wins are rarer, and come first.
     return "won" if "won" in outcomes else "lost" if "lost" in outcomes else "right"
 
 
@@ -107,7 +107,7 @@ class Piece(NamedTuple):
 
 
 def pieces(text: str, hit: Row) -> list[Piece]:
-    """Returns the text cut at its views' borders and shortened around the view that won.
+    """Returns the text, cut where views begin and end, and shortened around the view that won.
 
     Where views overlap, only the view that won is cut out. A view of the whole text is not marked.
     """
@@ -139,7 +139,7 @@ def _spans(hit: Row, length: int) -> list[tuple[int, int, int]]:
 
 
 def widths(hit: Row, hits: Sequence[Row]) -> list[int]:
-    """Returns the width of each view's bar, in per cent, on a scale of all `hits`; none for a passage with one view."""
+    """Returns the width of each view's bar in per cent, on one scale for all `hits`; none for a single view."""
     scores: list[float] = hit["view_scores"] or []
     if len(scores) < 2:
         return []
